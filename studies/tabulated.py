@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ldpbayes.posteriors.conditioned_product import factors
-from ldpbayes.posteriors.conditioned_product.batched import _periods
+from ldpbayes.posteriors.conditioned_product.transform import period
 
 #: Nodes of a factor, and steps of the line of ω after which transforms that have not died out are given up.
 NODES, LINE = 96, 640
@@ -121,7 +121,12 @@ def _at_tilt(nodes, tilt, counts, places):
         2
         * np.pi
         / max(
-            _periods(nodes.offset[places[i]][None], nodes.weight[places[i]][None], variances[places[i]].sum()[None])[0]
+            period(
+                nodes.offset[places[i]][None],
+                nodes.weight[places[i]][None],
+                np.ones(a),
+                np.sqrt(variances[places[i]].sum()[None]),
+            )[0]
             for i in wide
         )
     )

@@ -1,6 +1,5 @@
 """Many cells under a Dirichlet prior, each with reports that single out one category: exact moments, ends and draws."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +9,8 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference import diagnostics
 from ldpbayes.inference.ends import LEVELS, tails
 from ldpbayes.posteriors.base import Problem, Watch
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct
-from ldpbayes.posteriors.conditioned_product.polynomial import drawn
+from ldpbayes.posteriors.conditioned_product import TiltedFactors
+from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 from ldpbayes.posteriors.exact import Exact, certain, refuse_fractions, refuse_tables, stacked_factors
 from ldpbayes.posteriors.frequency import frequency_draws
 from ldpbayes.posteriors.many import Many, exact_entries
@@ -19,6 +18,8 @@ from ldpbayes.posteriors.many import Many, exact_entries
 #: Why a cell has this method, and what its draws need.
 EVERY = "Every report singles out one category: the posterior is exact at any size."
 CHECKED = "Independent draws: no chain diagnostics are needed."
+#: Cells whose tables of counts are made together.
+TOGETHER = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,16 +75,19 @@ class Conjugate:
         alpha = self.problems[0].alpha
         found = self.many.under(alpha, (*tails(ci_prob), *LEVELS), watch)
         exact = exact_entries(found, alpha, self.many.n_reports)
-        if found.sharp.all():
-            exact["distribution_quantile"] = np.moveaxis(found.quantiles[2:], 0, 1)
+        exact["distribution_quantile"] = np.moveaxis(found.quantiles[2:], 0, 1)
         p, f = np.empty((size, count, a)), np.empty((size, count, a))
         forms = [form for _, form in self.many.separable]
         family, _ = stacked_factors(forms, alpha)
-        pairs = list(zip(self.problems, forms, seeds, strict=True))
+        pairs, once = list(zip(self.problems, forms, seeds, strict=True)), np.ones(a)
         for k, (problem, form, seed) in enumerate(watch.track(pairs, "Draws of the cells")):
-            rng, own = np.random.default_rng(seed), family.take(slice(k * a, (k + 1) * a))
-            some, counts = drawn(own, size, rng) or _from_polynomials(own, size, rng, float(found.tilt[k]))
-            p[:, k], f[:, k] = some, frequency_draws(problem.rows, some, rng, signal=counts + certain(form, a))
+            if k % TOGETHER == 0:
+                part = slice(k, k + TOGETHER)
+                factors = TiltedFactors(family.take(slice(k * a, part.stop * a)), once, found.tilt[part], len(pairs[part]))
+                route = PolynomialRoute(factors)
+            rng = np.random.default_rng(seed)
+            p[:, k], counts, _ = route.draws(np.arange(a), size, rng, of=k % TOGETHER)
+            f[:, k] = frequency_draws(problem.rows, p[:, k], rng, signal=counts + certain(form, a))
         shape = (chains, draws, count, a)
         return {"distribution": p.reshape(shape), "frequency": f.reshape(shape), "exact": exact}
 
@@ -137,9 +141,3 @@ class Conjugate:
         diagnostics.summarise(tree, run["ci_prob"])
         validate(tree)
         return tree
-
-
-def _from_polynomials(family, size, rng, tilt):
-    """Return draws of (P, counts) of one cell whose tables of counts would be too long."""
-    engine = ConditionedProduct(family, np.arange(family.alpha.size), "polynomial", start=None if math.isnan(tilt) else tilt)
-    return engine.draws(size, rng)[:2]

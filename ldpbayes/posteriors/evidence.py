@@ -253,8 +253,7 @@ class _Separable:
         place = np.arange(self.family.alpha.size).reshape(k, 1, -1).repeat(m, axis=1).ravel()
         family = self.family.take(place)
         family = replace(family, alpha=family.alpha + alpha.repeat(self.multiplicity.size))
-        # One collection has an exact fit without compiled functions, which take longer to load than the saddle point takes.
-        found, error = (one.reshape(k, m) for one in log_masses(family, self.multiplicity, k * m, counted=k > 1))
+        found, error = (one.reshape(k, m) for one in log_masses(family, self.multiplicity, k * m))
         return found + self.constant[:, None] + gammaln(a * alpha) - a * gammaln(alpha), error
 
     def symmetric(self, alpha):
@@ -264,7 +263,7 @@ class _Separable:
     def of(self, alpha):
         """Return the log-evidence of one collection under Dirichlet(α)."""
         family = self.family.take(self.group)
-        found = log_masses(replace(family, alpha=family.alpha + alpha), np.ones(alpha.size), 1, counted=False)[0][0]
+        found = log_masses(replace(family, alpha=family.alpha + alpha), np.ones(alpha.size), 1)[0][0]
         return float(found + self.constant[0] + gammaln(alpha.sum()) - gammaln(alpha).sum())
 
     def errors(self, alphas):

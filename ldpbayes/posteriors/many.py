@@ -95,8 +95,7 @@ class Many:
         """
         k, a = len(self.n_reports), self.n_categories
         mean, variance, quantiles = np.empty((k, a)), np.empty((k, a)), np.empty((len(levels), k, a))
-        alone, rough, sharp = np.zeros((3, k), bool)
-        out = Batch(mean, variance, np.empty(k), quantiles, alone, rough, sharp, np.empty(k))
+        out = Batch(mean, variance, np.empty(k), quantiles, np.zeros(k, bool), np.empty(k))
         normaliser = gammaln(alpha.sum()) - gammaln(alpha).sum()
         for members, make in ((self.separable, stacked_factors), (self.summarized, _gaussians)):
             if not members:
@@ -104,8 +103,8 @@ class Many:
             place = np.array([position for position, _ in members])
             family, log_scale = make([one for _, one in members], alpha)
             found = batch(family, len(members), levels, watch=watch)
-            out.mean[place], out.variance[place], out.alone[place] = found.mean, found.variance, found.alone
-            out.rough[place], out.sharp[place], out.tilt[place] = found.rough, found.sharp, found.tilt
+            out.mean[place], out.variance[place] = found.mean, found.variance
+            out.rough[place], out.tilt[place] = found.rough, found.tilt
             out.log_evidence[place] = found.log_evidence + log_scale + normaliser
             out.quantiles[:, place] = found.quantiles
         return out
@@ -249,7 +248,7 @@ def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
         raise InfeasibleError(
             f"Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is {prior.describe()}."
         )
-    alone, rough = int(found.alone.sum()), int(found.rough.sum())
+    rough = int(found.rough.sum())
     if rough:
         more["rough_cells"] = rough
     k, accuracies = len(cells), many.accuracies(found, cells.labels)
@@ -281,10 +280,9 @@ def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
     reason = "So many cells have moments, intervals and evidence in vectorised calls, and no draws."
     if settings.get("draws") == 0:
         reason = ASKED
-    one_by_one = f" {alone} of them one by one, as their transforms die out slowly." if alone else ""
     if rough:
-        one_by_one += f" {rough} have moments of second order in the saddle point."
-    attrs, kept = _stated(f"{reason}{one_by_one}", checked, settings, run)
+        reason += f" {rough} have moments of second order in the saddle point."
+    attrs, kept = _stated(reason, checked, settings, run)
     return build_moments(
         cells, prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | more, facts=facts
     )
@@ -295,8 +293,7 @@ def _under_mixture(many: Many, prior, levels, watch: Watch) -> tuple[Batch, dict
     mixture, k = prior.mixture(), len(many.n_reports)
     entries, nodes = mixed_entries(many, mixture, levels, watch)
     mean, variance = entries["distribution_mean"], entries["distribution_sd"] ** 2
-    alone, rough, sharp = np.zeros((3, k), dtype=bool)
-    found = Batch(mean, variance, entries["log_evidence"], np.empty((0, k, 0)), alone, rough, sharp, np.full(k, np.nan))
+    found = Batch(mean, variance, entries["log_evidence"], np.empty((0, k, 0)), np.zeros(k, bool), np.full(k, np.nan))
     name, centre = mixture.parameter, float(nodes.weights @ nodes.values)
     ends = zip((f"{name}_lower", f"{name}_upper"), map(float, mixture.quantile(nodes, levels)), strict=True)
     about = {

@@ -13,7 +13,6 @@ from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct
 from ldpbayes.posteriors.conditioned_product.batched import log_masses, saddle_quantiles
-from ldpbayes.posteriors.conditioned_product.polynomial import drawn
 from ldpbayes.posteriors.exact import Exact, moments_given, separable_family
 from ldpbayes.posteriors.frequency import frequency_moments, mixed_frequency_moments
 from ldpbayes.posteriors.quadrature import MAX_GROUPS, START_SECONDS, Quadrature
@@ -147,9 +146,7 @@ class Separable:
 
     def _drawn(self, prior, count, rng):
         """Return draws of P under one prior, shape (count, a)."""
-        family, group = self._under(prior.concentrations())
-        found = drawn(family.take(group), count, rng)
-        return self._found(prior).engine.draws(count, rng)[0] if found is None else found[0]
+        return self._found(prior).engine.draws(count, rng)[0]
 
     def _start(self, total):
         """Return a tilt near that of Dirichlet priors of weight ``total``: it grows by what Σα does."""

@@ -158,6 +158,9 @@ class Proposal(TiltedFactors):
     def saddle_moments(self):
         return tuple(values[self.group] for values in super().saddle_moments())
 
+    def saddle_log_evidence(self):
+        return float(super().saddle_log_evidence()[0][0])
+
     def independent_log_draws(self, size, rng):
         """Return the logs of draws of the tilted factors, shape (size, a), by their inverse cdf on a fine grid.
 

@@ -42,7 +42,7 @@ def test_moments_ends_and_evidence_are_those_of_one_set_alone(counts, alpha, slo
     family = PowerFactors(np.full(a, alpha), np.full((a, 1), slope), np.array(counts, dtype=float)[:, None])
     many = PowerFactors(*(np.concatenate([part, part]) for part in (family.alpha, family.slopes, family.powers)))
     found, one = batch(many, 2, LEVELS), ConditionedProduct(family, np.arange(a), route="polynomial")
-    assert not found.alone.any()
+    assert not found.rough.any()
     sd = np.sqrt(one.variance)
     for i in range(2):
         assert (np.abs(found.mean[i] - one.mean) < 1e-9 * sd).all()

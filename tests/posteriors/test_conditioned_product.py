@@ -129,6 +129,31 @@ def test_another_family_by_nested_quadrature():
 
 
 def test_refusals():
-    weak = QuadraticFactors(np.array([0.5, 0.5]), np.zeros(2), np.array([0.1, 0.1]))
+    weak = QuadraticFactors(np.full(3, 0.5), np.zeros(3), np.full(3, 0.1))
     with pytest.raises(ConvergenceError, match="die out"):
-        _ = ConditionedProduct(weak, np.arange(2)).mean
+        _ = ConditionedProduct(weak, np.arange(3)).mean
+
+
+def test_two_categories_are_one_integral():
+    """However weak their factors are; three sets at once, and one of them alone."""
+    b, d = np.array([0.0, 0.0, 90.0, 40.0, 0.0, 3.0]), np.array([0.1, 0.1, 120.0, 60.0, 5.0, 5.0])
+    alpha = np.array([0.5, 0.5, 0.5, 2.0, 0.02, 0.3])
+    every = ConditionedProduct(QuadraticFactors(alpha, b, d), np.arange(2), sets=3)
+    for i in range(3):
+        part = slice(2 * i, 2 * i + 2)
+        one = ConditionedProduct(QuadraticFactors(alpha[part], b[part], d[part]), np.arange(2))
+        # In y = logit p, whose density falls like e^{α y}.
+        y = np.linspace(-2500, 2500, 2_000_001)
+        log_p, log_q = -np.logaddexp(0, -y), -np.logaddexp(0, y)
+        p, q = np.exp(log_p), np.exp(log_q)
+        smooth = b[part] @ [p, q] - d[part] @ [p**2, q**2] / 2
+        density = np.exp(alpha[part] @ [log_p, log_q] + smooth)
+        total, step = density.sum(), y[1] - y[0]
+        mean = density @ p / total
+        assert one.log_evidence == pytest.approx(np.log(total * step), abs=1e-9)
+        assert one.mean == pytest.approx([mean, 1 - mean], rel=1e-9)
+        assert one.variance == pytest.approx(density @ (p - mean) ** 2 / total, rel=1e-9)
+        assert one.cdf(one.quantile(0.3)) == pytest.approx(0.3, abs=1e-9)
+        assert one.covariance()[0, 1] == pytest.approx(-one.variance[0], rel=1e-9) and one.row_sum_error() < 1e-12
+        assert every.mean[i] == pytest.approx(one.mean, rel=1e-9)
+        assert every.quantile([0.1, 0.9])[:, i] == pytest.approx(one.quantile([0.1, 0.9]), rel=1e-9)

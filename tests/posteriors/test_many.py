@@ -67,7 +67,7 @@ def test_sets_with_a_window_too_long_for_the_nodes_are_worked_on_by_counts():
     for alpha in (0.015, 0.03):
         family = PowerFactors(np.full(20, alpha), np.full((20, 1), hit / other - 1), counts[:, None])
         found, one = batch(family, 1, LEVELS), ConditionedProduct(family, np.arange(20))
-        assert not found.alone[0] and not found.rough[0]
+        assert not found.rough[0]
         assert found.log_evidence[0] == pytest.approx(one.log_evidence, abs=1e-7)
         np.testing.assert_allclose(found.mean[0], one.mean, rtol=1e-9)
         assert (np.abs(found.quantiles[:, 0] - one.quantile(LEVELS)) < 2e-4 * np.sqrt(one.variance)).all()
@@ -75,7 +75,7 @@ def test_sets_with_a_window_too_long_for_the_nodes_are_worked_on_by_counts():
 
 def test_sets_whose_transforms_do_not_die_out_have_the_saddle_point():
     found = batch(ExpandedFactors(np.full(6, 0.01), np.zeros(6), np.full(6, 2.0)), 2, LEVELS)
-    assert found.rough.all() and found.alone.all() and np.isfinite(found.quantiles).all()
+    assert found.rough.all() and np.isfinite(found.quantiles).all()
     np.testing.assert_allclose(found.mean, 1 / 3, rtol=1e-6)
 
 

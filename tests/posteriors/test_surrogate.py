@@ -70,7 +70,7 @@ def test_mean_of_the_independent_draws():
 
         def density(v, x=x):  # in v = g^α, which takes the singularity at zero away
             y = v ** (1 / family.alpha[x])
-            return np.exp((family.linear[x] - engine.tilt) * y - family.curvature[x] * y**2 / 2)
+            return np.exp((family.linear[x] - engine.tilt[0]) * y - family.curvature[x] * y**2 / 2)
 
         mass = integrate.quad(density, 0, 60, limit=400)[0]
         mean = integrate.quad(lambda v, x=x: v ** (1 / family.alpha[x]) * density(v), 0, 60, limit=400)[0] / mass
@@ -152,7 +152,7 @@ def test_mend_05_evidence_where_the_prior_weighs_little(alpha):
     total, family = 3 * alpha, engine.whole
     for draw, found in zip(p, log_radius, strict=True):
         u = np.concatenate([-np.geomspace(60 / total + 20, 1e-7, 100_001), np.geomspace(1e-7, 5, 100_001)])
-        values = total * u - engine.tilt * np.exp(u)
+        values = total * u - engine.tilt[0] * np.exp(u)
         for x in range(3):
             offset, s = np.exp(u) * draw[x] - family.centre[x], family.skew[x]
             values += family.linear[x] * (offset + family.centre[x])

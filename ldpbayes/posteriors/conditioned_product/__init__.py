@@ -1,7 +1,8 @@
 """The engine of exact posteriors: independent factors φ_x(g_x) conditioned on Σ_x g_x = 1.
 
-factors.py tilts the factors until their means sum to one; transform.py and polynomial.py are two routes to the law of the
-sum; engine.py turns either into moments, evidence, margins and draws.
+One set or thousands, in NumPy. factors.py tilts the factors until their means sum to one; transform.py and polynomial.py are
+two routes to the law of the sum; laws.py chooses between these, the one integral of two categories and the saddle point;
+engine.py turns any of them into moments, evidence, margins and draws.
 """
 
 from ldpbayes.posteriors.conditioned_product.engine import ConditionedProduct

@@ -3,30 +3,46 @@
 import math
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 
 from ldpbayes.posteriors.conditioned_product.factors import DROP, bisect
 
 
-def coefficient_ratios(slopes, powers, low, high):
-    """Return (first, log of its coefficient, log-ratios of successive coefficients) of Π_j (1 + c_j g)^{w_j}.
+def coefficients(slopes, powers, low, high):
+    """Yield (index, first, log of its coefficient, log-ratios of successive ones) of the polynomials Π_j (1 + c_j g)^{w_j}.
 
-    Only the powers of g that carry mass while g lies between low and high.
+    Only the powers of g that carry mass while g lies between low and high. Factors of like length come together: index,
+    first and log (f,), ratios (f, W) of which those after the last are −inf.
+
+    Parameters
+    ----------
+    slopes, powers : (F, m) arrays
+    low, high : (F,) arrays
     """
-    active = (powers > 0) & (slopes > 0)
-    slopes, powers = slopes[active], powers[active]
-    if not slopes.size:
-        return 0, 0.0, np.zeros(0)
-    first, last = _binomial_window(powers, slopes * low / (1 + slopes * low), slopes * high / (1 + slopes * high))
-    if slopes.size == 1:
-        n, k = powers[0], first + np.arange(last - first)
-        log_first = gammaln(n + 1) - gammaln(first + 1) - gammaln(n - first + 1) + first * math.log(slopes[0])
-        return first, float(log_first), np.log((n - k) / (k + 1) * slopes[0])
-    return _product_polynomial(slopes, powers, first, last)
+    slopes = np.where(powers > 0, slopes, 0.0)
+    powers = np.where(slopes > 0, powers, 0.0)
+    first, last = _binomial_window(powers, *(slopes * g[:, None] / (1 + slopes * g[:, None]) for g in (low, high)))
+    bucket = np.ceil(np.log2(last - first + 1)).astype(int)
+    several, column = (powers > 0).sum(axis=1) > 1, powers.argmax(axis=1)
+    for length in np.unique(bucket):
+        index = np.flatnonzero(bucket == length)
+        n, c = powers[index, column[index]], slopes[index, column[index]]
+        start, left = first[index], last[index] - first[index]
+        k = start[:, None] + np.arange(left.max())
+        inside = k < last[index, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(inside, np.log((n[:, None] - k) / (k + 1) * c[:, None]), -np.inf)
+            log_first = gammaln(n + 1) - gammaln(start + 1) - gammaln(n - start + 1) + xlogy(start, c)
+        for place in np.flatnonzero(several[index]):
+            x = index[place]
+            own = powers[x] > 0
+            parts = slopes[x, own], powers[x, own], int(start[place]), int(last[x])
+            log_first[place], ratio[place, : left[place]] = _product_polynomial(*parts)
+        yield index, start, log_first, ratio
 
 
 def _product_polynomial(slopes, powers, first, last):
-    """Return coefficient_ratios for several slopes, from convolutions of binomials tilted along the range piece by piece.
+    """Return (log of the first coefficient, log-ratios), from convolutions of binomials tilted piece by piece.
 
     A tilt at g makes Π_j (1 + c_j g)^{w_j} the law of Σ_j Binomial(w_j, q_j); all terms are positive, so that the
     convolution is accurate wherever it is above the parts' truncation.
@@ -47,7 +63,7 @@ def _product_polynomial(slopes, powers, first, last):
             log_first = log_total[first - low] + powers @ np.log1p(slopes * tilt) - first * math.log(tilt)
         ratios[now - first : end - first] = np.diff(log_total[now - low : end - low + 1]) - math.log(tilt)
         if end >= last:
-            return first, float(log_first), ratios
+            return float(log_first), ratios
         now = end
 
 
@@ -73,14 +89,14 @@ def _binomial_log_pmf(n, odds):
 
 
 def _binomial_window(powers, chances_low, chances_high):
-    """Return the range of Σ_j Binomial(w_j, q_j) over q between two levels, by Bernstein's bound on either side."""
+    """Return the ranges of Σ_j Binomial(w_j, q_j) over q between two levels, by Bernstein's bound on either side."""
 
     def slack(mean):
         return 15 + np.sqrt(225 + 2 * DROP * mean)
 
-    n = powers.sum()
-    hits, misses = powers @ chances_low, powers @ (1 - chances_low)
-    low = hits - min(slack(hits), slack(misses))
-    hits, misses = powers @ chances_high, powers @ (1 - chances_high)
-    high = hits + min(slack(hits), slack(misses))
-    return int(max(0, math.floor(low))), int(min(n, math.ceil(high)))
+    n = powers.sum(axis=1)
+    hits, misses = (powers * chances_low).sum(axis=1), (powers * (1 - chances_low)).sum(axis=1)
+    low = hits - np.minimum(slack(hits), slack(misses))
+    hits, misses = (powers * chances_high).sum(axis=1), (powers * (1 - chances_high)).sum(axis=1)
+    high = hits + np.minimum(slack(hits), slack(misses))
+    return np.maximum(0, np.floor(low)).astype(np.int64), np.minimum(n, np.ceil(high)).astype(np.int64)

@@ -1,10 +1,11 @@
-"""Factors φ_x(g), tilted by e^{−tg} until their means sum to one, as discrete nodes: what both routes start from."""
+"""Factors φ_x(g), tilted by e^{−tg} until their means sum to one, as discrete nodes: what all routes start from."""
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.special import gammaln
 
 #: More factors than this have fewer nodes for the moments of single factors: errors of single factors average out in sums.
 MANY, FEW_NODES = 3000, 48
@@ -15,8 +16,8 @@ DROP = 45.0
 LONGEST, SPAN, FIFTHS = (20.0, 60.0), 8.0, 3
 #: Steps of the search for tilts, by bisection and by Newton's method; one set's means add up to one within so many sds.
 BISECTIONS, NEWTON_TILTS, NEAR = 24, 16, 0.02
-#: Tables of counts may be so long.
-TABLE = 8192
+#: Error of the log of the integrals of factors at large α; see tests/mend/test_20_stated_errors.py.
+INTEGRALS = 5e-5
 #: Relative error of modes that Newton's method looks for, in at most so many steps.
 MODE_ERROR, NEWTON_STEPS = 1e-12, 60
 
@@ -116,35 +117,56 @@ class Nodes:
 
 
 class TiltedFactors:
-    """Independent factors with densities ∝ φ_x(g) e^{−tg}, t such that Σ_x E[g_x] = 1: the saddle point.
+    """Sets of independent factors with densities ∝ φ_x(g) e^{−tg}, t of each set such that Σ_x E[g_x] = 1: the saddle point.
 
     Parameters
     ----------
     family : PowerFactors or another family
-        One entry per distinct factor (G of them).
+        The distinct factors of all sets, one set after the other: G of each of k sets.
     multiplicity : (G,) array
-        How many categories have each factor.
-    start : float, optional
-        A tilt near t, from factors that differ little: without it t is searched for from both sides.
+        How many categories of a set have each factor.
+    start : float or (k,) array, optional
+        Tilts near t, from factors that differ little: without them t is searched for from both sides.
+    sets : int
+        k.
 
     Attributes
     ----------
-    tilt : float
+    tilt : (k,) array
         t.
-    centre : (G,) array
+    centre : (k·G,) array
         Modes of g φ(g) e^{−tg}.
-    window : pair of (G,) arrays
+    window : pair of (k·G,) arrays
         Ends in u of what has not died out, g = centre·exp(log_growth(u)).
-    coarse : Nodes
-        128 nodes of every factor, for moments of the single factors.
     """
 
-    def __init__(self, family, multiplicity, start=None):
-        self.family, self.multiplicity = family, multiplicity
-        size = 64 if family.alpha.size <= MANY else FEW_NODES // 2
-        tilt, nodes, self.window = tilted_many(family, multiplicity, 1, size, NEAR, start)
-        self.tilt, self.centre = float(tilt[0]), nodes.centre
-        self.coarse = self.nodes(128 if family.alpha.size <= MANY else FEW_NODES)
+    def __init__(self, family, multiplicity, start=None, sets=1):
+        self.family, self.multiplicity, self.sets = family, multiplicity, sets
+        size = 64 if multiplicity.size <= MANY else FEW_NODES // 2
+        self.tilt, nodes, self.window = tilted_many(family, multiplicity, sets, size, NEAR, start)
+        self.centre = nodes.centre
+
+    def take(self, sets):
+        """Return the factors of some of the sets."""
+        each = (np.asarray(sets)[:, None] * self.multiplicity.size + np.arange(self.multiplicity.size)).ravel()
+        out = object.__new__(TiltedFactors)
+        out.family, out.multiplicity, out.sets = self.family.take(each), self.multiplicity, len(sets)
+        out.tilt, out.centre, out.window = self.tilt[sets], self.centre[each], tuple(end[each] for end in self.window)
+        return out
+
+    def each(self, values):
+        """Return values of the sets (k,) for each of their factors, shape (k·G,)."""
+        return np.repeat(values, self.multiplicity.size)
+
+    def summed(self, values, multiplicity=None):
+        """Return the sums over the categories of each set, (…, k), of values (…, k·G)."""
+        m = self.multiplicity if multiplicity is None else multiplicity
+        return values.reshape(*values.shape[:-1], self.sets, m.size) @ m
+
+    @cached_property
+    def coarse(self):
+        """128 nodes of every factor, for moments of the single factors."""
+        return self.nodes(128 if self.multiplicity.size <= MANY else FEW_NODES)
 
     @property
     def is_polynomial(self):
@@ -153,12 +175,12 @@ class TiltedFactors:
 
     @property
     def alpha_total(self):
-        """Σα over all categories."""
-        return self.multiplicity @ self.family.alpha
+        """Σα over all categories, shape (k,)."""
+        return self.summed(self.family.alpha)
 
     @property
     def window_values(self):
-        """The ends of the window as values of g, two arrays of shape (G,)."""
+        """The ends of the window as values of g, two arrays of shape (k·G,)."""
         return tuple(self.centre * np.exp(log_growth(end)) for end in self.window)
 
     def nodes(self, size, index=slice(None)):
@@ -167,18 +189,20 @@ class TiltedFactors:
         It converges exponentially, as both ends have died out.
         """
         family, centre, (low, high) = self.family.take(index), self.centre[index], (end[index] for end in self.window)
-        return _trapezoid(family, self.tilt, centre, low, high, size)
+        return _trapezoid(family, self.each(self.tilt)[index], centre, low, high, size)
 
-    def one_log_density(self, x, typical, log_value):
-        """Return the log-density, up to a constant, of the factors x (one index) at exp(log_value), shape (N,)."""
-        delta = np.exp(log_value) - typical
-        factor = self.family.take(x)
-        smooth = factor.log_remainder(typical, delta[None])[0] + (factor.slope(typical) - self.tilt) * delta
-        return (factor.alpha - 1) * log_value + smooth
+    def log_density(self, index, typical, log_value):
+        """Return the log-densities, up to constants, of the factors ``index`` (F,) at exp(log_value), (F, N) or (N,).
+
+        The smooth part is relative to its value at ``typical`` (F,).
+        """
+        factor, delta = self.family.take(index), np.exp(log_value) - typical[:, None]
+        slope = factor.slope(typical) - self.each(self.tilt)[index]
+        return (factor.alpha[:, None] - 1) * log_value + factor.log_remainder(typical, delta) + slope[:, None] * delta
 
     @cached_property
     def _central(self):
-        """Central moments of order 2, 3 and 4 of the single factors, three (G,) arrays."""
+        """Central moments of order 2, 3 and 4 of the single factors, three (k·G,) arrays."""
         offset = self.coarse.offset - self.coarse.mean_offset[:, None]
         square = offset * offset
         return tuple(
@@ -191,27 +215,72 @@ class TiltedFactors:
         With variances V, third cumulants K and their sums over x: E[g_x | Σg = 1] ≈ E g_x + (V_x ΣK/ΣV − K_x)/(2 ΣV), and
         Var ≈ V_x − V_x²/ΣV.
         """
-        nodes, m = self.coarse, self.multiplicity
-        v, third, _ = self._central
-        total = m @ v
-        mean = nodes.centre + nodes.mean_offset + (v * (m @ third) / total - third) / (2 * total)
+        nodes, (v, third, _) = self.coarse, self._central
+        total, skew = self.each(self.summed(v)), self.each(self.summed(third))
+        mean = nodes.centre + nodes.mean_offset + (v * skew / total - third) / (2 * total)
         mean = np.maximum(mean, 1e-3 * nodes.centre)
-        return mean / (m @ mean), v * (1 - v / total)
+        return mean / self.each(self.summed(mean)), v * (1 - v / total)
 
     def saddle_log_evidence(self):
-        """Return log ∫ Π φ_x(g_x) over Σ g = 1 to second order in the saddle point.
+        """Return (log ∫ Π φ_x(g_x) over Σ g = 1, its error) to second order in the saddle point, two (k,) arrays.
 
-        With cumulants κ of the tilted sum and δ = (1 − κ₁)/√κ₂, λ₃ = κ₃/κ₂^{3/2}, λ₄ = κ₄/κ₂²:
-        t + Σ log ∫ φ_x e^{−tg} dg − ½ log(2π κ₂) − δ²/2 + log[1 + λ₃ (δ³ − 3δ)/6 + λ₄/8 − 5 λ₃²/24].
+        The law of Σ g under the tilted factors has cumulants κ. Its density at 1 is that of the Gamma law with the same mean
+        and variance, times 1 + (λ₃ − λ)(δ³ − 3δ)/6 + λ₄/8 − 5 λ₃²/24 + λ²/48 with δ = (1 − κ₁)/√κ₂, λ₃ = κ₃/κ₂^{3/2},
+        λ₄ = κ₄/κ₂² and λ = 2 √κ₂/κ₁ the Gamma law's own skewness: the saddle point relative to a Gamma law instead of a
+        normal one, so that it is exact for factors g^{α−1}. Its error is twice the sum of the terms' sizes, times how far
+        they are from those of a Gamma law, λ₄ = 3λ²/2 and λ₃ = λ, and that of the factors' integrals.
         """
-        nodes, m = self.coarse, self.multiplicity
-        second, third, fourth = self._central
-        k2, k3, k4 = m @ second, m @ third, m @ (fourth - 3 * second**2)
-        delta = (1 - m @ (nodes.centre + nodes.mean_offset)) / math.sqrt(k2)
-        skew = k3 / k2**1.5
-        correction = skew * (delta**3 - 3 * delta) / 6 + k4 / k2**2 / 8 - 5 * skew**2 / 24
-        density = -0.5 * (math.log(2 * math.pi * k2) + delta**2) + math.log1p(max(correction, -0.9))
-        return float(self.tilt + m @ nodes.log_mass + density)
+        nodes, (second, third, fourth) = self.coarse, self._central
+        k2, k3, k4 = map(self.summed, (second, third, fourth - 3 * second**2))
+        k1 = self.summed(nodes.centre + nodes.mean_offset)
+        delta, skew, kurtosis, own = (1 - k1) / np.sqrt(k2), k3 / k2**1.5, k4 / k2**2, 2 * np.sqrt(k2) / k1
+        shape, rate = k1**2 / k2, k1 / k2
+        correction = (skew - own) * (delta**3 - 3 * delta) / 6 + kurtosis / 8 - 5 * skew**2 / 24 + own**2 / 48
+        density = shape * np.log(rate) - rate - gammaln(shape) + np.log1p(np.clip(correction, -0.5, 0.5))
+        size = np.abs(kurtosis) / 8 + 5 * skew**2 / 24 + own**2 / 48
+        apart = np.abs(kurtosis - 1.5 * own**2) / 8 + 5 * np.abs(skew**2 - own**2) / 24
+        least = self.family.alpha.reshape(self.sets, -1).min(axis=1)
+        return self.tilt + self.summed(nodes.log_mass) + density, 2 * size * apart + INTEGRALS * (1 + 0.1 / least**2)
+
+
+class RoughlyTilted(TiltedFactors):
+    """Tilted factors whose modes, and not means, sum to one, without windows: for the laws of short polynomials' counts.
+
+    Parameters
+    ----------
+    family, multiplicity, sets
+        As for TiltedFactors.
+    """
+
+    def __init__(self, family, multiplicity, sets=1):
+        self.family, self.multiplicity, self.sets = family, multiplicity, sets
+        self.tilt = mode_tilts(family, multiplicity, sets)[0]
+        self.centre = family.modes(self.each(self.tilt))
+
+    @property
+    def window_values(self):
+        """Ends that leave out no count, two arrays of shape (k·G,)."""
+        return np.zeros(self.centre.shape), np.full(self.centre.shape, 1e100)
+
+
+def mode_tilts(family, multiplicity, k):
+    """Return (tilts (k,) of modes that sum to one, the lowest tilts): they lie between the least and the largest bound.
+
+    Bisection is over all sets at once.
+
+    Parameters
+    ----------
+    family, multiplicity, k
+        As for tilted_many.
+    """
+    even = np.full(family.alpha.shape, 1 / multiplicity.sum())
+    bounds = (family.alpha / even + family.slope(even)).reshape(k, -1)
+    lowest = np.broadcast_to(family.lowest_tilt, family.alpha.shape).reshape(k, -1).max(axis=1)
+
+    def above(t):
+        return family.modes(np.repeat(t, multiplicity.size)).reshape(k, -1) @ multiplicity > 1
+
+    return bisect(above, np.maximum(bounds.min(axis=1), lowest), bounds.max(axis=1), BISECTIONS), lowest
 
 
 def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
@@ -230,7 +299,7 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
         Nodes of every factor.
     close : float
         How far from one the means may add up to, in sd of the sum.
-    start : float, optional
+    start : float or (k,) array, optional
         Where Newton's method starts; where it does not arrive, bisection comes first after all.
     """
 
@@ -240,15 +309,11 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
     def together(values):
         return values.reshape(k, -1) @ multiplicity
 
-    even = np.full(family.alpha.shape, 1 / multiplicity.sum())
-    bounds = (family.alpha / even + family.slope(even)).reshape(k, -1)
-    lowest = np.broadcast_to(family.lowest_tilt, family.alpha.shape).reshape(k, -1).max(axis=1)
-    # Modes sum to one at a tilt between the least and the largest bound; bisection is over all sets at once.
     if start is None:
-        low, high = np.maximum(bounds.min(axis=1), lowest), bounds.max(axis=1)
-        tilt = bisect(lambda t: together(family.modes(each(t))) > 1, low, high, BISECTIONS)
+        tilt, lowest = mode_tilts(family, multiplicity, k)
     else:
-        tilt = np.full(k, start)
+        lowest = np.broadcast_to(family.lowest_tilt, family.alpha.shape).reshape(k, -1).max(axis=1)
+        tilt = np.broadcast_to(start, k).astype(float)
     for _ in range(NEWTON_TILTS):
         centre = family.modes(each(tilt))
         window = _window(family, each(tilt), centre)
@@ -259,15 +324,6 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
         # On 1/Σ E[g], which is linear in t for gamma factors.
         tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
     return (tilt, nodes, window) if start is None else tilted_many(family, multiplicity, k, size, close)
-
-
-def single_powers(family, k):
-    """Return (α, slope, power), each (k, G), of factors g^{α−1} (1 + c g)^w with whole w; None where some are no such."""
-    form = family.polynomials()
-    if form is None or np.count_nonzero(form[1], axis=1).max(initial=0) > 1:
-        return None
-    slope, power = (part.max(axis=1).reshape(k, -1) for part in (form[0] * (form[1] > 0), form[1]))
-    return np.ascontiguousarray(family.alpha.reshape(k, -1)), slope, power
 
 
 def positive_roots(square, linear, constant):
@@ -332,7 +388,7 @@ def _window(family, tilt, centre):
     # Both ends of every factor at once.
     size = centre.size
     sign, both = np.repeat([-1.0, 1.0], size), np.tile(np.arange(size), 2)
-    family, tilt, centre = family.take(both), tilt if np.ndim(tilt) == 0 else tilt[both], centre[both]
+    family, tilt, centre = family.take(both), tilt[both], centre[both]
 
     def outside(u):
         return (_log_density(family, tilt, centre, sign[:, None] * u)[0] <= -DROP).sum(axis=1)

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from scipy import fft
 
-from ldpbayes.posteriors.conditioned_product.factors import bisect, log_growth
+from ldpbayes.posteriors.conditioned_product.factors import DROP, bisect, log_growth
 
 #: Newton's search for a quantile ends with a step below so many grid steps.
 SETTLED = 1e-9
@@ -14,39 +14,25 @@ SETTLED = 1e-9
 ROUNDING = 1e-15
 #: Complex numbers that quantiles at several levels are found with at once.
 TOGETHER = 2**20
+#: Grid points of the density of one factor: fewer where no side's concentrations are below SMALL.
+MARGIN_NODES, FEW_MARGIN_NODES, SMALL = 512, 256, 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Moments of the distinct factors given Σ g = 1, the covariances in factored form.
+    """Moments of the distinct factors of k sets given Σ g = 1 in each.
 
     Attributes
     ----------
-    mean, variance : (G,) arrays
+    mean, variance : (k·G,) arrays
         E[g_x] and Var(g_x).
-    left, right : (K, G) arrays
-        Cov(g_x, g_y) = (leftᵀ right)_xy for two categories, of the same factor or not.
-    log_evidence : float
-        log ∫ Π φ over the simplex.
+    log_evidence : (k,) array
+        log ∫ Π φ over the simplex; nan where the route fails.
     """
 
     mean: np.ndarray
     variance: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    log_evidence: float
-
-    def covariance(self, group):
-        """Return Cov(g_x, g_y) of categories with the factors ``group``, shape (a, a)."""
-        blocks = self.left.T @ self.right
-        full = 0.5 * (blocks + blocks.T)[np.ix_(group, group)]
-        np.fill_diagonal(full, self.variance[group])
-        return full
-
-    def row_sum_error(self, multiplicity):
-        """Return the largest |Σ_y Cov(g_x, g_y)| / Var(g_x), zero but for the error of the moments."""
-        others = self.left.T @ (self.right @ multiplicity) - (self.left * self.right).sum(axis=0)
-        return float(np.max(np.abs(self.variance + others) / self.variance))
+    log_evidence: np.ndarray
 
 
 class Margin:
@@ -60,17 +46,49 @@ class Margin:
         Unnormalised density in u.
     centre : (m,) array
         With scale None, log g = log centre + log_growth(u); else logit g = centre + scale·sinh(u).
-    scale : float, optional
+    scale : (m,) array, optional
     """
 
     def __init__(self, low, step, density, centre, scale=None):
         self.low, self.step, self.centre, self.scale = low, step, centre, scale
         self.size = density.shape[1]
         self.density = density / density.sum(axis=1, keepdims=True)
-        self.series = fft.rfft(self.density)
+
+    @classmethod
+    def of_logit(cls, mean, variance, alpha, rest, log_density):
+        """Return (Margin, log ∫ density dg) of factors that are narrow in the middle and long at the ends, both at once.
+
+        Parameters
+        ----------
+        mean, variance : (m,) arrays
+            Near those of g.
+        alpha, rest : (m,) arrays
+            The powers of g and of 1 − g at the ends.
+        log_density : callable
+            (log g, log(1 − g)), two (m, N) arrays → log-density of g.
+        """
+        mean = np.clip(mean, 1e-12, 1 - 1e-12)
+        centre, scale = np.log(mean) - np.log1p(-mean), np.minimum(np.sqrt(variance) / (mean * (1 - mean)), 3.0)
+        low, high = -np.arcsinh((DROP / alpha + 20) / scale), np.arcsinh((DROP / rest + 20) / scale)
+        size = MARGIN_NODES if min(alpha.min(), rest.min()) < SMALL else FEW_MARGIN_NODES
+        step = (high - low) / size
+        u = low[:, None] + step[:, None] * (np.arange(size) + 0.5)
+        y = centre[:, None] + scale[:, None] * np.sinh(u)
+        log_g, log_rest = -np.logaddexp(0, -y), -np.logaddexp(0, y)
+        found = log_density(log_g, log_rest) + log_g + log_rest + np.log(np.cosh(u))
+        top = found.max(axis=1)
+        density = np.exp(found - top[:, None])
+        return cls(low, step, density, centre, scale), top + np.log(density.sum(axis=1) * step * scale)
+
+    @cached_property
+    def moments(self):
+        """(Mean, variance) of g, two (m,) arrays."""
+        g = self.to_value((self.low[:, None] + self.step[:, None] * (np.arange(self.size) + 0.5)).T).T
+        mean = (self.density * g).sum(axis=1)
+        return mean, (self.density * (g - mean[:, None]) ** 2).sum(axis=1)
 
     def to_value(self, u):
-        """Return g at u, shape (m,)."""
+        """Return g at u, shape (…, m)."""
         if self.scale is None:
             return self.centre * np.exp(log_growth(u))
         return np.exp(-np.logaddexp(0, -(self.centre + self.scale * np.sinh(u))))
@@ -86,37 +104,46 @@ class Margin:
     def cdf(self, value):
         """Return P(g ≤ value), shape (m,)."""
         position = np.clip((self.to_grid(value) - self.low) / self.step - 0.5, -0.5, self.size - 0.5)
-        return np.clip(self.cumulative(position)[0], 0, 1)
+        return np.clip(self._cumulative(position[None])[0][0], 0, 1)
 
-    def cumulative(self, position):
-        """Return (cdf, density per grid step) at positions counted in grid steps from the first point, shape (…, m)."""
-        angle, waves, start = self._waves
-        now = waves * np.exp(1j * angle * position[..., None])
-        value = (position + 0.5) / self.size + (((now - start) / angle).imag).sum(axis=-1)
-        return value, 1 / self.size + now.real.sum(axis=-1)
+    def _cumulative(self, position, rows=slice(None)):
+        """Return (cdf, density per grid step) at positions (L, m) counted in grid steps from the first point."""
+        angle, waves, constant = self._waves
+        waves = waves[rows]
+        turn = np.empty((*position.shape, angle.size), dtype=complex)
+        turn[:] = np.exp(1j * angle[0] * position)[..., None]
+        now = np.multiply.accumulate(turn, axis=-1, out=turn)
+        slope = np.einsum("lmk,mk->lm", now, waves).real
+        value = np.einsum("lmk,mk->lm", now, waves / angle).imag - constant[rows]
+        return (position + 0.5) / self.size + value, 1 / self.size + slope
 
     @cached_property
     def _waves(self):
-        """Return (angles (K,), coefficients (m, K), the waves at the left end (m, K)) of the Fourier series."""
-        k = np.arange(1, self.series.shape[1])
+        """(Angles (K,), coefficients (m, K) of the Fourier series, the cdf's constant (m,))."""
+        series = fft.rfft(self.density)
+        k = np.arange(1, series.shape[1])
         weight = np.where((self.size % 2 == 0) & (k == self.size // 2), 1.0, 2.0) / self.size
         angle = 2 * np.pi / self.size * k
-        waves = weight * self.series[:, 1:]
-        return angle, waves, waves * np.exp(-0.5j * angle)
+        waves = weight * series[:, 1:]
+        return angle, waves, (waves * np.exp(-0.5j * angle) / angle).imag.sum(axis=-1)
 
     def quantile(self, levels):
         """Return the quantiles at one level, shape (m,), or at several, shape (L, m)."""
-        every, size = np.atleast_1d(np.asarray(levels, dtype=float)), max(1, TOGETHER // self.density.size)
-        found = [self._quantiles(every[start : start + size, None]) for start in range(0, every.size, size)]
-        return np.concatenate(found) if np.ndim(levels) else found[0][0]
+        every, m = np.atleast_1d(np.asarray(levels, dtype=float))[:, None], self.low.size
+        right = np.stack([(self.density.cumsum(axis=1) < level).sum(axis=1) for level in every])
+        out, size = np.empty((len(every), m)), max(1, TOGETHER // (len(every) * self.size))
+        for start in range(0, m, size):
+            part = slice(start, start + size)
+            out[:, part] = self._positions(every, right[:, part], part)
+        out = self.to_value(self.low + self.step * (out + 0.5))
+        return out if np.ndim(levels) else out[0]
 
-    def _quantiles(self, levels):
-        """Return the quantiles at levels (L, 1): bracketed on the grid, then Newton on the Fourier series."""
-        right = (self.density.cumsum(axis=1) < levels[..., None]).sum(axis=-1)
+    def _positions(self, levels, right, rows):
+        """Return where the cdf reaches levels (L, 1): bracketed on the grid, then Newton on the Fourier series."""
         low, high = right - 1.5, right + 1.5
         position = right.astype(float)
-        for _ in range(30):
-            value, slope = self.cumulative(position)
+        for _ in range(40):
+            value, slope = self._cumulative(position, rows)
             low, high = np.where(value < levels, position, low), np.where(value < levels, high, position)
             newton = position - (value - levels) / np.where(slope > 0, slope, np.inf)
             new = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
@@ -126,4 +153,4 @@ class Margin:
             position = new
             if done:
                 break
-        return self.to_value(self.low + self.step * (position + 0.5))
+        return position

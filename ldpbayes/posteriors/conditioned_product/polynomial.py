@@ -5,24 +5,59 @@ number of truthful reports, and given all k the conditioned factors are Dirichle
 """
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy import fft
 from scipy.special import gammaln
 
-from ldpbayes.posteriors.conditioned_product.coefficients import coefficient_ratios
-from ldpbayes.posteriors.conditioned_product.factors import DROP, TABLE, single_powers
-from ldpbayes.posteriors.conditioned_product.margins import Moments
+from ldpbayes.posteriors.conditioned_product.coefficients import coefficients
+from ldpbayes.posteriors.conditioned_product.factors import DROP
+from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
 
+#: Sums of counts that are all looked at; of more the ends are.
+SPAN = 512
 #: Counts proposed together: five arrays of this size are held at a time.
 BATCH = 10**6
-#: Entries of tables from which the counts of all factors, and those of one of them, are drawn.
-ENTRIES = 4e6
+#: Sums of counts that are this much less probable than the most probable one are left out of margins.
+NO_SUM = 1e-17
+#: Powers of a polynomial that are summed up before logarithms are taken, and e-folds that their argument may span.
+POWERS, FOLDS = 32, 20.0
+#: Numbers of powers of the arguments of polynomials that are held at a time.
+TOGETHER = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Laws of the counts of some factors.
+
+    Attributes
+    ----------
+    index : (f,) array
+        Which factors.
+    first : (f,) array
+        Lowest count of each.
+    pmf : (f, W) array
+    """
+
+    index: np.ndarray
+    first: np.ndarray
+    pmf: np.ndarray
+
+    @property
+    def counts(self):
+        """The counts, shape (f, W)."""
+        return self.first[:, None] + np.arange(self.pmf.shape[1])
+
+    @property
+    def mean(self):
+        """Mean counts, shape (f,)."""
+        return (self.pmf * self.counts).sum(axis=1)
 
 
 class PolynomialRoute:
-    """The law of Σ k by roots of unity, and of g by mixing Dirichlets over it.
+    """The laws of Σ k of sets of factors by roots of unity, and of g by mixing Dirichlets over it.
 
     Parameters
     ----------
@@ -39,158 +74,225 @@ class PolynomialRoute:
 
     @cached_property
     def tables(self):
-        """([(lowest k, pmf of k)] per factor, log ∫ φ(g) e^{−tg} dg of each)."""
-        family, tilt = self.factors.family, self.factors.tilt
-        tables, log_mass = [], np.empty(family.alpha.size)
-        parts = zip(family.alpha, *family.polynomials(), *self.factors.window_values, strict=True)
-        for x, (alpha, slopes, powers, low, high) in enumerate(parts):
-            first, log_first, ratio = coefficient_ratios(slopes, powers, low, high)
-            k = first + np.arange(ratio.size)
+        """(Tables of the factors, those of like length together, log ∫ φ(g) e^{−tg} dg of each)."""
+        factors, tables = self.factors, []
+        alpha, tilt, log_mass = factors.family.alpha, factors.each(factors.tilt), np.empty(factors.centre.size)
+        for index, first, log_first, ratio in coefficients(*factors.family.polynomials(), *factors.window_values):
+            k, own = first[:, None] + np.arange(ratio.shape[1]), alpha[index, None]
             # One cumulative sum of ratios near one: sums of log-gammas would lose the digits of a large count.
-            log_pmf = np.concatenate([[0.0], np.cumsum(ratio + np.log((alpha + k) / tilt))])
-            top = log_pmf.max()
-            pmf = np.exp(log_pmf - top)
-            used = np.flatnonzero(pmf > 1e-23)
-            log_mass[x] = log_first + top + math.log(pmf.sum()) + gammaln(alpha + first)
-            log_mass[x] -= (alpha + first) * math.log(tilt)
-            pmf = pmf[used[0] : used[-1] + 1]
-            tables.append((first + int(used[0]), pmf / pmf.sum()))
+            log_pmf = np.zeros((index.size, ratio.shape[1] + 1))
+            np.cumsum(ratio + np.log((own + k) / tilt[index, None]), axis=1, out=log_pmf[:, 1:])
+            top = log_pmf.max(axis=1)
+            pmf = np.exp(log_pmf - top[:, None])
+            total, shape = pmf.sum(axis=1), alpha[index] + first
+            log_mass[index] = log_first + top + np.log(total) + gammaln(shape) - shape * np.log(tilt[index])
+            tables.append(Tables(index, first, pmf / total[:, None]))
         return tables, log_mass
 
-    @cached_property
-    def _firsts(self):
-        return np.array([first for first, _ in self.tables[0]])
+    def _every(self, value):
+        """Return value(Tables), one number a factor, of all factors, shape (k·G,)."""
+        out = np.empty(self.factors.centre.size)
+        for one in self.tables[0]:
+            out[one.index] = value(one)
+        return out
 
     @cached_property
-    def _sum_ends(self):
-        """Lowest and highest Σ k outside which there is less than exp(−DROP)."""
-        return _sum_window(self.tables[0], self.factors.multiplicity)
+    def _first(self):
+        return self._every(lambda one: one.first).astype(np.int64)
+
+    @cached_property
+    def _window(self):
+        """(Lowest Σ k (k,), number of sums) outside which there is less than exp(−DROP), by Chernoff."""
+        summed = self.factors.summed
+        last = self._first + self._every(lambda one: one.pmf.shape[1] - 1)
+        ends = [summed(self._first.astype(float)), summed(last)]
+        if (ends[1] - ends[0]).max() > SPAN:
+            ends = self._chernoff(ends)
+        low = np.floor(ends[0]).astype(np.int64)
+        return low, fft.next_fast_len(int((np.ceil(ends[1]) - low).max()) + 1, real=True)
+
+    def _chernoff(self, ends):
+        """Return the least and the largest Σ k, [(k,), (k,)], within given ones."""
+        summed, mean = self.factors.summed, self._every(lambda one: one.mean)
+        square = self._every(lambda one: (one.pmf * (one.counts - one.mean[:, None]) ** 2).sum(axis=1))
+        sd, middle = np.sqrt(summed(square)) + 1e-3, summed(mean)
+        for place in np.geomspace(0.02, 60, 16):
+            shift = self.factors.each(place / sd)
+            for side, sign in enumerate((-1, 1)):
+                tilted = self._every(lambda one, own=sign * shift: _log_mgf(own[one.index], one))
+                reach = (summed(tilted) + DROP) * sd / place
+                ends[side] = np.maximum(ends[0], middle - reach) if sign < 0 else np.minimum(ends[1], middle + reach)
+        return ends
 
     @cached_property
     def _roots(self):
-        """Return (size, Π_x H_x, H): transforms of the tables at the roots of unity."""
-        low, high = self._sum_ends
-        size = fft.next_fast_len(high - low + 1, real=True)
-        h = self._inserted(size, lambda x, k: 1.0)
+        """Π_x H_x (k, J) and H (k, G, J): transforms of the tables at the roots of unity."""
+        h = self._inserted(lambda one: 1.0)
         h = np.where(np.abs(h) < 1e-30, 1e-30, h)
-        return size, np.exp(self.factors.multiplicity @ np.log(h)), h
+        m = self.factors.multiplicity
+        return h.prod(axis=1) if (m == 1).all() else np.exp(np.einsum("kgj,g->kj", np.log(h), m)), h
 
-    def _inserted(self, size, value):
-        """Return the transforms of the tables times value(factor, k), shape (G, size // 2 + 1)."""
-        out = np.zeros((len(self.tables[0]), size // 2 + 1), dtype=complex)
-        for x, (first, pmf) in enumerate(self.tables[0]):
-            out[x] = fft.rfft(_wrapped(pmf * value(x, first + np.arange(pmf.size)), size), size)
-        return out
+    def _inserted(self, value):
+        """Return the transforms of the tables times value(Tables) (f, W), shape (k, G, J)."""
+        size, out = self._window[1], None
+        for one in self.tables[0]:
+            found = fft.rfft(_wrapped(one.pmf * value(one), size), size)
+            out = np.zeros((self.factors.centre.size, found.shape[1]), dtype=complex) if out is None else out
+            out[one.index] = found
+        return out.reshape(self.factors.sets, -1, out.shape[1])
 
     def _functional(self, weight):
-        """Return u (K, J) with Σ_m weight_m [z^m] Π H R = Re Σ_j u_j R_j for weights (K, M) on the sums of _sum_ends."""
-        size, product, _ = self._roots
-        low, high = self._sum_ends
-        offset = int(self.factors.multiplicity @ self._firsts)
-        padded = np.zeros((len(weight), size))
-        padded[:, (np.arange(low, high + 1) - offset) % size] = weight
-        out = np.conj(fft.rfft(padded)) / size
-        out[:, 1:] *= 2
+        """Return u (…, k, J) with Σ_m weight_m [z^m] Π H R = Re Σ_j u_j R_j for weights (…, k, size) on the sums."""
+        low, size = self._window
+        offset = self.factors.summed(self._first).astype(np.int64)
+        place = np.broadcast_to((np.arange(size) - (low - offset)[:, None]) % size, weight.shape)
+        out = np.conj(fft.rfft(np.take_along_axis(weight, place, axis=-1))) / size
+        out[..., 1:] *= 2
         if size % 2 == 0:
-            out[:, -1] *= 0.5
-        return out * product
+            out[..., -1] *= 0.5
+        return out * self._roots[0]
 
     # -- results ---------------------------------------------------------------------------------------------------
 
     @property
     def n_nodes(self):
         """Number of roots of unity."""
-        return self._roots[0]
+        return self._window[1]
 
     @cached_property
-    def moments(self):
-        """Moments of all factors given Σ g = 1, by the law of total covariance over k.
+    def log_evidence(self):
+        """log ∫ Π φ over the simplex, shape (k,)."""
+        return self._sum_weights[2]
+
+    @cached_property
+    def _sum_weights(self):
+        """(T = Σ(α + k), weights (k, size), log evidence): E[f(T)] = Σ weight f [z^{Σk}] ΠH, weights ∝ W(T) = t^T/Γ(T)."""
+        low, size = self._window
+        tilt, start = self.factors.tilt, self.factors.alpha_total + low
+        total = start[:, None] + np.arange(size)
+        # By ratios, so that no digit is lost at large T.
+        log_weight = np.zeros_like(total)
+        np.cumsum(np.log(tilt[:, None] / total[:, :-1]), axis=1, out=log_weight[:, 1:])
+        top = log_weight.max(axis=1)
+        weight = np.exp(log_weight - top[:, None])
+        evidence = self._functional(weight).real.sum(axis=1)
+        log_evidence = self.factors.summed(self.tables[1]) + np.log(evidence) + top + start * np.log(tilt) - gammaln(start)
+        return total, weight / evidence[:, None], log_evidence
+
+    @cached_property
+    def _pieces(self):
+        """Moments, and of one set what its covariances are the product of, by the law of total covariance over k.
 
         P | k is Dirichlet(K), K = α + k, T = Σ K, so that with K and T centred first
         Cov = E[(K_x/T − μ_x)(K_y/T − μ_y)] + E[(δ_xy K_x/T − K_x K_y/T²)/(T + 1)].
         """
-        size, _, h = self._roots
-        alpha = self.factors.family.alpha
-        total, weight, log_evidence = self._sum_weights()
-        typical = (weight @ total) / weight.sum()
+        _, h = self._roots
+        alpha, k = self.factors.family.alpha, len(h)
+        total, weight, log_evidence = self._sum_weights
+        typical = ((weight * total).sum(axis=1) / weight.sum(axis=1))[:, None]
         away = total - typical
         rows = [weight / total, weight / total**2, weight * away / total**2, weight * (away / total) ** 2]
         rows += [weight / total / (total + 1), weight / total**2 / (total + 1)]
         # E[·/T], E[·/T²], E[· (T − T₀)/T²], E[(T − T₀)²/T²] and, within the Dirichlets, E[·/T(T+1)], E[·/T²(T+1)].
         u1, u2, cross, spread, inner1, inner2 = self._functional(np.array(rows))
-        r = (self._inserted(size, lambda x, k: alpha[x] + k) / h).T
-        mean = (u1 @ r).real
-        centred = r - mean * typical
-        squares = (self._inserted(size, lambda x, k: (alpha[x] + k - mean[x] * typical) ** 2) / h).T
-        shared = (cross @ centred).real
-        raw = squares + 2 * mean * typical * centred + (mean * typical) ** 2
-        variance = (u2 @ squares).real - 2 * mean * shared + spread.real.sum() * mean**2
-        variance += (inner1 @ r - inner2 @ raw).real
+
+        def expected(u, r):
+            return np.einsum("kj,kgj->kg", u, r).real
+
+        r = self._inserted(lambda one: alpha[one.index, None] + one.counts) / h
+        mean = expected(u1, r)
+        middle = mean * typical
+        centred, flat = r - middle[:, :, None], middle.ravel()
+        squares = self._inserted(lambda one: (alpha[one.index, None] + one.counts - flat[one.index, None]) ** 2) / h
+        shared, spread = expected(cross, centred), spread.real.sum(axis=1)[:, None]
+        raw = squares + 2 * middle[:, :, None] * centred + middle[:, :, None] ** 2
+        variance = expected(u2, squares) - 2 * mean * shared + spread * mean**2
+        variance += expected(inner1, r) - expected(inner2, raw)
+        found = Moments(mean.ravel(), variance.ravel(), log_evidence)
+        if k > 1:
+            return found, ()
         # With C = K − μT₀ the product of two categories is C_x C_y − (T − T₀)(μ_x C_y + μ_y C_x) + (T − T₀)² μ_x μ_y.
         left, right = [], []
-        for u, ratios in ((u2, centred), (-inner2, r)):
-            weighted = u[:, None] * ratios
+        for u, ratios in ((u2, centred[0].T), (-inner2, r[0].T)):
+            weighted = u.T * ratios
             left += [weighted.real, -weighted.imag]
             right += [ratios.real, ratios.imag]
-        left = np.concatenate([*left, -mean[None], -shared[None], spread.real.sum() * mean[None]])
-        right = np.concatenate([*right, shared[None], mean[None], mean[None]])
-        return Moments(mean, variance, left, right, log_evidence)
+        return found, (np.concatenate([*left, -mean, -shared, spread * mean]), np.concatenate([*right, shared, mean, mean]))
 
-    def _sum_weights(self):
-        """Return (T = Σ(α + k), weights, log evidence): E[f(T)] = Σ weight f [z^{Σk}] ΠH, weights ∝ W(T) = t^T/Γ(T)."""
-        low, high = self._sum_ends
-        tilt, alpha_total = self.factors.tilt, self.factors.alpha_total
-        total = alpha_total + np.arange(low, high + 1)
-        # By ratios, so that no digit is lost at large T.
-        log_weight = np.concatenate([[0.0], np.cumsum(np.log(tilt / total[:-1]))])
-        top = log_weight.max()
-        weight = np.exp(log_weight - top)
-        evidence = self._functional(weight[None]).real.sum()
-        log_evidence = self.factors.multiplicity @ self.tables[1] + math.log(evidence) + top
-        log_evidence += (low + alpha_total) * math.log(tilt) - gammaln(alpha_total + low)
-        return total, weight / evidence, log_evidence
+    @property
+    def moments(self):
+        """Moments of all factors given Σ g = 1."""
+        return self._pieces[0]
 
-    def part_log_density(self, part, log_value):
-        """Return the log-density, up to a constant, of the tilted sum Σ part_x g_x at exp(log_value), shape (N,).
+    @property
+    def products(self):
+        """(Left, right), two (K, G) arrays of one set: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories."""
+        return self._pieces[1]
 
-        A mixture over Σ part k of Gamma(Σα + Σk, t) densities.
+    def margins(self, chosen=None):
+        """Return [(factor indices, Margin)] of all factors, or those chosen, and none that would lose digits.
+
+        The density of g_x is its own times that of the others' sum at 1 − g: a mixture over their Σ k of Gamma(A + Σ k, t),
+        and thereby a polynomial in 1 − g, whose terms are all positive.
         """
-        sums, pmf = self._part_table(part)
-        kept = np.flatnonzero(pmf > 1e-17 * pmf.max())
-        sums, pmf = sums[kept[0] : kept[-1] + 1], pmf[kept[0] : kept[-1] + 1]
-        shape = sums + part @ self.factors.family.alpha
-        with np.errstate(divide="ignore"):
-            log_weight = np.log(pmf) + shape * math.log(self.factors.tilt) - gammaln(shape)
-        value = self.factors.tilt * np.exp(log_value)
-        # A Gamma density at r is negligible unless its shape is within some √(t r) of t r: leave the other sums out.
-        reach = 14 * np.sqrt(value.max()) + 80
-        width = int(min(2 * reach + 1, shape.size))
-        start = np.clip(np.round(value - reach - shape[0]), 0, shape.size - width).astype(int)
-        here = start[:, None] + np.arange(width)
-        terms = log_weight[here] + (shape[here] - 1) * log_value[:, None] - value[:, None]
-        top = terms.max(axis=1)
-        return top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
+        factors, moments = self.factors, self.moments
+        index = np.arange(factors.centre.size) if chosen is None else chosen
+        alpha, total = factors.family.alpha, factors.each(factors.alpha_total)
+        tilt, margins = factors.each(factors.tilt), []
+        size = max(1, TOGETHER // (512 * POWERS + 4 * self._window[1]))
+        for start in range(0, index.size, size):
+            x = index[start : start + size]
+            pmf, low = self._others(x)
+            shape = (low + total[x] - alpha[x])[:, None] + np.arange(pmf.shape[1])
+            with np.errstate(divide="ignore"):
+                log_weight = np.log(pmf) + shape * np.log(tilt[x])[:, None] - gammaln(shape)
 
-    def _part_table(self, part):
-        """Return (sums, pmf) of Σ part_x k_x, from the roots of unity of the whole sum."""
-        size, product, h = self._roots
+            def log_density(log_g, log_rest, x=x, log_weight=log_weight, power=shape[:, :1] - 1):
+                near = np.log1p(-np.minimum(moments.mean[x], 1 - 1e-12))[:, None]
+                others = _log_polynomial(log_weight + near * np.arange(log_weight.shape[1]), log_rest - near)
+                own = factors.log_density(x, moments.mean[x], log_g)
+                # e^{−tg} of the factor and of the others are e^{−t} in all.
+                return own + tilt[x, None] * np.exp(log_g) + power * log_rest + others
+
+            rest = total[x] - alpha[x]
+            margins.append((x, Margin.of_logit(moments.mean[x], moments.variance[x], alpha[x], rest, log_density)[0]))
+        return margins, np.array([], dtype=int)
+
+    def _others(self, index):
+        """Return (laws of the sum of all counts of a set but one of factor x, for x in index, lowest sum of each)."""
+        factors, (low, size), (product, h) = self.factors, self._window, self._roots
+        where = index // factors.multiplicity.size
+        law = np.maximum(fft.irfft(product[where] / h.reshape(len(self._first), -1)[index], size), 0)
         # The window of the whole sum, moved by the mean of the rest: at the mode it would drift with every skewed factor.
-        typical = np.array([first + pmf @ np.arange(pmf.size) for first, pmf in self.tables[0]])
-        rest = self.factors.multiplicity - part
-        if np.count_nonzero(part) <= np.count_nonzero(rest):
-            product = np.prod(h[part > 0] ** part[part > 0, None], axis=0)
-        else:
-            product = product / np.prod(h[rest > 0] ** rest[rest > 0, None], axis=0)
-        lowest = int(part @ self._firsts)
-        sums = max(self._sum_ends[0] - round(rest @ typical), lowest) + np.arange(size)
-        return sums, np.maximum(fft.irfft(product, size)[(sums - lowest) % size], 0)
+        offset = factors.summed(self._first).astype(np.int64)[where] - self._first[index]
+        mean = self._every(lambda one: one.mean)[index]
+        lowest = np.maximum(low[where] - np.rint(mean).astype(np.int64), offset)
+        law = np.take_along_axis(law, (np.arange(size) + (lowest - offset)[:, None]) % size, axis=1)
+        counts = law > NO_SUM * law.max(axis=1, keepdims=True)
+        start = counts.argmax(axis=1)
+        length = int((size - counts[:, ::-1].argmax(axis=1) - start).max())
+        place = start[:, None] + np.arange(length)
+        inside = place < size
+        law = np.take_along_axis(law * counts, np.where(inside, place, 0), axis=1) * inside
+        return law, lowest + start
 
-    def draws(self, group, size, rng):
-        """Return (g, k, acceptance) of ConditionedProduct.draws for categories with the factors ``group``.
+    # -- draws -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _where(self):
+        """Which table, and which row of it, each factor has, two (k·G,) int arrays."""
+        places = np.empty((2, self.factors.centre.size), dtype=int)
+        for table, one in enumerate(self.tables[0]):
+            places[:, one.index] = np.full(one.index.size, table), np.arange(one.index.size)
+        return places
+
+    def draws(self, group, size, rng, of=0):
+        """Return (g, k, acceptance) of ConditionedProduct.draws for categories with the factors ``group`` of the set ``of``.
 
         k_x from its table for each category, accepted with probability ∝ t^m/Γ(Σα + m), m = Σ k; then g given k.
         """
-        tilt, alpha_total = self.factors.tilt, self.factors.alpha_total
+        tilt, alpha_total = float(self.factors.tilt[of]), float(self.factors.alpha_total[of])
+        group = group + of * self.factors.multiplicity.size
         alpha = self.factors.family.alpha[group]
         best = max(tilt - alpha_total, 0.0)
 
@@ -199,50 +301,25 @@ class PolynomialRoute:
 
         peak = math.floor(best)
         top = max(log_weight(m) for m in (max(peak, 0), peak + 1))
-        out, counts, have = np.empty((size, group.size)), np.empty((size, group.size), dtype=np.int64), 0
-        share = 0.25
-        while have < size:
-            batch = int(min(max(1.2 * (size - have) / share, 64), BATCH // group.size + 64))
+        counts, done, share = np.empty((group.size, size), dtype=np.int64), 0, 0.9
+        while done < size:
+            batch = int(min(max(1.2 * (size - done) / share, 64), BATCH // group.size + 64))
             k = self._independent_counts(group, batch, rng)
-            kept = np.flatnonzero(np.log(rng.random(batch)) < log_weight(k.sum(axis=0)) - top)
-            share = max(kept.size / batch, 1e-3)
-            kept = kept[: size - have]
-            k = k[:, kept]
-            out[have : have + kept.size], counts[have : have + kept.size] = dirichlet(alpha[:, None] + k, rng), k.T
-            have += kept.size
-        return out, counts, share
+            some = np.flatnonzero(np.log(rng.random(batch)) < log_weight(k.sum(axis=0)) - top)
+            share = max(some.size / batch, 1e-3)
+            some = some[: size - done]
+            counts[:, done : done + some.size] = k[:, some]
+            done += some.size
+        return dirichlet(alpha[:, None] + counts, rng), counts.T, share
 
     def _independent_counts(self, group, size, rng):
         """Return draws of k before they are conditioned, shape (a, size)."""
         k = np.empty((group.size, size), dtype=np.int64)
-        for x, g in enumerate(group):
-            first, pmf = self.tables[0][g]
-            k[x] = np.repeat(np.arange(first, first + pmf.size), rng.multinomial(size, pmf))
+        for x, (table, row) in enumerate(self._where[:, group].T):
+            one = self.tables[0][table]
+            pmf = one.pmf[row]
+            k[x] = np.repeat(one.first[row] + np.arange(pmf.size), rng.multinomial(size, pmf))
         return rng.permuted(k, axis=1)
-
-
-def drawn(family, size, rng):
-    """Return draws of (g, k) of factors given Σ g = 1, two (size, a) arrays, or None where tables would be too long.
-
-    k from its law given its sum, category by category; then g | k ~ Dirichlet(α + k): exact, because φ(g) e^{−tg} is a
-    mixture of Gamma(α + k, t) and only the sum couples them.
-
-    Parameters
-    ----------
-    family : PowerFactors or another family
-        With a factor for each category.
-    size : int
-    rng : numpy.random.Generator
-    """
-    from ldpbayes.posteriors.conditioned_product import _batched
-
-    form, a = single_powers(family, 1), family.alpha.size
-    if form is None or a * min(form[2].sum() + 1, TABLE) > ENTRIES:
-        return None
-    most, counts = int(min(form[2].sum() + 1, TABLE)), np.empty((size, a), dtype=np.int64)
-    if not _batched.draw_counts(*(one[0] for one in form), most, ENTRIES, rng.random((size, a + 1)), counts):
-        return None
-    return dirichlet((family.alpha + counts).T, rng), counts
 
 
 def dirichlet(shape, rng):
@@ -255,35 +332,39 @@ def dirichlet(shape, rng):
     return (gamma / gamma.sum(axis=0)).T
 
 
-def _sum_window(tables, multiplicity):
-    """Return (lowest, highest) sum of k outside which the sum of the tables has less than exp(−DROP), by Chernoff."""
-    means = np.array([first + pmf @ np.arange(pmf.size) for first, pmf in tables])
-    squares = [pmf @ (first + np.arange(pmf.size) - mean) ** 2 for (first, pmf), mean in zip(tables, means, strict=True)]
-    sd, mean = math.sqrt(multiplicity @ squares) + 1e-3, multiplicity @ means
-    ends = []
-    for sign in (-1, 1):
-        bound = multiplicity @ np.array([first + (0 if sign < 0 else pmf.size - 1) for first, pmf in tables])
-        for shift in np.geomspace(0.02, 60, 16) / sd:
-            parts = zip(multiplicity, means, tables, strict=True)
-            cumulant = sum(n * _log_mgf(sign * shift, first - centre, pmf) for n, centre, (first, pmf) in parts)
-            tail = mean + sign * (cumulant + DROP) / shift
-            bound = max(bound, tail) if sign < 0 else min(bound, tail)
-        ends.append(bound)
-    return math.floor(ends[0]), math.ceil(ends[1])
+def _log_mgf(shift, table):
+    """Return log E[e^{shift·(k − E k)}] for counts with the given Tables and shifts (f,)."""
+    exponent = shift[:, None] * (table.counts - table.mean[:, None])
+    exponent = np.where(table.pmf > 0, exponent, -np.inf)
+    top = exponent.max(axis=1)
+    return top + np.log((table.pmf * np.exp(exponent - top[:, None])).sum(axis=1))
 
 
-def _log_mgf(shift, first, pmf):
-    """Return log E[e^{shift·(first + k)}] for k with the given pmf."""
+def _log_polynomial(log_coefficient, log_value):
+    """Return the logs of Σ_r e^{log_coefficient_r + r·log_value}, (F, N), for log-coefficients (F, M) and values (F, N)."""
+    f, m = log_coefficient.shape
+    blocks = -(-m // POWERS)
+    padded = np.full((f, blocks * POWERS), -np.inf)
+    padded[:, :m] = log_coefficient
+    padded = padded.reshape(f, blocks, POWERS)
+    top = padded.max(axis=2, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    powers = np.empty((f, POWERS, log_value.shape[1]))
+    # What is further away than FOLDS has one power that counts.
+    powers[:, 0], powers[:, 1:] = 1.0, np.exp(np.clip(log_value, -FOLDS, FOLDS))[:, None]
+    np.multiply.accumulate(powers, axis=1, out=powers)
     with np.errstate(divide="ignore"):
-        exponent = shift * (first + np.arange(pmf.size)) + np.log(pmf)
-    top = exponent.max()
-    return top + math.log(np.exp(exponent - top).sum())
+        logs = np.log(np.exp(padded - top) @ powers) + top
+    logs += POWERS * np.arange(blocks)[:, None] * log_value[:, None]
+    top = logs.max(axis=1)
+    return top + np.log(np.exp(logs - top[:, None]).sum(axis=1))
 
 
 def _wrapped(values, size):
-    """Return values summed modulo size (a table can be wider than the window of the sum)."""
-    if values.size <= size:
+    """Return values (f, W) summed modulo size (a table can be wider than the window of the sum)."""
+    width = values.shape[1]
+    if width <= size:
         return values
-    padded = np.zeros(-(-values.size // size) * size)
-    padded[: values.size] = values
-    return padded.reshape(-1, size).sum(axis=0)
+    padded = np.zeros((len(values), -(-width // size) * size))
+    padded[:, :width] = values
+    return padded.reshape(len(values), -1, size).sum(axis=1)

@@ -1,6 +1,7 @@
 """The transform route: integrals over ω of products of E_x(ω) = E_t[exp(−iω g_x)], each factor by quadrature; flat in n."""
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,119 +16,145 @@ TOLERANCE, LOUD, NEGLIGIBLE = 4e-16, 1e-13, 1e-19
 #: A margin is lost where an error of 1e-16 in its own transform grows above this; another way to it is there for polynomials
 #: only.
 LOST, ROUGHLY_LOST = 1e-11, TOLERANCE**0.25
-#: Complex exponentials that this route may spend before the polynomial route is preferred.
+#: Complex exponentials that this route may spend on a set before the polynomial route is preferred.
 WORK_LIMIT = 6e7
+#: Why the route fails.
+ROUGH = "The transforms must die out, but these factors are too rough; use another method."
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Where the transforms of k sets are computed.
+
+    Attributes
+    ----------
+    step : (k,) array
+        Of ω.
+    count : (k,) int array
+        Number of nodes; 0 where the line does not die out, or where that takes too long.
+    size : (k·G,) int array
+        Quadrature size of each factor; 0 for those that are left out.
+    """
+
+    step: np.ndarray
+    count: np.ndarray
+    size: np.ndarray
+
+    @classmethod
+    def of(cls, factors, m):
+        """Return the Line for Σ m_x g_x of each set; factors with m = 0 get no quadrature."""
+        sd = np.sqrt(factors.summed(factors.coarse.variance, m))
+        shape = factors.sets, m.size, -1
+        offset, weight = factors.coarse.offset.reshape(shape), factors.coarse.weight.reshape(shape)
+        omega = _last_frequency(offset, weight, m, sd)
+        step = 2 * np.pi / period(offset, weight, m, sd)
+        dies = np.isfinite(omega)
+        omega = np.where(dies, omega, 1.0)
+        count = (1.6 * omega / step).astype(int) + 4
+        # Nodes enough to follow the phase ω g where g changes fastest with u, and the density itself.
+        low, high = factors.window
+        u = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, 24)
+        g = factors.centre[:, None] * np.exp(log_growth(u))
+        rate = (g * (1 + np.exp(-u))).max(axis=1)
+        need = np.maximum((high - low) * rate * factors.each(omega) / 3.0, 64 + 8 * np.minimum(high - low, 12))
+        size = 2 ** np.ceil(np.log2(np.minimum(need, 2.0**20))).astype(int)
+        size = np.where(np.tile(m > 0, factors.sets), size, 0)
+        work = count.astype(float) * size.reshape(factors.sets, -1).sum(axis=1)
+        return cls(step, np.where(dies & (work <= WORK_LIMIT), count, 0), size)
+
+    def take(self, sets):
+        """Return the Line of some of the sets."""
+        return Line(self.step[sets], self.count[sets], self.size.reshape(self.count.size, -1)[sets].ravel())
+
+
+def _last_frequency(offset, weight, m, sd):
+    """Return ω beyond which Π|E|^m is negligible, from the coarse nodes, shape (k,); inf where it does not die out."""
+    out, left, omega = np.full(len(sd), math.inf), np.arange(len(sd)), 6 / sd
+    while left.size and (omega[left] < 2e4 / sd[left]).all():
+        phase = -1j * omega[left, None, None] * offset[left]
+        transform = np.abs((weight[left] * np.exp(phase)).sum(axis=2))
+        dead = np.log(np.maximum(transform, 1e-18)) @ m < math.log(TOLERANCE)
+        out[left[dead]] = omega[left[dead]]
+        left = left[~dead]
+        omega = 1.25 * omega
+    return out
+
+
+def period(offset, weight, m, sd):
+    """Return T so that Σ m g is within T of its mean but for exp(−DROP), shape (k,): Chernoff bounds over a grid of shifts.
+
+    Parameters
+    ----------
+    offset, weight : (k, G, N) arrays
+        Nodes of the factors of each set.
+    m : (G,) array
+        How many categories have each of them.
+    sd : (k,) array
+        Standard deviations of the sums.
+    """
+    mean = (weight * offset).sum(axis=2) @ m
+    out = np.zeros(len(sd))
+    for sign in (1.0, -1.0):
+        bound = np.full(len(sd), math.inf)
+        for place in np.geomspace(0.05, 60, 14):
+            shift = place / sd
+            exponent = (sign * shift)[:, None, None] * offset
+            top = exponent.max(axis=2)
+            cumulant = top + np.log((weight * np.exp(exponent - top[:, :, None])).sum(axis=2))
+            bound = np.minimum(bound, (cumulant @ m + DROP) / shift - sign * mean)
+        out = np.maximum(out, bound)
+    return 1.05 * out
 
 
 class TransformRoute:
-    """The law of Σ g by inverting the product of the factors' transforms along a line of ω.
+    """The laws of Σ g of k sets by inverting the products of the factors' transforms along lines of ω.
 
     Parameters
     ----------
     factors : TiltedFactors
+    line : Line, optional
+        With nodes in all sets; by default that of the factors.
     """
 
     name = "transform"
 
-    def __init__(self, factors):
+    def __init__(self, factors, line=None):
         self.factors = factors
-
-    # -- the line --------------------------------------------------------------------------------------------------
-
-    def _last_frequency(self, m, sd):
-        """Return ω beyond which Π|E|^m is negligible, from the coarse nodes; inf where it does not die out."""
-        nodes, omega, limit = self.factors.coarse, 6 / sd, 2e4 / sd
-        while omega < limit:
-            transform = np.abs((nodes.weight * np.exp(-1j * omega * nodes.offset)).sum(axis=1))
-            if m @ np.log(np.maximum(transform, 1e-18)) < math.log(TOLERANCE):
-                return omega
-            omega *= 1.25
-        return math.inf
-
-    def _period(self, m, sd):
-        """Return T so that Σ m g is within T of its mean but for exp(−DROP): Chernoff bounds over a grid of shifts."""
-        nodes = self.factors.coarse
-        centre = -(m @ nodes.mean_offset)
-        period = 0.0
-        for sign in (1.0, -1.0):
-            bounds = []
-            for shift in sign * np.geomspace(0.05, 60, 14) / sd:
-                exponent = shift * nodes.offset
-                top = exponent.max(axis=1)
-                cumulant = m @ (top + np.log((nodes.weight * np.exp(exponent - top[:, None])).sum(axis=1)))
-                bounds.append((cumulant + DROP) / abs(shift) + sign * centre)
-            period = max(period, min(bounds))
-        return 1.05 * period
-
-    def _plan(self, m):
-        """Return (step of ω, number of nodes, quadrature size of each factor); None where the line does not die out.
-
-        For Σ m_x g_x; factors with m = 0 get no quadrature. None too above WORK_LIMIT.
-        """
-        sd = math.sqrt(m @ self.factors.coarse.variance)
-        omega = self._last_frequency(m, sd)
-        if math.isinf(omega):
-            return None
-        step = 2 * math.pi / self._period(m, sd)
-        count = int(1.6 * omega / step) + 4
-        # Nodes enough to follow the phase ω g where g changes fastest with u, and the density itself.
-        low, high = self.factors.window
-        u = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, 24)
-        g = self.factors.centre[:, None] * np.exp(log_growth(u))
-        rate = (g * (1 + np.exp(-u))).max(axis=1)
-        need = np.maximum((high - low) * rate * omega / 3.0, 64 + 8 * np.minimum(high - low, 12))
-        size = 2 ** np.ceil(np.log2(np.minimum(need, 2.0**20))).astype(int)
-        if float(count) * size[m > 0].sum() > WORK_LIMIT:
-            return None
-        return step, count, np.where(m > 0, size, 0)
-
-    def _nodes(self, size):
-        """Return [(factor indices, Nodes)], factors with equal quadrature size together; size 0 is left out."""
-        groups = [(value, np.flatnonzero(size == value)) for value in np.unique(size[size > 0])]
-        return [(index, self.factors.nodes(value, index)) for value, index in groups]
-
-    @cached_property
-    def _whole_plan(self):
-        plan = self._plan(self.factors.multiplicity)
-        if plan is None:
-            raise ConvergenceError("The transforms must die out, but these factors are too rough; use another method.")
-        return plan
+        self.line = Line.of(factors, factors.multiplicity) if line is None else line
+        if not self.line.count.all():
+            raise ConvergenceError(ROUGH)
 
     @cached_property
     def _blocks(self):
-        return self._nodes(self._whole_plan[2])
+        return _nodes(self.factors, self.line.size)
 
     @cached_property
     def _transforms(self):
-        """Return ω and the transforms with 1, Δ, Δ² inserted, Δ = g − centre: arrays (J,) and three of (J, G)."""
-        step, count, size = self._whole_plan
-        e0, e1, e2 = _transform(self._blocks, step, count, size.size, 3)
-        return step * np.arange(count), np.where(np.abs(e0) < 1e-30, 1e-30, e0), e1, e2
+        """The transforms with 1, Δ, Δ² inserted, Δ = g − centre: three arrays (J, k·G)."""
+        step, count = self.factors.each(self.line.step), int(self.line.count.max())
+        e0, e1, e2 = _transform(self._blocks, step, count, self.line.size.size, 3)
+        return np.where(np.abs(e0) < 1e-30, 1e-30, e0), e1, e2
 
     @cached_property
-    def line(self):
-        """(weights v_j, R1, R2, log evidence): a functional that turns E_x into E_x R_x is Re Σ_j v_j R_j.
+    def _weights(self):
+        """(Weights v (J, k), R1, R2, log evidence (k,)): a functional that turns E_x into E_x R_x is Re Σ_j v_j R_j.
 
-        R1 and R2 (J, G) insert Δ and Δ².
-
-        Raises
-        ------
-        ConvergenceError
-            Where the product of the transforms does not die out.
+        R1 and R2 (J, k·G) insert Δ and Δ². The evidence is nan where the product of the transforms does not die out.
         """
-        omega, e0, e1, e2 = self._transforms
-        m = self.factors.multiplicity
-        log_product = np.log(e0) @ m
+        (e0, e1, e2), factors, step = self._transforms, self.factors, self.line.step
+        log_product = factors.summed(np.log(e0))
         size = np.exp(log_product.real)
-        if size[-1] > LOUD:
-            raise ConvergenceError(f"The transform line must die out, but it ends at {size[-1]:.1e}; use another method.")
-        shift = 1 - m @ self.factors.centre
-        density = (omega[1] / math.pi) * np.exp(log_product + 1j * omega * shift)
+        shift = 1 - factors.summed(factors.centre)
+        omega = step * np.arange(len(e0))[:, None]
+        density = (step / math.pi) * np.exp(log_product + 1j * omega * shift)
         density[0] *= 0.5
-        total = density.real.sum()
-        log_mass = sum(m[index] @ nodes.log_mass for index, nodes in self._blocks)
-        keep = slice(0, int(np.flatnonzero(size > NEGLIGIBLE)[-1]) + 1)
-        log_evidence = log_mass + self.factors.tilt + math.log(total)
+        total = density.real.sum(axis=0)
+        log_mass = np.empty(factors.centre.size)
+        for index, nodes in self._blocks:
+            log_mass[index] = nodes.log_mass
+        keep = slice(0, int(np.flatnonzero((size > NEGLIGIBLE).any(axis=1))[-1]) + 1)
+        good = (size[-1] <= LOUD) & (total > 0)
+        log_evidence = factors.summed(log_mass) + factors.tilt + np.log(np.where(good, total, math.nan))
         return density[keep] / total, (e1 / e0)[keep], (e2 / e0)[keep], log_evidence
 
     # -- results ---------------------------------------------------------------------------------------------------
@@ -135,18 +162,22 @@ class TransformRoute:
     @property
     def n_nodes(self):
         """Number of frequencies."""
-        return self.line[0].size
+        return len(self._weights[0])
 
     @cached_property
     def moments(self):
         """Moments of all factors given Σ g = 1."""
-        v, r1, r2, log_evidence = self.line
-        shift = (v @ r1).real
-        variance = (v @ r2).real - shift**2
-        centred = r1 - shift
-        left = np.concatenate([(v[:, None] * centred).real, -(v[:, None] * centred).imag])
-        right = np.concatenate([centred.real, centred.imag])
-        return Moments(self.factors.centre + shift, variance, left, right, log_evidence)
+        v, r1, r2, log_evidence = self._weights
+        shift, square = (np.einsum("jk,jkg->kg", v, r.reshape(*v.shape, -1)).real.ravel() for r in (r1, r2))
+        return Moments(self.factors.centre + shift, square - shift**2, log_evidence)
+
+    @property
+    def products(self):
+        """(Left, right), two (K, G) arrays of one set: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories."""
+        v, r1, _, _ = self._weights
+        centred = r1 - (self.moments.mean - self.factors.centre)
+        weighted = v * centred
+        return np.concatenate([weighted.real, -weighted.imag]), np.concatenate([centred.real, centred.imag])
 
     def margins(self):
         """Return [(factor indices, Margin)] and the factors for which that would lose digits.
@@ -154,11 +185,12 @@ class TransformRoute:
         The density of factor x is its own times that of the others' sum, from the product of all transforms over E_x:
         that division loses digits where the factor carries most of the spread.
         """
-        v = self.line[0]
-        omega, e0, _, _ = self._transforms
-        others = np.abs(np.exp(np.log(np.abs(e0)) @ self.factors.multiplicity)[:, None] / e0)
-        limit = LOST if self.factors.is_polynomial else ROUGHLY_LOST
-        lost = np.maximum((others * np.minimum(1e-16 / np.abs(e0), 1)).max(axis=0), others[-1]) > limit
+        v, e0, factors = self._weights[0], self._transforms[0], self.factors
+        size, own = np.exp(factors.summed(np.log(np.abs(e0)))), np.abs(e0)
+        others = np.repeat(size, factors.multiplicity.size, axis=1) / own
+        limit = LOST if factors.is_polynomial else ROUGHLY_LOST
+        lost = np.maximum((others * np.minimum(1e-16 / own, 1)).max(axis=0), others[-1]) > limit
+        ratio, step = np.repeat(v, factors.multiplicity.size, axis=1) / e0[: len(v)], factors.each(self.line.step)
         out = []
         for index, nodes in self._blocks:
             here = np.flatnonzero(~lost[index])
@@ -166,26 +198,42 @@ class TransformRoute:
                 continue
             index, offset = index[here], nodes.offset[here]
             density = np.zeros_like(offset)
-            turn = np.exp(-1j * omega[1] * offset)
+            turn = np.exp(-1j * step[index, None] * offset)
             now = np.ones_like(turn)
-            for j in range(v.size):
-                density += (now * (v[j] / e0[j, index])[:, None]).real
+            for some in ratio[:, index, None]:
+                density += now.real * some.real - now.imag * some.imag
                 now *= turn
             density = np.maximum(nodes.weight[here] * density, 0)
-            out.append((index, Margin(self.factors.window[0][index], nodes.step[here], density, nodes.centre[here])))
+            out.append((index, Margin(factors.window[0][index], nodes.step[here], density, nodes.centre[here])))
         return out, np.flatnonzero(lost)
 
-    def part_log_density(self, part, log_value):
-        """Return the log-density, up to a constant, of the tilted sum Σ part_x g_x at exp(log_value), shape (N,).
+    def margin_of(self, x):
+        """Return the Margin of one factor of one set, its own density times that of the sum of the others.
 
-        None where the transforms of that part do not die out.
+        Raises
+        ------
+        ConvergenceError
+            Where the transforms of the others do not die out.
         """
-        plan = self._plan(part)
-        if plan is None:
-            return None
+        part, x, moments = self.factors.multiplicity.copy(), np.array([x]), self.moments
+        part[x] -= 1
+        alpha = self.factors.family.alpha[x]
+
+        def log_density(log_g, log_rest):
+            own = self.factors.log_density(x, moments.mean[x], log_g)
+            return own + self._part_log_density(part, log_rest[0])
+
+        rest = self.factors.alpha_total - alpha
+        return Margin.of_logit(moments.mean[x], moments.variance[x], alpha, rest, log_density)[0]
+
+    def _part_log_density(self, part, log_value):
+        """Return the log-density, up to a constant, of the tilted sum Σ part_x g_x of one set at exp(log_value), (N,)."""
+        line = Line.of(self.factors, part)
+        if not line.count.all():
+            raise ConvergenceError("The transforms of a part of the sum must die out, but they do not; use its draws.")
         # The sum over ω repeats with period 2π/step: halve the step and leave out what is further away than that.
-        step, count, size = 0.5 * plan[0], 2 * plan[1], plan[2]
-        transform = _transform(self._nodes(size), step, count, part.size, 1)[0]
+        step, count = 0.5 * line.step[0], 2 * line.count[0]
+        transform = _transform(_nodes(self.factors, line.size), np.full(part.size, step), count, part.size, 1)[0]
         transform = np.where((np.abs(transform) < 1e-30) | (part == 0), 1e-30, transform)
         log_product = np.log(transform)[:, part > 0] @ part[part > 0]
         log_product[0] -= math.log(2)
@@ -195,14 +243,22 @@ class TransformRoute:
         return np.log(np.where(far, 1e-300, np.maximum(density, 1e-300)))
 
 
+def _nodes(factors, size):
+    """Return [(factor indices, Nodes)], factors with equal quadrature size together; size 0 is left out."""
+    groups = [(value, np.flatnonzero(size == value)) for value in np.unique(size[size > 0])]
+    return [(index, factors.nodes(value, index)) for value, index in groups]
+
+
 def _transform(blocks, step, count, n_factors, moments):
-    """Return E[Δ^i e^{−iω_j Δ}] for i < moments and ω_j = j·step, shape (moments, count, n_factors)."""
+    """Return E[Δ^i e^{−iω_j Δ}] for i < moments and ω_j = j·step of each factor, shape (moments, count, n_factors)."""
     out = np.zeros((moments, count, n_factors), dtype=complex)
     for index, nodes in blocks:
-        turn = np.exp(-1j * step * nodes.offset)
+        turn = np.exp(-1j * step[index, None] * nodes.offset)
         now = nodes.weight.astype(complex)
-        powers = (nodes.offset[:, :, None] ** np.arange(moments)).astype(complex)
+        powers = np.stack([nodes.offset**power for power in range(moments)], axis=1)
+        parts = now.view(float).reshape(*now.shape, 2)  # a product with real powers is of real and imaginary parts
         for j in range(count):
-            out[:, j, index] = np.matmul(now[:, None, :], powers)[:, 0, :].T
+            found = np.matmul(powers, parts)
+            out[:, j, index] = (found[..., 0] + 1j * found[..., 1]).T
             now *= turn
     return out

@@ -1,0 +1,188 @@
+"""Which law of its sum each set of factors goes with: transforms, polynomials, one integral, or the saddle point."""
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from ldpbayes.errors import ConvergenceError
+from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
+from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
+from ldpbayes.posteriors.conditioned_product.transform import ROUGH, Line, TransformRoute
+
+#: Sets of at most so many categories and counts are polynomials first, others only where their transforms do not die out.
+FEW, SHORT = 20, 4096
+#: Means given the sum add up to one; where those of polynomials by transforms miss it by more, nodes were too few for a
+#: window that small concentrations stretch.
+OFF = 1e-8
+#: Complex numbers of the transforms of sets that are worked on together.
+TOGETHER = 2**20
+#: Nodes of a margin by the saddle point.
+NODES = 96
+
+
+class Pairs:
+    """Sets of two categories: the density of g is φ₁(g) φ₂(1 − g), on a grid in logit g.
+
+    Parameters
+    ----------
+    factors : TiltedFactors
+    """
+
+    name, n_nodes = "pairs", 512
+
+    def __init__(self, factors):
+        self.factors = factors
+
+    @cached_property
+    def _margins(self):
+        factors, g = self.factors, self.factors.multiplicity.size
+        first = np.arange(factors.sets) * g
+        second = first + g - 1
+        mean, variance = factors.saddle_moments()
+        out = []
+        for x, y in ((first, second), (second, first)):
+
+            def log_density(log_g, log_rest, x=x, y=y):
+                own = factors.log_density(x, mean[x], log_g)
+                return own + factors.log_density(y, mean[y], log_rest)
+
+            alpha = factors.family.alpha
+            out.append((x, *Margin.of_logit(mean[x], variance[x], alpha[x], alpha[y], log_density)))
+        return out
+
+    @cached_property
+    def moments(self):
+        """Moments of all factors given Σ g = 1."""
+        factors = self.factors
+        mean, variance = factors.saddle_moments()
+        own = factors.family.log_smooth(mean) - factors.each(factors.tilt) * mean
+        (x, one, log_mass), (y, other, _) = self._margins
+        log_evidence = factors.tilt + own[x] + own[y] + log_mass
+        mean, variance = np.empty((2, mean.size))
+        for place, margin in ((x, one), (y, other)):
+            mean[place], variance[place] = margin.moments
+        return Moments(mean, variance, log_evidence)
+
+    @property
+    def products(self):
+        """(Left, right), two (1, G) arrays of one set: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories."""
+        return -self.moments.variance[None], np.ones((1, self.moments.variance.size))
+
+    def margins(self):
+        """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
+        return [(x, margin) for x, margin, _ in self._margins], np.array([], dtype=int)
+
+
+class Saddle:
+    """Sets whose transforms do not die out: moments and evidence of second order in the saddle point.
+
+    The density of g_x is its own times that of the others' sum at 1 − g. Its normal approximation is good where there are
+    many categories, and one does not carry most of the spread.
+
+    Parameters
+    ----------
+    factors : TiltedFactors
+    """
+
+    name = "saddle point"
+
+    def __init__(self, factors):
+        self.factors = factors
+
+    @cached_property
+    def moments(self):
+        """Moments of all factors given Σ g = 1."""
+        return Moments(*self.factors.saddle_moments(), self.factors.saddle_log_evidence()[0])
+
+    def margins(self):
+        """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
+        factors, fine = self.factors, self.factors.nodes(NODES)
+        mean, variance = fine.centre + fine.mean_offset, fine.variance
+        total, spread = factors.each(factors.summed(mean)), factors.each(factors.summed(variance))
+        rest = np.maximum(spread - variance, 1e-12 * variance)
+        away = 1 - (total - mean)[:, None] - (fine.centre[:, None] + fine.offset)
+        log_density = np.log(np.maximum(fine.weight, 1e-300)) - 0.5 * away**2 / rest[:, None]
+        density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+        margin = Margin(factors.window[0], fine.step, density, fine.centre)
+        return [(np.arange(mean.size), margin)], np.array([], dtype=int)
+
+
+def laws_of(factors, route=None, saddle=False):
+    """Return [(sets, law)] of TiltedFactors: which of the classes here each set goes with.
+
+    Pairs are one integral; few counts of few categories go to polynomials, others to transforms where these die out, then to
+    polynomials, and last to the saddle point.
+
+    Parameters
+    ----------
+    factors : TiltedFactors
+    route : {"transform", "polynomial"}, optional
+        That one for all sets.
+    saddle : bool
+        Whether sets may go with the saddle point.
+
+    Raises
+    ------
+    ConvergenceError
+        Where a set goes with none.
+    """
+    left, a = np.arange(factors.sets), factors.multiplicity.sum()
+    if a == 2 and route is None:
+        return [(left, Pairs(factors))]
+    out, counts = [], _counts(factors)
+    if counts is not None and route != "transform":
+        short = left if route else left[(counts <= SHORT) & (a <= FEW)]
+        out += _polynomials(factors, short, counts)
+        left = np.setdiff1d(left, short)
+    if left.size:
+        rough = _transforms(factors, left, out)
+        if counts is not None and route is None:
+            out += _polynomials(factors, rough, counts)
+        elif rough.size and not saddle:
+            raise ConvergenceError(ROUGH)
+        elif rough.size:
+            out.append((rough, Saddle(factors.take(rough))))
+    return out
+
+
+def _counts(factors):
+    """Return how many counts the polynomials of each set have, None where its factors are no polynomials."""
+    found = factors.family.polynomials()
+    return None if found is None else factors.summed(found[1].sum(axis=1))
+
+
+def _polynomials(factors, sets, counts):
+    """Return [(sets, PolynomialRoute)], sets of like size together."""
+    size = 2 ** np.ceil(np.log2(np.minimum(counts, 40 * np.sqrt(counts) + 200) + 1))
+    return [(some, PolynomialRoute(factors.take(some))) for some in _together(sets, size, factors.multiplicity.size)]
+
+
+def _transforms(factors, sets, out):
+    """Add (sets, TransformRoute) to ``out``, sets of like lines together; return the sets that do not go with them."""
+    line = Line.of(factors.take(sets), factors.multiplicity)
+    rough = [sets[line.count == 0]]
+    order = {int(one): place for place, one in enumerate(sets)}
+    size = np.zeros(factors.sets)
+    size[sets] = 2.0 ** np.ceil(np.log2(np.maximum(line.count, 1)))
+    for some in _together(sets[line.count > 0], size, factors.multiplicity.size):
+        own = line.take([order[int(one)] for one in some])
+        law = TransformRoute(factors.take(some), own)
+        found = law.moments
+        good = np.isfinite(found.log_evidence)
+        if factors.is_polynomial:
+            good &= np.abs(law.factors.summed(found.mean) - 1) < OFF
+        if good.all():
+            out.append((some, law))
+        elif good.any():
+            out.append((some[good], TransformRoute(factors.take(some[good]), own.take(np.flatnonzero(good)))))
+        rough.append(some[~good])
+    return np.concatenate(rough)
+
+
+def _together(sets, size, each):
+    """Yield sets of equal size together, as many as keep ``each`` × size × sets at TOGETHER."""
+    for value in np.unique(size[sets]):
+        some = sets[size[sets] == value]
+        most = max(1, math.floor(TOGETHER / (each * value)))
+        yield from (some[start : start + most] for start in range(0, some.size, most))
