@@ -20,22 +20,28 @@ DEGREES = 8, 50
 #: A shift of the mean by more than this many posterior sd is not to be trusted to third order.
 LARGEST_SHIFT = 3.0
 #: Proposals are fitted anew to weighted draws at most this often, unless their k-hat is below the first of these and …
-MAX_REFITS, GOOD_K_HAT = 5, 0.5
+MAX_REFITS, GOOD_K_HAT = 7, 0.5
 #: … while there are this many effective draws for each unknown.
 LEAST_FOR_REFIT = 2
 #: This share of the proposals comes from the prior, where the reports leave some unknown with this share of its prior sd.
 DEFENCE, WEAK = 0.1, 0.25
-#: So few unknowns have a mixture of at most so many fitted distributions beside the first ones, which keep this share.
-MAX_MIXED, MOST_PARTS, FIRST = 12, 6, 0.2
+#: So few unknowns have a mixture of fitted distributions beside the first ones, which keep this share.
+MAX_MIXED, FIRST = 12, 0.2
+#: There are at most so many fitted distributions; where so many batches of LEAST_DRAWN do not do, batches that are so many
+#: times larger have the second number of them.
+MOST_PARTS, SMALL_BATCHES, LARGER = (6, 12), 4, 8
+#: This share of the draws that they are fitted to stands as far out as squared distances from the means are large: ends and
+#: sds hang on the tails.
+TAILS = 0.8
 #: Their proposals are Sobol points, at least so many; more of them make the errors of interval ends, in posterior sd, AIMED
 #: where that costs at most CHEAP evaluations of a likelihood's entry, and MOST_DRAWN draws; where errors are then above
 #: ACCEPTABLE, there are more, of MOST_HELD unknowns in all: a flat tail wants many, and chains cost ten times as much.
-LEAST_DRAWN, AIMED, CHEAP, MOST_DRAWN, ACCEPTABLE, MOST_HELD = 4096, 0.03, 2e8, 2**17, 0.035, 2**22
+LEAST_DRAWN, AIMED, CHEAP, MOST_DRAWN, ACCEPTABLE, MOST_HELD = 4096, 0.025, 2e8, 2**17, 0.03, 2**22
 #: Where draws cost more than CHEAP, proposals are fitted to batches of so many first.
 BATCH = 512
 #: An interval end of a coefficient with a larger standard error, in posterior sd, is not accepted; where so many times the
-#: draws are cheap, half of it, so that a tenth is two errors away.
-MAX_END_ERROR, ROOM = 0.1, 4
+#: draws are cheap, the second, so that a tenth is two and a half errors away.
+MAX_END_ERROR, MAX_CHEAP_ERROR, ROOM = 0.1, 0.04, 4
 #: Axes along which log odds of so many cells move belong to those that are looked along.
 MOST_CELLS = 12
 #: Distances from the mode, in sd by the curvature, at which the density is looked at; where it falls by fewer nats than the
@@ -118,6 +124,15 @@ class Draws:
         sd = known["sd"][known["sd"] > 0]
         return np.concatenate([known[name][known["sd"] > 0] / sd for name in ("lower_error", "upper_error")])
 
+    @property
+    def tailed(self) -> np.ndarray:
+        """Normalized weights (N,) of which the share TAILS goes with the squared distances from the means, in sd."""
+        weight = self.found.weight
+        square = (self.z - weight @ self.z) ** 2
+        square /= np.maximum(weight @ square, np.finfo(float).tiny)
+        out = weight * (1 - TAILS + TAILS * square.mean(axis=1))
+        return out / out.sum()
+
     @cached_property
     def verdict(self) -> Verdict:
         """Whether the kept draws may be used."""
@@ -154,7 +169,7 @@ def most_error(target: Target) -> float:
     """Return the largest standard error of an interval end that is accepted, in posterior sd."""
     entries = target.entries.cell.size * target.entries.n_categories
     cheap = target.prior.n_unknowns <= MAX_MIXED and CHEAP >= ROOM * LEAST_DRAWN * entries
-    return 0.5 * MAX_END_ERROR if cheap else MAX_END_ERROR
+    return MAX_CHEAP_ERROR if cheap else MAX_END_ERROR
 
 
 def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, watch, prob: float = 0.95) -> Draws:
@@ -195,6 +210,8 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
         if good and few:  # ends as exact as is cheap
             wanted = math.ceil(math.log2(max(found.end_errors.max(initial=0.0) / AIMED, 1.0) ** 2))
             drawn = min(drawn * 2**wanted, most)
+        elif few and not dear and len(tried) >= SMALL_BATCHES:
+            drawn = max(drawn, min(LARGER * LEAST_DRAWN, most))
     best, source = max(tried, key=_worth)
     worst = best.end_errors.max(initial=0.0)
     times = best.verdict.times if best.verdict.next == "more" else 1
@@ -322,9 +339,10 @@ class Proposal:
         if not self.few:
             one = StudentT.fitted(found.z, found.found.weight, degrees)
             return None if one is None else replace(self, fitted=(one,), shares=np.ones(1))
-        number = int(np.clip(worth / (20 * u), 1, MOST_PARTS))
+        large = len(found.z) > 2 * LEAST_DRAWN
+        number = int(np.clip(worth / (20 * u), 1, MOST_PARTS[large]))
         try:
-            chosen = resample(found.found.weight, rng, min(len(found.z), LEAST_DRAWN))
+            chosen = resample(found.tailed, rng, min(len(found.z), LEAST_DRAWN << large))
             parts, shares = fitted_parts(found.z[chosen], number, degrees, rng)
         except np.linalg.LinAlgError:
             return None
