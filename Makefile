@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Processes that share the tests, file by file: fixtures and compiled models serve a whole file.
 WORKERS ?= 2
 # What `make bench` runs: the other files of benchmarks/ are studies, parts of these, or run by `make bench-scale`.
-BENCHMARKS := accuracy cells engines exact_grr mle observe one_road private_groups small_settings structured throughput
+BENCHMARKS := accuracy cells cold_start engines exact_grr mle observe one_road private_groups small_settings structured throughput
 
 .PHONY: demo test test-portable scale-env test-spark docs fuzz calibrate studies notebooks lint bench bench-weak bench-scale wheel-check release-check clean help
 

@@ -6,21 +6,47 @@ answers ``joint_table`` to ``independence``, one of regress() ``predictions``, `
 and ``poststratify``.
 """
 
-from ldpbayes.answer import Answer
-from ldpbayes.answers.association import (
-    conditional,
-    cramers_v,
-    independence,
-    joint_table,
-    mutual_information,
-    odds_ratio,
-)
-from ldpbayes.answers.cells import poststratify
-from ldpbayes.answers.contrasts import contrast
-from ldpbayes.answers.intervals import interval_parts, simultaneous_intervals
-from ldpbayes.answers.ranks import probability_in_top
-from ldpbayes.answers.regression import comparisons, odds_ratios, predictions, slopes
-from ldpbayes.answers.sums import category_sum, entropy
+from typing import TYPE_CHECKING
+
+from ldpbayes.doors import lazily
+
+if TYPE_CHECKING:
+    from ldpbayes.answer import Answer
+    from ldpbayes.answers.association import (
+        conditional,
+        cramers_v,
+        independence,
+        joint_table,
+        mutual_information,
+        odds_ratio,
+    )
+    from ldpbayes.answers.cells import poststratify
+    from ldpbayes.answers.contrasts import contrast
+    from ldpbayes.answers.intervals import interval_parts, simultaneous_intervals
+    from ldpbayes.answers.ranks import probability_in_top
+    from ldpbayes.answers.regression import comparisons, odds_ratios, predictions, slopes
+    from ldpbayes.answers.sums import category_sum, entropy
+
+_HOMES = {
+    "Answer": "answer",
+    "category_sum": "answers.sums",
+    "comparisons": "answers.regression",
+    "conditional": "answers.association",
+    "contrast": "answers.contrasts",
+    "cramers_v": "answers.association",
+    "entropy": "answers.sums",
+    "independence": "answers.association",
+    "interval_parts": "answers.intervals",
+    "joint_table": "answers.association",
+    "mutual_information": "answers.association",
+    "odds_ratio": "answers.association",
+    "odds_ratios": "answers.regression",
+    "poststratify": "answers.cells",
+    "predictions": "answers.regression",
+    "probability_in_top": "answers.ranks",
+    "simultaneous_intervals": "answers.intervals",
+    "slopes": "answers.regression",
+}
 
 __all__ = [
     "Answer",
@@ -43,6 +69,4 @@ __all__ = [
     "slopes",
 ]
 
-
-def __dir__() -> list[str]:
-    return [*__all__]
+__getattr__, __dir__ = lazily(__name__, _HOMES)

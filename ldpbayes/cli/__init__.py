@@ -88,6 +88,33 @@ def _running(command, name):
     return run
 
 
+def _parsed(name):
+    """Return the command line with one command in full, which converts what is neither text nor a default alone.
+
+    typer converts everything by pydantic, which takes longer to load than a small fit takes.
+    """
+    group = typer.main.get_command(shell(name))
+    for command in filter(None, (group, group.commands.get(name))):
+        command.get_params = functools.partial(_sparing, command.get_params)
+    return group
+
+
+def _sparing(parameters_of, context):
+    found = parameters_of(context)
+    for parameter in found:
+        if "process_value" not in vars(parameter):
+            parameter.process_value = functools.partial(_converted, parameter, parameter.process_value)
+    return found
+
+
+def _converted(parameter, convert, context, value):
+    """Return the value of an option or an argument as its command takes it."""
+    stated = value is not None and value is not parameter.default
+    if (stated or parameter.required) and not (stated and options.is_text(parameter.name, context.info_name or "")):
+        return convert(context, value)
+    return value
+
+
 def main(arguments=None):
     """Run the command line.
 
@@ -103,7 +130,7 @@ def main(arguments=None):
             arguments = tuple(sys.argv[1:] if arguments is None else arguments)
             options.given.set(arguments)
             try:
-                shell(_named(arguments))(args=list(arguments), standalone_mode=True)
+                _parsed(_named(arguments)).main(args=list(arguments), standalone_mode=True)
             finally:
                 sys.stdout.flush()
         except LDPBayesError as error:

@@ -266,9 +266,19 @@ def spread(command: Callable, name: str) -> Callable:
     return run
 
 
+def is_text(key: str, name: str) -> bool:
+    """Return whether the option of a name is a text, which stays as it was typed."""
+    return _of(key, name)[1] in (str, _TEXT)
+
+
+def _of(key, name):
+    """Return (panel, kind, maker) of an option."""
+    return _OPTIONS.get(f"{key} of-{name}") or _OPTIONS.get(key, ("", None, None))
+
+
 def _declared(key, name, default):
     """Return the parameter of a command that is the option of a name."""
-    panel, kind, make = _OPTIONS.get(f"{key} of-{name}") or _OPTIONS[key]
+    panel, kind, make = _of(key, name)
     annotation = Annotated[kind, make(rich_help_panel=panel or None)]
     return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv, chdtri, gammaln, ndtr, xlog1py, xlogy
 
 from ldpbayes import checks
@@ -320,6 +319,7 @@ def _end(excess, start: float, edge: float, guess: float, fall: float) -> float:
     """
     if start == edge:
         return edge
+    from scipy.optimize import brentq  # loads slowly
 
     def signed(t):
         return math.sqrt(max(excess(t) + fall, 0.0)) - math.sqrt(fall)

@@ -1,6 +1,7 @@
 """Question, design and source of the data in words, and what it takes to compute a page again."""
 
 import hashlib
+import importlib
 import math
 import platform
 import re
@@ -118,12 +119,10 @@ def again(command: str, known: Mapping[str, str]) -> dict[str, str]:
     dict of str to str
         Command, what is known, versions of programs, and what to cite.
     """
-    from importlib.metadata import version
-
     import ldpbayes
 
     versions = [f"ldpbayes {ldpbayes.__version__}", f"Python {platform.python_version()}"]
-    versions += [f"{name} {version(name)}" for name in LIBRARIES]
+    versions += [f"{name} {importlib.import_module(name).__version__}" for name in LIBRARIES]
     cite = REFERENCE.format(version=ldpbayes.__version__)
     found = {"Command": command, **known, "Versions": ", ".join(versions), "Please cite": cite}
     return {heading: text for heading, text in found.items() if text}

@@ -361,10 +361,8 @@ def _integrated(symmetric, learnt, t, found):
 
 def _ends(value, low, high):
     """Return (low, high), each (k,), between which log-densities (k, m) at even places are within DROP of the top."""
-    from scipy.interpolate import CubicSpline
-
-    fine = np.linspace(0.0, 1.0, 1001)
-    curve = CubicSpline(np.linspace(0.0, 1.0, value.shape[1]), value, axis=1)(fine)
+    fine, places = np.linspace(0.0, 1.0, 1001), np.linspace(0.0, 1.0, value.shape[1])
+    curve = np.stack([np.interp(fine, places, row) for row in value])
     inside = curve > curve.max(axis=1, keepdims=True) - DROP
     first, last = fine[inside.argmax(axis=1)], fine[::-1][inside[:, ::-1].argmax(axis=1)]
     room = 0.1 * (last - first) + 1e-3
