@@ -36,9 +36,9 @@ def survey(protocol, n, seed=1):
 
 def learnt():
     """Yield (case, CPU seconds, what it is to stay below) of the moments under the learnt prior."""
-    Mixture().moments(survey(UnaryEncoding.optimised(30, 1.0), 1000))  # compiles
+    Mixture().moments(survey(UnaryEncoding.optimized(30, 1.0), 1000))  # compiles
     cases = [(GRR(1000, e), n, 0.5) for e in (1.0, 4.0) for n in (10**4, 10**5, 10**6)]
-    cases += [(UnaryEncoding.optimised(1000, e), 10**5, 1.5) for e in (1.0, 4.0)]
+    cases += [(UnaryEncoding.optimized(1000, e), 10**5, 1.5) for e in (1.0, 4.0)]
     for protocol, n, limit in cases:
         collection = survey(protocol, n)
         start = time.process_time()
@@ -75,7 +75,7 @@ def smooth():
     method = RandomWalk(draws=300, chains=2, tune=300, thin=1)
     method.moments(survey(GRR(10, 1.0), 1000))  # compiles
     cases = [(GRR(1000, e), n, 1.0) for e in (1.0, 4.0) for n in (10**5, 10**6)]
-    cases += [(UnaryEncoding.optimised(1000, 1.0), 10**4, 1.0)]  # most of it for expansions: missed
+    cases += [(UnaryEncoding.optimized(1000, 1.0), 10**4, 1.0)]  # most of it for expansions: missed
     for protocol, n, limit in cases:
         collection = survey(protocol, n)
         start = time.process_time()
@@ -86,7 +86,7 @@ def smooth():
 def cells(number, n, walk=False, seed=1):
     """Return simulated cells behind optimised unary encoding at ε = 1 with scale ½, or a walk with steps of 0.1."""
     rng, a = np.random.default_rng(seed), 10
-    protocol, centre = UnaryEncoding.optimised(a, 1.0), rng.normal(size=a)
+    protocol, centre = UnaryEncoding.optimized(a, 1.0), rng.normal(size=a)
     effects = rng.normal(size=(number, a))
     effects = np.cumsum(0.1 * effects, axis=0) if walk else 0.5 * effects
     found = {}

@@ -7,14 +7,15 @@ from ldpbayes.collections import as_data, tensor
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import StackedRows
 from ldpbayes.posteriors import surrogate
-from ldpbayes.priors import as_dirichlet, prior_for
+from ldpbayes.priors import DEFAULT, as_dirichlet, prior_for
+from ldpbayes.road.ruling import rule
 
 LIKELIHOODS = ("full", "surrogate")
 #: Cells are first expanded at their pooled mean with a standard deviation of this share of it.
 FIRST_SPREAD = 0.3
 
 
-def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior="jeffreys") -> Any:
+def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior=DEFAULT) -> Any:
     """Add the likelihood of reports to the PyMC model on the context stack.
 
     A protocol with at most MAX_OUTPUTS possible reports becomes ``Multinomial(n, Q p)`` over all of them; so does one whose
@@ -43,9 +44,9 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
         Names of p's dimensions, such as ("cell", "category"); observed variables then have them instead of their own.
     likelihood : {"full", "surrogate"}
         Summaries are surrogates in either case: to expand elsewhere, pass ``cells.summaries(pilot, spread)``.
-    prior : str, float, array or Dirichlet
+    prior : {"default"}, str, float, array or Dirichlet
         Of "surrogate" only: a collection is expanded at its posterior mean under this prior, cells are expanded at the
-        posterior mean of their pooled reports.
+        posterior mean of their pooled reports. By default Jeffreys', because a place for an expansion need not be learnt.
 
     Returns
     -------
@@ -99,7 +100,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     return tensor.observe(name, p, data, dims, expansion)
 
 
-def build_model(collection, prior="jeffreys", *, likelihood="full"):
+def build_model(collection, prior=DEFAULT, *, likelihood="full"):
     """Return the PyMC model p ~ prior, reports ~ collection, in coordinates that NUTS samples well.
 
     ``distribution`` (dim category) is p; ``reports`` or ``reports_{channel}`` are observed. The coordinates are chosen by
@@ -108,7 +109,7 @@ def build_model(collection, prior="jeffreys", *, likelihood="full"):
     Parameters
     ----------
     collection : Collection
-    prior : str, float, array or AbstractPrior
+    prior : as in fit
     likelihood : {"full", "surrogate"}
         See observe.
 
@@ -117,8 +118,8 @@ def build_model(collection, prior="jeffreys", *, likelihood="full"):
     pymc.Model
     """
     checks.choice(likelihood, "likelihood", LIKELIHOODS)
-    prior = prior_for(prior, collection)
-    return tensor.build(collection, prior, expand(collection, prior) if likelihood == "surrogate" else None)
+    expansion = expand(collection, prior) if likelihood == "surrogate" else None
+    return tensor.build(collection, prior_for(rule(prior, collection, "auto").prior, collection), expansion)
 
 
 def expand(data, prior):
@@ -128,7 +129,7 @@ def expand(data, prior):
     ----------
     data : Collection or Cells
         Cells are expanded at their common mean with a standard deviation of FIRST_SPREAD times it.
-    prior : str, float, array or Dirichlet
+    prior : as in observe
 
     Returns
     -------
@@ -141,7 +142,9 @@ def expand(data, prior):
     """
     if data.n_categories < 3:
         raise InfeasibleError("The surrogate needs three categories; the full likelihood of two costs next to nothing.")
-    alpha = as_dirichlet(prior, data.n_categories, "The surrogate likelihood").alpha
+    alpha = as_dirichlet(
+        "jeffreys" if isinstance(prior, str) and prior == DEFAULT else prior, data.n_categories, "The surrogate likelihood"
+    ).alpha
     held = [tally.rows for same in data.channels().values() for _, tally in same]
     mean, spread = surrogate.pilot(held[0] if len(held) == 1 else StackedRows(held), alpha)
     return mean, (FIRST_SPREAD * mean) ** 2 if len(data.dims) > 1 else spread

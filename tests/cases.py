@@ -123,7 +123,7 @@ CASES = [
     Case("grr", GRR),
     Case("warner", lambda a, epsilon: designs.warner(kept(epsilon)), (2,), takes_epsilon=False),
     Case("sue", UnaryEncoding.symmetric),
-    Case("oue", UnaryEncoding.optimised),
+    Case("oue", UnaryEncoding.optimized),
     Case("dual", UnaryEncoding.dual),
     Case("unary-rates", lambda a, epsilon: UnaryEncoding(a, epsilon, lam=0.4)),
     Case("subset", SubsetSelection),

@@ -32,11 +32,11 @@ def honest(protocols, p, n, rng):
 
 #: Name -> (protocols, P, reports a channel).
 DESIGNS = {
-    "oue": ([UnaryEncoding.optimised(4, 1.0)], zipf(4), 2000),
+    "oue": ([UnaryEncoding.optimized(4, 1.0)], zipf(4), 2000),
     "sue, sparse": ([UnaryEncoding.symmetric(8, 1.0)], zipf(8), 1000),
-    "oue, frequent reports": ([UnaryEncoding.optimised(12, 3.0)], zipf(12), 10_000),
-    "oue, not listed": ([UnaryEncoding.optimised(20, 1.0)], zipf(20), 10_000),
-    "oue, wide": ([UnaryEncoding.optimised(100, 2.0)], zipf(100), 500),
+    "oue, frequent reports": ([UnaryEncoding.optimized(12, 3.0)], zipf(12), 10_000),
+    "oue, not listed": ([UnaryEncoding.optimized(20, 1.0)], zipf(20), 10_000),
+    "oue, wide": ([UnaryEncoding.optimized(100, 2.0)], zipf(100), 500),
     "subset": ([SubsetSelection(6, 1.0)], zipf(6), 1000),
     "subset, 220 reports": ([SubsetSelection(12, 1.0)], zipf(12), 2000),
     "hadamard": ([HadamardResponse(6, 1.0)], zipf(6), 1000),
@@ -50,8 +50,8 @@ DESIGNS = {
     "subset, not listed": ([SubsetSelection(20, 1.0)], zipf(20), 2000),
     "subset, sparse": ([SubsetSelection(8, 1.0, 3)], zipf(8), 100),
     "hadamard, many small": ([HadamardResponse(50, 1.0)], zipf(50) ** 1.5 / (zipf(50) ** 1.5).sum(), 400),
-    "oue, uniform": ([UnaryEncoding.optimised(6, 0.5)], np.full(6, 1 / 6), 500),
-    "oue, sparse": ([UnaryEncoding.optimised(11, 1.0)], zipf(11), 300),
+    "oue, uniform": ([UnaryEncoding.optimized(6, 0.5)], np.full(6, 1 / 6), 500),
+    "oue, sparse": ([UnaryEncoding.optimized(11, 1.0)], zipf(11), 300),
     "cohorts, sparse": ([CohortRR(20, 1.0, buckets=4, cohorts=16)], zipf(20), 300),
     "two forced responses": (
         [designs.forced_response(0.5, [1, 1, 1]), designs.forced_response(0.7, [1, 1, 1])],

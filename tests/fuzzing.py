@@ -147,7 +147,7 @@ ABC = ["red", "green", "blue"]
 
 def protocols():
     yield GRR(3, 1.0)
-    yield UnaryEncoding.optimised(3, 1.0)
+    yield UnaryEncoding.optimized(3, 1.0)
     yield SubsetSelection(3, 1.0, 2)
     yield HadamardResponse(3, 1.0)
     yield LocalHashing(3, 1.0)
@@ -250,7 +250,7 @@ class Fuzz:
 
     def read_parquet_of_any_type(self, random):
         path = self.write("typed.parquet", mutate_parquet(random.choice(self.typed), random))
-        protocol = random.choice([GRR(3, 1.0), UnaryEncoding.optimised(3, 1.0)])
+        protocol = random.choice([GRR(3, 1.0), UnaryEncoding.optimized(3, 1.0)])
         categories, by = random.choice([None, ABC]), random.choice([None, "report", "count"])
         report = "count" if by == "report" else "report"
         door = random.choice([read, lambda path, *args, **settings: scan(str(path), *args, **settings)()])

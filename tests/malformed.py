@@ -275,7 +275,7 @@ def _risk(**named):
 
 
 def _tree(**named):
-    return lambda m: dict(tree=m.tree, ci_prob=0.9, target="distribution", **named)
+    return lambda m: dict(result=m.tree, ci_prob=0.9, target="distribution", **named)
 
 
 def _pair(**named):
@@ -512,7 +512,7 @@ CALLS = {
     "build_model": lambda m: dict(collection=m.survey, prior="flat", likelihood="full"),
     # ---- files
     "load": lambda m: dict(path=m.saved),
-    "save": lambda m: dict(tree=m.tree_of_survey, path=m.folder / "again.nc"),
+    "save": lambda m: dict(result=m.tree_of_survey, path=m.folder / "again.nc"),
     "load_example": lambda m: dict(name="nigeria"),
     "read": lambda m: dict(source=m.toml),
     "read a table": lambda m: dict(source=m.csv, protocol=m.grr, **COUNTED),
@@ -566,12 +566,12 @@ CALLS = {
         log_likelihood=True,
         attrs={"a": 1},
     ),
-    "add_log_likelihood": lambda m: dict(tree=m.tree, data=m.collection),
-    "among_compliers": lambda m: dict(tree=m.tree_of_compliers, collection=m.noncompliant),
+    "add_log_likelihood": lambda m: dict(result=m.tree, data=m.collection),
+    "among_compliers": lambda m: dict(result=m.tree_of_compliers, collection=m.noncompliant),
     "repilot": lambda m: dict(trace=m.trace_of_cells, cells=m.cells, var_name="p"),
     "reweigh": lambda m: dict(trace=m.trace_of_cells, summaries=m.summaries, cells=m.cells, var_name="p", random_seed=1),
-    "select": lambda m: dict(tree=m.tree_of_cells, cell="x"),
-    "validate": lambda m: dict(tree=m.tree),
+    "select": lambda m: dict(result=m.tree_of_cells, cell="x"),
+    "validate": lambda m: dict(result=m.tree),
     "category_sum": _tree(categories=["a", "b"]),
     "comparisons": lambda m: dict(result=m.regressed, variable="x", values=[0.0, 1.0], data=m.frame, ci_prob=0.9),
     "slopes": lambda m: dict(result=m.regressed, variable="x", data=m.frame, ci_prob=0.9),
@@ -580,24 +580,24 @@ CALLS = {
     "odds_ratios of a maximum": lambda m: dict(result=m.maximum, ci_prob=0.9),
     "conditional": lambda m: dict(result=m.associated, of="u", given=["w"], target="distribution", ci_prob=0.9),
     "contrast": _tree(first="a", second="b"),
-    "contrast of results": lambda m: dict(tree=m.tree, first="a", second="b", other=m.tree),
-    "contrast of cells": lambda m: dict(tree=m.tree_of_cells, first="a", second="a", cell="x", other_cell="y"),
+    "contrast of results": lambda m: dict(result=m.tree, first="a", second="b", other=m.tree),
+    "contrast of cells": lambda m: dict(result=m.tree_of_cells, first="a", second="a", cell="x", other_cell="y"),
     "cramers_v": _pair(),
     "odds_ratio": _pair(kind="local"),
     "mutual_information": _pair(),
     "independence": lambda m: dict(result=m.associated, first="u", second="w"),
     "joint_table": lambda m: dict(result=m.associated, attributes=["u", "w"], target="distribution", ci_prob=0.9),
-    "decision_of_cells": lambda m: dict(tree=m.tree_of_cells, cells=m.cells),
+    "decision_of_cells": lambda m: dict(result=m.tree_of_cells, cells=m.cells),
     "entropy": _tree(cell=None),
     "fakes": lambda m: dict(reports=m.collection, category="a", lift=0.1, channel="all"),
     "fakes to overtake": lambda m: dict(reports=m.tree, category="a", overtake="b"),
-    "interval_parts": lambda m: dict(tree=m.tree_of_cells, cell="x"),
-    "poststratify": lambda m: dict(tree=m.tree_of_cells, weights=[1.0, 2.0], ci_prob=0.9, target="distribution"),
-    "poststratify a regression": lambda m: dict(tree=m.regressed, weights=m.frame, ci_prob=0.9, count="n", by="g"),
-    "probability_in_top": lambda m: dict(tree=m.tree, k=1, target="distribution"),
+    "interval_parts": lambda m: dict(result=m.tree_of_cells, cell="x"),
+    "poststratify": lambda m: dict(result=m.tree_of_cells, weights=[1.0, 2.0], ci_prob=0.9, target="distribution"),
+    "poststratify a regression": lambda m: dict(result=m.regressed, weights=m.frame, ci_prob=0.9, count="n", by="g"),
+    "probability_in_top": lambda m: dict(result=m.tree, k=1, target="distribution"),
     "simultaneous_intervals": _tree(cell=None),
     "spent": lambda m: dict(tallies=[lb.Tally(m.grr, [0, 1, 1], user=["u", "u", "v"])]),
-    "total": lambda m: dict(tree=m.tree_of_cells, categories=["a"], target="distribution", cell="x"),
+    "total": lambda m: dict(result=m.tree_of_cells, categories=["a"], target="distribution", cell="x"),
     "show": lambda m: dict(result=m.tree, top=2),
     # ---- theory
     "plan": lambda m: dict(
@@ -686,22 +686,22 @@ CALLS = {
     ),
     "pages.write": lambda m: dict(page=m.page, path=m.folder / "p.md"),
     "check_ending": lambda m: dict(path="x.png"),
-    "plot_association": lambda m: dict(tree=m.associated, top=2),
-    "plot_coefficients": lambda m: dict(fitted=m.regressed, intercept=False),
+    "plot_association": lambda m: dict(result=m.associated, top=2),
+    "plot_coefficients": lambda m: dict(result=m.regressed, intercept=False),
     "plot_contamination": lambda m: dict(hull=m.hull),
     "plot_crosscheck": lambda m: dict(check=m.crosschecked, top=2, title="t"),
     "plot_expected": lambda m: dict(collection=m.collection, p=UNIFORM, draws=5, random_seed=0),
-    "plot_forest": lambda m: dict(tree=m.tree, top=2),
-    "plot_groups": lambda m: dict(tree=m.tree_of_cells, top=2),
+    "plot_forest": lambda m: dict(result=m.tree, top=2),
+    "plot_groups": lambda m: dict(result=m.tree_of_cells, top=2),
     "plot_plan": lambda m: dict(
         along="n", values=[1, 2], curves={"grr": [0.1, 0.2]}, label="error", chosen=(1, 0.1, "grr"), title="t"
     ),
     "plot_predictions": lambda m: dict(predicted=m.predicted, title="t"),
-    "plot_predictive": lambda m: dict(collection=m.collection, tree=m.tree, draws=5, random_seed=0),
-    "plot_predictive_cells": lambda m: dict(cells=m.cells, tree=m.tree_of_cells, draws=5, most=2, random_seed=0),
-    "plot_private_differences": lambda m: dict(found=m.private, unit="s", versus="0", top=1),
-    "plot_private_functions": lambda m: dict(found=m.private, unit="s", top=1),
-    "plot_private_quantiles": lambda m: dict(found=m.private, unit="s", top=1),
+    "plot_predictive": lambda m: dict(collection=m.collection, result=m.tree, draws=5, random_seed=0),
+    "plot_predictive_cells": lambda m: dict(cells=m.cells, result=m.tree_of_cells, draws=5, most=2, random_seed=0),
+    "plot_private_differences": lambda m: dict(result=m.private, unit="s", versus="0", top=1),
+    "plot_private_functions": lambda m: dict(result=m.private, unit="s", top=1),
+    "plot_private_quantiles": lambda m: dict(result=m.private, unit="s", top=1),
     "plot_sensitivity": lambda m: dict(curve=m.curve),
     "plot_study": lambda m: dict(
         table=m.study, x="epsilon", lines=("estimator",), panels=("protocol",), title="t", most_panels=2, most_columns=1
@@ -950,7 +950,7 @@ MAKERS = {
         "permanent_one": lambda m: dict(value=1),
     },
     "UnaryEncoding": {
-        **dict.fromkeys(("dual", "optimised", "optimized", "symmetric"), lambda m: dict(n_categories=3, epsilon=1.0)),
+        **dict.fromkeys(("dual", "optimized", "symmetric"), lambda m: dict(n_categories=3, epsilon=1.0)),
         "from_rates": lambda m: dict(n_categories=3, kappa=0.6, lam=0.2),
     },
 }

@@ -254,7 +254,7 @@ def test_contrast_of_a_collection_with_itself_is_centred(open_answers):
 def test_contrast_of_fits_from_one_seed():
     """One seed gives both fits the same random numbers; the difference must still vary as that of independent posteriors."""
     bits = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]])
-    tallies = [Tally(UnaryEncoding.optimised(3, 1.0), bits, counts) for counts in ([60, 40, 30, 20], [50, 45, 35, 20])]
+    tallies = [Tally(UnaryEncoding.optimized(3, 1.0), bits, counts) for counts in ([60, 40, 30, 20], [50, 45, 35, 20])]
     first, second = (Collection(list("abc"), [tally]) for tally in tallies)
     trees = [fit(c, method="quadrature", draws=n, random_seed=1) for c, n in ((first, 1000), (second, 400))]
     for x in "abc":

@@ -30,8 +30,8 @@ LAYERS = [
     {"protocols"},
     {"collections"},
     {"inference", "priors", "simulation", "sources"},
-    {"estimators", "examples", "model", "posteriors", "result", "theory"},
-    {"answers", "association", "describing", "fitness", "fitting", "outcomes", "regression", "road"},
+    {"estimators", "examples", "posteriors", "result", "theory"},
+    {"answers", "association", "describing", "fitness", "fitting", "model", "outcomes", "regression", "road"},
     {"methods", "pages", "plots", "pymc", "robust"},
     {"__main__", "cli", "study"},
 ]

@@ -365,7 +365,7 @@ CALLS = {
     "tally of too few counts": (lambda: Tally(GRR(2, 1.0), [0, 1], [1]), "of length 2"),
     "grr of a billion": (lambda: GRR(10**9, 1.0), "n_categories must be"),
     "hadamard of a billion": (lambda: HadamardResponse(10**9, 1.0), "n_categories must be"),
-    "unary of infinity": (lambda: UnaryEncoding.optimised(math.inf, 1.0), "n_categories must be"),
+    "unary of infinity": (lambda: UnaryEncoding.optimized(math.inf, 1.0), "n_categories must be"),
     "subset of a billion": (lambda: SubsetSelection(10**9, 1.0), "n_categories must be"),
     "hashing of text": (lambda: LocalHashing("3", 1.0), "n_categories must be"),
     "direct of a billion": (lambda: designs.direct(10**9), "n_categories must be"),

@@ -89,7 +89,7 @@ def test_jeffreys_where_the_answer_under_the_learnt_prior_is_rejected(monkeypatc
 
 
 def test_non_compliers_keep_jeffreys():
-    half = collected(UnaryEncoding.optimised(20, 1.0), 300).with_noncompliers({"silent": "no bits"})
+    half = collected(UnaryEncoding.optimized(20, 1.0), 300).with_noncompliers({"silent": "no bits"})
     assert "respondents may ignore the device" in select_method(half).prior_reason
 
 

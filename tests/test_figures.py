@@ -68,7 +68,9 @@ def test_no_text_is_cut_at_the_edge_of_a_figure():
         plots.plot_crosscheck(
             crosschecked(), title="A survey with a rather long title that needs two lines or three of them"
         ),
-        plots.plot_plan("n", values, curves, planning.KINDS["half_width"], chosen=(5000, 0.05, "subset"), title="A plan"),
+        plots.plot_plan(
+            curves, values, planning.KINDS["half_width"], along="n", chosen=(5000, 0.05, "subset"), title="A plan"
+        ),
     ]
     for figure in figures:
         assert outside(figure) < 0.03

@@ -31,7 +31,7 @@ WARNER = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [60, 40])
         (WARNER, "exact"),
         (simulated(GRR(1024, 1.0), 100_000), "exact"),
         (simulated(UnaryEncoding.symmetric(3, 1.0), 5000), "quadrature"),
-        (simulated(UnaryEncoding.optimised(50, 1.0), 5000), "surrogate"),
+        (simulated(UnaryEncoding.optimized(50, 1.0), 5000), "surrogate"),
     ],
     ids=["warner", "grr", "three", "fifty"],
 )
@@ -44,7 +44,7 @@ def test_select_method(collection, name):
 
 
 def test_every_method_is_tried_in_order_when_others_are_excluded():
-    collection = simulated(UnaryEncoding.optimised(4, 1.0), 12)
+    collection = simulated(UnaryEncoding.optimized(4, 1.0), 12)
     excluded, order = [], []
     while True:
         try:
@@ -77,7 +77,7 @@ def test_seed_is_recorded_and_reproduces():
 
 def test_a_chain_that_is_too_short_warns_and_says_so():
     with pytest.warns(DiagnosticWarning, match="Do not trust this posterior yet"):
-        tree = fit(simulated(UnaryEncoding.optimised(10, 0.5), 5000), method=Augmentation(draws=20, tune=5), random_seed=1)
+        tree = fit(simulated(UnaryEncoding.optimized(10, 0.5), 5000), method=Augmentation(draws=20, tune=5), random_seed=1)
     assert not tree.attrs["converged"] and tree.attrs["problems"] in tree.attrs["outcome"]
 
 
@@ -129,7 +129,7 @@ def test_auto_returns_the_last_answer_with_its_problems_where_none_converged(mon
 
 @pytest.mark.parametrize("draws", [2, 5])
 def test_too_few_draws_to_diagnose_are_not_accepted(draws):
-    collection = simulated(UnaryEncoding.optimised(3, 1.0), 20)
+    collection = simulated(UnaryEncoding.optimized(3, 1.0), 20)
     with pytest.warns(DiagnosticWarning, match="nan is not below 1.01|is below 400"):
         tree = fit(collection, method=Augmentation(draws=draws, chains=1), random_seed=1)
     assert not tree.attrs["converged"]

@@ -107,7 +107,7 @@ def test_a_prior_over_several_cells_needs_as_many(cells, data, n_cells, words):
 
 @pytest.mark.parametrize("prior", ["flat", "together"])
 def test_the_fit_of_the_reports_of_all_cells_is_said(prior):
-    blind, counts = UnaryEncoding.optimised(3, 1.0), np.array([90, 60, 50])
+    blind, counts = UnaryEncoding.optimized(3, 1.0), np.array([90, 60, 50])
     reports, weights = blind.simulate(counts, np.random.default_rng(0))
     good = Collection(LABELS, [Tally(blind, reports, weights)])
     full = Collection(LABELS, [Tally(blind, np.array([[True] * 3, [False] * 3]), [100, 100])])
@@ -149,7 +149,7 @@ def test_sums_over_many_weakly_informed_cells_warn():
 
 
 def test_different_methods_stand_in_one_result():
-    unary = UnaryEncoding.optimised(3, 1.0)
+    unary = UnaryEncoding.optimized(3, 1.0)
     reports = unary.simulate(np.array([30, 20, 10]), np.random.default_rng(0))
     mixed = Cells({"grr": survey([30, 20, 10]), "unary": Collection(LABELS, [Tally(unary, *reports)])})
     tree = fit(mixed, "flat", random_seed=1, draws=100)

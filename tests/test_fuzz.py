@@ -53,7 +53,7 @@ def good_collections():
     yield Collection(three, [simulated(GRR(3, 1.0), "first"), simulated(GRR(3, 2.0), "second")])
     yield Collection(three, simulated(designs.forced_response(0.7, [1, 2, 1])))
     for protocol in (
-        UnaryEncoding.optimised(3, 1.0),
+        UnaryEncoding.optimized(3, 1.0),
         SubsetSelection(3, 1.0, 2),
         HadamardResponse(3, 1.0),
         LocalHashing(3, 1.0),

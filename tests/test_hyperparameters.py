@@ -75,7 +75,7 @@ def test_a_derived_quantity_must_not_hide_a_hyperparameter(draws):
 
 
 def test_without_draws_methods_are_what_was_asked_for():
-    unary = UnaryEncoding.optimised(4, 1.0)
+    unary = UnaryEncoding.optimized(4, 1.0)
     tally = Tally(unary, *unary.simulate(np.array([180, 60, 30, 30]), np.random.default_rng(1)))
     collection = Collection(LABELS[:4], tally)
     with pytest.raises(InfeasibleError, match="each single out one category"):
@@ -95,7 +95,7 @@ def test_without_draws_methods_are_what_was_asked_for():
 
 def test_expansions_that_are_off_are_refused_without_draws():
     """At a high level a few reports are far from quadratic: an sd came out 2.5 times too small, without a word."""
-    unary = UnaryEncoding.optimised(10, 8.0)
+    unary = UnaryEncoding.optimized(10, 8.0)
     tally = Tally(unary, *unary.simulate(np.array([15, 8, 1, 1, 1, 1, 1, 1, 1, 1]), np.random.default_rng(0)))
     with pytest.raises(InfeasibleError, match=r"not accurate enough: .* Leave out draws=0"):
         fit(Collection(tuple("abcdefghij"), tally), "learnt", draws=0)

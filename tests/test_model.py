@@ -124,7 +124,7 @@ def textbook_of(collection, alpha=0.5):
 
 SETS = [
     UnaryEncoding.symmetric(4, 1.5),
-    UnaryEncoding.optimised(14, 2.0),
+    UnaryEncoding.optimized(14, 2.0),
     SubsetSelection(6, 1.0, size=2),
     SubsetSelection(16, 2.0, size=5),
     HadamardResponse(5, 1.0),
@@ -174,7 +174,7 @@ def test_textbook_predicts_what_the_protocol_sends(protocol):
 
 
 def test_predictive_support_counts_of_unary_reports():
-    collection = simulated(UnaryEncoding.optimised(14, 2.0), n=500)
+    collection = simulated(UnaryEncoding.optimized(14, 2.0), n=500)
     p = points(14)[0]
     with pm.Model():
         (reports,) = observe("reports", pt.as_tensor(p), collection)
@@ -319,3 +319,14 @@ def _tree(posterior):
     import arviz_base
 
     return arviz_base.from_dict({"posterior": posterior})
+
+
+def test_the_default_prior_is_one_word_with_one_rule():
+    """build_model takes the prior that fit takes by default: learnt from 20 categories on, else Jeffreys'."""
+    counts = np.random.default_rng(0).integers(5, 40, 24)
+    many = Collection(list(map(str, range(24))), [Tally(GRR(24, 2.0), np.arange(24), counts)])
+    few = Collection("abc", [Tally(GRR(3, 1.0), np.arange(3), [30, 20, 10])])
+    for data, prior in ((many, "learnt"), (few, "jeffreys")):
+        named, default = (build_model(data, word).free_RVs for word in (prior, "default"))
+        assert [one.name for one in default] == [one.name for one in named]
+    assert build_model(many, likelihood="surrogate").observed_RVs

@@ -108,9 +108,9 @@ def test_grr_at_one_level_has_the_interval_of_its_closed_form():
     [
         ([GRR(5, 0.5), GRR(5, 2.0)], "a", 0.010),
         ([GRR(5, 1.0), GRR(5, 2.0)], "a", 0.016),
-        ([UnaryEncoding.optimised(5, 1.0)], "no bits", 0.005),
-        ([UnaryEncoding.optimised(5, 1.0)], "fair coins", 0.011),
-        ([UnaryEncoding.optimised(5, 1.0)], "all bits", 0.003),
+        ([UnaryEncoding.optimized(5, 1.0)], "no bits", 0.005),
+        ([UnaryEncoding.optimized(5, 1.0)], "fair coins", 0.011),
+        ([UnaryEncoding.optimized(5, 1.0)], "all bits", 0.003),
         ([GRR(5, 0.5), GRR(5, 1.0), GRR(5, 2.0)], "uniform", math.inf),
     ],
 )
@@ -120,8 +120,8 @@ def test_sd_that_a_design_can_give(protocols, law, sd):
 
 
 def test_reports_too_many_to_list_are_judged_by_a_sample():
-    assert collected([UnaryEncoding.optimised(5, 1.0)], {"o": "no bits"}, 0.1).noncompliance().sd > 0
-    wide = UnaryEncoding.optimised(20, 1.0)
+    assert collected([UnaryEncoding.optimized(5, 1.0)], {"o": "no bits"}, 0.1).noncompliance().sd > 0
+    wide = UnaryEncoding.optimized(20, 1.0)
     rng = np.random.default_rng(5)
     tally = Tally(wide, *wide.simulate(np.full(20, 100), rng))
     labels = [f"x{i}" for i in range(20)]
@@ -339,7 +339,7 @@ def test_many_categories_are_served_without_nuts():
     gamma = p[:, 40:].sum(axis=1)
     np.testing.assert_allclose(alpha, [0.5] * 40 + [1.0] * 2)
     np.testing.assert_allclose(log_ratio(p), beta(2, 9).logpdf(gamma) - beta(2, 20).logpdf(gamma))
-    rng, protocol = np.random.default_rng(2), UnaryEncoding.optimised(40, 2.0)
+    rng, protocol = np.random.default_rng(2), UnaryEncoding.optimized(40, 2.0)
     counts = np.bincount(rng.choice(40, 800, p=rng.dirichlet(np.full(40, 0.5))), minlength=40)
     reports, seen = protocol.simulate(counts, rng)
     silent = Tally(protocol, np.concatenate([reports, reports[:1] * 0]), np.append(seen, 80))

@@ -77,7 +77,7 @@ def whole(monkeypatch):
     monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
 
 
-@pytest.mark.parametrize("protocols", [[UnaryEncoding.optimised(A, 1.5)] * 3, [GRR(A, 1.0), CHANNEL]], ids=["one", "two"])
+@pytest.mark.parametrize("protocols", [[UnaryEncoding.optimized(A, 1.5)] * 3, [GRR(A, 1.0), CHANNEL]], ids=["one", "two"])
 def test_whole_reports_of_all_cells_are_stacked(protocols, whole):
     cells = simulated(protocols)
     found, points, model = pointwise(cells)
@@ -87,14 +87,14 @@ def test_whole_reports_of_all_cells_are_stacked(protocols, whole):
 
 
 def test_summaries_are_vectors():
-    cells = simulated([UnaryEncoding.optimised(A, 1.5)] * 3).summaries(np.full(A, 1 / A))
+    cells = simulated([UnaryEncoding.optimized(A, 1.5)] * 3).summaries(np.full(A, 1 / A))
     found, points, _ = pointwise(cells)
     expected = [summary.log_likelihood(p) for summary, p in zip(cells.values(), points, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 def test_one_summary_is_observed_at_a_vector():
-    rows = simulated([UnaryEncoding.optimised(A, 1.5)])["g0"].rows
+    rows = simulated([UnaryEncoding.optimized(A, 1.5)])["g0"].rows
     summary = Summary.of(rows, np.full(A, 1 / A))
     p = pt.vector("p", shape=(A,))
     with pm.Model() as model:
@@ -105,7 +105,7 @@ def test_one_summary_is_observed_at_a_vector():
 
 
 def test_surrogate_expands_cells_at_their_pooled_mean():
-    cells = simulated([UnaryEncoding.optimised(A, 1.0)] * 4, n=4000)
+    cells = simulated([UnaryEncoding.optimized(A, 1.0)] * 4, n=4000)
     found, points, _ = pointwise(cells, likelihood="surrogate")
     pilot, spread = expand(cells, "jeffreys")
     np.testing.assert_allclose(spread, (0.3 * pilot) ** 2)

@@ -59,7 +59,9 @@ def plan_axes():
     curves = planning.curves("n", values, n_categories=16, epsilon=1.0)
     best = planning.plan(n_categories=16, epsilon=1, error=0.01)[0]
     label = planning.KINDS["half_width"]
-    return plots.plot_plan("n", values, curves, label, chosen=(best.n, best.error, best.protocol), title="A plan").axes[0]
+    return plots.plot_plan(
+        curves, values, label, along="n", chosen=(best.n, best.error, best.protocol), title="A plan"
+    ).axes[0]
 
 
 def test_mend_26_no_curve_hides_another(plan_axes):
@@ -109,7 +111,7 @@ def test_a_legend_is_as_wide_as_its_figure():
     curves = {"extended_crosswise": np.array([0.1, 0.01]), "bound": np.array([0.09, 0.009])}
     curves["open answers"] = curves["bound"] / 2
     chosen = (300.0, 0.03, "extended_crosswise")
-    figure = plots.plot_plan("n", np.array([100.0, 1000.0]), curves, label="error", chosen=chosen)
+    figure = plots.plot_plan(curves, np.array([100.0, 1000.0]), label="error", along="n", chosen=chosen)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     box = figure.legends[0].get_window_extent(canvas.get_renderer())

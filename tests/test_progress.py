@@ -69,7 +69,7 @@ def test_every_method_shows_its_progress_on_standard_error(name, capsys, monkeyp
 
 
 def test_interrupted_surrogate_keeps_the_weighted_blocks(monkeypatch):
-    collection = collected(UnaryEncoding.optimised(6, 1.0), 800)
+    collection = collected(UnaryEncoding.optimized(6, 1.0), 800)
     whole = make_method("surrogate", draws=500).weighted(collection, "jeffreys", random_seed=1)
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)
     found = make_method("surrogate", draws=500).weighted(collection, "jeffreys", random_seed=1)
@@ -78,7 +78,7 @@ def test_interrupted_surrogate_keeps_the_weighted_blocks(monkeypatch):
 
 
 def test_interrupted_surrogate_says_so_and_auto_does_not_start_another_method(monkeypatch):
-    collection = collected(UnaryEncoding.optimised(12, 1.0), 800)
+    collection = collected(UnaryEncoding.optimized(12, 1.0), 800)
     assert fit(collection, random_seed=1, estimates=False).attrs["interrupted"] == 0
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 3)
     tree = fit(collection, random_seed=1, estimates=False)
@@ -109,7 +109,7 @@ def test_interrupted_draws_of_frequencies_keep_the_finished_ones(monkeypatch):
 
 
 def test_interrupted_augmentation_is_not_handed_over(monkeypatch):
-    collection = collected(UnaryEncoding.optimised(20, 4.0), 60)
+    collection = collected(UnaryEncoding.optimized(20, 4.0), 60)
     monkeypatch.setattr(Watch, "track", lambda _, items, *__, **___: _stop(items, 1400))
     others = [name for name in METHODS if name not in ("augmentation", "nuts")]
     with pytest.warns(DiagnosticWarning, match="interrupted after"):

@@ -246,7 +246,7 @@ def test_a_file_that_keeps_hdf5_busy_for_ever_is_refused(sealed, tmp_path, monke
 
 def test_what_is_no_result_is_not_saved(tmp_path):
     for tree, words in ((None, "got NoneType"), (xr.DataTree(), "got DataTree; result has no group 'posterior'")):
-        with pytest.raises(ArgumentError, match=f"tree must be a result, {words}"):
+        with pytest.raises(ArgumentError, match=f"result must be a result, {words}"):
             save(tree, tmp_path / "x.nc")
     assert not (tmp_path / "x.nc").exists()
 
@@ -303,7 +303,7 @@ def test_the_same_seed_attaches_the_same_frequencies():
 @pytest.fixture(scope="module")
 def groups():
     """Five groups with their reports under OUE, by region and year."""
-    rng, protocol = np.random.default_rng(3), UnaryEncoding.optimised(4, 2.0)
+    rng, protocol = np.random.default_rng(3), UnaryEncoding.optimized(4, 2.0)
     centre, cells = np.array([0.5, 0.0, -0.3, -0.2]), {}
     for i, n in enumerate([300, 200, 150, 400, 250]):
         eta = centre + 0.4 * rng.normal(size=4)

@@ -14,7 +14,7 @@ A, CELLS = 5, 8
 
 @pytest.fixture(scope="module")
 def cells():
-    rng, protocol = np.random.default_rng(3), UnaryEncoding.optimised(A, 1.0)
+    rng, protocol = np.random.default_rng(3), UnaryEncoding.optimized(A, 1.0)
     centre, found = rng.normal(size=A), {}
     for c in range(CELLS):
         p = np.exp(centre + 0.5 * rng.normal(size=A))

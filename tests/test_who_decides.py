@@ -94,7 +94,7 @@ def test_a_joint_fit_has_confidence_intervals_of_every_cell():
 
 def test_weighted_samples():
     """The intervals to compare with are those of the weighted likelihood; with equal weights the unweighted ones."""
-    protocol, rng = UnaryEncoding.optimised(8, 0.5), np.random.default_rng(2)
+    protocol, rng = UnaryEncoding.optimized(8, 0.5), np.random.default_rng(2)
     labels = [f"c{x}" for x in range(8)]
     reports = protocol.privatize(rng.choice(8, 120, p=zipf(8)), rng)
     weak = Collection.from_sample(labels, protocol, reports, weights=rng.uniform(0.5, 2, 120))
@@ -120,7 +120,7 @@ def test_respondents_who_ignore_the_device():
         tree = fit(unknown, Compliance(gamma=(2, 18)), random_seed=1, draws=250)
     assert tree.attrs["prior_decides"] == 1 and "identifies the share γ" in tree.attrs["decides"]
     assert tree.attrs["decides"] in [note.text for note in show(tree).notes]
-    known = [reports_of(UnaryEncoding.optimised(4, 2.0), [0.4, 0.3, 0.2, 0.1], n) for n in (4000, 60)]
+    known = [reports_of(UnaryEncoding.optimized(4, 2.0), [0.4, 0.3, 0.2, 0.1], n) for n in (4000, 60)]
     laws = {"silent": "no bits"}
     many, few = (Collection(list("abcd"), [tally]).with_noncompliers(laws) for tally in known)
     assert fit(many, random_seed=1, draws=250).attrs["prior_decides"] == 0

@@ -19,27 +19,27 @@ from ldpbayes.inference.ends import ends_of_equal_draws
 TARGETS = ("distribution", "frequency")
 
 
-def variable(tree: xr.DataTree, group: str, name: str) -> xr.DataArray:
+def variable(result: xr.DataTree, group: str, name: str) -> xr.DataArray:
     """Return a variable of a group of a result.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     group, name : str
 
     Returns
     -------
     DataArray
     """
-    return cast(xr.DataArray, tree[group][name])  # for type checkers, which cannot know that it is no group
+    return cast(xr.DataArray, result[group][name])  # for type checkers, which cannot know that it is no group
 
 
-def cell_position(tree: xr.DataTree, cell: str | tuple[str, ...] | None) -> int | None:
+def cell_position(result: xr.DataTree, cell: str | tuple[str, ...] | None) -> int | None:
     """Return the position of a cell along the dim ``cell``; None for a result without cells.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     cell : str or tuple of str, optional
         Label of the cell, or its key with one entry for each key column.
 
@@ -54,8 +54,8 @@ def cell_position(tree: xr.DataTree, cell: str | tuple[str, ...] | None) -> int 
     """
     from ldpbayes.result.validation import need_result  # results load ArviZ
 
-    need_result(tree)
-    values = tree["posterior"].to_dataset()
+    need_result(result)
+    values = result["posterior"].to_dataset()
     if "cell" not in values.dims:
         if cell is not None:
             raise ArgumentError(f"cell must be left out for the result of a single collection, got {shown(cell)}.")
@@ -75,12 +75,12 @@ def cell_position(tree: xr.DataTree, cell: str | tuple[str, ...] | None) -> int 
     raise ArgumentError(f"cell must be one of {named}, got {shown(cell)}.")
 
 
-def draws_of(tree: xr.DataTree, target: str, cell: str | tuple[str, ...] | None = None) -> tuple[NDArray, NDArray]:
+def draws_of(result: xr.DataTree, target: str, cell: str | tuple[str, ...] | None = None) -> tuple[NDArray, NDArray]:
     """Return (draws, shape (chains · draws, a), chains in order; category labels, shape (a,)).
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     target : {"distribution", "frequency"}
     cell : str or tuple of str, optional
 
@@ -96,23 +96,23 @@ def draws_of(tree: xr.DataTree, target: str, cell: str | tuple[str, ...] | None 
     checks.choice(target, "target", TARGETS)
     from ldpbayes.result.validation import need_draws  # results load ArviZ
 
-    need_draws(tree)
-    position = cell_position(tree, cell)
-    if target not in tree["posterior"]:
+    need_draws(result)
+    position = cell_position(result, cell)
+    if target not in result["posterior"]:
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")
-    values = tree["posterior"][target]
+    values = result["posterior"][target]
     if position is not None:
         values = values.isel(cell=position)
     values = values.transpose("chain", "draw", "category")
     return values.values.reshape(-1, values.sizes["category"]), values["category"].values
 
 
-def exact_part(tree: xr.DataTree, name: str, cell: str | tuple[str, ...] | None = None) -> NDArray | None:
+def exact_part(result: xr.DataTree, name: str, cell: str | tuple[str, ...] | None = None) -> NDArray | None:
     """Return a variable of the group ``exact`` for one cell, or None if the method does not know it exactly.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         Result of fit().
     name : str
         A variable of the group ``exact``.
@@ -128,9 +128,9 @@ def exact_part(tree: xr.DataTree, name: str, cell: str | tuple[str, ...] | None 
     ArgumentError
         As cell_position.
     """
-    if "exact" not in tree.children or name not in tree["exact"]:
+    if "exact" not in result.children or name not in result["exact"]:
         return None
-    values, position = variable(tree, "exact", name), cell_position(tree, cell)
+    values, position = variable(result, "exact", name), cell_position(result, cell)
     found = (values.isel(cell=position) if "cell" in values.dims else values).values
     return found if np.isfinite(found).all() else None
 
@@ -182,22 +182,22 @@ def positions(categories: str | Iterable[str], known: NDArray, name: str = "cate
     return [index[label] for label in labels]
 
 
-def mcse(tree: xr.DataTree, draws: NDArray) -> NDArray:
+def mcse(result: xr.DataTree, draws: NDArray) -> NDArray:
     """Return the Monte Carlo standard errors of the means of (draws, …) arrays, in the order of the result's draws."""
-    independent, chains = tree.attrs.get("sampling") == "independent", tree["posterior"].sizes["chain"]
+    independent, chains = result.attrs.get("sampling") == "independent", result["posterior"].sizes["chain"]
     error = mcse_of_mean(draws.reshape(chains, len(draws) // chains, -1), independent=independent)
-    share = float(np.min(tree.attrs.get("effective_draws", len(draws)))) / len(draws)  # of one, where weights resampled
+    share = float(np.min(result.attrs.get("effective_draws", len(draws)))) / len(draws)  # of one, where weights resampled
     return error.reshape(draws.shape[1:]) / np.sqrt(min(share, 1.0))
 
 
 def described(
-    tree: xr.DataTree, draws: NDArray, coords: Mapping[str, Any], ci_prob: float, question: str, **more: NDArray | float
+    result: xr.DataTree, draws: NDArray, coords: Mapping[str, Any], ci_prob: float, question: str, **more: NDArray | float
 ) -> Answer:
     """Return mean, sd, the ends of the equal-tailed interval and the Monte Carlo error of draws.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         The result.
     draws : (n, …) array
         Of some quantities, in the order of the result's draws; some of them at equal steps will do.
@@ -223,20 +223,20 @@ def described(
     ci_prob = checks.level(ci_prob)
     lower, upper = ends_of_equal_draws(draws, ci_prob)
     found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), "lower": lower, "upper": upper}
-    found |= {"mcse": more["mcse"] if "mcse" in more else mcse(tree, draws)} | more
+    found |= {"mcse": more["mcse"] if "mcse" in more else mcse(result, draws)} | more
     dims = tuple(coords)
     data = {name: (dims, values) for name, values in found.items()}
     return Answer(data, dict(coords), {"question": question, "ci_prob": ci_prob})
 
 
-def summary(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:
+def summary(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:
     """Return the group ``summary``, of one cell where the result has cells."""
-    position = cell_position(tree, cell)
-    found = tree["summary"].to_dataset()
+    position = cell_position(result, cell)
+    found = result["summary"].to_dataset()
     return found.isel(cell=position) if position is not None and "cell" in found.dims else found
 
 
-def prior_weight(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> float:
+def prior_weight(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> float:
     """Return the weight of the prior in unprotected answers: Σα of a Dirichlet.
 
     Raises
@@ -244,19 +244,19 @@ def prior_weight(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -
     ArgumentError
         If the prior has no such weight.
     """
-    position = cell_position(tree, cell)
-    if "alpha" in tree["constant_data"]:  # also in results of version 0.1.0, which hold nothing else
-        alpha = tree["constant_data"]["alpha"]
+    position = cell_position(result, cell)
+    if "alpha" in result["constant_data"]:  # also in results of version 0.1.0, which hold nothing else
+        alpha = result["constant_data"]["alpha"]
         return float((alpha.isel(cell=position) if "cell" in alpha.dims else alpha).sum())
-    weight = float(np.ravel(tree.attrs.get("prior_weight", np.nan))[0])
+    weight = float(np.ravel(result.attrs.get("prior_weight", np.nan))[0])
     if not np.isfinite(weight):
-        raise ArgumentError(f"This answer needs a Dirichlet prior, got {tree.attrs.get('prior', 'another prior')}.")
+        raise ArgumentError(f"This answer needs a Dirichlet prior, got {result.attrs.get('prior', 'another prior')}.")
     return weight
 
 
-def n_reports(tree: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> float:
+def n_reports(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> float:
     """Return the number of reports, of one cell where the result has cells."""
-    position = cell_position(tree, cell)
+    position = cell_position(result, cell)
     if position is None:
-        return float(tree.attrs["n_reports"])
-    return float(variable(tree, "constant_data", "n_reports").values[position])
+        return float(result.attrs["n_reports"])
+    return float(variable(result, "constant_data", "n_reports").values[position])

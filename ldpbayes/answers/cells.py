@@ -22,7 +22,7 @@ LEAST_DATA = 0.1
 
 
 def poststratify(
-    tree: xr.DataTree,
+    result: xr.DataTree,
     weights: Mapping | ArrayLike | Any,
     *,
     ci_prob: float = 0.95,
@@ -34,7 +34,7 @@ def poststratify(
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         A result with cells, or one of regress.
     weights : mapping of cell to number, (cells,) array, or data frame
         Sizes of the cells in the population, in any unit; an array is in the order of the result's cells. A mapping names
@@ -70,25 +70,25 @@ def poststratify(
     posterior is as wide as after m unprotected answers, so it has moved that mean by λ/(1 − λ)·(prior mean − posterior
     mean); ``pull`` is the weighted sum of these over the cells. m is that of ``worth``.
     """
-    if isinstance(tree, xr.DataTree) and "regression" in tree.attrs:
-        return poststratify_table(tree, weights, count, by=by, ci_prob=ci_prob)
+    if isinstance(result, xr.DataTree) and "regression" in result.attrs:
+        return poststratify_table(result, weights, count, by=by, ci_prob=ci_prob)
     if count is not None or by is not None:
         raise ArgumentError("count and by must be left out: the result is not one of regress.")
     checks.choice(target, "target", base.TARGETS)
     ci_prob = checks.level(ci_prob)
     from ldpbayes.result.validation import need_draws  # results load ArviZ
 
-    need_draws(tree)
-    if target not in tree["posterior"]:
+    need_draws(result)
+    if target not in result["posterior"]:
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")
-    values = tree["posterior"][target]
+    values = result["posterior"][target]
     if "cell" not in values.dims:
         raise ArgumentError("poststratify needs a result with cells, got the result of a single collection.")
     values = values.transpose("chain", "draw", "cell", "category")
-    share = _shares(tree, weights, values.sizes["cell"])
+    share = _shares(result, weights, values.sizes["cell"])
     draws = np.einsum("c,mdcx->mdx", share, values.values).reshape(-1, values.sizes["category"])
-    found = base.described(tree, draws, {"category": values["category"].values}, ci_prob, POPULATION)
-    pull = _pull(tree, share, found["sd"].values)
+    found = base.described(result, draws, {"category": values["category"].values}, ci_prob, POPULATION)
+    pull = _pull(result, share, found["sd"].values)
     if np.nanmax(np.abs(pull), initial=0.0) > MAX_PULL:
         warnings.warn(
             f"The independent priors of {share.size} cells displace this sum by about {np.nanmax(np.abs(pull)):.1f} of its "

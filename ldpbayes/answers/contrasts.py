@@ -11,7 +11,7 @@ from ldpbayes.answers.sums import total
 
 
 def contrast(
-    tree: xr.DataTree,
+    result: xr.DataTree,
     first: str | Iterable[str],
     second: str | Iterable[str],
     *,
@@ -25,7 +25,7 @@ def contrast(
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     first, second : str or sequence of str
         Category labels; several are summed.
     other : DataTree, optional
@@ -59,17 +59,17 @@ def contrast(
         need_result(other, "other")
     if other is None and other_cell is None:
         other_cell = cell
-    left = total(tree, first, target=target, cell=cell)
-    right = total(tree if other is None else other, second, target=target, cell=other_cell)
+    left = total(result, first, target=target, cell=cell)
+    right = total(result if other is None else other, second, target=target, cell=other_cell)
     if other is None:
         delta = left - right
         positive = (delta > 0).astype(float)
-        errors = base.mcse(tree, np.column_stack([delta, positive]))
+        errors = base.mcse(result, np.column_stack([delta, positive]))
     else:
         rng, size = np.random.default_rng(0), max(left.size, right.size)
         delta = np.resize(rng.permutation(left), size) - np.resize(rng.permutation(right), size)
         positive = (delta > 0).astype(float)
-        parts = np.array([base.mcse(tree, left), base.mcse(other, right)])
+        parts = np.array([base.mcse(result, left), base.mcse(other, right)])
         spread = np.array([left.std(), right.std()])
         # Divided by its sd, a run's error is 1/√(effective draws); the pairs count for as many as the worse run.
         relative = np.divide(parts, spread, out=np.zeros(2), where=spread > 0).max()
@@ -77,4 +77,4 @@ def contrast(
     taken = base.words(second)
     question = f"{base.words(first)} − ({taken})" if " + " in taken else f"{base.words(first)} − {taken}"
     more = {"probability_positive": positive.mean(), "probability_mcse": errors[1]}
-    return base.described(tree, delta, {}, ci_prob, question, mcse=errors[0], **more)
+    return base.described(result, delta, {}, ci_prob, question, mcse=errors[0], **more)

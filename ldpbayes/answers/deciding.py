@@ -131,7 +131,7 @@ def decision_given(
     return {"prior_decides": 1, "narrow_share": share, "decides": sentence, "decides_note": ""}
 
 
-def decision_of_cells(tree: xr.DataTree, cells: Cells) -> Decision:
+def decision_of_cells(result: xr.DataTree, cells: Cells) -> Decision:
     """Return in how many cells the prior decides the answer.
 
     Cells fitted one by one have an answer each. Under a prior over all cells the credible intervals of a cell are compared
@@ -139,7 +139,7 @@ def decision_of_cells(tree: xr.DataTree, cells: Cells) -> Decision:
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         A result of fit() with cells, with the group ``cells``, or ``confidence`` or ``estimate``.
     cells : Cells
         What it was fitted to.
@@ -151,13 +151,13 @@ def decision_of_cells(tree: xr.DataTree, cells: Cells) -> Decision:
     """
     from ldpbayes.result.validation import need_result  # results load ArviZ
 
-    need_result(tree)
+    need_result(result)
     checks.instance(cells, "cells", Cells, "Cells")
-    if "cell" not in tree["posterior"].coords:
-        raise ArgumentError("tree must be a result of fit with cells.")
+    if "cell" not in result["posterior"].coords:
+        raise ArgumentError("result must be a result of fit with cells.")
     labels = np.array(cells.labels)
-    if "cells" in tree.children:
-        found = tree["cells"].to_dataset()
+    if "cells" in result.children:
+        found = result["cells"].to_dataset()
         chosen = found["prior_decides"].values > 0
         notes = found["decides_note"].values
         share = (
@@ -169,7 +169,7 @@ def decision_of_cells(tree: xr.DataTree, cells: Cells) -> Decision:
             return {"prior_decides": int(chosen.sum()), "narrow_share": share, "decides": sentence, "decides_note": ""}
         note = str(notes[0]) if notes.size and all(notes) else ""
         return {"prior_decides": 0, "narrow_share": share, "decides": "", "decides_note": note}
-    ratios, whole, words = compared_widths(tree, list(cells.values()))
+    ratios, whole, words = compared_widths(result, list(cells.values()))
     known = np.isfinite(ratios)
     if not known.any():
         return {"prior_decides": 0, "narrow_share": math.nan, "decides": "", "decides_note": UNKNOWN_OF_CELLS}
@@ -184,18 +184,18 @@ def decision_of_cells(tree: xr.DataTree, cells: Cells) -> Decision:
     return {"prior_decides": int(chosen.sum()), "narrow_share": share, "decides": sentence, "decides_note": ""}
 
 
-def who_decides(tree: xr.DataTree) -> str:
+def who_decides(result: xr.DataTree) -> str:
     """Return the words of an axis or a caption where the prior decides a result, or an empty string.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         From fit().
     """
-    if not tree.attrs.get("decides"):
+    if not result.attrs.get("decides"):
         return ""
-    cells = tree["summary"].sizes.get("cell", 0)
-    number = int(tree.attrs["prior_decides"])
+    cells = result["summary"].sizes.get("cell", 0)
+    number = int(result.attrs["prior_decides"])
     if not cells:
         return "here the prior decides"
     return f"the prior decides in {'all' if number == cells else f'{number:,} of {cells:,}'} groups"
@@ -212,28 +212,28 @@ def _joined(reasons: list[str]) -> str:
     return f"{START}{'; '.join(reasons)}."
 
 
-def compared_widths(tree: xr.DataTree, collections: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, str]:
+def compared_widths(result: xr.DataTree, collections: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, str]:
     """Return the widths of the credible intervals of P over those by the reports alone, and what these are.
 
     First those of shape ([cells,] categories), nan where unknown; then those of the sums over the categories where both are
     known, of shape ([cells]). ``collections`` are those of the cells.
     """
-    summary = tree["summary"].to_dataset().sel(target="distribution")
+    summary = result["summary"].to_dataset().sel(target="distribution")
     dims = [name for name in ("cell", "category") if name in summary["mean"].dims]
     width = (summary["upper"] - summary["lower"]).transpose(*dims).values.astype(float)
     ci_prob = float(summary.attrs["ci_prob"])
-    if "confidence" in tree.children:
-        found = tree["confidence"].to_dataset().sel(target="distribution")
+    if "confidence" in result.children:
+        found = result["confidence"].to_dataset().sel(target="distribution")
         other = (found["upper"] - found["lower"]).transpose(*dims).values
         words = "their confidence intervals, which hold for every population"
-    elif tree.attrs.get("pseudo") and width.size <= MAX_WEIGHTED and not any(one.laws for one in collections):
+    elif result.attrs.get("pseudo") and width.size <= MAX_WEIGHTED and not any(one.laws for one in collections):
         intervals = [likelihood_intervals(scaled(one).rows, ci_prob) for one in collections]
         unknown = np.full(width.shape[-1], math.nan)
         alone = [unknown if one is None else one.upper[0] - one.lower[0] for one in intervals]
         other = np.stack(alone) if "cell" in dims else alone[0]
         words = "those of the weighted likelihood alone"
-    elif "estimate" in tree.children and "mle" in base.variable(tree, "estimate", "estimator").values:
-        found = tree["estimate"].to_dataset().sel(estimator="mle")
+    elif "estimate" in result.children and "mle" in base.variable(result, "estimate", "estimator").values:
+        found = result["estimate"].to_dataset().sel(estimator="mle")
         value, error = (found[name].transpose(*dims).values.astype(float) for name in ("value", "standard_error"))
         reach = normal_reach(ci_prob)
         other = np.clip(value + reach * error, 0, 1) - np.clip(value - reach * error, 0, 1)

@@ -21,7 +21,7 @@ PARTS = "How much of each sd is sampling, how much privacy"
 
 
 def simultaneous_intervals(
-    tree: xr.DataTree,
+    result: xr.DataTree,
     *,
     ci_prob: float = 0.95,
     target: str = "distribution",
@@ -39,7 +39,7 @@ def simultaneous_intervals(
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     ci_prob : float
     target : {"distribution", "frequency"}
         P, or these users' own F.
@@ -58,13 +58,13 @@ def simultaneous_intervals(
         If ci_prob, target or cell breaks its rule.
     """
     ci_prob = checks.level(ci_prob)
-    draws, category = base.draws_of(tree, target, cell)
-    quantiles = base.exact_part(tree, f"{target}_quantile", cell)
+    draws, category = base.draws_of(result, target, cell)
+    quantiles = base.exact_part(result, f"{target}_quantile", cell)
     if quantiles is None:
-        lower, upper, probability, error = _from_draws(tree, draws, ci_prob)
+        lower, upper, probability, error = _from_draws(result, draws, ci_prob)
     else:
         lower, upper, probability, error = _from_quantiles(
-            tree, draws, base.variable(tree, "exact", "level").values, quantiles, ci_prob
+            result, draws, base.variable(result, "exact", "level").values, quantiles, ci_prob
         )
     return Answer(
         {"lower": (("category",), lower), "upper": (("category",), upper)},
@@ -73,7 +73,7 @@ def simultaneous_intervals(
     )
 
 
-def interval_parts(tree: xr.DataTree, *, cell: str | tuple[str, ...] | None = None) -> Answer:
+def interval_parts(result: xr.DataTree, *, cell: str | tuple[str, ...] | None = None) -> Answer:
     """Return the posterior variance of P split into a sampling part and a privacy part.
 
     Var(P_x|Y) = E[Var(P_x|T)|Y] + Var(E[P_x|T]|Y): what would remain had the true tallies T been seen, and what the
@@ -81,7 +81,7 @@ def interval_parts(tree: xr.DataTree, *, cell: str | tuple[str, ...] | None = No
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     cell : str or tuple of str, optional
         Which cell, for a result with cells.
 
@@ -95,7 +95,7 @@ def interval_parts(tree: xr.DataTree, *, cell: str | tuple[str, ...] | None = No
     ArgumentError
         If the prior is not a Dirichlet, or cell breaks its rule.
     """
-    weight, n, summary = base.prior_weight(tree, cell), base.n_reports(tree, cell), base.summary(tree, cell)
+    weight, n, summary = base.prior_weight(result, cell), base.n_reports(result, cell), base.summary(result, cell)
     variance = summary["sd"].sel(target="distribution").values ** 2
     frequency = summary["sd"].sel(target="frequency").values
     privacy = np.minimum((n / (n + weight) * frequency) ** 2, variance)

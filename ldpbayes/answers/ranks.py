@@ -9,7 +9,7 @@ from ldpbayes.answers import base
 
 
 def probability_in_top(
-    tree: xr.DataTree, k: int, *, target: str = "distribution", cell: str | tuple[str, ...] | None = None
+    result: xr.DataTree, k: int, *, target: str = "distribution", cell: str | tuple[str, ...] | None = None
 ) -> Answer:
     """Return the posterior probability that each category is among the k largest, with its Monte Carlo error.
 
@@ -18,7 +18,7 @@ def probability_in_top(
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     k : int
         From 1 to the number of categories.
     target : {"distribution", "frequency"}
@@ -35,13 +35,13 @@ def probability_in_top(
     ArgumentError
         If k, target or cell breaks its rule.
     """
-    draws, category = base.draws_of(tree, target, cell)
+    draws, category = base.draws_of(result, target, cell)
     k = checks.integer(k, "k", minimum=1, maximum=category.size)
     last = -np.partition(-draws, k - 1, axis=1)[:, k - 1 : k]
     above, tied = draws > last, draws == last
     inside = above + tied * ((k - above.sum(axis=1, keepdims=True)) / tied.sum(axis=1, keepdims=True))
     return Answer(
-        {"probability": (("category",), inside.mean(axis=0)), "mcse": (("category",), base.mcse(tree, inside))},
+        {"probability": (("category",), inside.mean(axis=0)), "mcse": (("category",), base.mcse(result, inside))},
         {"category": category},
         {"question": f"Among the {k} most frequent"},
     )

@@ -48,7 +48,7 @@ class PriorSensitivity(NamedTuple):
     share: float
 
 
-def sensitivities(tree: xr.DataTree, problems: Sequence[Problem], floor: float = FLOOR) -> list[PriorSensitivity | None]:
+def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float = FLOOR) -> list[PriorSensitivity | None]:
     """Return how the shares of each cell hang on the prior, or None where it is neither Dirichlet nor learnt.
 
     Power-scaling of the prior (Kallioinen et al. 2024) in softmax coordinates, in which Dirichlet(α) becomes
@@ -59,7 +59,7 @@ def sensitivities(tree: xr.DataTree, problems: Sequence[Problem], floor: float =
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         The result, of one collection or of cells.
     problems : sequence of Problem
         What it is the posterior of, one for each cell, all under one prior.
@@ -70,7 +70,7 @@ def sensitivities(tree: xr.DataTree, problems: Sequence[Problem], floor: float =
     ----------
     Kallioinen, Paananen, Bürkner and Vehtari (2024), Statistics and Computing 34.
     """
-    summary = tree["summary"].to_dataset().sel(target="distribution")
+    summary = result["summary"].to_dataset().sel(target="distribution")
     ci_prob, size = float(summary.attrs["ci_prob"]), summary["mean"].shape[-1]
     mean, sd = (summary[name].values.reshape(-1, size) for name in ("mean", "sd"))
     found: list[Any] = [None] * len(problems)
@@ -85,7 +85,7 @@ def sensitivities(tree: xr.DataTree, problems: Sequence[Problem], floor: float =
         _expanded(problems, [k for k in left if problems[k].entries <= MOST_ENTRIES], mean, sd, ci_prob, found)
     for k in asked:
         if found[k] is None:
-            found[k] = _integrated(problems[k], ci_prob) or _weighted(_draws_of(tree, k), problems[k], ci_prob)
+            found[k] = _integrated(problems[k], ci_prob) or _weighted(_draws_of(result, k), problems[k], ci_prob)
     return [None if one is None else _judged(one, m, s, floor) for one, m, s in zip(found, mean, sd, strict=True)]
 
 

@@ -11,7 +11,7 @@ from ldpbayes.answers import base
 
 
 def category_sum(
-    tree: xr.DataTree,
+    result: xr.DataTree,
     categories: str | Iterable[str],
     *,
     ci_prob: float = 0.95,
@@ -22,7 +22,7 @@ def category_sum(
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     categories : str or sequence of str
         Distinct labels.
     ci_prob : float
@@ -41,12 +41,12 @@ def category_sum(
     ArgumentError
         If a label is unknown or repeated, or target or cell breaks its rule.
     """
-    draws = total(tree, categories, target=target, cell=cell)
-    return base.described(tree, draws, {}, ci_prob, base.words(categories))
+    draws = total(result, categories, target=target, cell=cell)
+    return base.described(result, draws, {}, ci_prob, base.words(categories))
 
 
 def entropy(
-    tree: xr.DataTree,
+    result: xr.DataTree,
     *,
     ci_prob: float = 0.95,
     target: str = "distribution",
@@ -56,7 +56,7 @@ def entropy(
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     ci_prob : float
         Of the equal-tailed interval.
     target : {"distribution", "frequency"}
@@ -73,13 +73,13 @@ def entropy(
     ArgumentError
         If ci_prob, target or cell breaks its rule.
     """
-    draws, _ = base.draws_of(tree, target, cell)
+    draws, _ = base.draws_of(result, target, cell)
     terms = np.where(draws > 0, draws * np.log(np.where(draws > 0, draws, 1.0)), 0.0)
-    return base.described(tree, -terms.sum(axis=1), {}, ci_prob, "Entropy, in nats")
+    return base.described(result, -terms.sum(axis=1), {}, ci_prob, "Entropy, in nats")
 
 
 def total(
-    tree: xr.DataTree,
+    result: xr.DataTree,
     categories: str | Iterable[str],
     *,
     target: str = "distribution",
@@ -89,7 +89,7 @@ def total(
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     categories : str or sequence of str
         Distinct labels.
     target : {"distribution", "frequency"}
@@ -105,5 +105,5 @@ def total(
     ArgumentError
         If a label is unknown or repeated, or target or cell breaks its rule.
     """
-    draws, known = base.draws_of(tree, target, cell)
+    draws, known = base.draws_of(result, target, cell)
     return draws[:, base.positions(categories, known)].sum(axis=1)

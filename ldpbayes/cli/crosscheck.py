@@ -8,7 +8,7 @@ from ldpbayes.cli import options
 def command(
     file,
     by=None,
-    prior="jeffreys",
+    prior="default",
     draws=1000,
     random_seed=None,
     *,

@@ -169,10 +169,10 @@ def _draw(plans, kind, makers, assumptions, along):
     held = f"{best.users:,} reports" if along == "epsilon" else f"ε = {best.epsilon:.3g}"
     title = f"Error of {best.n_categories} categories at {held}, by protocol"
     return plots.plot_plan(
-        along,
-        values,
         found,
+        values,
         error_in_words(kind, assumptions["ci_prob"]),
+        along=along,
         chosen=(middle, best.error, best.protocol),
         title=title,
     )

@@ -90,7 +90,7 @@ def check(
     >>> from ldpbayes import Collection, Tally
     >>> from ldpbayes.protocols.unary import UnaryEncoding
     >>> bits = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]]
-    >>> honest = Collection("abc", [Tally(UnaryEncoding.optimised(3, 1.0), bits, [50, 40, 30, 2])])
+    >>> honest = Collection("abc", [Tally(UnaryEncoding.optimized(3, 1.0), bits, [50, 40, 30, 2])])
     >>> check(honest).flagged
     True
     """

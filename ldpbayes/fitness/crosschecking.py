@@ -13,7 +13,8 @@ from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit
 from ldpbayes.presenting import AbstractResult
-from ldpbayes.priors import prior_for
+from ldpbayes.priors import DEFAULT, prior_for
+from ldpbayes.road.ruling import rule
 
 #: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
 MAX_MCSE = 4.0
@@ -166,7 +167,7 @@ class CellsCrossCheck(AbstractResult):
         return [label for label, found in zip(self.labels, self.cells, strict=True) if holds(found)]
 
 
-def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, chains=4, progressbar=False):
+def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chains=4, progressbar=False):
     """Return exact (where feasible), NUTS, MLE and oracle side by side, and the predictive check of the channel.
 
     Parameters
@@ -192,7 +193,7 @@ def crosscheck(collection, prior="jeffreys", *, random_seed=None, draws=1000, ch
             for cell, own in zip(collection.values(), seeds, strict=True)
         ]
         return CellsCrossCheck(collection.labels, tuple(found), check(collection, size=MIN_P_VALUE))
-    prior = prior_for(prior, collection)
+    prior = prior_for(rule(prior, collection, "auto").prior, collection)
     seed = int(np.random.SeedSequence(_seed(random_seed)).generate_state(1)[0])
     settings = {"prior": prior, "random_seed": seed, "estimates": False, "progressbar": progressbar}
     reference = fit(collection, exclude=("nuts",), draws=draws, chains=chains, **settings)

@@ -128,19 +128,19 @@ def again(command: str, known: Mapping[str, str]) -> dict[str, str]:
     return {heading: text for heading, text in found.items() if text}
 
 
-def known_of(tree: Any) -> dict[str, str]:
+def known_of(result: Any) -> dict[str, str]:
     """Return seed, settings and the fingerprint of the data of a tree of arrays, by heading.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     """
-    held = tree["observed_data"].data_vars if "observed_data" in tree.children else {}
+    held = result["observed_data"].data_vars if "observed_data" in result.children else {}
     arrays = {str(name): values.values for name, values in held.items()}
-    data = fingerprint_of_arrays(tree["summary"]["category"].values, arrays)
+    data = fingerprint_of_arrays(result["summary"]["category"].values, arrays)
     return {
-        "Random seed": str(tree.attrs["random_seed"]),
-        "Settings": tree.attrs.get("settings", ""),
+        "Random seed": str(result.attrs["random_seed"]),
+        "Settings": result.attrs.get("settings", ""),
         "Data (SHA-256)": data,
     }
 

@@ -18,44 +18,44 @@ STRONG = 10.0
 NOTHING = 1e-12
 
 
-def of_association(tree, *, top: int = TOP) -> Page:
+def of_association(result, *, top: int = TOP) -> Page:
     """Return the Page of a joint table."""
-    ci_prob = float(tree["summary"].attrs["ci_prob"])
-    pairs = [_pair(tree, *pair, ci_prob) for pair in answers.pairs_of(tree)]
+    ci_prob = float(result["summary"].attrs["ci_prob"])
+    pairs = [_pair(result, *pair, ci_prob) for pair in answers.pairs_of(result)]
     ordered = sorted(pairs, key=lambda pair: -pair["cramers_v"])
-    margins = {name: answers.joint_table(tree, [name], ci_prob=ci_prob) for name in answers.attributes_of(tree)}
-    name = tree.attrs.get("title") or tree.attrs.get("collection", "")
+    margins = {name: answers.joint_table(result, [name], ci_prob=ci_prob) for name in answers.attributes_of(result)}
+    name = result.attrs.get("title") or result.attrs.get("collection", "")
     title = f"{name}: association" if name and name != "collection" else "Association"
     tables = (
         _pairs_table(ordered, percent(ci_prob)),
         _margins_table(margins, interval_of(ci_prob)),
-        *(_conditional_table(tree, pair["first"], pair["second"], ci_prob) for pair in ordered[:top]),
+        *(_conditional_table(result, pair["first"], pair["second"], ci_prob) for pair in ordered[:top]),
     )
     figure = Figure(
         "association",
         "The strongest pair: shares of the columns' levels given the rows'; colours are residuals from independence.",
         "Heat map of the pair of attributes with the strongest association.",
-        functools.partial(plots.plot_association, tree, top=1, title=""),
-        functools.partial(plots.plot_association, tree, top=min(top, TOP)),
+        functools.partial(plots.plot_association, result, top=1, title=""),
+        functools.partial(plots.plot_association, result, top=min(top, TOP)),
     )
     facts = {
-        "attributes": {key: list(levels) for key, levels in answers.attributes_of(tree).items()},
+        "attributes": {key: list(levels) for key, levels in answers.attributes_of(result).items()},
         "pairs": pairs,
-        "independence": _facts(answers.independence(tree)),
+        "independence": _facts(answers.independence(result)),
         "margins": {name: _cells(found) for name, found in margins.items()},
         "ci_prob": ci_prob,
-        "method": tree.attrs["method"],
-        "prior": tree.attrs["prior"],
-        "random_seed": tree.attrs["random_seed"],
-        "converged": bool(tree.attrs["converged"]),
+        "method": result.attrs["method"],
+        "prior": result.attrs["prior"],
+        "random_seed": result.attrs["random_seed"],
+        "converged": bool(result.attrs["converged"]),
     }
     return Page(
         title,
         tables,
-        tuple(_notes(tree)),
+        tuple(_notes(result)),
         (figure,),
         facts,
-        _summary(tree, ordered),
+        _summary(result, ordered),
     )
 
 

@@ -16,7 +16,7 @@ _P = "Probability of a statistic at least this large where the reports fit the d
 _ADJUSTED = "The same, adjusted for the number of tests."
 
 
-def of_check(found, *, title: str = "Check of fit", collection=None) -> Page:
+def of_check(result, *, title: str = "Check of fit", collection=None) -> Page:
     """Return the Page of a Fitness."""
     columns = (
         Column("test", "test", "text"),
@@ -28,14 +28,14 @@ def of_check(found, *, title: str = "Check of fit", collection=None) -> Page:
     )
     rows = [
         (one.label, one.statistic, one.df, one.p_value, float(adjusted), one.method)
-        for one, adjusted in zip(found.checks, found.adjusted, strict=True)
+        for one, adjusted in zip(result.checks, result.adjusted, strict=True)
     ]
-    notes = [Note(Kind.METHOD, text) for text in (found.notes if found.checks else ())]
-    notes.append(Note(Kind.WARNING if found.flagged else Kind.VERDICT, found.verdict))
+    notes = [Note(Kind.METHOD, text) for text in (result.notes if result.checks else ())]
+    notes.append(Note(Kind.WARNING if result.flagged else Kind.VERDICT, result.verdict))
     heading = f"{title}: do the reports fit the design?"
     tables = (Table(heading, columns, tuple(rows)),) if rows else ()
-    figures = () if collection is None else tuple(_figures(found, collection))
-    return Page(heading, tables, tuple(notes), figures, facts_of(found))
+    figures = () if collection is None else tuple(_figures(result, collection))
+    return Page(heading, tables, tuple(notes), figures, facts_of(result))
 
 
 def _figures(found, collection):
@@ -50,7 +50,7 @@ def _figures(found, collection):
     yield Figure("expected", caption, f"{caption} {found.verdict}", draw)
 
 
-def of_check_of_cells(found, *, title: str = "Check of fit") -> Page:
+def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
     """Return the Page of a CellsFitness."""
     columns = (
         Column("cell", "cell", "text"),
@@ -58,23 +58,23 @@ def of_check_of_cells(found, *, title: str = "Check of fit") -> Page:
         Column("p_value", "p", spec=".3g", means=_P),
         Column("adjusted", "adjusted p", spec=".3g", means=_ADJUSTED),
     )
-    tested = max(sum(bool(cell.checks) for cell in found.cells), 1)
+    tested = max(sum(bool(cell.checks) for cell in result.cells), 1)
     rows = []
-    for label, cell in zip(found.labels, found.cells, strict=True):
+    for label, cell in zip(result.labels, result.cells, strict=True):
         least = cell.checks[int(cell.adjusted.argmin())].label if cell.checks else "no test is possible"
         rows.append((label, least, cell.p_value, min(2 * cell.p_value * tested, 1.0) if cell.checks else math.nan))
-    notes = [Note(Kind.METHOD, text) for text in dict.fromkeys(text for cell in found.cells for text in cell.notes)]
-    facts = {"cells": dict(zip(found.labels, map(facts_of, found.cells), strict=True)), "flagged": found.flagged}
-    if found.equality is not None:
-        same = found.equality.p_value > found.size
+    notes = [Note(Kind.METHOD, text) for text in dict.fromkeys(text for cell in result.cells for text in cell.notes)]
+    facts = {"cells": dict(zip(result.labels, map(facts_of, result.cells), strict=True)), "flagged": result.flagged}
+    if result.equality is not None:
+        same = result.equality.p_value > result.size
         words = "do not contradict one distribution in all cells" if same else "come from different distributions"
         notes.append(
-            Note(Kind.EVIDENCE, f"The reports {words} (p = {found.equality.p_value:.3g}, {found.equality.detail}).")
+            Note(Kind.EVIDENCE, f"The reports {words} (p = {result.equality.p_value:.3g}, {result.equality.detail}).")
         )
-        facts["equality"] = {name: getattr(found.equality, name) for name in ("statistic", "df", "p_value")}
-    notes.append(Note(Kind.WARNING if found.flagged else Kind.VERDICT, found.verdict))
+        facts["equality"] = {name: getattr(result.equality, name) for name in ("statistic", "df", "p_value")}
+    notes.append(Note(Kind.WARNING if result.flagged else Kind.VERDICT, result.verdict))
     heading = f"{title}: do the reports fit the design?"
-    facts |= {"size": found.size, "verdict": found.verdict}
+    facts |= {"size": result.size, "verdict": result.verdict}
     return Page(heading, (Table(heading, columns, tuple(rows)),), tuple(notes), facts=facts)
 
 
@@ -108,7 +108,7 @@ def fakes_table(collection) -> Table | None:
     return Table("Fabricated reports needed", columns, tuple(rows), note)
 
 
-def facts_of(found) -> dict:
+def facts_of(result) -> dict:
     """Return a Fitness as plain data."""
-    tests = [asdict(one) | {"adjusted": float(p)} for one, p in zip(found.checks, found.adjusted, strict=True)]
-    return {"checks": tests} | {name: getattr(found, name) for name in ("size", "p_value", "flagged", "verdict")}
+    tests = [asdict(one) | {"adjusted": float(p)} for one, p in zip(result.checks, result.adjusted, strict=True)]
+    return {"checks": tests} | {name: getattr(result, name) for name in ("size", "p_value", "flagged", "verdict")}

@@ -46,22 +46,22 @@ _ERRORS = ("lower_error", "upper_error")
 _TAKEN = {"table", "mean", "sd", "lower", "upper", "mle", "oracle", "mle_standard_error", "oracle_standard_error"}
 
 
-def of_fit(tree, *, top: int = TOP, collection=None) -> Page:
+def of_fit(result, *, top: int = TOP, collection=None) -> Page:
     """Return the Page of a result of fit()."""
-    title = tree.attrs["title"] or tree.attrs["collection"]
-    summary = tree["summary"]
-    derived = _derived_table(tree, top) if "quantity" in summary.coords else None
-    parameters = _parameter_table(tree, top) if "parameter" in summary.coords else None
-    tables = [_category_table(tree, title, top), *filter(None, (derived, parameters))]
-    tables += [_unknown_table(tree, name, top) for name in unknown_arrays(tree["posterior"])]
-    tables += [_spent_table(tree)] if "epsilon_spent" in tree.attrs else []
+    title = result.attrs["title"] or result.attrs["collection"]
+    summary = result["summary"]
+    derived = _derived_table(result, top) if "quantity" in summary.coords else None
+    parameters = _parameter_table(result, top) if "parameter" in summary.coords else None
+    tables = [_category_table(result, title, top), *filter(None, (derived, parameters))]
+    tables += [_unknown_table(result, name, top) for name in unknown_arrays(result["posterior"])]
+    tables += [_spent_table(result)] if "epsilon_spent" in result.attrs else []
     return Page(
         title,
         tuple(tables),
-        tuple(_notes(tree)),
-        tuple(_figures(tree, title, top, collection)),
-        _facts(tree),
-        summary_of_fit(tree),
+        tuple(_notes(result)),
+        tuple(_figures(result, title, top, collection)),
+        _facts(result),
+        summary_of_fit(result),
     )
 
 

@@ -17,31 +17,33 @@ _RECIPE = "What negative weights give: unbiased, without an interval."
 
 
 def of_groups(
-    found: PrivateGroups,
+    result: PrivateGroups,
     *,
     unit: str = "",
     design: str = "",
     top: int = TOP,
 ) -> Page:
     """Return the Page of the groups that by_private_group found."""
-    tables = [_value_table(found, unit, top), _share_table(found, top), _difference_table(found, unit, top)]
-    title = f"{_capital(found.value)} by private group"
-    about = {"Groups": f"{len(found.groups)} private groups: {listed(found.groups)}.", "Design": design}
-    if found.by:
-        about["Cells"] = f"{len(found.cells):,} combinations of {' and '.join(found.by)}; the groups are estimated in each."
+    tables = [_value_table(result, unit, top), _share_table(result, top), _difference_table(result, unit, top)]
+    title = f"{_capital(result.value)} by private group"
+    about = {"Groups": f"{len(result.groups)} private groups: {listed(result.groups)}.", "Design": design}
+    if result.by:
+        about["Cells"] = (
+            f"{len(result.cells):,} combinations of {' and '.join(result.by)}; the groups are estimated in each."
+        )
     return Page(
         title,
         tuple(tables),
-        tuple(_notes(found)),
-        tuple(_figures(found, unit)),
-        _facts(found, unit),
-        _summary(found, unit),
+        tuple(_notes(result)),
+        tuple(_figures(result, unit)),
+        _facts(result, unit),
+        _summary(result, unit),
         {heading: text for heading, text in about.items() if text},
-        {"Random seed": str(found.random_seed)},
+        {"Random seed": str(result.random_seed)},
     )
 
 
-def long_rows(found: PrivateGroups) -> list[dict]:
+def long_rows(result: PrivateGroups) -> list[dict]:
     """Return every answer as a row: cell, group, quantity, versus, mean, sd, lower, upper, mcse, probability, recipe.
 
     Rows of quantities have no ``versus``; those of differences name the group that is compared with, and have the
@@ -49,18 +51,18 @@ def long_rows(found: PrivateGroups) -> list[dict]:
 
     Parameters
     ----------
-    found : PrivateGroups
+    result : PrivateGroups
     """
     lines = []
-    for table, versus in ((found.summary(), ""), (found.differences(), found.groups[0])):
+    for table, versus in ((result.summary(), ""), (result.differences(), result.groups[0])):
         rows = Rows(table, "cell", "group", "quantity")
         keys = ("mean", "sd", "lower", "upper", "mcse", *(["probability"] if versus else []))
         numbers = zip(*(rows.numbers(table[key]) for key in keys), strict=True)
         labels = zip(rows.label("group")[1], rows.label("quantity")[1], strict=True)
-        recipe = [math.nan] * rows.size if versus else rows.numbers(_recipe(found, table))
-        held = np.repeat(np.arange(len(found.cells)), rows.size // len(found.cells)).tolist()
+        recipe = [math.nan] * rows.size if versus else rows.numbers(_recipe(result, table))
+        held = np.repeat(np.arange(len(result.cells)), rows.size // len(result.cells)).tolist()
         for cell, (group, quantity), values, one in zip(held, labels, numbers, recipe, strict=True):
-            covariates = dict(zip(found.columns, map(_plain, found.cells[cell]), strict=True))
+            covariates = dict(zip(result.columns, map(_plain, result.cells[cell]), strict=True))
             line = {**covariates, "group": group, "quantity": quantity, "versus": versus}
             answer = dict(zip(keys, values, strict=True))
             answer |= {"probability": answer.get("probability"), "recipe": None if math.isnan(one) else one}
@@ -68,9 +70,9 @@ def long_rows(found: PrivateGroups) -> list[dict]:
     return lines
 
 
-def rows_table(found: PrivateGroups) -> Table:
+def rows_table(result: PrivateGroups) -> Table:
     """Return every answer as a row of a table, for files that other programs read."""
-    rows = long_rows(found)
+    rows = long_rows(result)
     return Table("", tuple(Column(key, key, "text") for key in rows[0]), tuple(tuple(row.values()) for row in rows))
 
 

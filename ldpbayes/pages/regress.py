@@ -21,26 +21,26 @@ _LOG_ODDS = "Change of the log odds against the reference category for one more 
 _ODDS = "Factor of the odds: the exponential of the log odds."
 
 
-def of_regression(tree, *, top: int = TOP) -> Page:
+def of_regression(result, *, top: int = TOP) -> Page:
     """Return the Page of the posterior that regress() returned."""
-    attrs, summary = tree.attrs, tree["summary"].to_dataset()
-    tables = [_coefficient_table(tree, top), _share_table(summary)]
+    attrs, summary = result.attrs, result["summary"].to_dataset()
+    tables = [_coefficient_table(result, top), _share_table(summary)]
     if "parameter" in summary.coords:
         tables.append(_spread_table(summary))
     return Page(
         attrs["title"],
         tuple(tables),
-        tuple(_notes(tree)),
-        tuple(_figures(tree)),
-        _facts(tree),
-        _summary(tree),
+        tuple(_notes(result)),
+        tuple(_figures(result)),
+        _facts(result),
+        _summary(result),
     )
 
 
-def of_maximum(found: Maximum, *, ci_prob: float | None = None) -> Page:
+def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     """Return the Page of maximum-likelihood estimates."""
-    ci_prob = found.ci_prob if ci_prob is None else ci_prob
-    summary = found.summary(ci_prob)
+    ci_prob = result.ci_prob if ci_prob is None else ci_prob
+    summary = result.summary(ci_prob)
     level, rows = interval_of(ci_prob), Rows(summary, "term", "category")
     columns = _coefficient_columns(summary, rows, level, "")
     odds = [rows(summary[name]) for name in ("odds_ratio", "odds_lower", "odds_upper")]
@@ -51,18 +51,18 @@ def of_maximum(found: Maximum, *, ci_prob: float | None = None) -> Page:
         (interval, ends),
         *_odds_columns(odds, level, (1, 3)),
     ]
-    title = _coefficients_of(found.reference, list(map(str, summary["category"].values)))
+    title = _coefficients_of(result.reference, list(map(str, summary["category"].values)))
     names = ("formula", "n_reports", "reference", "log_likelihood", "deviance", "weighted")
-    facts = {"method": "mle", **{name: getattr(found, name) for name in names}}
-    facts |= {"terms": list(found.terms), "categories": list(found.categories)}
-    facts |= {"coefficients": found.coefficients.values, "standard_errors": found.standard_errors.values}
+    facts = {"method": "mle", **{name: getattr(result, name) for name in names}}
+    facts |= {"terms": list(result.terms), "categories": list(result.categories)}
+    facts |= {"coefficients": result.coefficients.values, "standard_errors": result.standard_errors.values}
     return Page(
-        found.formula,
+        result.formula,
         (filled(title, columns),),
-        (Note(Kind.METHOD, found.outcome), Note(Kind.ESTIMATE, found.fit)),
-        (_coefficients_figure(found, f"Coefficients with {level}s."),),
+        (Note(Kind.METHOD, result.outcome), Note(Kind.ESTIMATE, result.fit)),
+        (_coefficients_figure(result, f"Coefficients with {level}s."),),
         facts,
-        f"From {number_of(found.n_reports, 'report')}, by maximum likelihood.",
+        f"From {number_of(result.n_reports, 'report')}, by maximum likelihood.",
     )
 
 

@@ -7,30 +7,30 @@ from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, Table
 from ldpbayes.pages.prose import number_of
 
 
-def of_scan(found: Any, *, output: str | None = None, top: int = TOP) -> Page:
+def of_scan(result: Any, *, output: str | None = None, top: int = TOP) -> Page:
     """Return the Page of the cells of a scan."""
-    protocol = found.protocol
-    title = f"{number_of(found.n_reports, 'report')} in {number_of(len(found), 'cell')}"
-    sampled = bool(found.samples)
+    protocol = result.protocol
+    title = f"{number_of(result.n_reports, 'report')} in {number_of(len(result), 'cell')}"
+    sampled = bool(result.samples)
     columns = (
-        *(Column(name, name, "text") for name in found.by),
+        *(Column(name, name, "text") for name in result.by),
         Column("reports", "reports", spec=",.0f"),
         Column("kept", "kept as", "text"),
         *([Column("sample", "sampled reports", spec=",.0f", priority=1)] if sampled else []),
         Column("category", "largest category of the pilot", "text", priority=3),
         Column("share", "its share", spec=".4f", priority=2),
     )
-    rows = [_row(key, cell, found, sampled) for key, cell in zip(found, found.collections(), strict=True)]
+    rows = [_row(key, cell, result, sampled) for key, cell in zip(result, result.collections(), strict=True)]
     whole = Table(title, columns, tuple(rows))
     design = f"{protocol.design}, {protocol.n_categories} categories, epsilon {protocol.epsilon:.6g}"
-    notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(found))]
+    notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(result))]
     if output is not None:
         notes.append(Note(Kind.DATA, f"The posterior of each cell: ldpbayes fit {output}."))
     facts = {
         "protocol": protocol.design,
         "epsilon": protocol.epsilon,
-        "categories": list(found.categories),
-        "by": list(found.by),
+        "categories": list(result.categories),
+        "by": list(result.by),
         "cells": whole.records(),
     }
     return Page(title, (whole.first(top, "cell"),), tuple(notes), facts=facts)

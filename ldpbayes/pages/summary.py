@@ -11,21 +11,21 @@ from ldpbayes.plots.groups import group_names
 NAMED = 3
 
 
-def summary_of_fit(tree) -> str:
+def summary_of_fit(result) -> str:
     """Return the answer of a result of fit(): the shares, or the range of one share over the groups.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
 
     Returns
     -------
     str
     """
-    summary = tree["summary"].to_dataset()
-    start = f"From {number_of(int(tree.attrs['n_reports']), 'report')}"
+    summary = result["summary"].to_dataset()
+    start = f"From {number_of(int(result.attrs['n_reports']), 'report')}"
     text = _groups(summary, start) if "cell" in summary.dims else _shares(summary, start)
-    if tree.attrs.get("converged", 1):
+    if result.attrs.get("converged", 1):
         return text
     return f"{text} The computation did not pass its own checks, so these numbers are not final."
 

@@ -69,8 +69,8 @@ def __dir__() -> list[str]:
 PANELS = 12
 
 
-@checked
-def plot_forest(tree, *, target="distribution", top=40, ax=None, **style):
+@checked()
+def plot_forest(result, *, target="distribution", top=40, ax=None, **style):
     """Return a matplotlib figure: the interval of each category's share beside MLE, confidence and prior interval.
 
     Derived quantities stand below the categories; cells are drawn by ``plot_groups``. The figure is our own and not
@@ -79,16 +79,16 @@ def plot_forest(tree, *, target="distribution", top=40, ax=None, **style):
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         From fit().
     target : {"distribution", "frequency"}
         P, or F of these people.
     top : int
         Number of categories shown: those with the largest posterior means.
     """
-    summary = tree["summary"].to_dataset()
+    summary = result["summary"].to_dataset()
     if "cell" in summary.dims:
-        return plot_groups(tree, top=min(top, PANELS), ax=ax, **style)
+        return plot_groups(result, top=min(top, PANELS), ax=ax, **style)
     found, ci_prob = summary.sel(target=target), summary.attrs["ci_prob"]
     shown = largest(found["mean"].values, top)
     parts = [found[key].values[shown] for key in ("mean", "lower", "upper")]
@@ -104,14 +104,14 @@ def plot_forest(tree, *, target="distribution", top=40, ax=None, **style):
     name = f"{'P' if is_p else 'F of these people'}: mean, {level} interval"
     handles = forest(axes, labels, [(name, *parts)], palette=canvas.colors)
     y = np.arange(len(labels))[::-1]
-    if is_p and "estimate" in tree.children:
-        handles += _estimates(canvas, tree["estimate"].to_dataset(), shown, labels[shown.size :])
-    if "confidence" in tree.children:
-        ends = [tree["confidence"][key].sel(target=target).values[shown] for key in ("lower", "upper")]
+    if is_p and "estimate" in result.children:
+        handles += _estimates(canvas, result["estimate"].to_dataset(), shown, labels[shown.size :])
+    if "confidence" in result.children:
+        ends = [result["confidence"][key].sel(target=target).values[shown] for key in ("lower", "upper")]
         if np.isfinite(ends).any():
             label = f"{level} confidence"
             handles.append(axes.hlines(y[: shown.size] - 0.22, *ends, color="0.35", lw=0.9, zorder=1, label=label))
-    prior = _prior_ends(tree, ci_prob) if is_p else None
+    prior = _prior_ends(result, ci_prob) if is_p else None
     if prior is not None:
         ends = axes.get_xlim()  # the prior often reaches from 0 to 1: the axis shows what the posterior needs
         handles.append(
@@ -121,10 +121,10 @@ def plot_forest(tree, *, target="distribution", top=40, ax=None, **style):
     if below:
         axes.axhline(below - 0.5, color="0.7", lw=0.8)
     axes.axvline(0, color="0.8", lw=0.8, zorder=0)
-    total, decided = found["mean"].size, who_decides(tree)
+    total, decided = found["mean"].size, who_decides(result)
     left_out = "" if shown.size == total else f" ({shown.size} largest of {total:,})"
     axes.set_xlabel(share_label(left_out, decided), fontsize=LABEL)
-    return canvas.finish(tree.attrs["title"] or tree.attrs["collection"], handles)
+    return canvas.finish(result.attrs["title"] or result.attrs["collection"], handles)
 
 
 def _estimates(canvas, estimate, shown, quantities):
@@ -152,18 +152,19 @@ def _prior_ends(tree, ci_prob):
     return np.stack([betaincinv(alpha, alpha.sum() - alpha, level) for level in tails(ci_prob)])
 
 
-@checked
-def plot_plan(along, values, curves, label, *, chosen=None, ax=None, **style):
+@checked()
+def plot_plan(curves, values, label, *, along="epsilon", chosen=None, ax=None, **style):
     """Return a figure of planned errors: one curve per protocol, the bound and open answers in grey.
 
     Parameters
     ----------
-    along : {"epsilon", "n"}
-    values : (m,) array
     curves : dict of str to (m,) array
         From theory.planning.curves.
+    values : (m,) array
+        Of ε or n, at which the curves are.
     label : str
         What the error is.
+    along : {"epsilon", "n"}
     chosen : (x, error, protocol), optional
         A planned setting to mark, in the colour of its protocol.
     """
@@ -204,7 +205,7 @@ def plot_plan(along, values, curves, label, *, chosen=None, ax=None, **style):
     return canvas.finish("Planned error", most=3, width=46)
 
 
-@checked
+@checked()
 def plot_study(table, x, lines, panels, *, most_panels=24, most_columns=4, ax=None, **style):
     """Return a matplotlib figure of a study: a panel for each value of some columns, a curve for each of others.
 
@@ -323,7 +324,7 @@ def _value_label(key, value):
     return f"{known[key]} = {value:,}" if key in known else _words(value)
 
 
-@checked
+@checked()
 def save_figure(figure, path):
     """Write a figure as PNG, PDF or SVG (by its ending), whole or not at all.
 

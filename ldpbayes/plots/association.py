@@ -9,8 +9,8 @@ from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, plain, wra
 MAX_PANELS = 6
 
 
-@checked
-def plot_association(tree, *, top=MAX_PANELS, ax=None, **style):
+@checked()
+def plot_association(result, *, top=MAX_PANELS, ax=None, **style):
     """Return a matplotlib figure: one heat map for each pair of attributes, the strongest associations first.
 
     The number in a cell is the share of the column's level among people with the row's level; its colour is the residual
@@ -19,20 +19,20 @@ def plot_association(tree, *, top=MAX_PANELS, ax=None, **style):
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         From ``associate``.
     top : int
         Most pairs.
     """
-    pairs = association.pairs_of(tree)
-    strength = [float(association.cramers_v(tree, *pair)["mean"]) for pair in pairs]
+    pairs = association.pairs_of(result)
+    strength = [float(association.cramers_v(result, *pair)["mean"]) for pair in pairs]
     pairs = [pairs[i] for i in np.argsort(strength)[::-1][:top]]
-    tables = [association.joint_table(tree, pair)["mean"] for pair in pairs]
+    tables = [association.joint_table(result, pair)["mean"] for pair in pairs]
     rows = [table.shape[0] for table in tables]
     size = WIDTH, 0.5 + sum(0.9 + 0.34 * height for height in rows)
     canvas = Canvas(ax, style, size, len(pairs), gridspec_kw={"height_ratios": [height + 1 for height in rows]})
     for axes, (first, second), table in zip(canvas.axes, pairs, tables, strict=True):
-        shares = association.conditional(tree, second, given=first)["mean"].values
+        shares = association.conditional(result, second, given=first)["mean"].values
         p = table.values
         product = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
         residual = (p - product) / np.sqrt(np.maximum(product, 1e-300))

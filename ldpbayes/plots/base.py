@@ -5,7 +5,7 @@ import inspect
 import io
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -76,13 +76,11 @@ def _style_of(value, name):
 
 #: What the arguments of figures must be, by name.
 _RULES = {
-    "tree": _result,
-    "fitted": _regression,
+    "result": _result,
     "hull": _one_of("ldpbayes.answers.contamination", "ContaminationHull", "what contamination_hull returned"),
     "curve": _one_of("ldpbayes.fitness.noncompliance", "Sensitivity", "what sensitivity returned"),
     "check": _one_of("ldpbayes.fitness.crosschecking", "CrossCheck", "what crosscheck returned"),
     "table": _one_of("pyarrow", "Table", "what run_study returned"),
-    "found": _one_of("ldpbayes.outcomes", "PrivateGroups", "what by_private_group returned"),
     "figure": _one_of("matplotlib.figure", "Figure", "a figure of matplotlib"),
     "predicted": _one_of("xarray", "Dataset", "what predictions returned"),
     "collection": _one_of("ldpbayes.collections", "Collection", "a Collection"),
@@ -110,13 +108,22 @@ Returns
 matplotlib Figure, or what was given as ax"""
 
 
-def checked[F: Callable](function: F) -> F:
-    """Decorate a figure: its arguments are checked by name, and what every figure takes is added to its description."""
-    call = checks.by_name(_RULES)(function)
-    if "ax" in inspect.signature(function).parameters and function.__doc__:  # python -OO leaves none
-        start, raises, rest = inspect.cleandoc(function.__doc__).partition("\n\nRaises\n")
-        call.__doc__ = f"{start}\n{_EVERY}{raises}{rest}"
-    return call
+#: Rules of the argument ``result`` where it is no result of fit.
+REGRESSION = {"result": _regression}
+PRIVATE = {"result": _one_of("ldpbayes.outcomes", "PrivateGroups", "what by_private_group returned")}
+
+
+def checked[F: Callable](rules: Mapping[str, Callable] | None = None) -> Callable[[F], F]:
+    """Return a decorator of figures: arguments are checked by name, and what every figure takes joins its description."""
+
+    def decorate(function: F) -> F:
+        call = checks.by_name(_RULES | (rules or {}))(function)
+        if "ax" in inspect.signature(function).parameters and function.__doc__:  # python -OO leaves none
+            start, raises, rest = inspect.cleandoc(function.__doc__).partition("\n\nRaises\n")
+            call.__doc__ = f"{start}\n{_EVERY}{raises}{rest}"
+        return call
+
+    return decorate
 
 
 def _new_figure(**settings):
@@ -322,7 +329,7 @@ def _no_ticks():
     return NullLocator()
 
 
-@checked
+@checked()
 def to_svg(figure) -> str:
     """Return a figure as SVG text, the same each time; letters are outlines, so that no font has to be there.
 
@@ -342,7 +349,7 @@ def to_svg(figure) -> str:
     return picture.getvalue()
 
 
-@checked
+@checked()
 def to_pdf(figure) -> bytes:
     """Return a figure as the bytes of a PDF file, the same each time.
 

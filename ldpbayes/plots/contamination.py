@@ -8,7 +8,7 @@ from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, largest, p
 TOP = 20
 
 
-@checked
+@checked()
 def plot_contamination(hull, *, ax=None, **style):
     """Return a matplotlib figure of the range of an estimate if some reports are fake.
 

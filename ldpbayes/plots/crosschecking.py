@@ -5,7 +5,7 @@ import numpy as np
 from ldpbayes.plots.base import ESTIMATES, LABEL, WIDTH, Canvas, checked, largest, wrapped
 
 
-@checked
+@checked()
 def plot_crosscheck(check, *, top=40, ax=None, **style):
     """Return a matplotlib figure: NUTS, MLE and oracle minus the mean of the reference posterior, in its sd.
 

@@ -17,8 +17,8 @@ TALLEST, LEAST = 26.0, 0.13
 LONGEST = 40
 
 
-@checked
-def plot_groups(tree, *, top=CATEGORIES, most=None, ax=None, **style):
+@checked()
+def plot_groups(result, *, top=CATEGORIES, most=None, ax=None, **style):
     """Return a matplotlib figure of a result with cells: mean and interval of each group, a panel per category.
 
     Of two categories only the second is drawn, since the first is its complement. Where the result has a point estimate
@@ -26,7 +26,7 @@ def plot_groups(tree, *, top=CATEGORIES, most=None, ax=None, **style):
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         From fit() of Cells.
     top : int
         Number of categories drawn: those with the largest mean over the groups.
@@ -38,10 +38,10 @@ def plot_groups(tree, *, top=CATEGORIES, most=None, ax=None, **style):
     ArgumentError
         Where the result has no cells.
     """
-    summary = tree["summary"].to_dataset()
+    summary = result["summary"].to_dataset()
     if "cell" not in summary.dims:
-        raise ArgumentError("tree must be a result with cells; this one is of a single collection.")
-    panels = list(_panels(tree, summary, top))
+        raise ArgumentError("result must be a result with cells; this one is of a single collection.")
+    panels = list(_panels(result, summary, top))
     if most is not None:
         panels = panels[:top]
     shown, names = _extremes(panels[0][1], most), group_names(summary)
@@ -72,10 +72,10 @@ def plot_groups(tree, *, top=CATEGORIES, most=None, ax=None, **style):
     for axes in canvas.axes[len(panels) :]:
         axes.remove()
     del canvas.axes[len(panels) :]
-    decided, of = who_decides(tree), f" with {plain(panels[0][0])}" if len(panels) == 1 else ""
+    decided, of = who_decides(result), f" with {plain(panels[0][0])}" if len(panels) == 1 else ""
     for axes in canvas.axes[-columns:]:  # a label of the whole figure would lie under its legend
         axes.set_xlabel(share_label(of, decided if columns == 1 else wrapped(decided, 26)), fontsize=LABEL)
-    title = tree.attrs["title"] or tree.attrs["collection"]
+    title = result.attrs["title"] or result.attrs["collection"]
     figure = canvas.finish(title, handles, most=2)
     for axes in canvas.axes:
         axes.tick_params(axis="y", labelsize=SMALL if line > 0.16 else SMALL - 1)
@@ -115,9 +115,9 @@ def _in_words(name, values):
     return [f"{name} {text}" if re.fullmatch(r"[-+]?[.\d]+", text) else text for text in texts]
 
 
-def drawn(tree, top=CATEGORIES) -> list[str]:
+def drawn(result, top=CATEGORIES) -> list[str]:
     """Return the names of the panels that plot_groups draws."""
-    return [name for name, *_ in _panels(tree, tree["summary"].to_dataset(), top)]
+    return [name for name, *_ in _panels(result, result["summary"].to_dataset(), top)]
 
 
 def _panels(tree, summary, top):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, _plain_ticks, _style, checked, forest, plain, wrapped
+from ldpbayes.plots.base import LABEL, PRIVATE, WIDTH, Canvas, _plain_ticks, _style, checked, forest, plain, wrapped
 
 #: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
 PANELS, ROWS = 4, 36
@@ -13,83 +13,83 @@ POINTS, EDGES = 160, (0.002, 0.995)
 DECADES = 1.3
 
 
-@checked
-def plot_private_functions(found, *, unit="", top=PANELS, ax=None, **style):
+@checked(PRIVATE)
+def plot_private_functions(result, *, unit="", top=PANELS, ax=None, **style):
     """Return a matplotlib figure of each private group's distribution function with a pointwise band.
 
     Parameters
     ----------
-    found : PrivateGroups
+    result : PrivateGroups
         From ``by_private_group``, of a number.
     unit : str
         Of the open value, such as "ms".
     top : int
         Combinations of open covariates drawn: those with most records.
     """
-    _numbers(found)
-    shown = _largest(found, top)
-    grid, logarithmic = _grid(found, shown)
-    curves = found.cdf(grid)
+    _numbers(result)
+    shown = _largest(result, top)
+    grid, logarithmic = _grid(result, shown)
+    curves = result.cdf(grid)
     canvas = Canvas(ax, style, (WIDTH, 0.9 + 1.9 * len(shown)), len(shown), sharex=True)
     for axes, cell in zip(canvas.axes, shown, strict=True):
-        _bands(canvas, axes, found, cell, grid, curves)
+        _bands(canvas, axes, result, cell, grid, curves)
         if logarithmic:
             axes.set_xscale("log")
             _plain_ticks(axes.xaxis, grid)
         axes.set_ylim(0, 1)
         axes.set_ylabel("share at or below", fontsize=LABEL)
-    axes.set_xlabel(_with_unit(found.value, unit), fontsize=LABEL)
-    return _finish(canvas, f"Distribution of {found.value} by private group", "bands at each value", found)
+    axes.set_xlabel(_with_unit(result.value, unit), fontsize=LABEL)
+    return _finish(canvas, f"Distribution of {result.value} by private group", "bands at each value", result)
 
 
-@checked
-def plot_private_quantiles(found, *, unit="", top=PANELS, ax=None, **style):
+@checked(PRIVATE)
+def plot_private_quantiles(result, *, unit="", top=PANELS, ax=None, **style):
     """Return a matplotlib figure of shares, means and quantiles of each private group with intervals.
 
     Of an open category the shares of its levels take the place of means and quantiles.
 
     Parameters
     ----------
-    found : PrivateGroups
+    result : PrivateGroups
     unit : str
     top : int
         Combinations of open covariates drawn: those with most records.
     """
-    shown = _largest(found, top)
-    table = found.summary()
+    shown = _largest(result, top)
+    table = result.summary()
     names = [str(name) for name in table["quantity"].values if str(name) != "share"][: ROWS // max(1, len(shown))]
     labels = [(cell, name) for cell in shown for name in names]
     series = []
-    for x, group in enumerate(found.groups):
+    for x, group in enumerate(result.groups):
         parts = [table.isel(group=x).sel(quantity=name) for _, name in labels]
         parts = [part if cell is None else part.isel(cell=cell) for part, (cell, _) in zip(parts, labels, strict=True)]
         series.append((group, *(np.array([float(part[key]) for part in parts]) for key in ("mean", "lower", "upper"))))
-    canvas = Canvas(ax, style, (WIDTH, 1.5 + 0.2 * len(labels) * (1 + len(found.groups))))
+    canvas = Canvas(ax, style, (WIDTH, 1.5 + 0.2 * len(labels) * (1 + len(result.groups))))
     (axes,) = canvas.axes
     texts = [
-        quantity_name(name) + (f"\n{', '.join(map(str, found.cells[cell]))}" if cell is not None else "")
+        quantity_name(name) + (f"\n{', '.join(map(str, result.cells[cell]))}" if cell is not None else "")
         for cell, name in labels
     ]
     forest(axes, texts, series, width=24 if len(shown) == 1 else 200, reach=0.26, palette=canvas.colors)
     values = np.concatenate([np.concatenate(part[1:]) for part in series])
     values = values[np.isfinite(values)]
-    if found.levels is None and values.size and values.min() > 0 and values.max() / values.min() > 10**DECADES:
+    if result.levels is None and values.size and values.min() > 0 and values.max() / values.min() > 10**DECADES:
         axes.set_xscale("log")
         _plain_ticks(axes.xaxis, values)
-    elif found.levels is None:
+    elif result.levels is None:
         axes.xaxis.set_major_formatter(_thousands)
-    axes.set_xlabel("share of the group" if found.levels is not None else _with_unit(found.value, unit), fontsize=LABEL)
-    what = "Shares of" if found.levels is not None else "Mean and quantiles of"
-    return _finish(canvas, f"{what} {found.value}", "intervals", found)
+    axes.set_xlabel("share of the group" if result.levels is not None else _with_unit(result.value, unit), fontsize=LABEL)
+    what = "Shares of" if result.levels is not None else "Mean and quantiles of"
+    return _finish(canvas, f"{what} {result.value}", "intervals", result)
 
 
-@checked
-def plot_private_differences(found, *, unit="", versus=None, top=PANELS, ax=None, **style):
+@checked(PRIVATE)
+def plot_private_differences(result, *, unit="", versus=None, top=PANELS, ax=None, **style):
     """Return a matplotlib figure of how much larger each quantile is in the other groups than in one of them.
 
     Parameters
     ----------
-    found : PrivateGroups
+    result : PrivateGroups
         Of a number.
     unit : str
     versus : str, optional
@@ -97,19 +97,19 @@ def plot_private_differences(found, *, unit="", versus=None, top=PANELS, ax=None
     top : int
         Combinations of open covariates drawn: those with most records.
     """
-    _numbers(found)
-    shown = _largest(found, top)
+    _numbers(result)
+    shown = _largest(result, top)
     levels = np.linspace(0.02, 0.98, 49)
-    apart = found.difference("quantile", levels.round(6).tolist(), versus=versus)
+    apart = result.difference("quantile", levels.round(6).tolist(), versus=versus)
     canvas = Canvas(ax, style, (WIDTH, 0.9 + 1.9 * len(shown)), len(shown), sharex=True)
     for axes, cell in zip(canvas.axes, shown, strict=True):
-        _bands(canvas, axes, found, cell, 100 * levels, apart)
+        _bands(canvas, axes, result, cell, 100 * levels, apart)
         axes.axhline(0, color="0.4", lw=0.8)
         axes.set_ylabel(_with_unit("difference", unit), fontsize=LABEL)
         axes.yaxis.set_major_formatter(_thousands)
     axes.set_xlabel("quantile of the group (%)", fontsize=LABEL)
-    title = f"Quantiles of {found.value} less those of {apart.attrs['versus']}"
-    return _finish(canvas, title, "bands at each quantile", found)
+    title = f"Quantiles of {result.value} less those of {apart.attrs['versus']}"
+    return _finish(canvas, title, "bands at each quantile", result)
 
 
 def quantity_name(name):
@@ -126,9 +126,9 @@ def quantity_name(name):
     return f"{level} % quantile" if name.startswith("q") and level.replace(".", "", 1).isdecimal() else name
 
 
-def largest_cells(found, top):
+def largest_cells(result, top):
     """Return the positions of the combinations of open covariates with most records, in their order."""
-    sizes = np.array([one.total.sum(axis=1).mean() for one in found.measures])
+    sizes = np.array([one.total.sum(axis=1).mean() for one in result.measures])
     return np.sort(np.argsort(-sizes, kind="stable")[:top]).tolist()
 
 
@@ -138,7 +138,7 @@ def _largest(found, top):
 
 def _numbers(found):
     if found.levels is not None:
-        raise ArgumentError("found must be of a number; an open category has plot_private_quantiles.")
+        raise ArgumentError("result must be of a number; an open category has plot_private_quantiles.")
 
 
 def _grid(found, shown):

@@ -16,8 +16,8 @@ DRAWS_OF_CELLS, MOST_CELLS = 100, 60
 _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 
 
-@checked
-def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0, ax=None, **style):
+@checked()
+def plot_predictive(collection, result, *, draws=DRAWS, random_seed=0, ax=None, **style):
     """Return a matplotlib figure of observed counts of reports, beside what the posterior predicts for as many users.
 
     One panel per channel. Up to NAMED counts stand as shares with their predictive 95 % interval; more of them as
@@ -27,7 +27,7 @@ def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0, ax=None, **
     Parameters
     ----------
     collection : Collection
-    tree : DataTree
+    result : DataTree
         Its posterior.
     draws : int
         Draws of the posterior.
@@ -38,7 +38,7 @@ def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0, ax=None, **
     InfeasibleError
         Where the reports of no channel can be counted.
     """
-    flat = tree["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
+    flat = result["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
     rng = checks.generator(random_seed, "random_seed")
     chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
     return _drawn(
@@ -46,7 +46,7 @@ def plot_predictive(collection, tree, *, draws=DRAWS, random_seed=0, ax=None, **
     )
 
 
-@checked
+@checked()
 def plot_expected(collection, p, *, draws=DRAWS, random_seed=0, ax=None, **style):
     """Return the same figure at one distribution, such as the maximum-likelihood estimate: what the reports fit best.
 
@@ -126,8 +126,8 @@ def _labels(collection, tally, law, size):
     return [f"bit {i + 1}" for i in range(size)]
 
 
-@checked
-def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS, random_seed=0, ax=None, **style):
+@checked()
+def plot_predictive_cells(cells, result, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS, random_seed=0, ax=None, **style):
     """Return a matplotlib figure of a result with cells: how far the counts of reports lie from what is predicted.
 
     One line per cell, one dot per count: (observed − predicted)/sd, of which some 95 % should lie within two. The counts
@@ -136,7 +136,7 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
     Parameters
     ----------
     cells : Cells
-    tree : DataTree
+    result : DataTree
         Their posterior.
     draws : int
         Draws of the posterior of each cell.
@@ -150,9 +150,9 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
         Where the reports of no cell can be counted.
     """
     rng = checks.generator(random_seed, "random_seed")
-    if "cell" not in tree["posterior"].dims:
-        raise ArgumentError("tree must be a result with cells; this one is of a single collection.")
-    values = tree["posterior"]["distribution"].transpose("cell", "chain", "draw", "category").values
+    if "cell" not in result["posterior"].dims:
+        raise ArgumentError("result must be a result with cells; this one is of a single collection.")
+    values = result["posterior"]["distribution"].transpose("cell", "chain", "draw", "category").values
     found = []
     for c, (label, cell) in enumerate(zip(cells.labels, cells.collections(), strict=True)):
         counted = cell.keeps_reports and any(t.protocol.report_law() is not None for t in cell.tallies)
@@ -160,8 +160,8 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
     if not found:
         raise InfeasibleError("The reports of no cell can be counted: whole reports were not kept, or have no supports.")
     total = len(found)
-    if total > most and "cells" in tree.children:
-        p = np.nan_to_num(tree["cells"]["fitness_p"].values.astype(float), nan=1.0)
+    if total > most and "cells" in result.children:
+        p = np.nan_to_num(result["cells"]["fitness_p"].values.astype(float), nan=1.0)
         found = sorted(sorted(found, key=lambda one: p[one[0]])[:most])
     found = found[:most]
     canvas = Canvas(ax, style, (WIDTH, 0.2 * len(found) + 1.9))
@@ -180,7 +180,7 @@ def plot_predictive_cells(cells, tree, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS,
     axes.set_ylim(-0.8, len(found) - 0.2)
     axes.set_yticks(range(len(found))[::-1], [wrapped(label, 24) for _, label, _ in found])
     axes.set_xlabel("(observed − predicted)/predictive sd", fontsize=LABEL)
-    axes.set_ylabel(wrapped(", ".join(keys_of(tree["summary"])), 40), fontsize=LABEL)
+    axes.set_ylabel(wrapped(", ".join(keys_of(result["summary"])), 40), fontsize=LABEL)
     title = "How far the counts of reports are from what the posterior predicts"
     more = f" ({len(found)} of {total:,} groups)" if len(found) < total else ""
     return canvas.finish(title, [band, *dots], most=3, more=more)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, forest, plain
+from ldpbayes.plots.base import LABEL, REGRESSION, WIDTH, Canvas, checked, forest, plain
 
 #: Rows of a figure; the first of them are drawn.
 ROWS = 40
@@ -11,18 +11,18 @@ ROWS = 40
 CATEGORIES = 6
 
 
-@checked
-def plot_coefficients(fitted, *, intercept=False, ax=None, **style):
+@checked(REGRESSION)
+def plot_coefficients(result, *, intercept=False, ax=None, **style):
     """Return a matplotlib figure of the coefficients: log odds against the reference category with intervals.
 
     Parameters
     ----------
-    fitted : DataTree or Maximum
+    result : DataTree or Maximum
         From regress().
     intercept : bool
         Whether to draw the intercept, which often lies far from the others.
     """
-    mean, lower, upper, reference, title, level = _coefficients(fitted)
+    mean, lower, upper, reference, title, level = _coefficients(result)
     terms = [str(name) for name in mean["term"].values]
     kept = [k for k, name in enumerate(terms) if intercept or name != "Intercept"] or list(range(len(terms)))
     shown = kept[:ROWS]
@@ -39,7 +39,7 @@ def plot_coefficients(fitted, *, intercept=False, ax=None, **style):
     return canvas.finish(title, most=3, width=50, legend=len(categories) > 1, more=more)
 
 
-@checked
+@checked()
 def plot_predictions(predicted, *, ax=None, **style):
     """Return a matplotlib figure of predictions(), comparisons() or poststratify(): shares with intervals, a line a row.
 
@@ -90,7 +90,7 @@ def _coefficients(fitted):
     except (AttributeError, TypeError):
         pass  # a result; only maximum likelihood makes its own summary
     if "regression" not in fitted.attrs:
-        raise ArgumentError("fitted must be what regress returned.")
+        raise ArgumentError("result must be what regress returned.")
     summary, reference = fitted["summary"].to_dataset(), fitted.attrs["reference"]
     parts = [summary[f"coefficients_{key}"].drop_sel(category=reference) for key in ("mean", "lower", "upper")]
     return *parts, reference, fitted.attrs["title"], f"{summary.attrs['ci_prob'] * 100:g} %"

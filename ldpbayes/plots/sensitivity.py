@@ -3,7 +3,7 @@
 from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, turning
 
 
-@checked
+@checked()
 def plot_sensitivity(curve, *, ax=None, **style):
     """Return a matplotlib figure of an answer for every γ that the reports allow, and the γ at which a conclusion turns.
 

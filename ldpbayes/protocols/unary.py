@@ -75,8 +75,6 @@ class UnaryEncoding(AbstractProtocol):
         """Return OUE: κ = 1/2, λ = 1/(e^ε + 1), the least variance of rare categories."""
         return cls(n_categories, epsilon, _lam("optimized", checks.epsilon(epsilon)))
 
-    optimised = optimized  # the spelling of version 0.1.0
-
     @classmethod
     def dual(cls, n_categories: int, epsilon: float) -> "UnaryEncoding":
         """Return the κ-dual of OUE: κ = e^ε/(e^ε + 1), λ = 1/2."""

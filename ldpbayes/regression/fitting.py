@@ -407,7 +407,7 @@ def _maximum(model, ci_prob):
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
     target = replace(model.target, flat=True)
-    z, covariance, next_lower = maximum.maximise(target)
+    z, covariance, next_lower = maximum.maximize(target)
     weighted = reports.weighted
     if weighted:
         middle = maximum.sandwich(target, z, model.cell, reports)

@@ -209,7 +209,7 @@ def _unit(target):
     return float(np.median(target.prior.scales)) / np.sqrt(2)
 
 
-def maximise(target: Target) -> tuple[np.ndarray, np.ndarray, float]:
+def maximize(target: Target) -> tuple[np.ndarray, np.ndarray, float]:
     """Return (unknowns of largest likelihood, covariance by the observed information, how much lower the next maximum is).
 
     Parameters

@@ -127,12 +127,12 @@ def _others(trace, data, var_name):
     return found | {one.name: (one.dims[2:], one.values, {"of": "model"} | one.attrs) for one in arrays}, labels
 
 
-def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells | None = None, *, by: str | None = None) -> xr.DataTree:
+def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = None, *, by: str | None = None) -> xr.DataTree:
     """Add the group ``log_likelihood``, which leave-one-out comparison (``arviz.loo``, ``arviz.compare``) reads.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         A result of fit, attach or regress.
     data : Collection or Cells, optional
         What it was fitted to; left out for a result of regress, which holds its reports.
@@ -159,18 +159,18 @@ def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells | None = None
     In a model where every cell has its own P, leaving a whole cell out changes the posterior of its P a lot, and the
     Pareto k of ``arviz.loo`` shows it; leaving single reports out does not.
     """
-    need_result(tree)
-    if "regression" in tree.attrs:
-        return of_regression(tree, by=by)
-    need_draws(tree)
-    values = tree["posterior"]["distribution"]
+    need_result(result)
+    if "regression" in result.attrs:
+        return of_regression(result, by=by)
+    need_draws(result)
+    values = result["posterior"]["distribution"]
     checks.instance(data, "data", (Collection, Cells), "the Collection or the Cells of the fit")
     if values.shape[2:] not in (data.shape, (*data.shape[:-1], len(data.answers))):
         raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {data.shape}.")
     apart = data.dims[:-1]
     checks.choice(by, "by", (None, "report", *apart))
     chains, draws = values.shape[:2]
-    flat = extended_draws(tree, data).reshape(chains * draws, -1, data.n_categories)
+    flat = extended_draws(result, data).reshape(chains * draws, -1, data.n_categories)
     refused = _too_many(data, len(flat))
     if refused and (by == "report" or not apart):
         raise InfeasibleError(refused)
@@ -188,8 +188,8 @@ def add_log_likelihood(tree: xr.DataTree, data: Collection | Cells | None = None
             coords[f"report_{cell}"] = (("report",), np.repeat(np.array(data.labels, dtype=object), each))
     coords = {"chain": values["chain"].values, "draw": values["draw"].values} | coords
     array = found.reshape(chains, draws, -1)
-    tree["log_likelihood"] = xr.DataTree(xr.Dataset({"reports": (("chain", "draw", dim), array)}, coords))
-    return tree
+    result["log_likelihood"] = xr.DataTree(xr.Dataset({"reports": (("chain", "draw", dim), array)}, coords))
+    return result
 
 
 def _too_many(data, size):

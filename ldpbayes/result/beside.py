@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 
-def add_estimates(tree: xr.DataTree, data: Any, estimates: Sequence[Sequence[Any]]) -> xr.DataTree:
+def add_estimates(result: xr.DataTree, data: Any, estimates: Sequence[Sequence[Any]]) -> xr.DataTree:
     """Add the group ``estimate``: value and standard_error (estimator, [cell,] category), log_likelihood, gap and outcome.
 
     Where the data have derived quantities also derived and derived_standard_error (estimator, [cell,] quantity). An
@@ -15,7 +15,7 @@ def add_estimates(tree: xr.DataTree, data: Any, estimates: Sequence[Sequence[Any
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     data : Collection or Cells
     estimates : sequence of sequences of Estimate
         Of each cell, or of the one collection.
@@ -25,7 +25,7 @@ def add_estimates(tree: xr.DataTree, data: Any, estimates: Sequence[Sequence[Any
     DataTree
     """
     names = list(dict.fromkeys(one.name for cell in estimates for one in cell))
-    categories = tree["posterior"]["category"].values  # fewer than the data's where respondents may ignore the device
+    categories = result["posterior"]["category"].values  # fewer than the data's where respondents may ignore the device
     blank = np.full(categories.size, np.nan)
     labels = (
         [item.name for item in data.derived] if all(one.derived is not None for cell in estimates for one in cell) else []
@@ -53,16 +53,16 @@ def add_estimates(tree: xr.DataTree, data: Any, estimates: Sequence[Sequence[Any
         coords["quantity"] = labels
         for key, field in (("derived", "derived"), ("derived_standard_error", "derived_error")):
             variables[key] = arrays("quantity", lambda one, field=field: getattr(one, field), none)
-    tree["estimate"] = xr.DataTree(xr.Dataset(variables, coords))
-    return tree
+    result["estimate"] = xr.DataTree(xr.Dataset(variables, coords))
+    return result
 
 
-def add_confidence(tree: xr.DataTree, data: Any, intervals: Sequence[Any]) -> xr.DataTree:
+def add_confidence(result: xr.DataTree, data: Any, intervals: Sequence[Any]) -> xr.DataTree:
     """Add the group ``confidence``: lower and upper (target, [cell,] category), and the support counts that they come from.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     data : Collection or Cells
     intervals : sequence of Confidence
         Of each cell, or of the one collection.
@@ -86,5 +86,5 @@ def add_confidence(tree: xr.DataTree, data: Any, intervals: Sequence[Any]) -> xr
         }
     about = {"method": ", ".join(sorted({one.method for one in intervals})), "ci_prob": intervals[0].ci_prob}
     coords = data.coords() | {"target": ["distribution", "frequency"]}
-    tree["confidence"] = xr.DataTree(xr.Dataset(variables, coords, about))
-    return tree
+    result["confidence"] = xr.DataTree(xr.Dataset(variables, coords, about))
+    return result

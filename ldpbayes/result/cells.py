@@ -112,34 +112,34 @@ def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree
     return tree
 
 
-def share(tree: xr.DataTree, name: str, facts: dict) -> None:
+def share(result: xr.DataTree, name: str, facts: dict) -> None:
     """Turn a hyperparameter of every cell, of which all have the same draws, into one of all cells.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         From stack.
     name : str
         Of the hyperparameter.
     facts : dict
         With its ``{name}_mean``, ``_sd``, ``_lower`` and ``_upper``.
     """
-    posterior = tree["posterior"].to_dataset()
+    posterior = result["posterior"].to_dataset()
     posterior[name] = posterior[name].isel(cell=0, drop=True)
-    tree["posterior"] = xr.DataTree(posterior)
-    summary = tree["summary"].to_dataset()
+    result["posterior"] = xr.DataTree(posterior)
+    summary = result["summary"].to_dataset()
     one = {key: values.isel(cell=0, drop=True) for key, values in summary.data_vars.items() if "parameter" in values.dims}
     for key in ("mean", "sd", "lower", "upper"):
         one[f"parameter_{key}"] = xr.full_like(one[f"parameter_{key}"], facts[f"{name}_{key}"])
-    tree["summary"] = xr.DataTree(summary.assign(one))
+    result["summary"] = xr.DataTree(summary.assign(one))
 
 
-def select(tree: xr.DataTree, cell) -> xr.DataTree:
+def select(result: xr.DataTree, cell) -> xr.DataTree:
     """Return the result of one cell, without the dim ``cell``.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         A result with cells.
     cell : str, tuple or int
         Label of the cell, its key, or its position.
@@ -153,31 +153,31 @@ def select(tree: xr.DataTree, cell) -> xr.DataTree:
     ArgumentError
         Where the result has no cells, or none of that name.
     """
-    need_result(tree)
-    if "cell" not in tree["posterior"].dims:
-        raise ArgumentError("tree must be a result with cells; this one is of a single collection.")
-    labels = [str(label) for label in tree["posterior"]["cell"].values]
+    need_result(result)
+    if "cell" not in result["posterior"].dims:
+        raise ArgumentError("result must be a result with cells; this one is of a single collection.")
+    labels = [str(label) for label in result["posterior"]["cell"].values]
     key = cell if isinstance(cell, tuple) else (cell,)
     label = ", ".join(str(part) if isinstance(part, str | numbers.Number | date) else shown(part) for part in key)
     position = labels.index(label) if label in labels else cell
     if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(labels):
         raise ArgumentError(f"cell must be one of {listed(labels)}, got {shown(cell)}.")
     out = Result()
-    for group, node in tree.children.items():
+    for group, node in result.children.items():
         data = node.to_dataset()
         if group == "observed_data":
             out[group] = xr.DataTree(_observed(data, position))
         elif group != "cells":
             data = data.isel(cell=position, drop=True) if "cell" in data.dims else data
             out[group] = xr.DataTree(data.drop_vars([name for name in data.coords if not data[name].dims]))
-    users = int(tree["constant_data"]["n_reports"].values[position])
-    out.attrs |= tree.attrs | {"collection": labels[position], "n_reports": users}
-    if "cells" in tree.children:
-        for name, values in tree["cells"].data_vars.items():
+    users = int(result["constant_data"]["n_reports"].values[position])
+    out.attrs |= result.attrs | {"collection": labels[position], "n_reports": users}
+    if "cells" in result.children:
+        for name, values in result["cells"].data_vars.items():
             value = values.values[position]
             out.attrs[name] = value.item() if isinstance(value, np.generic) else value
-    elif tree.attrs.get("decides"):  # a sentence about all cells, not about this one
-        out.attrs |= {"decides": "", "prior_decides": 0, "decides_note": tree.attrs["decides"]}
+    elif result.attrs.get("decides"):  # a sentence about all cells, not about this one
+        out.attrs |= {"decides": "", "prior_decides": 0, "decides_note": result.attrs["decides"]}
     return out
 
 

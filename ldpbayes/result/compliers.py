@@ -14,7 +14,7 @@ from ldpbayes.result.validation import need_result
 LATENT = "latent_category"
 
 
-def among_compliers(tree: xr.DataTree, collection: Collection) -> xr.DataTree:
+def among_compliers(result: xr.DataTree, collection: Collection) -> xr.DataTree:
     """Return a result whose P and F are those of the respondents who follow the device.
 
     P = p′_{1…a}/(1 − γ), and F is the distribution of the true values of the compliers among these respondents. The variable
@@ -22,7 +22,7 @@ def among_compliers(tree: xr.DataTree, collection: Collection) -> xr.DataTree:
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
         The result of an engine for a collection made by ``with_noncompliers``.
     collection : Collection
 
@@ -33,11 +33,11 @@ def among_compliers(tree: xr.DataTree, collection: Collection) -> xr.DataTree:
     """
     from ldpbayes.inference.diagnostics import summarise
 
-    need_result(tree)
+    need_result(result)
     checks.instance(collection, "collection", Collection, "a Collection made by with_noncompliers")
-    if not collection.laws or collection.n_categories != tree["posterior"].sizes["category"]:
+    if not collection.laws or collection.n_categories != result["posterior"].sizes["category"]:
         raise ArgumentError("collection must be the one made by with_noncompliers that the result was fitted to.")
-    labels, posterior = list(collection.answers), tree["posterior"].to_dataset()
+    labels, posterior = list(collection.answers), result["posterior"].to_dataset()
     variables = {}
     for name, values in posterior.data_vars.items():
         if name in ("distribution", "frequency"):
@@ -48,32 +48,32 @@ def among_compliers(tree: xr.DataTree, collection: Collection) -> xr.DataTree:
     out = Result()
     out["posterior"] = xr.DataTree(xr.Dataset(variables, coords | {"category": labels}, posterior.attrs))
     for group in ("sample_stats", "observed_data"):
-        if group in tree.children:
-            out[group] = xr.DataTree(tree[group].to_dataset())
-    if "exact" in tree.children and "log_evidence" in tree["exact"].data_vars:
-        out["exact"] = xr.DataTree(xr.Dataset({"log_evidence": ((), float(tree["exact"]["log_evidence"]))}))
-    constant = tree["constant_data"].to_dataset()
+        if group in result.children:
+            out[group] = xr.DataTree(result[group].to_dataset())
+    if "exact" in result.children and "log_evidence" in result["exact"].data_vars:
+        out["exact"] = xr.DataTree(xr.Dataset({"log_evidence": ((), float(result["exact"]["log_evidence"]))}))
+    constant = result["constant_data"].to_dataset()
     if "category" in constant.dims:
         constant = constant.rename({"category": LATENT}).assign_coords({LATENT: list(collection.categories)})
     out["constant_data"] = xr.DataTree(constant)
-    out.attrs |= tree.attrs
-    return summarise(out, tree["summary"].attrs["ci_prob"])
+    out.attrs |= result.attrs
+    return summarise(out, result["summary"].attrs["ci_prob"])
 
 
-def extended_draws(tree: xr.DataTree, collection: Collection) -> np.ndarray:
+def extended_draws(result: xr.DataTree, collection: Collection) -> np.ndarray:
     """Return the draws of p′ = ((1 − γ) P, γ s), shape (S, a), of a result; P itself where everybody follows the device.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     collection : Collection
         The one that the result was fitted to.
     """
-    values = tree["posterior"]["distribution"].values
+    values = result["posterior"]["distribution"].values
     flat = values.reshape(-1, values.shape[-1])
     if values.shape[-1] == collection.n_categories:
         return flat
     laws = collection.laws
     names = ["noncompliance"] if len(laws) == 1 else [f"noncompliance, {law.replace('/', '∕')}" for law in laws]
-    ignoring = np.stack([tree["posterior"][name].values.ravel() for name in names], axis=1)
+    ignoring = np.stack([result["posterior"][name].values.ravel() for name in names], axis=1)
     return np.concatenate([(1 - ignoring.sum(axis=1, keepdims=True)) * flat, ignoring], axis=1)

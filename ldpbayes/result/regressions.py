@@ -13,12 +13,12 @@ MAX_POINTWISE = 5 * 10**7
 BLOCK = 2**22
 
 
-def of_regression(tree: xr.DataTree, *, by: str | None = None) -> xr.DataTree:
+def of_regression(result: xr.DataTree, *, by: str | None = None) -> xr.DataTree:
     """Add the group ``log_likelihood`` to a result of regress.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
     by : {"report", "cell"}, optional
         What is one observation: a user's report, in the order of the rows of the data, so that models with other terms can
         be compared; or all reports of a distinct row of covariates.
@@ -36,14 +36,14 @@ def of_regression(tree: xr.DataTree, *, by: str | None = None) -> xr.DataTree:
         Where there are too many reports.
     """
     checks.choice(by, "by", (None, "report", "cell"))
-    if tree.attrs.get("weighted"):
-        raise ArgumentError("tree must be a fit without survey weights; a weighted likelihood is no product over users.")
-    observed, constant, design = (tree[name].to_dataset() for name in ("observed_data", "constant_data", "design"))
+    if result.attrs.get("weighted"):
+        raise ArgumentError("result must be a fit without survey weights; a weighted likelihood is no product over users.")
+    observed, constant, design = (result[name].to_dataset() for name in ("observed_data", "constant_data", "design"))
     table, log_constants = constant["likelihood_rows"].values, constant["log_constants"].values
     code, cell, count = (observed[name].values for name in ("code", "cell", "count"))
     informative = (np.ptp(table, axis=1) > 0)[code] & (count > 0)  # other reports say nothing about P, in any model
     pair, which = np.unique(np.stack([cell[informative], code[informative]]), axis=1, return_inverse=True)
-    posterior = tree["posterior"]
+    posterior = result["posterior"]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     users = int(count[informative].sum())
     if by != "cell" and users * chains * draws > MAX_POINTWISE:
@@ -64,8 +64,8 @@ def of_regression(tree: xr.DataTree, *, by: str | None = None) -> xr.DataTree:
         array, dim, coords = found[:, each], "report", {"report": np.arange(each.size)}
     coords = {"chain": posterior["chain"].values, "draw": posterior["draw"].values} | coords
     array = array.reshape(chains, draws, -1)
-    tree["log_likelihood"] = xr.DataTree(xr.Dataset({"reports": (("chain", "draw", dim), array)}, coords))
-    return tree
+    result["log_likelihood"] = xr.DataTree(xr.Dataset({"reports": (("chain", "draw", dim), array)}, coords))
+    return result
 
 
 def _of_pairs(posterior, design, table, log_constants, pair):

@@ -61,7 +61,7 @@ class AbstractStored(AbstractResult, abc.ABC):
             AbstractResult.save(self, path)
 
 
-def save(tree, path):
+def save(result, path):
     """Write a result as NetCDF, whole or not at all, with a checksum that ``load`` verifies.
 
     Any program that reads NetCDF or HDF5 reads the file. The bytes are made in memory first: HDF5 cannot close a file on a
@@ -69,7 +69,7 @@ def save(tree, path):
 
     Parameters
     ----------
-    tree : DataTree or PrivateGroups
+    result : DataTree or PrivateGroups
     path : path-like
 
     Raises
@@ -82,16 +82,16 @@ def save(tree, path):
     path = files.as_path(path)
     files.check_output(path)
     try:
-        if isinstance(tree, AbstractStored):
-            tree = tree.to_tree()
+        if isinstance(result, AbstractStored):
+            result = result.to_tree()
         else:
-            validate(tree)
+            validate(result)
     except (AttributeError, DataError) as err:
         said = f"; {err}" if type(err) is DataError else ""
-        raise ArgumentError(f"tree must be a result, got {type(tree).__name__}{said}.") from None
+        raise ArgumentError(f"result must be a result, got {type(result).__name__}{said}.") from None
     finished = io.BytesIO()
     try:
-        tree.to_netcdf(finished, engine="h5netcdf")
+        result.to_netcdf(finished, engine="h5netcdf")
     except (TypeError, ValueError) as err:
         raise DataError(f"cannot be written as NetCDF ({err})", source=path) from err
     data = finished.getvalue()

@@ -20,42 +20,42 @@ NO_DRAWS = "none"
 TOLERANCE = 1e-9
 
 
-def need_result(tree: xr.DataTree, name: str = "tree") -> None:
+def need_result(result: xr.DataTree, name: str = "result") -> None:
     """Raise an ArgumentError where an argument is no result of fit or attach at all; see validate for damaged ones."""
-    posterior = tree.children.get("posterior") if isinstance(tree, xr.DataTree) else None
+    posterior = result.children.get("posterior") if isinstance(result, xr.DataTree) else None
     if posterior is None or "category" not in posterior.coords:
-        raise ArgumentError(f"{name} must be a result, the DataTree that fit or attach returns, got {shown(tree)}.")
+        raise ArgumentError(f"{name} must be a result, the DataTree that fit or attach returns, got {shown(result)}.")
 
 
-def need_draws(tree: xr.DataTree) -> None:
+def need_draws(result: xr.DataTree) -> None:
     """Raise an ArgumentError where an argument is no result, or one that holds moments and intervals alone."""
-    need_result(tree)
-    if tree.attrs.get("draws") == NO_DRAWS:
+    need_result(result)
+    if result.attrs.get("draws") == NO_DRAWS:
         raise ArgumentError(
             "This answer needs draws, and this result has moments and intervals alone: fit the cells that matter again, "
             "fit(cells.take([key, …]), prior), or fewer categories."
         )
 
 
-def validate(tree: xr.DataTree) -> None:
+def validate(result: xr.DataTree) -> None:
     """Raise a DataError unless the tree follows the schema of a result.
 
     Parameters
     ----------
-    tree : DataTree
+    result : DataTree
 
     Raises
     ------
     DataError
         Naming the group and the variable that are missing or damaged.
     """
-    if not isinstance(tree, xr.DataTree):
-        raise ArgumentError(f"tree must be a result, got {type(tree).__name__}.")
+    if not isinstance(result, xr.DataTree):
+        raise ArgumentError(f"result must be a result, got {type(result).__name__}.")
     for group in ("posterior", "observed_data", "constant_data"):
-        if group not in tree.children:
+        if group not in result.children:
             raise DataError(f"result has no group {group!r}")
-    posterior = tree["posterior"]
-    drawn = tree.attrs.get("draws") != NO_DRAWS
+    posterior = result["posterior"]
+    drawn = result.attrs.get("draws") != NO_DRAWS
     if drawn and "distribution" not in posterior.data_vars:
         raise DataError("the group 'posterior' has no variable 'distribution'")
     if drawn:
@@ -69,18 +69,18 @@ def validate(tree: xr.DataTree) -> None:
         raise DataError("the group 'posterior' has two categories with the same label")
     if "cell" in dims and "cell" not in posterior.coords:
         raise DataError("the group 'posterior' has no labels for its cells")
-    only_mean = tree.attrs.get("frequency_draws") in ("mean only", MOMENTS_ONLY, LEFT_OUT)
+    only_mean = result.attrs.get("frequency_draws") in ("mean only", MOMENTS_ONLY, LEFT_OUT)
     for name in TARGETS:
         if name in posterior.data_vars:
             _distributions(posterior[name], name, dims)
         elif not only_mean and drawn:
             raise DataError(f"the group 'posterior' has no variable {name!r}")
-    _attrs(tree)
-    if "summary" in tree.children:
-        _summary(tree, dims)
+    _attrs(result)
+    if "summary" in result.children:
+        _summary(result, dims)
     for group in ("summary", "estimate", "exact", "constant_data"):
-        if group in tree.children and "category" in tree[group].coords:
-            found = np.asarray(tree[group]["category"].values).astype(str).tolist()
+        if group in result.children and "category" in result[group].coords:
+            found = np.asarray(result[group]["category"].values).astype(str).tolist()
             if found != labels:
                 raise DataError(f"the group {group!r} has other categories than the group 'posterior'")
 

@@ -139,7 +139,7 @@ def noncompliant(protocols, law, n):
     return Collection(labels, tallies).with_noncompliers({"other": law})
 
 
-OUE = UnaryEncoding.optimised
+OUE = UnaryEncoding.optimized
 CASES = {
     "learnt, grr 10": lambda: of_one(simulated(GRR(10, 1.5), 0.6 ** np.arange(10), 600), Learnt()),
     "learnt, oue 8": lambda: of_one(simulated(OUE(8, 1.0), 0.6 ** np.arange(8), 1500), Learnt()),

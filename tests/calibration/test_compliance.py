@@ -28,7 +28,7 @@ FIELDS = "design kind replications reports flagged p_gamma p_share p_frequency c
 DESIGNS = {
     "crosswise pair": (lambda: [designs.crosswise(0.2), designs.crosswise(0.8)], 1, 2000),
     "grr": (lambda: [GRR(4, 0.7), GRR(4, 2.0)], 0, 2000),
-    "oue": (lambda: [UnaryEncoding.optimised(4, 1.5)], "no bits", 1000),
+    "oue": (lambda: [UnaryEncoding.optimized(4, 1.5)], "no bits", 1000),
     "hadamard": (lambda: [HadamardResponse(5, 1.5)], "uniform", 2000),
     "cheater detection": (lambda: [designs.triangular(0.2), designs.triangular(0.6)], 0, 2000),
 }

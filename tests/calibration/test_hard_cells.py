@@ -22,7 +22,7 @@ from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.road.methods import make_method
 
 PROTOCOLS = {
-    "oue": UnaryEncoding.optimised,
+    "oue": UnaryEncoding.optimized,
     "subset": SubsetSelection,
     "olh": LocalHashing,
     "hadamard": HadamardResponse,

@@ -28,8 +28,8 @@ RING = np.roll(np.eye(CELLS), 1, axis=0) + np.roll(np.eye(CELLS), -1, axis=0)
 #: name → (prior, protocol, reports a cell, form), by NUTS; with "hmc, " before the name by the method hmc.
 CASES = {
     "groups, separable": (Hierarchical(), GRR(A, 1.5), 40, "auto"),
-    "groups, rows": (Hierarchical(), UnaryEncoding.optimised(A, 1.5), 40, "rows"),
-    "groups, summaries": (Hierarchical(), UnaryEncoding.optimised(A, 1.0), 400, "summary"),
+    "groups, rows": (Hierarchical(), UnaryEncoding.optimized(A, 1.5), 40, "rows"),
+    "groups, summaries": (Hierarchical(), UnaryEncoding.optimized(A, 1.0), 400, "summary"),
     "by category": (Hierarchical(by_category=True), GRR(A, 1.5), 40, "auto"),
     "days": (Hierarchical("days", scale=0.5), GRR(A, 1.5), 40, "auto"),
     "neighbours": (Hierarchical(RING), GRR(A, 1.5), 40, "auto"),
@@ -115,7 +115,7 @@ def test_ranks_are_uniform(name):
 def test_partial_pooling_beats_none_and_all(structure):
     """Squared error summed over categories, averaged over 50 cells of 385 reports; and the scale is found again."""
     a, cells, n, rng = 10, 50, 385, np.random.default_rng(11)
-    protocol, centre = UnaryEncoding.optimised(a, 1.0), rng.normal(size=a)
+    protocol, centre = UnaryEncoding.optimized(a, 1.0), rng.normal(size=a)
     sd = 0.5 if structure == "groups" else 0.2
     effects = sd * rng.normal(size=(cells, a))
     effects = effects if structure == "groups" else effects.cumsum(axis=0) - effects.cumsum(axis=0).mean(axis=0)

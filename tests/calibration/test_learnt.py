@@ -24,8 +24,8 @@ REPLICATIONS, RANKED, LEVEL = 200, 99, 1e-3
 DESIGNS = {
     "grr": (GRR(4, 1.5), 100, 1, (1, RANKED)),
     "grr, three cells": (GRR(4, 1.5), 100, 3, (1, RANKED)),
-    "oue": (UnaryEncoding.optimised(4, 1.0), 300, 1, (4, 250)),
-    "oue, three cells": (UnaryEncoding.optimised(4, 1.0), 300, 3, (4, 250)),
+    "oue": (UnaryEncoding.optimized(4, 1.0), 300, 1, (4, 250)),
+    "oue, three cells": (UnaryEncoding.optimized(4, 1.0), 300, 3, (4, 250)),
 }
 SUMMARY = pathlib.Path(__file__).with_name("learnt.csv")
 

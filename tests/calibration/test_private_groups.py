@@ -23,7 +23,7 @@ SUMMARY = pathlib.Path(__file__).with_name("private_groups.csv")
 FIELDS = "protocol replications share mean_0 mean_1 median_0 median_1 smooth trusted seconds".split()
 RECORDS, REPLICATIONS, LEVEL = 10_000, 50, 1.5
 PROTOCOLS = {
-    "oue": UnaryEncoding.optimised(2, LEVEL),
+    "oue": UnaryEncoding.optimized(2, LEVEL),
     "sue": UnaryEncoding.symmetric(2, LEVEL),
     "olh": LocalHashing(2, LEVEL),
     "olh, pool": PooledHashing(2, LEVEL, seeds=64),

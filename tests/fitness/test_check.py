@@ -100,7 +100,7 @@ def test_mend_21_a_repeated_seed_is_flagged():
 @pytest.mark.parametrize("a", [4, 20, 64])
 def test_mend_21_crafted_reports_of_all_ones_are_flagged(a, share):
     rng = np.random.default_rng(a)
-    protocol = UnaryEncoding.optimised(a, 1.0)
+    protocol = UnaryEncoding.optimized(a, 1.0)
     reports = protocol.privatize(rng.choice(a, 10_000, p=zipf(a)), rng)
     crafted = np.packbits(np.ones((int(10_000 * share), a), dtype=bool), axis=1)
     reports[: len(crafted), : crafted.shape[1]] = crafted
@@ -145,7 +145,7 @@ def test_a_saturated_design_beyond_its_range_is_flagged():
 
 
 def test_support_sizes_follow_one_law_for_every_value():
-    protocol = UnaryEncoding.optimised(5, 1.0)
+    protocol = UnaryEncoding.optimized(5, 1.0)
     (part,) = protocol.ancillaries()
     sizes, channel = part.values(protocol.all_reports()), protocol.channel()
     for x in range(5):
@@ -188,7 +188,7 @@ def test_a_fit_states_whether_the_reports_fit():
     assert good.attrs["fitness_flagged"] == 0 and good.attrs["fitness"].startswith("No test of fit is possible.")
 
 
-@pytest.mark.parametrize("protocol", [UnaryEncoding.optimised(5, 1.0), SubsetSelection(7, 1.0, 3)], ids=str)
+@pytest.mark.parametrize("protocol", [UnaryEncoding.optimized(5, 1.0), SubsetSelection(7, 1.0, 3)], ids=str)
 def test_centred_pairs_of_bits_have_mean_zero_for_every_value(protocol):
     """By the listed channel: t_xy = B_x B_y − α (B_x + B_y) − γ, and independent bits leave all pairs uncorrelated."""
     a, (g, h), rates = protocol.n_categories, protocol.hit_rates, protocol.pair_rates()
@@ -205,7 +205,7 @@ def test_centred_pairs_of_bits_have_mean_zero_for_every_value(protocol):
 def test_crafted_reports_of_a_typical_size_are_seen_by_their_pairs():
     """3 % of the reports hold the same ten of forty categories among others: every size is that of an honest report."""
     rng = np.random.default_rng(4)
-    protocol = UnaryEncoding.optimised(40, 1.0)
+    protocol = UnaryEncoding.optimized(40, 1.0)
     bits = np.unpackbits(protocol.privatize(rng.choice(40, 10_000, p=zipf(40)), rng), axis=1, count=40)
     crafted = bits[:300].copy()
     for row in crafted:

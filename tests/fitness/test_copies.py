@@ -43,14 +43,14 @@ def crafted(protocol, rng, kind="typical"):
 @pytest.mark.parametrize(
     "protocol, kind",
     [
-        (UnaryEncoding.optimised(8, 0.5), "most frequent"),
-        (UnaryEncoding.optimised(8, 1.0), "four bits"),
-        (UnaryEncoding.optimised(8, 3.0), "four bits"),
-        (UnaryEncoding.optimised(12, 1.0), "most frequent"),
-        (UnaryEncoding.optimised(16, 3.0), "four bits"),
-        (UnaryEncoding.optimised(20, 1.0), "typical"),
-        (UnaryEncoding.optimised(32, 0.5), "typical"),
-        (UnaryEncoding.optimised(64, 3.0), "typical"),
+        (UnaryEncoding.optimized(8, 0.5), "most frequent"),
+        (UnaryEncoding.optimized(8, 1.0), "four bits"),
+        (UnaryEncoding.optimized(8, 3.0), "four bits"),
+        (UnaryEncoding.optimized(12, 1.0), "most frequent"),
+        (UnaryEncoding.optimized(16, 3.0), "four bits"),
+        (UnaryEncoding.optimized(20, 1.0), "typical"),
+        (UnaryEncoding.optimized(32, 0.5), "typical"),
+        (UnaryEncoding.optimized(64, 3.0), "typical"),
         (SubsetSelection(12, 1.0), "typical"),
         (LocalHashing(20, 1.0), "typical"),
         (CohortRR(20, 1.0, buckets=4, cohorts=16), "typical"),
@@ -67,7 +67,7 @@ def test_mend_21_copies_of_one_report_are_flagged(protocol, kind):
 
 def test_the_bound_by_enumeration():
     """Σ_y P(rarity of C_y ≤ u) ≤ u for every u, with the exact law of every count."""
-    protocol, n = UnaryEncoding.optimised(3, 1.0), 60
+    protocol, n = UnaryEncoding.optimized(3, 1.0), 60
     chances = protocol.channel() @ [0.6, 0.3, 0.1]
     counts = np.arange(n + 1)
     p_values = np.stack([rarity(counts.astype(float), np.full(n + 1, chance), n) for chance in chances])
@@ -82,7 +82,7 @@ def test_the_bound_by_enumeration():
 
 
 @pytest.mark.parametrize(
-    "protocol", [UnaryEncoding.optimised(5, 1.0), SubsetSelection(6, 1.0), HadamardResponse(5, 2.0)], ids=str
+    "protocol", [UnaryEncoding.optimized(5, 1.0), SubsetSelection(6, 1.0), HadamardResponse(5, 2.0)], ids=str
 )
 def test_largest_chances_add_up_to_no_more_than_the_ratio(protocol):
     assert 1 < protocol.channel().max(axis=1).sum() <= math.exp(protocol.epsilon) + 1e-12
@@ -107,7 +107,7 @@ def test_copies_that_cannot_be_seen_have_no_test():
 
 
 def test_weighted_samples_have_the_bound_for_every_distribution():
-    rng, protocol = np.random.default_rng(0), UnaryEncoding.optimised(20, 1.0)
+    rng, protocol = np.random.default_rng(0), UnaryEncoding.optimized(20, 1.0)
     reports = protocol.privatize(rng.choice(20, 3000, p=zipf(20)), rng)
     labels, weights = [f"c{x}" for x in range(20)], rng.uniform(1, 3, 3000)
     honest = Collection.from_sample(labels, protocol, reports, weights=weights)
@@ -124,14 +124,14 @@ def test_weighted_samples_have_the_bound_for_every_distribution():
 def test_a_known_estimate_changes_nothing():
     from ldpbayes.estimators.mle import maximize
 
-    collection, _ = crafted(UnaryEncoding.optimised(8, 3.0), np.random.default_rng(3))
+    collection, _ = crafted(UnaryEncoding.optimized(8, 3.0), np.random.default_rng(3))
     known = maximize(collection.rows, tolerance=1e-6).p
     assert check(collection).p_value == check(collection, estimate=known).p_value
 
 
 #: (protocol, which report is copied): every alphabet and level of the acceptance.
 DESIGNS = {
-    f"oue {a} {epsilon:g} {kind}": (UnaryEncoding.optimised(a, epsilon), kind)
+    f"oue {a} {epsilon:g} {kind}": (UnaryEncoding.optimized(a, epsilon), kind)
     for a in (4, 8, 12, 16, 20, 32, 64)
     for epsilon in (0.5, 1.0, 3.0)
     for kind in ("typical", "four bits", "most frequent")

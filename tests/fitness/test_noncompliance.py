@@ -81,7 +81,7 @@ def test_conclusions_in_words_their_page_and_their_picture(tmp_path):
 
 def test_curves_of_reports_that_cannot_be_listed():
     """Unary encodings identify γ: the curve passes through the joint estimate."""
-    protocol, rng = UnaryEncoding.optimised(15, 2.0), np.random.default_rng(2)
+    protocol, rng = UnaryEncoding.optimized(15, 2.0), np.random.default_rng(2)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(4000, np.arange(1, 16) / 120), rng))
     collection = Collection([f"c{i}" for i in range(15)], tally).with_noncompliers({"silent": "no bits"})
     curve = sensitivity(collection, "c14", points=3)

@@ -18,7 +18,7 @@ A, CELLS = 4, 601
 
 def surveyed(users, cells=CELLS, epsilon=1.0, a=A):
     """Return cells of so many users, whose shares differ little."""
-    rng, protocol, found = np.random.default_rng(7), UnaryEncoding.optimised(a, epsilon), {}
+    rng, protocol, found = np.random.default_rng(7), UnaryEncoding.optimized(a, epsilon), {}
     centre = rng.normal(size=a)
     for c in range(cells):
         p = np.exp(centre + 0.4 * rng.normal(size=a))

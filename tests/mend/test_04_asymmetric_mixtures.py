@@ -148,7 +148,7 @@ def test_cells_that_share_the_hyperparameter(separable, references, k=1):
 
 def test_few_categories_by_quadrature():
     base = np.array([2.0, 0.1, 0.6])
-    protocol = UnaryEncoding.optimised(3, 1.5)
+    protocol = UnaryEncoding.optimized(3, 1.5)
     cells = [collected(protocol, 12, seed) for seed in range(2)]
     prior = Guessed(median=1.0, sd=1.0, n_categories=3, base=base)
     wanted = [by_grid(some, base, by_states) for some in (cells[:1], cells)]
@@ -177,7 +177,7 @@ def test_surrogates_weighted_by_the_likelihood(separable, references):
 
 def test_summaries_of_cells(separable):
     """Without draws, cells that are summaries go by the conditioned product of the nodes."""
-    protocol = UnaryEncoding.optimised(A, 1.0)
+    protocol = UnaryEncoding.optimized(A, 1.0)
     cells = lb.Cells({name: collected(protocol, 20_000, seed) for seed, name in enumerate("xy")})
     means = lb.fit(cells, "jeffreys", draws=250, estimates=False, random_seed=1)["posterior"]["distribution"]
     summaries = cells.summaries(means.mean(("chain", "draw")).transpose("cell", "category").values)

@@ -58,7 +58,7 @@ def test_stated_errors_of_ends_are_those_of_repetition():
 
 def test_two_seeds_differ_by_the_errors_of_their_ends():
     """Weighted draws: ends of two seeds, over the root of the sum of their squared errors."""
-    rng, protocol = np.random.default_rng(4), UnaryEncoding.optimised(30, 1.0)
+    rng, protocol = np.random.default_rng(4), UnaryEncoding.optimized(30, 1.0)
     p = np.r_[1 / np.arange(1, 7), np.zeros(24)]
     data = lb.Collection(
         [f"c{x}" for x in range(30)], lb.Tally(protocol, *protocol.simulate(rng.multinomial(2000, p / p.sum()), rng))

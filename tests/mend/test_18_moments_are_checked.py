@@ -44,7 +44,7 @@ def test_studies_go_on_with_draws(large, name):
 
 
 def test_good_expansions_are_served_as_they_were():
-    collection = surveyed(UnaryEncoding.optimised(6, 1.0), 20_000, np.full(6, 1 / 6))
+    collection = surveyed(UnaryEncoding.optimized(6, 1.0), 20_000, np.full(6, 1 / 6))
     found = lb.methods.Mixture().moments(collection)
     tree = lb.fit(collection, "learnt", draws=0)
     np.testing.assert_array_equal(found.mean, tree["summary"]["mean"].sel(target="distribution").values)
@@ -59,7 +59,7 @@ def test_fakes_with_a_share_to_learn_have_checked_moments():
     """The study of poisoned reports extends the likelihood by a column, which has the same road."""
     from ldpbayes.protocols.respondents import MaximalGain
 
-    collection = surveyed(UnaryEncoding.optimised(6, 5.0), 300, SHARES[:6] / SHARES[:6].sum())
+    collection = surveyed(UnaryEncoding.optimized(6, 5.0), 300, SHARES[:6] / SHARES[:6].sum())
     extended = collection.with_noncompliers({"fake": MaximalGain((0,))})
     prior = lb.priors.Dirichlet(np.append(np.full(6, 0.5), 1.0))
     mean, variance = common.expanded(extended, prior, np.random.default_rng(1))

@@ -20,7 +20,7 @@ def survey(protocol, filled, n, seed=0):
     return lb.Collection([f"c{x}" for x in range(p.size)], tally)
 
 
-@pytest.mark.parametrize("protocol", [lb.GRR(60, 2.0), UnaryEncoding.optimised(40, 1.0)], ids=["grr", "oue"])
+@pytest.mark.parametrize("protocol", [lb.GRR(60, 2.0), UnaryEncoding.optimized(40, 1.0)], ids=["grr", "oue"])
 def test_nine_tenths_of_the_categories_are_empty(protocol):
     """Most credible intervals are less than half as wide as the confidence intervals, rightly so."""
     found = survey(protocol, protocol.n_categories // 10, 8000)

@@ -91,7 +91,7 @@ def reports_of(countable):
     if countable:
         protocol = designs.warner(0.7)
         return protocol, pa.array(np.array(["no", "yes"])[protocol.privatize(np.arange(400) % 2, rng)]), ["no", "yes"]
-    protocol = UnaryEncoding.optimised(32, 1.0)
+    protocol = UnaryEncoding.optimized(32, 1.0)
     return protocol, pa.array(list(map(bytes, protocol.privatize(np.arange(400) % 32, rng)))), None
 
 

@@ -36,7 +36,7 @@ import ldpbayes as lb
 from ldpbayes.sources.scanning import scan
 warnings.simplefilter("ignore")
 protocol = lb.protocols.warner(0.7)
-sets = lb.protocols.UnaryEncoding.optimised(32, 1.0)
+sets = lb.protocols.UnaryEncoding.optimized(32, 1.0)
 def refused(*args, **settings):
     try:
         read(*args, **settings)

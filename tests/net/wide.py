@@ -117,7 +117,7 @@ def protocols(a, epsilon):
     """Return a protocol of each kind of likelihood."""
     return {
         "grr": lb.GRR(a, epsilon),
-        "oue": UnaryEncoding.optimised(a, epsilon),
+        "oue": UnaryEncoding.optimized(a, epsilon),
         "sue": UnaryEncoding.symmetric(a, epsilon),
         "olh": LocalHashing(a, epsilon),
         "subset": SubsetSelection(a, epsilon),
@@ -227,7 +227,7 @@ def _learnt():
                 labels(6),
                 [
                     tally("learnt/two/a", lb.GRR(6, 1.0), zipf(6), 500, "a"),
-                    tally("learnt/two/b", UnaryEncoding.optimised(6, 0.7), zipf(6), 500, "b"),
+                    tally("learnt/two/b", UnaryEncoding.optimized(6, 0.7), zipf(6), 500, "b"),
                 ],
             ),
             "learnt",
@@ -496,7 +496,7 @@ def _respondents():
         "crosswise": ([designs.crosswise(0.2), designs.crosswise(0.8)], {"same": 1}),
         "forced": ([designs.forced_response(0.5, [1, 1]), designs.forced_response(0.8, [1, 1])], {"no-sayer": 0}),
         "grr": ([lb.GRR(3, 0.7), lb.GRR(3, 2.5)], {"first": 0}),
-        "unary": ([UnaryEncoding.optimised(4, 1.0)], {"silent": "no bits"}),
+        "unary": ([UnaryEncoding.optimized(4, 1.0)], {"silent": "no bits"}),
     }
     for kind, (channels, laws) in forms.items():
         for prior in ("jeffreys", "flat"):

@@ -160,7 +160,7 @@ def test_rates_in_every_record_are_channels():
     assert float(share["sd"]) == pytest.approx(np.sqrt(open_half * (1 - open_half) / 1500), rel=0.35)
 
 
-@pytest.mark.parametrize("protocol", [GRR(3, 2.0), UnaryEncoding.optimised(3, 2.0), LocalHashing(3, 2.0)], ids=str)
+@pytest.mark.parametrize("protocol", [GRR(3, 2.0), UnaryEncoding.optimized(3, 2.0), LocalHashing(3, 2.0)], ids=str)
 def test_any_protocol_and_three_groups(protocol):
     x, z = people(3000, 11, k=3)
     reports = protocol.privatize(x, np.random.default_rng(12))

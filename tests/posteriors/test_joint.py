@@ -129,7 +129,7 @@ def test_weighted_moments_are_those_of_repeated_draws():
 
 def unary_groups(sizes, a=4, epsilon=1.0, seed=3, sd=0.5):
     """Return (cells, their distributions): groups that vary about a centre, behind unary encodings."""
-    rng, protocol, found = np.random.default_rng(seed), UnaryEncoding.optimised(a, epsilon), {}
+    rng, protocol, found = np.random.default_rng(seed), UnaryEncoding.optimized(a, epsilon), {}
     centre, truth = rng.normal(size=a), []
     for g, n in enumerate(sizes):
         p = np.exp(centre + sd * rng.normal(size=a))

@@ -27,7 +27,7 @@ def collected(protocol, n, p, seed=3):
 SMALL = {
     "warner": collected(warner(0.7), 300, [0.8, 0.2]),
     "grr": collected(GRR(3, 1.0), 200, [0.6, 0.3, 0.1]),
-    "oue": collected(UnaryEncoding.optimised(3, 1.5), 80, [0.6, 0.3, 0.1]),
+    "oue": collected(UnaryEncoding.optimized(3, 1.5), 80, [0.6, 0.3, 0.1]),
 }
 
 
@@ -89,7 +89,7 @@ def test_too_many_unknowns_are_refused_before_time_is_spent():
 
 @pytest.mark.calibrate  # several seconds
 def test_agrees_with_nuts():
-    collection, prior = collected(UnaryEncoding.optimised(5, 1.0), 600, [0.5, 0.25, 0.15, 0.07, 0.03]), LogisticNormal(5)
+    collection, prior = collected(UnaryEncoding.optimized(5, 1.0), 600, [0.5, 0.25, 0.15, 0.07, 0.03]), LogisticNormal(5)
     ours = Laplace().posterior(collection, prior, random_seed=1)
     theirs = NUTS().posterior(collection, prior, random_seed=1)
     mean, sd = (theirs["posterior"]["distribution"].reduce(f, ("chain", "draw")).values for f in (np.mean, np.std))
@@ -120,7 +120,7 @@ def test_cells_at_once_equal_cells_apart():
 
 
 def test_summaries_are_served_like_rows():
-    rows = collected(UnaryEncoding.optimised(4, 1.0), 20_000, [0.4, 0.3, 0.2, 0.1]).rows
+    rows = collected(UnaryEncoding.optimized(4, 1.0), 20_000, [0.4, 0.3, 0.2, 0.1]).rows
     prior, rng = LogisticNormal(4), np.random.default_rng(5)
     target = Target(prior, (rows,))
     _, p, exact = about_the_mode(target, 4000, 4000, rng)

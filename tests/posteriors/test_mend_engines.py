@@ -80,7 +80,7 @@ def test_mend_7_the_error_of_weighted_means_counts_weights_that_go_with_the_quan
 def test_mend_7_other_engines_that_resample_by_weights_have_that_error_too(method, prior, monkeypatch):
     """The bootstrap of (value, weight) pairs is the second way; 1/Σw² alone misses it by up to an eighth."""
     monkeypatch.setattr("ldpbayes.posteriors.mixing.QUICK", 0.0)  # so that the mixture weights draws
-    problem = Problem.of(collected(UnaryEncoding.optimised(4, 2.0), 60, seed=2), prior)
+    problem = Problem.of(collected(UnaryEncoding.optimized(4, 2.0), 60, seed=2), prior)
     answer = method.answer(problem, method.plan(problem), random_seed=1, ci_prob=0.95)
     summary = answer.tree["summary"].sel(target="distribution")
     values, weight = answer.sample.weighted

@@ -122,7 +122,7 @@ def test_moments_without_draws_agree_with_brute_force():
         assert found.parameter_interval(ci_prob) == pytest.approx(ends, rel=0.03)
 
 
-@pytest.mark.parametrize("protocol", [UnaryEncoding.optimised(20, 1.0), SubsetSelection(20, 4.0)], ids=["oue", "subset"])
+@pytest.mark.parametrize("protocol", [UnaryEncoding.optimized(20, 1.0), SubsetSelection(20, 4.0)], ids=["oue", "subset"])
 def test_moments_of_surrogates_agree_with_weighted_draws(protocol):
     collection = collected(protocol, 2000, np.arange(20, 0, -1) / 210)
     found, tree = Mixture().moments(collection), Mixture(draws=500).posterior(collection, "learnt", random_seed=1)
@@ -150,7 +150,7 @@ def test_log_bayes_factor_against_jeffreys():
 
 
 SMALL = {
-    "oue": collected(UnaryEncoding.optimised(3, 1.0), 60, [0.6, 0.3, 0.1]),
+    "oue": collected(UnaryEncoding.optimized(3, 1.0), 60, [0.6, 0.3, 0.1]),
     "subset": collected(SubsetSelection(4, 1.0, size=2), 40, [0.6, 0.2, 0.2, 0.0]),
 }
 
@@ -205,7 +205,7 @@ def test_only_mixtures_are_served():
         fit(SMALL["oue"], prior="jeffreys", method="mixture")
     with pytest.raises(InfeasibleError, match="The method exact needs a Dirichlet prior; this one is learnt"):
         fit(collected(GRR(3, 1.0), 60, [0.7, 0.2, 0.1]), prior="learnt", method="exact")
-    problem = Problem.of(collected(UnaryEncoding.optimised(6, 1.5), 40, np.full(6, 1 / 6)), "learnt")
+    problem = Problem.of(collected(UnaryEncoding.optimized(6, 1.5), 40, np.full(6, 1 / 6)), "learnt")
     with pytest.raises(InfeasibleError, match=r"Quadrature at every node|for quadrature"):
         Few(problem, 10)
 
@@ -245,6 +245,6 @@ def uniform_enough(found):
 
 
 @pytest.mark.calibrate
-@pytest.mark.parametrize("protocol, n", [(GRR(4, 1.5), 200), (UnaryEncoding.optimised(4, 1.0), 400)], ids=["grr", "oue"])
+@pytest.mark.parametrize("protocol, n", [(GRR(4, 1.5), 200), (UnaryEncoding.optimized(4, 1.0), 400)], ids=["grr", "oue"])
 def test_calibrated(protocol, n):
     uniform_enough(ranks(protocol, n, 200, 2))

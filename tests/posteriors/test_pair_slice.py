@@ -85,7 +85,7 @@ def test_reports_that_tell_all_leave_conjugate_draws():
 
 
 def test_quadratic_against_the_rows_where_both_serve():
-    collection = collected(UnaryEncoding.optimised(8, 1.0), 500, seed=4)
+    collection = collected(UnaryEncoding.optimized(8, 1.0), 500, seed=4)
     by_rows = draws_of(PairSlice(route="rows", thin=1).posterior(collection, "jeffreys", random_seed=1))
     tree = PairSlice(route="quadratic").posterior(collection, "jeffreys", random_seed=2)
     assert tree.attrs["acceptance"] > 0.8
@@ -122,7 +122,7 @@ def test_auto_answers_counts_of_bits_without_nuts(monkeypatch):
 
 
 def test_seed_reproduces():
-    collection = collected(UnaryEncoding.optimised(6, 1.0), 100, seed=1)
+    collection = collected(UnaryEncoding.optimized(6, 1.0), 100, seed=1)
     for route in ROUTES:
         method = PairSlice(draws=50, chains=2, tune=100, route=route)
         first, second = (method.posterior(collection, "flat", random_seed=5) for _ in range(2))

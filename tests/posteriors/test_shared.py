@@ -60,7 +60,7 @@ def test_one_alpha_agrees_with_brute_force(cells, tree):
 
 def test_weights_of_few_reports_are_trusted_and_agree_with_quadrature():
     """Few reports have a log-likelihood that falls off more slowly than its quadratic: the proposals are wider."""
-    protocol, rng = UnaryEncoding.optimised(4, 1.0), np.random.default_rng(8)
+    protocol, rng = UnaryEncoding.optimized(4, 1.0), np.random.default_rng(8)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(300, rng.dirichlet(np.full(4, 0.6))), rng))
     cell, one = Collection("abcd", [tally]), Dirichlet(np.full(4, 0.5))
     server = mixing.Weighted(Problem.of(cell, Learnt(n_categories=4)), 4000)
@@ -88,7 +88,7 @@ def test_the_result_has_one_alpha(cells, tree):
 
 
 def test_surrogates_share_alpha_too():
-    cells = grouped(UnaryEncoding.optimised(5, 1.5), 300, n_cells=3)
+    cells = grouped(UnaryEncoding.optimized(5, 1.5), 300, n_cells=3)
     tree = fit(cells, "learnt", draws=250, **QUICK)
     assert tree.attrs["converged"] and tree["posterior"]["alpha"].dims == ("chain", "draw")
     other = fit(cells, "learnt", draws=250, **(QUICK | {"random_seed": 2}))

@@ -106,7 +106,7 @@ def test_rejected_weights_raise_with_the_result_and_auto_hands_over():
 
 
 def test_expansion_settles():
-    collection = collected(UnaryEncoding.optimised(30, 1.0), 5000, seed=3)
+    collection = collected(UnaryEncoding.optimized(30, 1.0), 5000, seed=3)
     _, rounds = expand(collection.rows, np.full(30, 0.5))
     assert rounds < 12
 
@@ -117,7 +117,7 @@ def test_two_categories_are_refused():
 
 
 def test_seed_reproduces():
-    collection = collected(UnaryEncoding.optimised(8, 1.0), 300, seed=1)
+    collection = collected(UnaryEncoding.optimized(8, 1.0), 300, seed=1)
     first, second = (Surrogate(draws=100).posterior(collection, "flat", random_seed=5) for _ in range(2))
     assert np.array_equal(first["posterior"]["distribution"], second["posterior"]["distribution"])
     assert np.array_equal(first["posterior"]["frequency"], second["posterior"]["frequency"])
@@ -144,7 +144,7 @@ def test_weights_beyond_hope_are_rejected_in_silence(scale):
 def test_mend_05_evidence_where_the_prior_weighs_little(alpha):
     """The density of a proposal integrates r^(Σα−1) over the radius r, singular at 0 where Σα < 1."""
     rng = np.random.default_rng(5)
-    protocol = UnaryEncoding.optimised(3, 1.0)
+    protocol = UnaryEncoding.optimized(3, 1.0)
     reports, counts = protocol.simulate(np.array([40, 30, 10]), rng)
     rows = protocol.rows(reports[counts > 0], counts[counts > 0].astype(float))
     engine, _ = expand(rows, np.full(3, alpha))

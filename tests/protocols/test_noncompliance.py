@@ -28,10 +28,10 @@ from ldpbayes.protocols.noncompliance import as_law
         (GRR(3, 1.0), "always 1", [0, 1, 0]),
         (GRR(3, 1.0), "2", [0, 0, 1]),
         (GRR(3, 1.0), "uniform", [1 / 3] * 3),
-        (UnaryEncoding.optimised(2, 1.0), "no bits", [1, 0, 0, 0]),
-        (UnaryEncoding.optimised(2, 1.0), "all bits", [0, 0, 0, 1]),
-        (UnaryEncoding.optimised(2, 1.0), "fair coins", [0.25] * 4),
-        (UnaryEncoding.optimised(2, 1.0), "always 0", [0, 0, 1, 0]),
+        (UnaryEncoding.optimized(2, 1.0), "no bits", [1, 0, 0, 0]),
+        (UnaryEncoding.optimized(2, 1.0), "all bits", [0, 0, 0, 1]),
+        (UnaryEncoding.optimized(2, 1.0), "fair coins", [0.25] * 4),
+        (UnaryEncoding.optimized(2, 1.0), "always 0", [0, 0, 1, 0]),
         (SubsetSelection(3, 1.0, 1), "always 0", [0, 0, 1]),
         (HadamardResponse(3, 1.0), "uniform", [1 / 4] * 4),
     ],
@@ -54,7 +54,7 @@ def test_the_infinite_level_is_not_that_of_the_compliers():
 
 
 def test_two_laws_at_once_have_the_products_of_their_dense_twin():
-    protocol = Noncompliance(UnaryEncoding.optimised(70, 3.0), ("no bits", "fair coins"))
+    protocol = Noncompliance(UnaryEncoding.optimized(70, 3.0), ("no bits", "fair coins"))
     reports = protocol.privatize(np.random.default_rng(2).integers(72, size=300), np.random.default_rng(3))
     assert_same_products(Tally(protocol, reports).rows)
 

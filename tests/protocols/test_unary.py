@@ -94,7 +94,7 @@ def test_an_empty_report_gives_an_all_negative_oracle_not_a_zero_vector():
 
 
 def test_simulated_bit_counts_have_the_moments_of_reports():
-    protocol, truth, rng = UnaryEncoding.optimised(6, 1.0), np.array([0, 10, 20, 30, 40, 900]), np.random.default_rng(3)
+    protocol, truth, rng = UnaryEncoding.optimized(6, 1.0), np.array([0, 10, 20, 30, 40, 900]), np.random.default_rng(3)
     counts = np.stack([protocol.simulate_support_counts(truth, rng) for _ in range(2000)])
     kappa, lam = protocol.hit_rates
     mean = lam * 1000 + (kappa - lam) * truth
@@ -176,7 +176,7 @@ def test_zeros_and_ones_are_packed():
 
 
 def test_bits_of_the_client_are_independent_with_the_stated_rates():
-    protocol = UnaryEncoding.optimised(100, 2.0)
+    protocol = UnaryEncoding.optimized(100, 2.0)
     members = np.unpackbits(protocol.privatize(np.full(40_000, 37), np.random.default_rng(5)), axis=1, count=100)
     share = members.mean(axis=0)
     expected = np.full(100, protocol.lam)

@@ -156,7 +156,7 @@ def test_mend_6_exact_floor(a, epsilon, floor):
     assert min(attained) == pytest.approx(found, rel=1e-12)
     of_f = min(risk.mle_risk(SubsetSelection(a, epsilon, k), uniform, 1, "frequency").value for k in range(1, min(a, 40)))
     assert of_f == pytest.approx(bounds.exact_floor(a, epsilon, "frequency").value, rel=1e-12)
-    for protocol in (GRR(a, epsilon), UnaryEncoding.optimised(a, epsilon), UnaryEncoding.symmetric(a, epsilon)):
+    for protocol in (GRR(a, epsilon), UnaryEncoding.optimized(a, epsilon), UnaryEncoding.symmetric(a, epsilon)):
         assert risk.mle_risk(protocol, uniform, 1).value >= found * (1 - 1e-12)
     assert bounds.theorem_4_5(a, epsilon).value < found
 
@@ -198,7 +198,7 @@ def test_degenerate_channels():
 
 def test_oue_at_small_levels():
     # OUE attains 4a/(nε²) as ε → 0.
-    oracle = risk.oracle_risk(UnaryEncoding.optimised(50, 0.02), np.full(50, 0.02), 10**6, "frequency").value
+    oracle = risk.oracle_risk(UnaryEncoding.optimized(50, 0.02), np.full(50, 0.02), 10**6, "frequency").value
     assert oracle == pytest.approx(4 * 50 / (10**6 * 0.02**2), rel=0.02)
 
 

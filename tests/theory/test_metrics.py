@@ -125,7 +125,7 @@ def test_grr_proposition_10_1(epsilon):
     assert metrics.asymptotic_utility(GRR(a, epsilon), prior).value == pytest.approx(utility, abs=1e-8)
 
 
-@pytest.mark.parametrize("protocol", [UnaryEncoding.symmetric(5, 1.0), UnaryEncoding.optimised(4, 3.0)], ids=str)
+@pytest.mark.parametrize("protocol", [UnaryEncoding.symmetric(5, 1.0), UnaryEncoding.optimized(4, 3.0)], ids=str)
 def test_unary_proposition_10_3(protocol):
     a, kappa, lam = protocol.n_categories, protocol.kappa, protocol.lam
     entropy = lambda q: -xlogy(q, q) - xlogy(1 - q, 1 - q)  # noqa: E731

@@ -110,7 +110,7 @@ def test_half_width_covers():
 
 
 def test_uniform_is_the_worst_case_of_l2():
-    for protocol in (GRR(4, 1.0), UnaryEncoding.optimised(4, 1.0)):
+    for protocol in (GRR(4, 1.0), UnaryEncoding.optimized(4, 1.0)):
         worst = planning.expected_error(protocol, 100, estimator="oracle")
         assert worst >= planning.expected_error(protocol, 100, estimator="oracle", p=SKEWED)
 

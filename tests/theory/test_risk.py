@@ -24,7 +24,7 @@ P4 = np.array([0.5, 0.3, 0.15, 0.05])
 SMALL = [
     GRR(4, 1.0),
     UnaryEncoding.symmetric(4, 1.0),
-    UnaryEncoding.optimised(4, 2.5),
+    UnaryEncoding.optimized(4, 2.5),
     SubsetSelection(4, 0.7, 2),
     HadamardResponse(4, 1.0),
     Channel(
@@ -140,7 +140,7 @@ def test_hadamard_is_scalar_at_uniform_where_complete():
 
 
 @pytest.mark.parametrize(
-    "protocol", [UnaryEncoding.optimised(6, 0.05), UnaryEncoding.symmetric(6, 6.0), SubsetSelection(6, 1.0, 2)], ids=str
+    "protocol", [UnaryEncoding.optimized(6, 0.05), UnaryEncoding.symmetric(6, 6.0), SubsetSelection(6, 1.0, 2)], ids=str
 )
 def test_quadrature_over_supports_is_the_sum_over_reports(protocol):
     p = np.array([0.6, 0.2, 0.1, 0.07, 0.03, 0.0])
@@ -151,7 +151,7 @@ def test_quadrature_over_supports_is_the_sum_over_reports(protocol):
 
 
 def test_large_unary_is_quadrature_and_agrees_with_simulation():
-    protocol, p = UnaryEncoding.optimised(30, 2.0), np.arange(1, 31) / 465
+    protocol, p = UnaryEncoding.optimized(30, 2.0), np.arange(1, 31) / 465
     found = risk.mle_risk(protocol, p, 1)
     assert found.method == "quadrature" and found.standard_error == 0
     batches = information._simulated(protocol, p, 40_000, np.random.default_rng(3))
@@ -174,7 +174,7 @@ def test_local_hashing_supports_are_as_good_as_independent(family):
 def test_optimised_hashing_is_optimised_unary_encoding():
     """LH(g) with an ideal hash has the likelihood of UE(e^ε/(e^ε + g − 1), 1/g): OLH with g = e^ε + 1 is OUE."""
     epsilon, p = math.log(3), np.array([0.4, 0.3, 0.2, 0.05, 0.05])
-    hashed, unary = LocalHashing(5, epsilon, buckets=4), UnaryEncoding.optimised(5, epsilon)
+    hashed, unary = LocalHashing(5, epsilon, buckets=4), UnaryEncoding.optimized(5, epsilon)
     assert risk.mle_risk(hashed, p, 1).value == pytest.approx(risk.mle_risk(unary, p, 1).value, rel=1e-10)
 
 
