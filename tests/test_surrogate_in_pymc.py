@@ -34,7 +34,7 @@ def log_probability(collection, p):
 
 @pytest.fixture(scope="module")
 def unary():
-    return collected(UnaryEncoding.optimised(SIZE, 1.0), 2000, seed=1)
+    return collected(UnaryEncoding.optimized(SIZE, 1.0), 2000, seed=1)
 
 
 @pytest.fixture(scope="module")
