@@ -10,6 +10,7 @@ from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.priors import as_prior
+from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.simulation import population
 from ldpbayes.study import evaluate
 from ldpbayes.study.base import grid
@@ -340,9 +341,14 @@ def hashed_losses(cell, rng):
 
 def _hashed_reports(cell, rng):
     """Return the losses of one simulated set of reports of O-RR, or of subset selection, with the posterior means."""
-    protocol = evaluate.protocol_of(cell)
+    names, settings = evaluate.labels(cell["n_categories"]), {"buckets": cell.get("buckets"), "cohorts": cell.get("cohorts")}
+    if cell["protocol"] == "subset":
+        protocol = evaluate.protocol_of(cell)
+    else:
+        known = {"assignment": "label", "candidates": names} if cell["protocol"] == "orr_open" else {}
+        protocol = CohortRR(cell["n_categories"], cell["epsilon"], **settings, **known)
     p, true_counts = truths(cell, 1, rng)
-    collection = Collection(evaluate.labels(cell["n_categories"]), Tally(protocol, *protocol.simulate(true_counts[0], rng)))
+    collection = Collection(names, Tally(protocol, *protocol.simulate(true_counts[0], rng)))
     oracle = protocol.least_squares(collection.rows) if cell["protocol"] != "subset" else Oracle()(collection).distribution
     mle = MLE(tolerance=1e-4)(collection).distribution
     mean = common.expanded(collection, as_prior("jeffreys", p.size), rng)[0]

@@ -250,8 +250,8 @@ def test_the_command_continues_a_study(tmp_path, capsys):
         command.main(["tradeoff", "--output", str(tmp_path), "--seed", "1"])
     assert stopped.value.code == 2
     assert "was made with seed 0 and cannot go on with seed 1" in " ".join(capsys.readouterr().err.split())
-    with pytest.raises(ArgumentError, match=r"setting must be small with the study tradeoff, .* python -m studies tradeoff"):
-        run_study("tradeoff", "paper")
+    with pytest.raises(ArgumentError, match=r"setting must be small with the study decoders, .* python -m studies decoders"):
+        run_study("decoders", "paper")
 
 
 def test_the_command_lists_our_own_studies_too(capsys):

@@ -11,8 +11,7 @@ import pytest
 from ldpbayes import cli
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.plots import plot_study
-from ldpbayes.protocols.rappor import Rappor
-from ldpbayes.study import Study, evaluate, find_study, list_studies, pivot, run_study
+from ldpbayes.study import Study, evaluate, find_study, list_studies, pivot, register, run_study
 from ldpbayes.study.base import grid
 from studies import common
 from studies.catalogue import STUDIES as OWN
@@ -96,31 +95,6 @@ def test_mle_and_oracle_reach_their_risks(protocol):
         assert abs(line["value"] - line["expected"]) < 4 * np.hypot(line["standard_error"], line["expected_error"]), line
 
 
-def test_oracle_of_table_1_has_its_closed_form():
-    study = find_study("subset")
-    found = run_study(dataclasses.replace(study, cells=lambda s: study.cells(s)[:12]), random_seed=2).to_pylist()
-    oracles = [line for line in found if line["estimator"] == "oracle" and line["metric"] == "mse"]
-    assert len(oracles) == 12
-    for line in oracles:
-        assert abs(line["value"] - line["expected"]) < 4 * line["standard_error"], line
-
-
-def test_subset_selection_beats_binary_response_in_table_1():
-    """The orderings of Table 1 at a = 16, ε = 1 and 2: subset selection below k-RAPPOR's bits, projected, in ℓ2."""
-    study = find_study("subset")
-    cells = [c for c in study.cells("small") if c["n_categories"] == 16 and c["epsilon"] >= 1]
-    found = run_study(dataclasses.replace(study, cells=lambda s: cells)).to_pylist()
-    mse = {
-        (line["protocol"], line["epsilon"]): line["value"]
-        for line in found
-        if (line["metric"], line["estimator"]) == ("mse", "projected")
-    }
-    for epsilon in (1.0, 2.0):
-        assert mse["subset", epsilon] < mse["sue", epsilon]
-    assert mse["subset", 1.0] < mse["grr", 1.0]
-    assert mse["grr", 2.0] < mse["sue", 2.0]
-
-
 def test_distance_to_the_mle_falls_with_n():
     study = find_study("convergence")
     cells = [c for c in study.cells("small") if c["protocol"] in ("grr", "hadamard")]
@@ -129,18 +103,6 @@ def test_distance_to_the_mle_falls_with_n():
         distances = [line["value"] for line in found if line["protocol"] == name]
         assert distances == sorted(distances, reverse=True)
         assert distances[-1] < 0.2
-
-
-def test_bits_of_rappor_are_decoded_by_least_squares():
-    """Normal equations over cohorts against one stacked least squares."""
-    rng = np.random.default_rng(1)
-    protocol = Rappor.one_time(6, 2.0, 8, 5, candidates=evaluate.labels(6))
-    counts, sizes = protocol.simulate_bit_counts(np.array([300, 200, 150, 150, 100, 100]), rng)
-    on, off = protocol.rates
-    stacked = np.concatenate([protocol.filters(c) for c in range(5)])
-    right = ((5 * counts / sizes.sum() - off) / (on - off)).ravel()
-    reference = np.linalg.lstsq(stacked, right, rcond=None)[0]
-    np.testing.assert_allclose(evaluate._decode_bits(protocol, counts, sizes), reference, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", [*NAMES, *OWN])
@@ -204,7 +166,7 @@ def test_numbers_do_not_depend_on_jobs_or_on_other_cells():
 
 
 def test_processes_give_the_same_numbers():
-    study = find_study("subset")
+    study = find_study("decoders")
     chosen = dataclasses.replace(study, cells=lambda setting: study.cells(setting)[:4])
     assert run_study(chosen, replications=2, jobs=2).equals(run_study(chosen, replications=2))
 
@@ -309,13 +271,14 @@ def test_figure_keeps_the_best_of_what_it_leaves_out():
 
 
 def test_command(tmp_path, capsys):
+    register(NOTED)
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["study", "privacy", "--output", str(tmp_path)])
+        cli.main(["study", "noted", "--output", str(tmp_path)])
     assert not stopped.value.code
     shown = capsys.readouterr().out
-    assert "Average and worst-case privacy" in shown and "Wrote" in shown
-    assert (tmp_path / "privacy-small.png").stat().st_size > 5_000
-    assert pq.read_table(tmp_path / "privacy-small.parquet").num_rows == 60
+    assert "A study that notes its calls" in shown and "Wrote" in shown
+    assert (tmp_path / "noted-small.png").stat().st_size > 5_000
+    assert pq.read_table(tmp_path / "noted-small.parquet").num_rows == 5
 
 
 def test_command_lists_and_refuses(capsys):

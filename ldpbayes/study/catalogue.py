@@ -1,4 +1,4 @@
-"""The studies: small settings of four papers' experiments with the posterior mean added, and its distance to the MLE."""
+"""The studies: small settings of two papers' experiments with the posterior mean added, and its distance to the MLE."""
 
 import functools
 
@@ -23,37 +23,6 @@ def _decoders(_setting):
         population=["geometric", "flat"],
         replications=[8],
     )
-
-
-def _cohorts(_setting):
-    return grid(
-        protocol=["orr_closed", "orr_open", "orappor_open"],
-        n_categories=[64],
-        n_reports=[1_000_000],
-        population=["geometric"],
-        epsilon=[1.0, 3.0, 5.0],
-        buckets=[2, 4, 16, 64],
-        cohorts=[1, 8, 128],
-        replications=[20],
-    )
-
-
-def _subset(_setting):
-    fixed = {"n_reports": [10_000], "population": ["flat"], "replications": [100]}
-    protocols = ["sue", "grr", "subset_information", "subset"]
-    sizes = {4: (0.5, 1.0), 16: (0.5, 1.0, 2.0), 64: (1.0, 3.0)}
-    return [c for a, e in sizes.items() for c in grid(protocol=protocols, n_categories=[a], epsilon=list(e), **fixed)]
-
-
-_METRICS_OF = ["grr", "sue", "oue", "blh"]
-
-
-def _privacy(_setting):
-    return grid(protocol=_METRICS_OF, n_categories=[2, 4, 6, 8, 10], epsilon=[2.0])
-
-
-def _tradeoff(_setting):
-    return grid(protocol=_METRICS_OF, n_categories=[3], epsilon=[0.05, 0.35, 1.0, 2.5, 5.0, 10.0])
 
 
 def _convergence(setting):
@@ -97,52 +66,6 @@ STUDIES = {
             ),
             lines=("protocol", "estimator"),
             panels=("population", "n_reports", "n_categories"),
-            settings=ONE_SIZE,
-        ),
-        Study(
-            "cohorts",
-            "O-RR and O-RAPPOR on open and closed alphabets over numbers of buckets and cohorts",
-            "Kairouz, Bonawitz, Ramage (2016), Fig. 3 and 11 (one hash, the paper's best)",
-            _cohorts,
-            evaluate.cohort_losses,
-            lines=("protocol", "estimator"),
-            panels=("n_categories",),
-            settings=ONE_SIZE,
-        ),
-        Study(
-            "subset",
-            "Subset selection against binary and multivariate randomised response, projected",
-            "Wang et al. (2016), Table 1",
-            _subset,
-            functools.partial(
-                evaluate.simulate_risks,
-                estimators=("projected", "oracle"),
-                targets=("distribution",),
-                metrics=("mse", "l1"),
-            ),
-            lines=("protocol",),
-            panels=("estimator", "n_categories"),
-            settings=ONE_SIZE,
-        ),
-        Study(
-            "privacy",
-            "Average and worst-case privacy of GRR, unary encoding and local hashing over the number of categories",
-            "Lopuhaä-Zwakenberg et al. (2019), Fig. 2",
-            _privacy,
-            evaluate.information_metrics,
-            x="n_categories",
-            lines=("protocol",),
-            panels=("metric",),
-            settings=ONE_SIZE,
-        ),
-        Study(
-            "tradeoff",
-            "Privacy and effective participation of GRR, unary encoding and local hashing over epsilon",
-            "Lopuhaä-Zwakenberg et al. (2019), Fig. 3",
-            _tradeoff,
-            evaluate.information_metrics,
-            lines=("protocol",),
-            panels=("metric",),
             settings=ONE_SIZE,
         ),
         Study(

@@ -52,15 +52,7 @@ def labels(a):
 
 def protocol_of(cell):
     """Return the protocol of a cell."""
-    a, epsilon = cell["n_categories"], cell["epsilon"]
-    settings = {"buckets": cell.get("buckets"), "cohorts": cell.get("cohorts")}
-    if cell["protocol"] == "orr_closed":
-        return CohortRR(a, epsilon, **settings)
-    if cell["protocol"] == "orr_open":
-        return CohortRR(a, epsilon, **settings, assignment="label", candidates=labels(a))
-    if cell["protocol"] == "orappor_open":
-        return Rappor.one_time(a, epsilon, cell["buckets"], cell["cohorts"], candidates=labels(a))
-    return _PROTOCOLS[cell["protocol"]](a, epsilon)
+    return _PROTOCOLS[cell["protocol"]](cell["n_categories"], cell["epsilon"])
 
 
 def truth(cell, rng):
@@ -242,41 +234,6 @@ def _floor(protocol, prior, target):
     return bounds.corollary_4_3(protocol, prior, target, draws=draws).value
 
 
-def cohort_losses(cell, rng):
-    """Return the lines of a cell of the cohort study: ℓ1 and squared error for P of O-RR or O-RAPPOR.
-
-    O-RAPPOR sends only its counts of bits, whose law is known; its decoder is the projected least squares.
-    """
-    protocol, losses = protocol_of(cell), {}
-    a, n = cell["n_categories"], cell["n_reports"]
-    law = protocol.report_law()
-    only_bits = law is not None and law.kind == "bits"
-    for _ in range(cell["replications"]):
-        p, true_counts = truth(cell, rng)
-        if only_bits:
-            found = {
-                "projected": project_to_simplex(_decode_bits(protocol, *protocol.simulate_bit_counts(true_counts, rng)))
-            }
-        else:
-            collection = Collection(labels(a), Tally(protocol, *protocol.simulate(true_counts, rng)))
-            found = {"projected": project_to_simplex(protocol.least_squares(collection.rows))}
-            found["mle"] = MLE()(collection).distribution
-        found["no_privacy"] = true_counts / n
-        for name, value in found.items():
-            losses.setdefault((name, "distribution", "l1"), []).append(np.abs(value - p).sum())
-            losses.setdefault((name, "distribution", "mse"), []).append(((value - p) ** 2).sum())
-    return summarize_losses(losses)
-
-
-def _decode_bits(protocol, bit_counts, cohort_sizes):
-    """Return the least-squares estimate from counts of bits: filters · p = (C N/n − p*)/(q* − p*), of least norm."""
-    on, off = protocol.rates
-    shares = (protocol.cohorts * bit_counts / cohort_sizes.sum() - off) / (on - off)
-    filters = [protocol.filters(c) for c in range(protocol.cohorts)]
-    normal, right = sum(f.T @ f for f in filters), sum(f.T @ s for f, s in zip(filters, shares, strict=True))
-    return np.linalg.lstsq(normal, right, rcond=1e-12)[0]
-
-
 def distance_to_mle(cell, rng):
     """Return the lines of a cell of the convergence study: how far E[P|Y] and the MLE are apart, in posterior sd.
 
@@ -293,16 +250,3 @@ def distance_to_mle(cell, rng):
     value, error = mean_and_error(distances)
     line = {"estimator": "mle", "target": "distribution", "metric": "distance_in_sd", "replications": len(distances)}
     return [line | {"value": value, "standard_error": error}]
-
-
-def information_metrics(cell, rng):
-    """Return the lines of a cell of the metrics study: privacy and utility under Jeffreys' prior, no reports simulated."""
-    from ldpbayes.theory import metrics
-
-    protocol, prior = protocol_of(cell), as_prior("jeffreys", cell["n_categories"])
-    found = {
-        "worst_case_privacy": metrics.worst_case_privacy(protocol),
-        "average_privacy": metrics.average_privacy(protocol, prior),
-        "participation_factor": metrics.participation_factor(protocol, prior),
-    }
-    return [{"metric": name, "value": v.value, "standard_error": v.standard_error} for name, v in found.items()]
