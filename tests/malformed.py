@@ -646,7 +646,6 @@ CALLS = {
     "balanced_mle_risk": lambda m: dict(protocol=m.grr, p=UNIFORM, n=100, target="distribution", norm="l2"),
     "bayes_risk": _risk(n=100, target="distribution", draws=20, random_seed=0),
     "average_risk": _risk(n=100, target="distribution", norm="l2", estimator="mle", draws=20, random_seed=0),
-    "effective_open_answers": lambda m: dict(variance_sum=0.1, p_mean=UNIFORM, n=100),
     "spread": lambda m: dict(variance=[0.1, 0.2], norm="l2"),
     "gamma": _risk(draws=20, simulations=100, random_seed=0),
     "delta": _risk(draws=20, simulations=100, random_seed=0),
@@ -772,7 +771,7 @@ def _tiny_study():
 #: Classes that the package fills in: what users do with their objects are the methods.
 RESULTS = {
     "Answer", "Check", "CellsFitness", "Criteria", "Description", "Fitness", "Groups", "Kind",
-    "Parameter", "Plan", "Plans", "Population", "PrivateGroups", "Result", "Study", "Poisoning",
+    "Parameter", "Plan", "Plans", "Population", "PrivateGroups", "Result", "Study",
 }  # fmt: skip
 
 #: Functions by which the package builds results: no user calls them.

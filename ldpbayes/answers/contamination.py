@@ -24,6 +24,8 @@ from ldpbayes.protocols.base import Binomials
 if TYPE_CHECKING:
     from ldpbayes.posteriors.exact import ExactMoments
 
+#: Categories whose ranges are worked out one by one where no support counts give them.
+MOST = 1000
 #: Points of the curve of a conclusion.
 POINTS = 61
 #: A range of posterior means is searched for in so many rounds, each with shorter and shorter steps.
@@ -194,45 +196,39 @@ def contamination_hull(
     if question is None:
         if prior is not None:
             raise ArgumentError("prior goes with a question about one quantity, such as a category.")
-        return _of_every_category(tally, labels, shares, fakes, ci_prob, form)
-    name, weights, threshold, above = _asked(question, labels)
-    own = int(np.argmax(weights)) if np.count_nonzero(weights) == 1 else None
-    ends = _Ends.of(tally, weights, ci_prob, form, own)
-    low, high, sure_low, sure_high = ends(fakes)
+        if form is None and len(labels) > MOST:
+            raise InfeasibleError(
+                f"The range of every category is worked out for at most {MOST:,} of them here, got {len(labels):,}; ask one."
+            )
+        text, names, weights, threshold, above = "every category", labels, np.eye(len(labels)), math.nan, True
+    else:
+        name, one, threshold, above = _asked(question, labels)
+        text, names, weights = question if isinstance(question, str) else name, (name,), one[None]
+    every = [_Ends.of(tally, row, ci_prob, form) for row in weights]
+    low, high, sure_low, sure_high = np.array([ends(fakes) for ends in every]).transpose(1, 2, 0)
+    estimate = np.array([ends.estimate for ends in every])
+    facts: dict[str, Any] = {}
+    if question is not None:
+        facts = _turned(every[0], shares, threshold) | {"threshold": threshold}
+        if prior is not None:
+            facts["posterior"] = _posterior_range(tally, weights[0], fakes, as_prior(prior, len(labels)), ci_prob)
+    ranges = (shares, fakes, n, estimate, low, high, sure_low, sure_high)
+    hull = ContaminationHull(text, tuple(names), *ranges, ci_prob, every[-1].exact, **facts)
+    holds = None if math.isnan(threshold) else bool((estimate[0] > threshold) == above)
+    object.__setattr__(hull, "sentence", _of_every_category(hull) if question is None else _sentence(hull, holds))
+    return hull
+
+
+def _turned(ends: "_Ends", shares: FloatArray, threshold: float) -> dict[str, Any]:
+    """Return the shares of fakes that turn a conclusion, if there is one, and the curve of a quantity."""
     turning = confident = math.nan
     if not math.isnan(threshold):
-        holds = (ends.estimate > threshold) == above
-        turning = _turning(lambda m: ends(np.array([m]))[:2], ends.estimate > threshold, threshold, n)
-        confident = _turning(lambda m: ends(np.array([m]))[2:], ends.estimate > threshold, threshold, n)
-    most = shares.max() if not math.isfinite(turning) else max(shares.max(), 1.25 * turning)
-    grid = np.linspace(0, min(max(most, 0.01), 0.499), POINTS)
-    parts = ends(np.floor(grid * n).astype(np.int64))
+        turning, confident = (_turning(ends, part, threshold) for part in (slice(0, 2), slice(2, 4)))
+    most = max(shares.max(), 1.25 * turning if math.isfinite(turning) else 0.01, 0.01)
+    grid = np.linspace(0, min(most, 0.499), POINTS)
     names = ("low", "high", "confidence_low", "confidence_high")
-    curve = {"share": grid} | dict(zip(names, parts, strict=True))
-    found = None
-    if prior is not None:
-        found = _posterior_range(tally, weights, fakes, as_prior(prior, len(labels)), ci_prob, own)
-    hull = ContaminationHull(
-        question if isinstance(question, str) else name,
-        (name,),
-        shares,
-        fakes,
-        n,
-        np.array([ends.estimate]),
-        low[:, None],
-        high[:, None],
-        sure_low[:, None],
-        sure_high[:, None],
-        ci_prob,
-        ends.exact,
-        threshold,
-        turning,
-        confident,
-        curve,
-        found,
-    )
-    object.__setattr__(hull, "sentence", _sentence(hull, holds if not math.isnan(threshold) else None))
-    return hull
+    curve = dict(zip(names, ends(np.floor(grid * ends.n).astype(np.int64)), strict=True))
+    return {"turning": turning, "turning_confident": confident, "curve": {"share": grid} | curve}
 
 
 def _one_channel(collection: Collection | Tally, channel: str | None) -> tuple[Tally, tuple[str, ...]]:
@@ -325,10 +321,11 @@ class _Ends:
         self.exact = binomial is not None
 
     @classmethod
-    def of(cls, tally: Tally, weights: FloatArray, ci_prob: float, form: Binomials | None, own: int | None) -> "_Ends":
+    def of(cls, tally: Tally, weights: FloatArray, ci_prob: float, form: Binomials | None) -> "_Ends":
         """Return the ends of a quantity Σ w_x p_x of one tally, or refuse."""
         tail, bounds = tails(ci_prob)[0], (float(weights.min()), float(weights.max()))
-        if form is not None and own is not None and _agrees(tally, form):
+        if form is not None and np.count_nonzero(weights) == 1 and _agrees(tally, form):
+            own = int(weights.argmax())
             held, g, h = float(form.counts[own]), float(form.hit[own]), float(form.other[own])
             scores, counts = np.array([-h, 1 - h]) / (g - h), np.array([form.n - held, held])
             return cls(scores, counts, bounds, tail, (held, g, h))
@@ -375,59 +372,25 @@ def _agrees(tally: Tally, form: Binomials) -> bool:
     return np.allclose(tally.protocol.oracle(tally.rows), estimate)
 
 
-def _of_every_category(
-    tally: Tally,
-    labels: tuple[str, ...],
-    shares: FloatArray,
-    fakes: IntArray,
-    ci_prob: float,
-    form: Binomials | None,
-) -> ContaminationHull:
-    """Return the hull of each category's share."""
-    a = len(labels)
-    if form is None and a > 1000:
-        raise InfeasibleError(
-            f"The range of every category is worked out for at most 1,000 of them here, got {a:,}; ask one."
-        )
-    found, estimate = [], []
-    for x in range(a):
-        ends = _Ends.of(tally, np.eye(1, a, x)[0], ci_prob, form, x)
-        exact = ends.exact
-        found.append(ends(fakes))
-        estimate.append(ends.estimate)
-    low, high, sure_low, sure_high = np.array(found).transpose(1, 2, 0)
-    hull = ContaminationHull(
-        "every category",
-        tuple(labels),
-        shares,
-        fakes,
-        tally.n_reports,
-        np.array(estimate),
-        low,
-        high,
-        sure_low,
-        sure_high,
-        ci_prob,
-        exact,
-    )
-    i = int(shares.argmax())
+def _of_every_category(hull: ContaminationHull) -> str:
+    """Return the answer about every category in words."""
+    i = int(hull.share.argmax())
     widest = int((hull.high[i] - hull.low[i]).argmax())
-    sentence = (
-        f"If at most {_percent(shares[i])} of the {hull.n:,} reports are fake ({fakes[i]:,}), the honest ones' estimate of "
-        f"{labels[widest]} may be anything from {hull.low[i, widest]:.3g} to {hull.high[i, widest]:.3g}; no other range is "
-        "wider."
+    return (
+        f"If at most {_percent(hull.share[i])} of the {hull.n:,} reports are fake ({hull.fakes[i]:,}), the honest ones' "
+        f"estimate of {hull.labels[widest]} may be anything from {hull.low[i, widest]:.3g} to {hull.high[i, widest]:.3g}; "
+        "no other range is wider."
     )
-    object.__setattr__(hull, "sentence", sentence)
-    return hull
 
 
-def _turning(ends: Callable[[int], tuple[FloatArray, ...]], starts_above: bool, threshold: float, n: int) -> float:
+def _turning(ends: "_Ends", part: slice, threshold: float) -> float:
     """Return the least share of fakes whose range crosses the threshold, by bisection; inf where less than half does not."""
 
     def crossed(m: int) -> bool:
-        low, high = ends(m)
-        return bool(low[0] <= threshold) if starts_above else bool(high[0] >= threshold)
+        low, high = ends(np.array([m]))[part]
+        return bool(low[0] <= threshold) if ends.estimate > threshold else bool(high[0] >= threshold)
 
+    n = ends.n
     most = (n - 1) // 2
     if crossed(0):
         return 0.0
@@ -441,7 +404,7 @@ def _turning(ends: Callable[[int], tuple[FloatArray, ...]], starts_above: bool, 
 
 
 def _posterior_range(
-    tally: Tally, weights: FloatArray, fakes: IntArray, prior: AbstractPrior, ci_prob: float, own: int | None
+    tally: Tally, weights: FloatArray, fakes: IntArray, prior: AbstractPrior, ci_prob: float
 ) -> PosteriorRange:
     """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md.
 
@@ -497,8 +460,8 @@ def _posterior_range(
             moments = reached[side][1]
             ends[at, k] = weights @ moments.mean
             outer[at, k] = bound(plus, m, side) - (bound(minus, m, -side) if minus.any() else 0.0)
-            if own is not None:
-                credible[at, k] = moments.quantile(np.array([tail, 1 - tail]))[at, own]
+            if np.count_nonzero(weights) == 1:
+                credible[at, k] = moments.quantile(np.array([tail, 1 - tail]))[at, int(weights.argmax())]
     return PosteriorRange(float(weights @ whole.mean), ends[0], ends[1], credible[0], credible[1], outer[0], outer[1], gap)
 
 

@@ -116,19 +116,19 @@ def decision_given(
             "no number of reports identifies the share γ of respondents who ignore the device, so that γ, and P with it, "
             "follows the prior within what the reports allow"
         )
-        return {"prior_decides": 1, "narrow_share": share, "decides": _joined(reasons), "decides_note": ""}
+        return _decided(1, share, _joined(reasons))
     weak = bool(reasons)
     if log_bayes_factor > LARGEST_FACTOR:
         reasons.append(f"the reports favour a learnt prior (log Bayes factor {log_bayes_factor:.1f})")
     if not reasons:
         note = UNKNOWN if math.isnan(share) and sensitivity is None else ""
-        return {"prior_decides": 0, "narrow_share": share, "decides": "", "decides_note": note}
+        return _decided(0, share, note=note)
     sentence = _joined(reasons)
     if log_bayes_factor > LARGEST_FACTOR:
         sentence += " Refit with the learnt prior."
     if weak:
         sentence += _advice(collection, ratio, weight / max(worth, 0.1)) or " Refit with another prior and compare."
-    return {"prior_decides": 1, "narrow_share": share, "decides": sentence, "decides_note": ""}
+    return _decided(1, share, sentence)
 
 
 def decision_of_cells(result: xr.DataTree, cells: Cells) -> Decision:
@@ -166,22 +166,26 @@ def decision_of_cells(result: xr.DataTree, cells: Cells) -> Decision:
         if chosen.any():
             first = str(found["decides"].values[chosen][0]).removeprefix(START)
             sentence = f"{_in_cells(labels, chosen)}In {labels[chosen][0]}: {first}"
-            return {"prior_decides": int(chosen.sum()), "narrow_share": share, "decides": sentence, "decides_note": ""}
+            return _decided(int(chosen.sum()), share, sentence)
         note = str(notes[0]) if notes.size and all(notes) else ""
-        return {"prior_decides": 0, "narrow_share": share, "decides": "", "decides_note": note}
+        return _decided(0, share, note=note)
     ratios, whole, words = compared_widths(result, list(cells.values()))
     known = np.isfinite(ratios)
     if not known.any():
-        return {"prior_decides": 0, "narrow_share": math.nan, "decides": "", "decides_note": UNKNOWN_OF_CELLS}
+        return _decided(0, math.nan, note=UNKNOWN_OF_CELLS)
     narrow = (known & (ratios < NARROW)).sum(axis=1)
     chosen, share = (2 * narrow > known.sum(axis=1)) & (whole < NARROW), float((ratios[known] < NARROW).mean())
     if not chosen.any():
-        return {"prior_decides": 0, "narrow_share": share, "decides": "", "decides_note": ""}
+        return _decided(0, share)
     sentence = (
         f"{_in_cells(labels, chosen)}Most of their credible intervals are less than half as wide as "
         f"{words.replace('their', 'the')} of the cell's own reports: cells share their reports through the prior."
     )
-    return {"prior_decides": int(chosen.sum()), "narrow_share": share, "decides": sentence, "decides_note": ""}
+    return _decided(int(chosen.sum()), share, sentence)
+
+
+def _decided(number: int, share: float, sentence: str = "", note: str = "") -> Decision:
+    return {"prior_decides": number, "narrow_share": share, "decides": sentence, "decides_note": note}
 
 
 def who_decides(result: xr.DataTree) -> str:

@@ -47,10 +47,10 @@ def worth_given(mean: NDArray, sd: NDArray, alpha_total: float, collection: Coll
         Whether the channels cannot tell some categories apart.
     """
     from ldpbayes.theory.bounds import exact_floor
-    from ldpbayes.theory.risk import effective_open_answers
 
     n, variance = collection.n_reports, float((sd**2).sum())
-    open_answers = min(max(effective_open_answers(variance, mean / mean.sum()) - alpha_total - 1, 0.0), float(n))
+    p = mean / mean.sum()
+    open_answers = min(max(float((1 - p @ p) / variance) - alpha_total - 1, 0.0), float(n))
     wrapped = [(tally.protocol, tally.protocol.noncompliance()) for tally in collection.tallies]
     epsilon = max((protocol if other is None else other.compliers).epsilon for protocol, other in wrapped)
     sentence = f"These {n:,} reports carry as much information about P as {open_answers:,.0f} unprotected answers."

@@ -108,7 +108,7 @@ def command(
         makers = planning.named_makers(protocol, settings) if protocol else None
         plans = planning.plan(**dataclasses.asdict(four), protocols=makers, **assumptions)
     asked = {name: getattr(questions, name) for name in ("groups", "delta", "fakes")}
-    plans = prospects.with_prospects(plans, makers, **asked, laws=laws or {}, gamma=gamma, **rest)
+    plans = prospects.with_prospects(plans, **asked, laws=laws or {}, gamma=gamma, **rest)
     along = "n" if fixed or (four.epsilon is not None and four.n is None) else "epsilon"
     draw = functools.partial(_draw, plans, kind, makers, assumptions, along)
     drawn = draw if plot or (outputs.page and plans[0].feasible) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -18,8 +17,8 @@ from ldpbayes.collections.nature import AbstractData, Nature
 from ldpbayes.collections.noncompliance import with_noncompliers
 from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally
-from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, RankDeficientWarning, shown
-from ldpbayes.likelihoods import AbstractLikelihood, Summary
+from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.likelihoods import Summary
 
 #: Names of dimensions, variables and facts of a result, which grouping columns cannot have.
 RESERVED = frozenset(
@@ -92,7 +91,7 @@ class Cells(Mapping, AbstractData):
         self._cells = items
         self.by = _names(by, width)
         self.categories = _categories(items, categories)
-        taken = {item.name for cell in items.values() for item in _part(cell, "derived")}
+        taken = {item.name for cell in items.values() if isinstance(cell, Collection) for item in cell.derived}
         if clash := next((name for name in self.by if name in taken), None):
             raise ArgumentError(f"by must not contain {clash!r}, which is also the name of a derived quantity; rename one.")
         self.labels = tuple(", ".join(str(part) for part in key) for key in items)
@@ -226,19 +225,9 @@ class Cells(Mapping, AbstractData):
         """Number of users in each cell, shape (cells,)."""
         return np.array([cell.n_reports for cell in self.values()], dtype=float).round().astype(np.int64)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of P: (cells, a)."""
-        return len(self), self.n_categories
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """Names of P's dimensions."""
-        return ("cell", "category")
-
     def coords(self) -> dict:
         """Return the coordinates of P's dimensions: labels of the categories, labels and key columns of the cells."""
-        return {"category": list(self.categories)} | self.cell_coords()
+        return super().coords() | self.cell_coords()
 
     def cell_coords(self) -> dict:
         """Return the coordinates of the dim cell: labels, and the key columns."""
@@ -262,28 +251,15 @@ class Cells(Mapping, AbstractData):
         return found
 
     @property
-    def likelihoods(self) -> tuple[AbstractLikelihood, ...]:
-        """The likelihood of each cell."""
-        return tuple(cell.likelihood for cell in self.values())
-
-    @property
     def derived(self) -> tuple:
         """The derived quantities that every cell has."""
-        first, *others = (_part(cell, "derived") for cell in self.values())
+        first, *others = (one.derived for one in self.collections())
         return tuple(item for item in first if all(item in other for other in others))
 
     def key_columns(self) -> dict[str, np.ndarray]:
         """Return the grouping columns by name, one value per cell."""
         columns = zip(*self, strict=True)
         return {name: _column(values) for name, values in zip(self.by, columns, strict=True)}
-
-    def channels(self) -> dict[str, list[tuple[int, Tally]]]:
-        """Return (position of the cell, tally) by channel name; cells that are summaries have no channels."""
-        found: dict[str, list[tuple[int, Tally]]] = {}
-        for position, cell in enumerate(self.values()):
-            for tally in _part(cell, "tallies"):
-                found.setdefault(tally.name, []).append((position, tally))
-        return found
 
     def with_noncompliers(self, laws: Mapping) -> Cells:
         """Return these cells with respondents who ignore the device, each cell with its own share γ.
@@ -298,7 +274,7 @@ class Cells(Mapping, AbstractData):
         ArgumentError
             Where a cell is a summary, or as for a collection.
         """
-        if any(isinstance(cell, Summary) for cell in self.values()):
+        if not self.keeps_reports:
             raise ArgumentError("cells that are summaries have no reports, so that a law cannot be added to them.")
         names = list(self.channels())
         return self.with_cells({key: with_noncompliers(cell, laws, names) for key, cell in self.items()})
@@ -306,18 +282,13 @@ class Cells(Mapping, AbstractData):
     @property
     def n_laws(self) -> int:
         """Number of the last categories that are respondents who ignore the device, in every cell."""
-        numbers = {0 if isinstance(cell, Summary) else cell.n_laws for cell in self.values()}
+        numbers = {one.n_laws for one in self.collections()}
         return numbers.pop() if len(numbers) == 1 else 0
 
     @property
     def nature(self) -> Nature:
         """What the likelihood of all cells is: the first that is not the probability of its reports decides."""
         return next((one.nature for one in self.collections() if one.nature is not Nature.FULL), Nature.FULL)
-
-    @property
-    def keeps_reports(self) -> bool:
-        """Whether every cell has its distinct reports, and not only sums over them."""
-        return all(one.keeps_reports for one in self.collections())
 
     def single(self, what: str) -> Collection:
         """Refuse, as a statement about one collection must say about which."""
@@ -331,10 +302,9 @@ class Cells(Mapping, AbstractData):
         ArgumentError
             Where a cell is a summary, or a channel differs between cells.
         """
-        collections = list(self.values())
-        if any(_part(cell, "survey") for cell in collections):
+        if any(one.survey is not None for one in self.collections()):
             raise ArgumentError("cells with sampling weights cannot be pooled; read their respondents as one collection.")
-        if any(isinstance(cell, Summary) for cell in collections):
+        if not self.keeps_reports:
             raise ArgumentError("cells that are summaries cannot be pooled; add the summaries up instead.")
         tallies = []
         for name, held in self.channels().items():
@@ -383,17 +353,11 @@ class Cells(Mapping, AbstractData):
         """Return what the devices do, in words, and in which cells; empty where there is nothing to say."""
         return self._said("device")
 
-    def warn_if_unidentified(self) -> None:
-        """Warn once where the channels of some cells cannot tell categories apart, and of their protocols' caveats."""
-        for sentence, kind in ((self.identifiability(), RankDeficientWarning), (self.caveat(), CompositeWarning)):
-            if sentence:
-                warnings.warn(sentence, kind, stacklevel=3)
-
     def _said(self, name: str) -> str:
         """Return the sentences of a method of Collection, each with the cells it is true of."""
         found: dict[str, list[str]] = {}
-        for label, cell in zip(self.labels, self.values(), strict=True):
-            if isinstance(cell, Collection) and (sentence := getattr(cell, name)()):
+        for label, one in zip(self.labels, self.collections(), strict=True):
+            if sentence := getattr(one, name)():
                 found.setdefault(sentence, []).append(label)
         said = []
         for sentence, labels in found.items():
@@ -483,11 +447,6 @@ def _categories(items: Mapping, categories: Sequence[str] | None) -> tuple[str, 
         if cell.n_categories != len(labels):
             raise DataError(f"cell {key} has {cell.n_categories} categories, the others {len(labels)}")
     return labels
-
-
-def _part(cell: Collection | Summary, name: str) -> Any:
-    """Return a field of a collection; a summary has none."""
-    return getattr(cell, name) if isinstance(cell, Collection) else ()
 
 
 def _column(values: Sequence) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Collection: tallies over the same categories, and the quantities derived from them."""
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from ldpbayes.collections.nature import AbstractData, Nature
 from ldpbayes.collections.noncompliance import identification, with_noncompliers
 from ldpbayes.collections.survey import Survey, check_weights
 from ldpbayes.collections.tally import Tally, places
-from ldpbayes.errors import ArgumentError, CompositeWarning, DataError, InfeasibleError, RankDeficientWarning, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.likelihoods import AbstractLikelihood, Rows, StackedRows
 from ldpbayes.protocols.base import AbstractProtocol
 
@@ -52,9 +51,6 @@ class Collection(AbstractData):
     >>> survey.n_reports
     100
     """
-
-    #: Grouping columns, as cells have them: none.
-    by = ()
 
     categories: tuple[str, ...]
     tallies: tuple[Tally, ...]
@@ -252,30 +248,6 @@ class Collection(AbstractData):
             return Nature.PSEUDO
         return Nature.COMPOSITE if self.rows.sampler() is None else Nature.FULL
 
-    # ---- what cells have too: a collection is the only cell ----------------------------------------------------------
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of P: (a,)."""
-        return (self.n_categories,)
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """Names of P's dimensions."""
-        return ("category",)
-
-    @property
-    def likelihoods(self) -> tuple[AbstractLikelihood, ...]:
-        """The likelihood, as cells have one each."""
-        return (self.likelihood,)
-
-    def channels(self) -> dict[str, list[tuple[int, Tally]]]:
-        """Return (0, tally) by channel name."""
-        return {tally.name: [(0, tally)] for tally in self.tallies}
-
-    def coords(self) -> dict:
-        """Return the coordinates of P's dimensions."""
-        return {"category": list(self.categories)}
-
     def constants(self) -> dict:
         """Return the number of users as a variable of a Dataset."""
         return {"n_reports": ((), self.n_reports)}
@@ -297,11 +269,6 @@ class Collection(AbstractData):
         wrapped = {tally.protocol.noncompliance() for tally in self.tallies}
         numbers = {0 if protocol is None else len(protocol.laws) for protocol in wrapped}
         return numbers.pop() if len(numbers) == 1 else 0
-
-    @property
-    def keeps_reports(self) -> bool:
-        """Whether the distinct reports are there, and not only sums over them."""
-        return True
 
     def collections(self) -> Iterator["Collection"]:
         """Yield what is fitted on its own: this collection, as cells yield each of theirs."""
@@ -426,18 +393,6 @@ class Collection(AbstractData):
             if words:
                 said.append(f"Channel {tally.name!r}: {words[0].lower()}{words[1:]}" if len(self.tallies) > 1 else words)
         return " ".join(said)
-
-    def warn_if_unidentified(self) -> None:
-        """Warn if the channels cannot distinguish some categories, or if a protocol has a caveat that applies to every fit.
-
-        A collection that was read from a file or frame has already warned, and does not warn again.
-        """
-        if self.__dict__.get("_announced"):
-            return
-        if self._identifiability:
-            warnings.warn(self._identifiability, RankDeficientWarning, stacklevel=3)
-        if self.caveat():
-            warnings.warn(self.caveat(), CompositeWarning, stacklevel=3)
 
     def announce(self) -> None:
         """Warn as ``warn_if_unidentified`` does, but only once for this object. Readers call it."""

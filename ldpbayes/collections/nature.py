@@ -1,7 +1,18 @@
 """What all data that are fitted have in common, and what their likelihood is, which decides what can be said beside P."""
 
+from __future__ import annotations
+
 import enum
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ldpbayes.errors import CompositeWarning, RankDeficientWarning
+
+if TYPE_CHECKING:
+    from ldpbayes.collections.tally import Tally
+    from ldpbayes.likelihoods import AbstractLikelihood
 
 #: What a weighted result says of the draws of F, and why it has none.
 LEFT_OUT = "left out"
@@ -10,9 +21,68 @@ MOMENTS_ONLY = "moments only"
 
 
 class AbstractData(ABC):
-    """Reports, or sums over them, whose last categories may be respondents who ignore the device."""
+    """Reports, or sums over them, of one cell or of several; the last categories may be those who ignore the device."""
 
+    #: Grouping columns, and the cells' labels; none where there is one cell.
+    by: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     categories: tuple[str, ...]
+
+    @abstractmethod
+    def collections(self) -> Iterator[Any]:
+        """Yield what can be fitted on its own: each cell, or the only one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of P: (a,), or (cells, a)."""
+        return (len(self.labels), self.n_categories) if self.by else (self.n_categories,)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of P's dimensions."""
+        return ("cell", "category") if self.by else ("category",)
+
+    def coords(self) -> dict:
+        """Return the coordinates of P's dimensions."""
+        return {"category": list(self.categories)}
+
+    @property
+    def likelihoods(self) -> tuple[AbstractLikelihood, ...]:
+        """The likelihood of each cell."""
+        return tuple(one.likelihood for one in self.collections())
+
+    @property
+    def keeps_reports(self) -> bool:
+        """Whether every cell has its distinct reports, and not only sums over them."""
+        return all(one.tallies for one in self.collections())
+
+    def channels(self) -> dict[str, list[tuple[int, Tally]]]:
+        """Return (position of the cell, tally) by channel name; cells that are summaries have no channels."""
+        found: dict[str, list[tuple[int, Tally]]] = {}
+        for position, one in enumerate(self.collections()):
+            for tally in one.tallies:
+                found.setdefault(tally.name, []).append((position, tally))
+        return found
+
+    def identifiability(self) -> str:
+        """Return which categories the channels cannot distinguish, in a sentence; empty where there are none."""
+        return ""
+
+    def caveat(self) -> str:
+        """Return what the protocols say every reader of a fit must know; empty where there is nothing."""
+        return ""
+
+    def device(self) -> str:
+        """Return what a report of an explicit channel stands for, in words; empty where there is nothing to say."""
+        return ""
+
+    def warn_if_unidentified(self) -> None:
+        """Warn where channels cannot tell categories apart, and of caveats, unless a reader has done so: ``announce``."""
+        if self.__dict__.get("_announced"):
+            return
+        for sentence, kind in ((self.identifiability(), RankDeficientWarning), (self.caveat(), CompositeWarning)):
+            if sentence:
+                warnings.warn(sentence, kind, stacklevel=3)
 
     @property
     @abstractmethod

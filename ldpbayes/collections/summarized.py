@@ -37,9 +37,7 @@ class Summarized(AbstractData):
     derived = ()
     survey = None
     n_laws = 0
-    by = ()
     nature = Nature.FULL
-    keeps_reports = False
 
     def __post_init__(self) -> None:
         labels = tuple(self.categories)
@@ -57,21 +55,12 @@ class Summarized(AbstractData):
         """The summary."""
         return self.summary
 
-    @property
-    def likelihoods(self) -> tuple[Summary, ...]:
-        """The summary, as cells have one each."""
-        return (self.summary,)
-
-    def channels(self) -> dict:
-        """Return nothing: the channels are not known."""
-        return {}
-
     def observed(self, prefix: str = "") -> dict:
         """Return the support counts, where they were kept, as a variable of a Dataset."""
         supports = self.summary.support_counts()
         return {} if supports is None else {f"{prefix}supports": (("category",), supports)}
 
-    shape, dims, coords, constants = Collection.shape, Collection.dims, Collection.coords, Collection.constants
+    constants = Collection.constants
 
     def collections(self) -> Iterator[Summarized]:
         """Yield what is fitted on its own: this summary."""
@@ -85,18 +74,3 @@ class Summarized(AbstractData):
     def n_reports(self) -> int:
         """Number of users."""
         return int(np.rint(self.summary.n_reports))
-
-    def identifiability(self) -> str:
-        """Return an empty string: the channels are not known."""
-        return ""
-
-    def caveat(self) -> str:
-        """Return an empty string: the protocols are not known."""
-        return ""
-
-    def device(self) -> str:
-        """Return an empty string: the channels are not known."""
-        return ""
-
-    def warn_if_unidentified(self) -> None:
-        """Warn of nothing."""

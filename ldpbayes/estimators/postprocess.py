@@ -51,24 +51,8 @@ def project_to_simplex(estimate):
     return project(estimate_array(estimate))
 
 
-def norm_sub(estimate):
-    """Return max(0, F̂ + δ) with δ such that it sums to one: Norm-Sub.
-
-    This is the Euclidean projection onto the simplex: ``project_to_simplex``.
-
-    Parameters
-    ----------
-    estimate : (a,) array
-
-    Returns
-    -------
-    (a,) array
-
-    References
-    ----------
-    Wang, Li, Li, Jha (2020), Locally differentially private frequency estimation with consistency.
-    """
-    return project(estimate_array(estimate))
+#: Norm-Sub of Wang, Li, Li and Jha (2020), max(0, F̂ + δ) with δ such that it sums to one, is the same map.
+norm_sub = project_to_simplex
 
 
 def norm_cut(estimate):

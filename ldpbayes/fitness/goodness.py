@@ -1,7 +1,8 @@
 """G² and X²: observed report counts against those expected at the maximum-likelihood estimate."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,60 +78,93 @@ def goodness_of_fit(
     if sum(tally.protocol.n_outputs - 1 for tally in tallies) < 1:
         return ()
     p = maximize(part.rows, tolerance=TOLERANCE).p if estimate is None or part is not collection else estimate
-    channels = [tally.protocol.channel() for tally in tallies]
-    observed = [ListLaw(tally.protocol).tally(tally.reports, tally.counts) for tally in tallies]
-    sizes = np.array([float(tally.n_reports) for tally in tallies])
-    shares = [channel @ p for channel in channels]
-    expected = np.concatenate([n * share for n, share in zip(sizes, shares, strict=True)])
-    counts, stacked = np.concatenate(observed), np.concatenate(channels)
-    weights = np.repeat(sizes, [len(channel) for channel in channels])
-    possible = expected > 1e-12 * weights
-    ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=possible)
-    multipliers = stacked.T @ (ratio * weights) / sizes.sum()
-    fixed = sizes.sum() * (1 - multipliers) > MULTIPLIER_SLACK
-    free = int(possible.sum()) - len(tallies)
-    df = free - (_rank(tallies, stacked[possible][:, ~fixed], bool(possible.all())) - 1)
-    inside = df
-    if fixed.any() and df >= 1:
-        inside = max(free - (_rank(tallies, stacked[possible], bool(possible.all())) - 1), 0)
-    apart = 0 < inside < df and (df - inside) ** 2 > 2 * inside
+    table = _Table.of(tallies, p)
+    df, inside, fixed = _freedom(tallies, table)
     if df < 1:
         return ()
-    expected, counts, ratio = expected[possible], counts[possible], ratio[possible]
-    likelihood_ratio = 2 * float(xlogy(counts, np.where(counts > 0, ratio, 1.0)).sum())
-    statistic = float(((counts - expected) ** 2 / expected).sum())
-    detail = f"G² = {likelihood_ratio:.4g}, X² = {statistic:.4g}, {df} degrees of freedom"
+    counts, expected = table.counts[table.possible], table.expected[table.possible]
     plain = expected.min() >= 1 and (expected < LEAST_EXPECTED).mean() <= FEW
     if not plain and expected.size > MAX_SPARSE:
-        return f"{expected.size:,} possible reports are too many for {int(sizes.sum()):,} users: counts were not compared."
-    found = []
-    if apart or not plain:
-        # Directions in which the parameters can move the expected counts, each over the root of the expectation.
-        kept = slice(None) if apart else ~fixed
-        used = stacked[possible][:, kept] * (weights[possible] / np.sqrt(expected))[:, None]
-        basis, singular, _ = np.linalg.svd(used, full_matrices=False)
-        basis = basis[:, singular > singular[0] * max(used.shape) * np.finfo(float).eps]
-    if apart:
-        residual = (counts - expected) / np.sqrt(expected)
-        beyond = float(((residual @ basis) ** 2).sum())
-        of_edge = Check(
-            "X² of shares below zero", "", beyond, df - inside, float(chdtrc(df - inside, beyond)), "chi-squared", EDGE
-        )
-        statistic, df = max(statistic - beyond, 0.0), inside
-        found.append(of_edge)
-    elif expected.min() >= LEAST_EXPECTED:
+        users = int(table.sizes.sum())
+        return f"{expected.size:,} possible reports are too many for {users:,} users: counts were not compared."
+    likelihood_ratio = 2 * float(xlogy(counts, np.where(counts > 0, counts / expected, 1.0)).sum())
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    detail = f"G² = {likelihood_ratio:.4g}, X² = {statistic:.4g}, {df} degrees of freedom"
+    apart = 0 < inside < df and (df - inside) ** 2 > 2 * inside
+    if not apart and expected.min() >= LEAST_EXPECTED:
         # E G² exceeds its limit by this factor to the next order in 1/n (Williams 1976).
-        factor = 1 + ((1 / expected).sum() - (1 / sizes).sum()) / (6 * free)
+        factor = 1 + ((1 / expected).sum() - (1 / table.sizes).sum()) / (6 * (expected.size - len(tallies)))
         p_value = float(chdtrc(df, likelihood_ratio / factor))
         return (Check("G² of the report counts", "", likelihood_ratio, df, p_value, "chi-squared", detail=detail),)
+    found: tuple[Check, ...] = ()
+    basis = table.directions(slice(None) if apart else ~fixed) if apart or not plain else None
+    if apart:
+        beyond = float(((((counts - expected) / np.sqrt(expected)) @ basis) ** 2).sum())
+        p_value = float(chdtrc(df - inside, beyond))
+        found = (Check("X² of shares below zero", "", beyond, df - inside, p_value, "chi-squared", EDGE),)
+        statistic, df = max(statistic - beyond, 0.0), inside
     whole = Check("X² of the report counts", "", statistic, df, float(chdtrc(df, statistic)), "chi-squared", detail=detail)
-    if plain:
-        return (whole, *found)
-    tables = [rng.multinomial(int(n), share / share.sum(), replications) for n, share in zip(sizes, shares, strict=True)]
-    residuals = (np.concatenate(tables, axis=1)[:, possible] - expected) / np.sqrt(expected)
-    simulated = (residuals**2).sum(axis=1) - ((residuals @ basis) ** 2).sum(axis=1)
-    p_value = (1 + (simulated >= statistic).sum()) / (1 + replications)
-    return (replace(whole, p_value=float(p_value), method="bootstrap"), *found)
+    if not plain:
+        p_value = table.simulated(statistic, basis, rng, replications)
+        whole = replace(whole, p_value=p_value, method="bootstrap")
+    return (whole, *found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Observed counts of all reports of all channels, and those expected at an estimate.
+
+    ``stacked`` holds the channels one below the other, ``weights`` the users of each row's channel, ``shares`` and ``sizes``
+    the law of the reports and the users by channel; ``possible`` are the reports that can occur at the estimate.
+    """
+
+    counts: NDArray
+    expected: NDArray
+    stacked: NDArray
+    weights: NDArray
+    shares: list[NDArray]
+    sizes: NDArray
+    possible: NDArray
+
+    @classmethod
+    def of(cls, tallies: Sequence[Tally], p: NDArray) -> "_Table":
+        channels = [tally.protocol.channel() for tally in tallies]
+        sizes = np.array([float(tally.n_reports) for tally in tallies])
+        shares = [channel @ p for channel in channels]
+        expected = np.concatenate([n * share for n, share in zip(sizes, shares, strict=True)])
+        counts = np.concatenate([ListLaw(tally.protocol).tally(tally.reports, tally.counts) for tally in tallies])
+        weights = np.repeat(sizes, [len(channel) for channel in channels])
+        return cls(counts, expected, np.concatenate(channels), weights, shares, sizes, expected > 1e-12 * weights)
+
+    def directions(self, kept: Any) -> NDArray:
+        """Return a basis of how some parameters move the expected counts, each over the root of the expectation."""
+        moved = self.stacked[self.possible][:, kept]
+        used = moved * (self.weights[self.possible] / np.sqrt(self.expected[self.possible]))[:, None]
+        basis, singular, _ = np.linalg.svd(used, full_matrices=False)
+        return basis[:, singular > singular[0] * max(used.shape) * np.finfo(float).eps]
+
+    def simulated(self, statistic: float, basis: NDArray, rng: np.random.Generator, replications: int) -> float:
+        """Return the p-value of X² among those of simulated tables, less what a new fit would remove to first order."""
+        laws = zip(self.sizes, self.shares, strict=True)
+        tables = np.concatenate([rng.multinomial(int(n), law / law.sum(), replications) for n, law in laws], axis=1)
+        expected = self.expected[self.possible]
+        residuals = (tables[:, self.possible] - expected) / np.sqrt(expected)
+        simulated = (residuals**2).sum(axis=1) - ((residuals @ basis) ** 2).sum(axis=1)
+        return float((1 + (simulated >= statistic).sum()) / (1 + replications))
+
+
+def _freedom(tallies: Sequence[Tally], table: _Table) -> tuple[int, int, NDArray]:
+    """Return (degrees of freedom, those without the boundary, which categories are zeros that take no parameter)."""
+    n, possible = table.sizes.sum(), table.possible
+    ratio = np.divide(table.counts, table.expected, out=np.zeros_like(table.expected), where=possible)
+    multipliers = table.stacked.T @ (ratio * table.weights) / n
+    fixed = n * (1 - multipliers) > MULTIPLIER_SLACK
+    free, whole = int(possible.sum()) - len(tallies), bool(possible.all())
+    df = free - (_rank(tallies, table.stacked[possible][:, ~fixed], whole) - 1)
+    inside = df
+    if fixed.any() and df >= 1:
+        inside = max(free - (_rank(tallies, table.stacked[possible], whole) - 1), 0)
+    return df, inside, fixed
 
 
 def _rank(tallies: Sequence[Tally], stacked: NDArray, whole: bool) -> int:

@@ -1,8 +1,7 @@
-"""Do some respondents ignore the device, and what would it change: a test, a Bayes factor and a sensitivity curve."""
+"""Some respondents may ignore the device: what their share would change."""
 
 import math
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,14 +9,11 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection
-from ldpbayes.collections.noncompliance import compliers_only
-from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesWarning, listed, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import need_noncompliers
-from ldpbayes.fitting import fit
 from ldpbayes.likelihoods import DenseRows
-from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.problem import scaled
 from ldpbayes.presenting import AbstractResult
 
@@ -58,29 +54,6 @@ class Sensitivity(AbstractResult):
     question: str
     allowed: bool
     sentence: str
-
-
-def log_bayes_factor(collection: Collection, prior="jeffreys", *, compliers="jeffreys", random_seed=0) -> float:
-    """Return log P(reports | some ignore the device) − log P(reports | all follow it).
-
-    nan where the engine that ``fit`` takes knows no evidence.
-
-    Parameters
-    ----------
-    collection : Collection
-        Made by ``with_noncompliers``.
-    prior : as in fit
-    compliers : as in fit
-        Prior where all follow the device.
-    random_seed : int
-    """
-    found = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LDPBayesWarning)
-        for one, belief in ((collection, prior), (compliers_only(collection), compliers)):
-            known = of_result(fit(one, belief, random_seed=random_seed, estimates=False))
-            found.append(math.nan if known is None else known[0])
-    return found[0] - found[1]
 
 
 def sensitivity(

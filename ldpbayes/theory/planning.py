@@ -4,7 +4,7 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,8 @@ class Plan:
         What a share of 0.01 becomes with the stated share of crafted reports.
     gamma_sd : float
         Standard deviation of the share γ of respondents who ignore the device; inf where no number of reports tells it.
+    mechanism : AbstractProtocol or None
+        The protocol itself, where it reaches the target.
     """
 
     protocol: str
@@ -104,6 +106,7 @@ class Plan:
     power: float = math.nan
     poisoned: float = math.nan
     gamma_sd: float = math.nan
+    mechanism: AbstractProtocol | None = field(default=None, repr=False, compare=False)
 
     @property
     def users(self):
@@ -117,7 +120,8 @@ class Plan:
 
     def row(self):
         """Return the fields as a plain dict, with users for n: one line of a table."""
-        return dataclasses.asdict(self) | {"n": self.users}
+        names = [item.name for item in dataclasses.fields(self) if item.name != "mechanism"]
+        return {name: getattr(self, name) for name in names} | {"n": self.users}
 
 
 class Plans(AbstractResult, tuple):
@@ -365,7 +369,8 @@ def _solve(name, maker, unknown, known, question):
     except (ArgumentError, InfeasibleError) as err:
         return Plan(name, **{k: math.nan if v is None else v for k, v in known.items()}, solved=unknown, note=str(err))
     floor, open_answers = question.floors(a, epsilon, n)
-    return Plan(name, a, epsilon, n, _scale(unit, question.kind, n), unknown, floor, open_answers, size, method)
+    error = _scale(unit, question.kind, n)
+    return Plan(name, a, epsilon, n, error, unknown, floor, open_answers, size, method, mechanism=protocol)
 
 
 def _reports(maker, known, question):

@@ -40,7 +40,6 @@ _HALVES = "extended_crosswise"
 
 def with_prospects(
     plans,
-    makers=None,
     *,
     groups: int | None = None,
     delta: float | None = None,
@@ -55,8 +54,6 @@ def with_prospects(
     ----------
     plans : list of Plan
         From ``planning.plan``.
-    makers : dict of str to callable, optional
-        The protocols of the plans, as ``planning.plan`` takes them.
     groups : int, optional
         Number of groups of equal size.
     delta : float, optional
@@ -81,14 +78,9 @@ def with_prospects(
     ArgumentError, InfeasibleError
         Where no protocol has such reports.
     """
-    if makers is None:
-        makers = planning.named_makers(planning.PROTOCOLS)
-    makers = checks.mapping(makers, "makers", "a mapping from names to makers")
     plans = checks.entries(plans, "plans", "a sequence of Plans")
     for one in plans:
         checks.instance(one, "plans", planning.Plan, "a sequence of Plans")
-        if one.feasible and not callable(makers.get(one.protocol)):
-            raise ArgumentError(f"makers must hold the protocols of the plans, {shown(one.protocol)} is missing.")
     laws = {} if laws is None else checks.mapping(laws, "laws")
     gamma = checks.probability(gamma, "gamma", open_low=True, open_high=True)
     if delta is not None and groups is None:
@@ -97,8 +89,7 @@ def with_prospects(
     out: list = []
     unknown: list[LDPBayesError] = []
     for one in plans:
-        found = {}
-        protocol = makers[one.protocol](one.n_categories, one.epsilon) if one.feasible else None
+        found, protocol = {}, one.mechanism if one.feasible else None
         if protocol is not None and groups is not None:
             found["group_half_width"] = _half_width(protocol, one.n, groups, **assumed)
             population = assumed | {"target": "distribution"}  # groups are compared as populations, not as these people

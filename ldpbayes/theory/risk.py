@@ -16,7 +16,6 @@ __all__ = [
     "average_risk",
     "balanced_mle_risk",
     "bayes_risk",
-    "effective_open_answers",
     "mle_risk",
     "oracle_risk",
     "spread",
@@ -210,33 +209,6 @@ def average_risk(protocol, prior, n, target="distribution", norm="l2", *, estima
         return np.array([spread(row / n, norm) for row in variance])
 
     return base.average(prior, many, draws=draws, random_seed=rng, pointwise=channel is None)
-
-
-@base.checked
-def effective_open_answers(variance_sum, p_mean, n=None):
-    """Return how many open answers carry as much information: the m with (1 − Σp²)/m = Σ Var.
-
-    Parameters
-    ----------
-    variance_sum : float
-        Σ_x of the posterior (or the estimator's) variances of P.
-    p_mean : (a,) array
-        Posterior mean or estimate of P.
-    n : int, optional
-        Reports in hand; the result is at most n, because reports never carry more information than the values.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> effective_open_answers(0.005, [0.5, 0.5])
-    100.0
-    """
-    p = checks.distribution(p_mean, "p_mean")
-    equivalent = float((1 - p @ p) / checks.positive(variance_sum, "variance_sum"))
-    return equivalent if n is None else min(equivalent, float(n))
 
 
 @base.checked
