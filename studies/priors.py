@@ -12,7 +12,8 @@ from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_cut, norm_sub, power_law
 from ldpbayes.inference.ends import tails
 from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.walk import RandomWalk
+from ldpbayes.posteriors.problem import Problem
+from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
 from ldpbayes.priors import as_prior
 from ldpbayes.simulation import population
 from ldpbayes.study import evaluate
@@ -88,8 +89,9 @@ def moments(collection, name, rng=0):
     if name == "learnt":
         return common.learnt(collection, rng)[:2]
     if name == "smooth":
-        found = SMOOTH.moments(collection, name)
-        return found.mean, found.sd**2
+        problem = Problem.of(collection, name)
+        draws = run_chains(*form_of(problem, rng), problem.prior.walk(), SMOOTH, rng)[0]
+        return draws.mean(axis=(0, 1)), draws.var(axis=(0, 1))
     prior = as_prior(name, collection.n_categories)
     try:
         found = Exact().moments(collection, prior)

@@ -46,7 +46,9 @@ SHARED = {
     "posteriors.base",
     "posteriors.conditioned_product",
     "posteriors.frequency",
+    "posteriors._form_kernels",
     "posteriors._kernels",
+    "posteriors.forms",
     "posteriors.merging",
     "posteriors.problem",
     "theory.base",
@@ -78,7 +80,6 @@ BUILT_ON = {
     },
     "posteriors.mixing": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.expansion", "posteriors.mixing"},
-    "posteriors.nuts": {"posteriors.surrogate"},
     "posteriors.shared": {"posteriors.expansion", "posteriors.mixing", "posteriors.mixture"},
     "posteriors.walk": {"posteriors._walk_kernels", "posteriors.surrogate"},
 }

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldpbayes.compiling import compiled
+from ldpbayes.posteriors._form_kernels import of_cell
 
 #: Places in the array of tuning: step size, log of its mean, mean error of the acceptance rate, steps averaged, and
 #: the log of the step that steps are drawn to; precision of the level, middle of τ², sum and number of logs of τ; iterations
@@ -17,12 +18,11 @@ STEP, MEAN_STEP, ERROR, COUNTED, DRAWN_TO, ANCHOR, MIDDLE, LOGS, LOGGED, SUMMED,
 
 
 class Point(NamedTuple):
-    """η, p, ∇ℓ and its curvature, the walk, the gradient, and (log-density, ℓ, log Σ exp η)."""
+    """η, p, ∇ℓ, the walk, the gradient, and (log-density, ℓ, log Σ exp η)."""
 
     eta: np.ndarray
     p: np.ndarray
     slope: np.ndarray
-    bend: np.ndarray
     walk: np.ndarray
     gradient: np.ndarray
     numbers: np.ndarray
@@ -56,58 +56,37 @@ class Room(NamedTuple):
 
 @compiled()
 def simplex(eta, p):
-    """Fill p with softmax(η) and return log Σ exp η."""
+    """Fill p with softmax(η), no entry of it zero, and return log Σ exp η."""
     top = eta.max()
     total = 0.0
     for x in range(eta.size):
         p[x] = math.exp(eta[x] - top)
         total += p[x]
     for x in range(eta.size):
-        p[x] /= total
+        p[x] = max(p[x] / total, 1e-300)
     return top + math.log(total)
 
 
 @compiled()
-def likelihood(form, p, gradient, bend):
-    """Return ℓ(p); fill its gradient and minus the diagonal of its Hessian.
+def likelihood(form, p, gradient):
+    """Return ℓ(p), and fill its gradient; a form is what forms.Forms holds, of one cell."""
+    linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts = form
+    return of_cell(0, p, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, gradient)
 
-    A form is (kind, index, first, second, counts, matrix). Separable rows (kind 0) have base ``first``, slope ``second`` and
-    counts at categories ``index``; a quadratic (1) is b·p − ½ Σ D p² with b ``first`` and D ``second``; dense rows (2) are
-    ``matrix`` with counts.
-    """
-    kind, index, first, second, counts, matrix = form
-    value = 0.0
-    if kind == 1:
-        for x in range(p.size):
-            value += (first[x] - 0.5 * second[x] * p[x]) * p[x]
-            gradient[x] = first[x] - second[x] * p[x]
-            bend[x] = second[x]
-        return value
-    gradient[:] = 0.0
-    bend[:] = 0.0
-    if kind == 0:
-        for j in range(index.size):
-            x = index[j]
-            u = first[j] + second[j] * p[x]
-            if u <= 0.0:
-                return -np.inf
-            value += counts[j] * math.log(u)
-            ratio = second[j] / u
-            gradient[x] += counts[j] * ratio
-            bend[x] += counts[j] * ratio * ratio
-        return value
-    for j in range(counts.size):
+
+@compiled()
+def curvature_of(form, p, bend):
+    """Fill minus the diagonal of the Hessian of ℓ at p."""
+    _, curvature, _, index, base, slope, counts, _, rows, row_counts = form
+    bend[:] = curvature[0]
+    for j in range(index.size):
+        bend[index[j]] += counts[j] * (slope[j] / (base[j] + slope[j] * p[index[j]])) ** 2
+    for j in range(row_counts.size):
         u = 0.0
         for x in range(p.size):
-            u += matrix[j, x] * p[x]
-        if u <= 0.0:
-            return -np.inf
-        value += counts[j] * math.log(u)
-        share = counts[j] / u
+            u += rows[j, x] * p[x]
         for x in range(p.size):
-            gradient[x] += share * matrix[j, x]
-            bend[x] += share / u * matrix[j, x] ** 2
-    return value
+            bend[x] += row_counts[j] * (rows[j, x] / u) ** 2
 
 
 @compiled()
@@ -191,7 +170,7 @@ def target(point, form, tight, anchor, factor, work):
     """
     p, slope, numbers = point.p, point.slope, point.numbers
     numbers[2] = simplex(point.eta, p)
-    numbers[1] = likelihood(form, p, slope, point.bend)
+    numbers[1] = likelihood(form, p, slope)
     numbers[0] = -np.inf
     if not numbers[1] > -np.inf:
         return
@@ -223,9 +202,10 @@ def whitened(room, tight):
 
 
 @compiled()
-def look(i, tune, point, law, room, tuning):
+def look(i, tune, point, form, law, room, tuning):
     """Add to what is known of the curvature; return whether the kinetic energy has been made anew of it."""
-    p, slope, bend = point.p, point.slope, point.bend
+    p, slope, bend = point.p, point.slope, room.work
+    curvature_of(form, p, bend)
     mean_slope, a = 0.0, p.size
     for x in range(a):
         mean_slope += p[x] * slope[x]
@@ -394,7 +374,7 @@ def move_together(here, there, form, law, room, middle, i, tune, number, rng):
             for x in range(there.eta.size):
                 there.eta[x] -= shift
                 there.walk[x] -= shift
-            then = likelihood(form, there.p, there.slope, there.bend)
+            then = likelihood(form, there.p, there.slope)
             change += then - here.numbers[1]
         ratio = math.exp(min(0.0, change)) if change == change else 0.0
         if rng.random() < ratio:
@@ -421,7 +401,7 @@ def draw_weights(walk, law, rng):
 @compiled()
 def _point(eta):
     a = eta.size
-    return Point(eta, np.empty(a), np.empty(a), np.empty(a), np.empty(a), np.empty(a), np.empty(3))
+    return Point(eta, np.empty(a), np.empty(a), np.empty(a), np.empty(a), np.empty(3))
 
 
 @compiled()
@@ -441,7 +421,7 @@ def run_chain(eta, hyper, rates, nu, form, settings, rng, out, kept, stats):
     nu : float
         Degrees of freedom of the steps.
     form : tuple
-        The likelihood; see likelihood().
+        The likelihood; see forms.Forms.
     settings : tuple
         draws, tune, thin: every ``thin``-th state after the first ``tune`` ones is kept; length of a trajectory in whitened
         time; acceptance rate that the step size is adapted to.
@@ -460,7 +440,7 @@ def run_chain(eta, hyper, rates, nu, form, settings, rng, out, kept, stats):
         tight = 1.0 / (scales[1] * scales[1])
         target(here, form, tight, tuning[ANCHOR], room.factor, room.work)
         if i < tune:
-            if look(i, tune, here, law, room, tuning):
+            if look(i, tune, here, form, law, room, tuning):
                 target(here, form, tight, tuning[ANCHOR], room.factor, room.work)
         elif i == tune:
             tuning[STEP] = math.exp(tuning[MEAN_STEP])

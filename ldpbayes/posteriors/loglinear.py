@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference import effects
+from ldpbayes.inference.bridge import log_ratio
 from ldpbayes.inference.chains import least_effective
 from ldpbayes.inference.effects import Batch
 from ldpbayes.inference.importance import first_accepted, proposed, resample
@@ -39,8 +40,6 @@ STARTS = 200
 DEFENSIVE, HEAVY = 0.2, 4.0
 #: Distances from the mode, in units of the sd, at which the density is looked at for the scales of the proposal, and these.
 DISTANCES, SCALES = (1.0, 2.0, 3.0), (0.3, 3.0)
-#: Most steps of the iteration that bridges two samples.
-BRIDGE_STEPS = 1000
 #: Chains where weights of the effects without interactions do not hold.
 CHAINS = 4
 #: Rows with more entries are not written out for chains.
@@ -260,7 +259,7 @@ def bridged(table, nodes, theta, rng):
 
     References
     ----------
-    Meng and Wong (1996), Statistica Sinica 6; Frühwirth-Schnatter (2004), Econometrics Journal 7, for the error.
+    Frühwirth-Schnatter (2004), Econometrics Journal 7, for the error.
     """
     mixture, flat = _mixture(_shares(nodes)), theta.reshape(-1, theta.shape[-1])
     size = len(flat)
@@ -269,13 +268,7 @@ def bridged(table, nodes, theta, rng):
         density = table.log_density(drawn)[0]
         of_posterior = table.log_density(flat)[0] - mixture.log_density(flat)
     of_nodes = np.where(np.isfinite(density), density - log_proposal, -math.inf)
-    found, half = float(np.median(of_posterior)), math.log(0.5)
-    for _ in range(BRIDGE_STEPS):
-        above = logsumexp(of_nodes - np.logaddexp(of_nodes, found))
-        moved = above - logsumexp(-np.logaddexp(of_posterior, found))
-        if abs(moved - found) < SETTLED:
-            break
-        found = float(moved)
+    found, half = log_ratio(of_nodes, of_posterior), math.log(0.5)
     first = np.exp(of_nodes - found - np.logaddexp(of_nodes - found, 0.0) - half)
     second = np.exp(-np.logaddexp(of_posterior - found, 0.0) - half)
     effective = np.fmin(least_effective(second.reshape(*theta.shape[:2], 1)), float(size))

@@ -1,19 +1,16 @@
 """Random walks over ordered categories: Hamiltonian steps whitened by banded matrices, O(a) each, for any protocol."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.chains import least_effective
-from ldpbayes.inference.ends import ends_of_equal_draws
-from ldpbayes.inference.importance import within_chains
+from ldpbayes.inference.bridge import log_ratio
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch
-from ldpbayes.priors import as_prior
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
+from ldpbayes.posteriors.forms import Forms, StandIn, log_weights, reweighed
 
 #: Dense rows with at most this many entries (rows × categories) are used as they are; more are expanded at a pilot.
 MAX_ENTRIES = 20_000
@@ -27,57 +24,6 @@ STONES, DRAWS, TUNE = 12, 200, 100
 BLOCKS = 8
 #: Seconds an iteration takes, and its parts per category and per entry of dense rows.
 ITERATION, PER_CATEGORY, PER_ENTRY = 1e-5, 8e-7, 2e-8
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """A likelihood as the kernel takes it: separable rows (kind 0), a quadratic (1), or dense rows (2)."""
-
-    kind: int
-    index: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    first: np.ndarray = field(default_factory=lambda: np.empty(0))
-    second: np.ndarray = field(default_factory=lambda: np.empty(0))
-    counts: np.ndarray = field(default_factory=lambda: np.empty(0))
-    matrix: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-
-    def to_power(self, beta):
-        """Return this likelihood raised to a power."""
-        if self.kind == 1:
-            return replace(self, first=beta * self.first, second=beta * self.second)
-        return replace(self, counts=beta * self.counts)
-
-    @property
-    def arrays(self):
-        """The arrays in the kernel's order."""
-        return self.kind, self.index, self.first, self.second, self.counts, self.matrix
-
-
-@dataclass(frozen=True, eq=False)
-class WalkMoments:
-    """Posterior under a random-walk prior without its draws.
-
-    Attributes
-    ----------
-    mean, sd : (a,) arrays
-        Of P.
-    lower, upper : (a,) arrays
-        Ends of the equal-tailed intervals.
-    sigma, tau : tuple of three floats
-        Mean and ends of the interval of the walk's scale and of the deviations'.
-    effective : float
-        Least effective sample size of (σ, τ).
-    exact_likelihood : bool
-        Whether the likelihood was used as it is; otherwise its expansion at the posterior mean was.
-    """
-
-    mean: np.ndarray
-    sd: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    sigma: tuple[float, float, float]
-    tau: tuple[float, float, float]
-    effective: float
-    exact_likelihood: bool
 
 
 @dataclass(frozen=True)
@@ -123,45 +69,6 @@ class RandomWalk(AbstractPosterior):
             problem,
         )
 
-    def moments(self, collection, prior="smooth", *, ci_prob=0.9, random_seed=0) -> WalkMoments:
-        """Return the posterior mean, sd and intervals of P, without weights, F or a result: the fast way for studies.
-
-        Parameters
-        ----------
-        collection : Collection
-        prior : as in fit
-        ci_prob : float
-        random_seed : int
-
-        Returns
-        -------
-        WalkMoments
-
-        Raises
-        ------
-        InfeasibleError
-            Where the prior is no random walk.
-        """
-        problem = Problem.of(collection, as_prior(prior, collection.n_categories))
-        if problem.prior.walk() is None:
-            raise InfeasibleError(f"The method walk needs a random walk; this prior is {problem.prior.describe()}.")
-        rng = np.random.default_rng(random_seed)
-        form, start = form_of(problem, rng)
-        draws, scales, _ = run_chains(form, start, problem.prior.walk(), self, rng)
-        flat = draws.reshape(-1, draws.shape[-1])
-        lower, upper = ends_of_equal_draws(flat, ci_prob)
-        sigma, tau = (_mean_and_ends(scales[..., k], ci_prob) for k in range(2))
-        return WalkMoments(
-            flat.mean(axis=0),
-            flat.std(axis=0),
-            lower,
-            upper,
-            sigma,
-            tau,
-            least_effective(np.log(scales)),
-            form.kind != 1,
-        )
-
     def run(self, plan, rng, watch):
         problem = plan.state
         form, start = form_of(problem, rng)
@@ -173,7 +80,11 @@ class RandomWalk(AbstractPosterior):
             facts=facts,
             hyperparameters={"sigma": scales[..., 0], "tau": scales[..., 1]},
         )
-        return sample if form.kind != 1 or not problem.keeps_reports else _weighted(problem, form, sample, rng, watch)
+        if not form.expanded.any():
+            return sample
+        summary = StandIn(*(part[0] for part in form.arrays[:2]))
+        logs = log_weights((problem.likelihood,), (summary,), draws.reshape(-1, 1, draws.shape[-1]))
+        return reweighed(sample, logs[:, 0], rng)[0]
 
 
 def seconds(problem, iterations):
@@ -183,41 +94,27 @@ def seconds(problem, iterations):
     return iterations * (ITERATION + PER_CATEGORY * a + PER_ENTRY * (entries if entries <= MAX_ENTRIES else 0))
 
 
-def _mean_and_ends(draws, ci_prob) -> tuple[float, float, float]:
-    low, high = ends_of_equal_draws(draws.ravel(), ci_prob)
-    return float(draws.mean()), float(low), float(high)
-
-
 def form_of(problem, rng):
-    """Return (Form, start): the likelihood as the kernel takes it, and a distribution to start from.
+    """Return (Forms, start): the likelihood as the kernel takes it, and a distribution to start from.
 
     Parameters
     ----------
     problem : Problem
     rng : numpy.random.Generator
     """
-    separable, a = problem.separable, problem.n_categories
-    if separable is not None:
-        order = np.argsort(separable.index, kind="stable")
-        arrays = (separable.base, separable.slope, separable.counts)
-        first, second, counts = (np.ascontiguousarray(part[order], dtype=float) for part in arrays)
-        form = Form(0, separable.index[order].astype(np.int64), first, second, counts)
-        return form, _start(problem)
+    a, one = problem.n_categories, (problem.likelihood,)
     if not problem.keeps_reports:
-        likelihood = problem.likelihood
-        return Form(1, first=likelihood.linear, second=likelihood.tangent_curvature), likelihood.pilot
-    if problem.rows.n_rows * a <= MAX_ENTRIES or a < 3:
-        matrix = np.ascontiguousarray(problem.rows.dense(), dtype=float)
-        return Form(2, counts=problem.rows.counts, matrix=matrix), _start(problem)
+        return Forms.of(one), problem.likelihood.pilot
+    if problem.separable is not None or problem.rows.n_rows * a <= MAX_ENTRIES or a < 3:
+        return Forms.of(one), _start(problem)
     engine, _ = surrogate.expand(problem.rows, np.full(a, 0.5), 3)
     mean, spread = engine.saddle_moments()[0], engine.factor_variance
     quick = replace(RandomWalk(), chains=PILOT_RUN[0], draws=PILOT_RUN[1], tune=PILOT_RUN[2], thin=PILOT_RUN[3])
     for _ in range(PILOTS):
-        form = Form(1, **dict(zip(("first", "second"), surrogate.quadratic(problem.rows, mean, spread), strict=True)))
+        form = Forms.of(one, [StandIn(*surrogate.quadratic(problem.rows, mean, spread))])
         draws, _, _ = run_chains(form, mean, problem.prior.walk(), quick, rng)
         mean, spread = draws.mean(axis=(0, 1)), draws.var(axis=(0, 1))
-    linear, curvature = surrogate.quadratic(problem.rows, mean, spread)
-    return Form(1, first=linear, second=curvature), mean
+    return Forms.of(one, [StandIn(*surrogate.quadratic(problem.rows, mean, spread))]), mean
 
 
 def _start(problem):
@@ -230,11 +127,11 @@ def _start(problem):
 
 
 def run_chains(form, start, law, method, rng, watch=None):
-    """Return (draws (chains, draws, a), scales (chains, draws, 2), facts) of the posterior under one Form.
+    """Return (draws (chains, draws, a), scales (chains, draws, 2), facts) of the posterior under one form of the likelihood.
 
     Parameters
     ----------
-    form : Form
+    form : Forms
     start : (a,) array
     law : Walk
     method : RandomWalk
@@ -287,21 +184,16 @@ def log_evidence(problem, rng, *, draws=DRAWS, stones=STONES):
     powers, values = (np.arange(stones + 1) / stones) ** 4, []
     for beta in powers:
         p, kept, stats = np.empty((draws, a)), np.empty((draws, 2)), np.empty((draws, 2))
-        tempered = form.to_power(max(beta, 1e-12))
+        tempered = form.powered(max(beta, 1e-12))
         settings = draws, TUNE, 2, LENGTH, ACCEPT
         run_chain(eta, hyper, rates, law.degrees, tempered.arrays, settings, rng, p, kept, stats)
         values.append(stats[:, 0] / max(beta, 1e-12))
     values = np.array(values)
-    constant, error = 0.0, 0.0
-    if form.kind == 0:
-        constant = float(problem.separable.counts @ problem.separable.log_constants)
-    elif form.kind == 2:
-        constant = problem.rows.log_constant
-    else:  # the expansion has no constant: the draws' mean of true likelihood over it supplies one
-        some = np.ascontiguousarray(p[:: max(draws // 100, 1)])
-        gap = problem.rows.log_likelihood(some.T) - (some @ form.first - 0.5 * some**2 @ form.second)
-        weight = np.exp(gap - gap.max())
-        constant, error = gap.max() + math.log(weight.mean()), weight.std() / weight.mean() / math.sqrt(len(some))
+    # What the form leaves out is a constant, the same at every draw, except where it is an expansion.
+    some = slice(None, None, max(draws // 100, 1)) if form.expanded.any() else slice(1)
+    gap = problem.rows.log_likelihood(np.ascontiguousarray(p[some].T)) - values[-1, some]
+    weight = np.exp(gap - gap.max())
+    constant, error = gap.max() + math.log(weight.mean()), weight.std() / weight.mean() / math.sqrt(len(gap))
     # Draws of a chain resemble their neighbours: blocks in a row show that, every fourth draw would hide it.
     parts = [_bridged(powers, block) for block in np.array_split(values, BLOCKS, axis=1)]
     spread = float(np.std(parts, ddof=1)) / math.sqrt(BLOCKS)
@@ -309,32 +201,6 @@ def log_evidence(problem, rng, *, draws=DRAWS, stones=STONES):
 
 
 def _bridged(powers, values):
-    """Return Σ log of the ratios of neighbouring constants from draws of ℓ at each power, (K + 1, n), by optimal bridges."""
-    total = 0.0
-    for low, high, below, above in zip(powers, powers[1:], values, values[1:], strict=False):
-        middle = np.median(above)
-        one, other = (np.exp(np.clip((high - low) * (part - middle), -600, 600)) for part in (below, above))
-        ratio = 1.0
-        for _ in range(60):
-            ratio = np.mean(one / (one + ratio)) / np.mean(1 / (other + ratio))
-        total += math.log(max(ratio, 1e-300)) + (high - low) * middle
-    return total
-
-
-def _weighted(problem, form, sample, rng, watch):
-    """Return the Sample resampled chain by chain by true likelihood over expansion, trusted or not."""
-    shape = sample.distribution.shape
-    flat = sample.distribution.reshape(-1, shape[-1])
-    stand_in = flat @ form.first - 0.5 * flat**2 @ form.second
-    log_likelihood = surrogate.log_likelihood_of(problem.rows, flat, watch)
-    if log_likelihood.size < len(flat):
-        raise KeyboardInterrupt("sampling was interrupted before the draws were weighted")
-    pick, found, facts = within_chains(sample.distribution, log_likelihood - stand_in, rng)
-    return replace(
-        sample,
-        distribution=sample.distribution[pick],
-        stats={name: values[pick] for name, values in sample.stats.items()},
-        hyperparameters={name: values[pick] for name, values in sample.hyperparameters.items()},
-        facts=dict(sample.facts) | facts,
-        verdict=found.verdict,
-    )
+    """Return the log of the ratio of the outermost constants from draws of ℓ at each power, (K + 1, n)."""
+    steps = zip(np.diff(powers), values[:-1], values[1:], strict=True)
+    return sum(log_ratio(step * below, step * above) for step, below, above in steps)

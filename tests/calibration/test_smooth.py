@@ -8,6 +8,7 @@ smooth_populations.csv beside this file.
 import csv
 import pathlib
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from ldpbayes import GRR, Collection, Tally
 from ldpbayes.inference.importance import resample
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Problem, Watch
+from ldpbayes.posteriors.forms import Forms
 from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
 from ldpbayes.priors.smooth import Smooth
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -54,11 +56,12 @@ SETTINGS = ((10**4, 1.0), (10**5, 1.0), (10**6, 1.0), (10**6, 2.0), (10**6, 4.0)
 def draws_of(problem, rng):
     """Return RANKED draws of P and of the scales, weighted by the true likelihood where it was expanded."""
     form, start = form_of(problem, rng)
-    method = METHOD if form.kind != 1 else RandomWalk(draws=4 * RANKED, chains=1, tune=400, thin=4)
+    method = METHOD if not form.expanded.any() else RandomWalk(draws=4 * RANKED, chains=1, tune=400, thin=4)
     draws, scales, _ = run_chains(form, start, problem.prior.walk(), method, rng)
     p, scales = draws[0], scales[0]
-    if form.kind == 1:
-        stand_in = p @ form.first - 0.5 * p**2 @ form.second
+    if form.expanded.any():
+        linear, curvature = (part[0] for part in form.arrays[:2])
+        stand_in = p @ linear - 0.5 * p**2 @ curvature
         found = surrogate.weigh(p, surrogate.log_likelihood_of(problem.rows, p, Watch()) - stand_in)
         chosen = resample(found.weight, rng)[::4]
         p, scales = p[chosen], scales[chosen]
@@ -135,8 +138,6 @@ def covered_by_the_truth(p, linear, curvature):
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_real_populations_are_covered_and_estimated_better(name):
     """The reports enter by their quadratic log-likelihood, which OUE's is to within a few hundredths of a posterior sd."""
-    from ldpbayes.posteriors.walk import Form
-
     p = population(name)
     a, law, ratios, hits = p.size, Smooth(n_categories=p.size).walk(), [], []
     noises, some = NOISES[name], p > 0
@@ -148,7 +149,9 @@ def test_real_populations_are_covered_and_estimated_better(name):
             factors = surrogate.ExpandedFactors(np.full(a, 0.5), linear, curvature)
             jeffreys = surrogate.Proposal(factors).saddle_moments()[0]
             method = RandomWalk(draws=300, chains=2, tune=500, thin=2)
-            draws, scales, _ = run_chains(Form(1, first=linear, second=curvature), jeffreys, law, method, rng)
+            sums = {"linear": linear, "tangent_curvature": curvature}
+            form = Forms.of([SimpleNamespace(n_categories=a, separable=lambda: None, rows=lambda: None, **sums)])
+            draws, scales, _ = run_chains(form, jeffreys, law, method, rng)
             flat = draws.reshape(-1, a)
             low, high = np.quantile(flat, (0.05, 0.95), axis=0)
             inside, known = (low <= p) & (p <= high), covered_by_the_truth(p, linear, curvature)

@@ -12,12 +12,11 @@ from ldpbayes.errors import ArgumentError, ConvergenceError
 from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.importance import moments
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.posteriors import laplace
+from ldpbayes.posteriors import _form_kernels, laplace
 from ldpbayes.posteriors.base import Watch
+from ldpbayes.posteriors.forms import Forms, entries
 from ldpbayes.posteriors.joint import Rotating, Whitened, hmc
-from ldpbayes.posteriors.joint import _kernels as joint_kernels
 from ldpbayes.posteriors.joint import sampled as joint
-from ldpbayes.posteriors.joint.forms import Forms, entries
 from ldpbayes.posteriors.joint.whitening import AbstractCoordinates, whitened
 from ldpbayes.posteriors.problem import Joint
 from ldpbayes.priors import AbstractPrior, Hierarchical
@@ -391,5 +390,5 @@ def test_likelihoods_of_draws_are_those_of_the_rows():
     counts = np.array([0.5, 1, 2, 3, 7, 40, 2000, 1.25] * 5)
     p, out = rng.dirichlet(np.ones(5), 70).T.copy(), np.empty(70)
     order = np.lexsort(rows.T[::-1])
-    joint_kernels.of_draws(p, rows[order] / 2, counts[order], out)
+    _form_kernels.of_draws(p, rows[order] / 2, counts[order], out)
     np.testing.assert_allclose(out, counts @ np.log(rows / 2 @ p), rtol=1e-12)

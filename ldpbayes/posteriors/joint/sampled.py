@@ -8,13 +8,12 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.inference import verdict
 from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_numbers, mcse_of_mean
-from ldpbayes.inference.importance import within_chains
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
+from ldpbayes.posteriors.forms import Forms, entries, expand, improved, log_weights, reweighed
 from ldpbayes.posteriors.joint.base import AbstractJoint
 from ldpbayes.posteriors.joint.bending import Bend
-from ldpbayes.posteriors.joint.forms import Forms, entries, expand, improved, log_weights
 
 #: Cells with at most so many entries (distinct reports × categories) in all keep their rows: a gradient visits them all.
 FEW_ENTRIES = 60_000
@@ -41,11 +40,11 @@ class Target:
     _logits: object = field(init=False)
 
     def __post_init__(self):
-        from ldpbayes.posteriors.joint import _kernels
+        from ldpbayes.posteriors import _form_kernels
 
         object.__setattr__(self, "_logits", self.prior.logits())
-        object.__setattr__(self, "_from_logits", _kernels.from_logits)
-        object.__setattr__(self, "_from_shares", _kernels.from_shares)
+        object.__setattr__(self, "_from_logits", _form_kernels.from_logits)
+        object.__setattr__(self, "_from_shares", _form_kernels.from_shares)
         object.__setattr__(self, "_out", np.empty(self.prior.shape))
 
     @property
@@ -235,19 +234,10 @@ class AbstractSampled(AbstractJoint):
         p = whole.distribution.reshape(chains * length, *problem.prior.shape)
         logs = log_weights(problem.likelihoods, summaries, p)
         places = [c for c, one in enumerate(summaries) if one is not None]
-        pick, found, more = within_chains(whole.distribution, logs.sum(axis=1), rng)
-        weight = found.weight.reshape(chains, length)
-        variables = {name: (dims, values[pick]) for name, (dims, values) in whole.variables.items()}
+        sample, found = reweighed(whole, logs.sum(axis=1), rng)
         values = {"distribution": whole.distribution} | {name: v for name, (_, v) in whole.variables.items()}
-        sample = replace(
-            whole,
-            distribution=whole.distribution[pick],
-            variables=variables,
-            stats={name: held[pick] for name, held in stats.items()},
-            known={name: of_chains(array, weight) for name, array in values.items()},
-            verdict=found.verdict,
-            facts=dict(whole.facts) | more,
-        )
+        weight = found.weight.reshape(chains, length)
+        sample = replace(sample, known={name: of_chains(array, weight) for name, array in values.items()})
         if found.verdict.accepted:
             return sample, summaries, set()
         better, left = improved(summaries, logs, p)

@@ -1,9 +1,10 @@
 """The log-likelihoods of all cells in one place: each cell in its cheapest form, for one compiled gradient."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ldpbayes.inference.importance import within_chains
 from ldpbayes.likelihoods import Summary
 
 #: Rows of one cell with more entries than this are not written out to weigh draws.
@@ -12,7 +13,7 @@ MAX_WRITTEN = 2**24
 
 @dataclass(frozen=True, eq=False)
 class Forms:
-    """Arrays that the compiled gradient reads; see joint._kernels.
+    """Arrays that the compiled gradient reads; see _form_kernels.
 
     Attributes
     ----------
@@ -70,6 +71,11 @@ class Forms:
             np.concatenate(counts),
         )
         return cls(arrays, expanded)
+
+    def powered(self, beta):
+        """Return these likelihoods raised to a power."""
+        scaled = {0: beta, 1: beta, 6: beta, 9: beta}  # linear, curvature, counts, row counts
+        return replace(self, arrays=tuple(part * scaled.get(k, 1) for k, part in enumerate(self.arrays)))
 
 
 def merged(rows):
@@ -145,7 +151,7 @@ def log_weights(likelihoods, summaries, p):
 
     Cells without a summary are left out: the shape is (S, cells that have one).
     """
-    from ldpbayes.posteriors.joint import _kernels
+    from ldpbayes.posteriors import _form_kernels
 
     places = [c for c, one in enumerate(summaries) if one is not None]
     out = np.empty((len(p), len(places)))
@@ -155,8 +161,32 @@ def log_weights(likelihoods, summaries, p):
         rows = likelihoods[c].rows()
         if rows.n_rows * rows.n_categories <= MAX_WRITTEN:
             found = np.empty(len(p))
-            _kernels.of_draws(q, *merged(rows), found)
+            _form_kernels.of_draws(q, *merged(rows), found)
         else:
             found = likelihoods[c].log_likelihood(q)
         out[:, k] = found - linear @ q + 0.5 * curvature @ q**2
     return out
+
+
+def reweighed(sample, log_ratio, rng):
+    """Return (the Sample resampled within each chain by weights, these weights).
+
+    Parameters
+    ----------
+    sample : Sample
+        Of chains on stand-ins.
+    log_ratio : (chains · draws,) array
+        Log of the likelihood over its stand-in.
+    rng : numpy.random.Generator
+    """
+    pick, found, facts = within_chains(sample.distribution, log_ratio, rng)
+    picked = replace(
+        sample,
+        distribution=sample.distribution[pick],
+        stats={name: values[pick] for name, values in sample.stats.items()},
+        hyperparameters={name: values[pick] for name, values in sample.hyperparameters.items()},
+        variables={name: (dims, values[pick]) for name, (dims, values) in sample.variables.items()},
+        facts=dict(sample.facts) | facts,
+        verdict=found.verdict,
+    )
+    return picked, found

@@ -1,0 +1,136 @@
+"""Compiled: value and gradient of the log-likelihoods of all cells, in the cheapest form of each; see posteriors.forms."""
+
+import math
+
+import numpy as np
+
+from ldpbayes.compiling import compiled
+
+#: Draws whose likelihoods are computed together.
+BLOCK = 64
+#: A report that was given more often enters by its logarithm rather than by its power.
+MOST_POWERS = 1024
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def of_cell(c, p, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out):
+    """Return the log-likelihood of cell c at p (a,), and write its gradient in p to out; see from_logits."""
+    total, a = 0.0, p.size
+    for x in range(a):
+        bent = curvature[c, x] * p[x]
+        out[x] = linear[c, x] - bent
+        total += (linear[c, x] - 0.5 * bent) * p[x]
+    for j in range(starts[c], starts[c + 1]):
+        u = base[j] + slope[j] * p[index[j]]
+        total += counts[j] * math.log(u)
+        out[index[j]] += counts[j] * slope[j] / u
+    for j in range(row_starts[c], row_starts[c + 1]):
+        u = 0.0
+        for x in range(a):
+            u += rows[j, x] * p[x]
+        total += row_counts[j] * math.log(u)
+        ratio = row_counts[j] / u
+        for x in range(a):
+            out[x] += ratio * rows[j, x]
+    return total
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def from_logits(eta, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out):
+    """Return the log-likelihood at P = softmax(eta), and write its gradient with respect to eta to out.
+
+    A cell's log-likelihood is b·p − Σ D p²/2 (a summary; zero otherwise) + Σ w log(base + slope p_x) (separable reports) +
+    Σ w log(L p) (rows).
+    """
+    cells, a = eta.shape
+    total = 0.0
+    for c in range(cells):
+        top = eta[c, 0]
+        for x in range(1, a):
+            top = max(top, eta[c, x])
+        mass = 0.0
+        for x in range(a):
+            eta[c, x] = math.exp(eta[c, x] - top)
+            mass += eta[c, x]
+        for x in range(a):
+            eta[c, x] /= mass
+        total += of_cell(
+            c, eta[c], linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out[c]
+        )
+        along = 0.0
+        for x in range(a):
+            along += eta[c, x] * out[c, x]
+        for x in range(a):
+            out[c, x] = eta[c, x] * (out[c, x] - along)
+    return total
+
+
+@compiled(nogil=True)
+def from_shares(p, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out):
+    """Return the log-likelihood at P, and write its gradient with respect to P to out."""
+    total = 0.0
+    for c in range(p.shape[0]):
+        total += of_cell(
+            c, p[c], linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out[c]
+        )
+    return total
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz"})
+def of_draws(p, rows, counts, out):
+    """Write Σ_j w_j log (L p)_j to out for each draw of p, shape (a, S).
+
+    Rows that begin alike share the sums over what is alike: fewest operations where they are sorted. Logarithms are of
+    products of several rows' powers; a row's largest entry is one, and a product is taken up before it leaves the range of
+    floats.
+    """
+    a, size = p.shape
+    number = counts.size
+    new, least, power = np.zeros(number, np.int64), np.empty(number), np.zeros(number, np.int64)
+    for j in range(number):
+        while j > 0 and new[j] < a - 1 and rows[j, new[j]] == rows[j - 1, new[j]]:
+            new[j] += 1
+        least[j] = math.log(max(rows[j].min(), 1e-300))
+        if counts[j] == math.floor(counts[j]) and counts[j] * least[j] > -300.0 and counts[j] < MOST_POWERS:
+            power[j] = int(counts[j])
+    partial = np.zeros((a + 1, BLOCK))
+    raised, product, total = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    drawn = np.empty((a, BLOCK))
+    for first in range(0, size, BLOCK):
+        width, reached = min(BLOCK, size - first), 0.0
+        for x in range(a):
+            drawn[x, :width] = p[x, first : first + width]
+            drawn[x, width:] = p[x, first]
+        total[:] = 0.0
+        product[:] = 1.0
+        for j in range(number):
+            for x in range(new[j], a):
+                entry = rows[j, x]
+                for s in range(BLOCK):
+                    partial[x + 1, s] = partial[x, s] + entry * drawn[x, s]
+            if power[j] == 0:
+                for s in range(width):
+                    total[s] += counts[j] * math.log(partial[a, s])
+                continue
+            reached += power[j] * least[j]
+            if reached < -600.0:
+                reached = power[j] * least[j]
+                for s in range(BLOCK):
+                    total[s] += math.log(product[s])
+                    product[s] = 1.0
+            repeats = power[j]
+            if repeats & 1:
+                for s in range(BLOCK):
+                    product[s] *= partial[a, s]
+            repeats >>= 1
+            if repeats:
+                raised[:] = partial[a]
+            while repeats:
+                for s in range(BLOCK):
+                    raised[s] *= raised[s]
+                if repeats & 1:
+                    for s in range(BLOCK):
+                        product[s] *= raised[s]
+                repeats >>= 1
+        for s in range(width):
+            out[first + s] = total[s] + math.log(product[s])
