@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.regression.formula import MAX_HEIGHT, MAX_ORDER, Apply, Column, Formula, Literal, Node, columns_of
-from ldpbayes.regression.functions import COLUMNS, FACTOR, TABLE, is_label
+from ldpbayes.regression.formula import Apply, Column, Formula, Literal, Node
+from ldpbayes.regression.functions import FACTOR, TABLE
 from ldpbayes.regression.table import distinct_rows
 
 #: Designs with more entries or columns are refused: they, or the Hessian, would not fit in memory several times over.
@@ -157,6 +157,8 @@ class Design:
     formula : Formula
     frame : pandas.DataFrame
         With the formula's variables, as ``clean`` returns them; a row per row of the table.
+    rows : (n,) int array, optional
+        How many rows of the table each row stands for.
 
     Attributes
     ----------
@@ -179,10 +181,12 @@ class Design:
         On factors with one level, and on terms that cannot be computed.
     """
 
-    def __init__(self, formula: Formula, frame: Any):
+    def __init__(self, formula: Formula, frame: Any, rows: np.ndarray | None = None):
         self.text, self.answer = formula.text, formula.answer
         first, self.pattern = distinct_rows([frame[name].to_numpy() for name in formula.variables], len(frame))
         self.frame = frame.iloc[first].reset_index(drop=True)
+        if rows is not None:
+            self.pattern = np.repeat(self.pattern, rows)
         self.rows = np.bincount(self.pattern, minlength=len(first))
         self.variables = {name: _variable(frame[name]) for name in formula.variables}
         for name, variable in self.variables.items():
@@ -212,10 +216,6 @@ class Design:
                 raise DataError(
                     "has a slash in its name, which no result can store; rename or compute the column", field=name
                 )
-        self._finish()
-
-    def _finish(self):
-        """Compute names and columns."""
         wide = [math.prod(self.parts[number].size(full) for number, full in block) for block in self.blocks]
         wide += [math.prod(self.parts[number].size(True) for number in by) for _, by in self.effects]
         if sum(wide) > MAX_COLUMNS:
@@ -269,17 +269,16 @@ class Design:
         to = tuple(self._fitted(part, data) for part in node.to)
         function = TABLE[node.name]
         options = dict(node.options)
-        if function.state or options:
+        state = {}
+        if function.fit is not None:
             values = np.repeat(_argument(node.name, self._values(to[0], data)), self.rows)
             try:
                 with np.errstate(all="ignore"):
                     state = function.fit(values, **options)
             except ArgumentError as err:
                 raise DataError(f"{node} cannot be computed: {str(err).rstrip('.')}") from None
-            if not all(test(state[key]) for key, test in function.state.items()):
+            if not all(isinstance(entry, str) or np.isfinite(entry).all() for entry in state.values()):
                 raise DataError("leaves double precision; measure the column in another unit", field=str(node))
-        else:
-            state = {}
         return Apply(node.name, to, text=node.text, state=dict(state))
 
     def _values(self, node, data):
@@ -375,33 +374,18 @@ class Design:
         return first, cell[self.pattern]
 
     # ---- to and from a result --------------------------------------------------------------------------------------------
-    def describe(self) -> str:
-        """Return the design as JSON: variables, parts with their levels and states, terms and effects, all as data.
 
-        The text of the formula is there to be shown; nothing reads it.
-        """
+    def describe(self) -> str:
+        """Return the formula and the kinds of the variables as JSON: with their combinations, all that ``restore`` needs."""
         variables = [
-            {"name": name, "kind": variable.kind, **({"levels": list(variable.levels)} if variable.levels else {})}
+            {"name": name, "kind": variable.kind, "levels": list(variable.levels)}
             for name, variable in self.variables.items()
         ]
-        parts = []
-        for part in self.parts:
-            levels = {"levels": list(part.levels), "base": part.base, "sums": part.sums} if part.levels is not None else {}
-            parts.append({"name": part.name, "of": _described(part.of), "width": part.width} | levels)
-        return json.dumps(
-            {
-                "formula": self.text,
-                "answer": self.answer,
-                "variables": variables,
-                "parts": parts,
-                "blocks": self.blocks,
-                "effects": self.effects,
-            }
-        )
+        return json.dumps({"formula": self.text, "variables": variables})
 
     @classmethod
     def restore(cls, text: Any, patterns: Mapping[str, np.ndarray], rows: np.ndarray) -> "Design":
-        """Return the design that describe() described.
+        """Return the design that describe() described: its formula, read as any other, of the rows of the fit.
 
         Parameters
         ----------
@@ -418,66 +402,12 @@ class Design:
         """
         try:
             facts = json.loads(text)
-            if not isinstance(facts, dict):
-                raise ValueError("it is no object")
-            if isinstance(facts.get("variables"), dict):  # of the first months of 0.2.0: the formula, read as any other
-                return cls._of_formula(facts, patterns, rows)
-            design = cls.__new__(cls)
-            design._read(facts, patterns, rows)
+            formula, rows = Formula.parse(facts["formula"]), _rows(rows)
+            kinds = {one["name"]: Variable(one["kind"], tuple(one.get("levels", ()))) for one in facts["variables"]}
+            return cls(formula, _frame({name: kinds[name] for name in formula.variables}, patterns, len(rows)), rows)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as err:
             said = str(err).rstrip(".") if isinstance(err, (ArgumentError, DataError)) else type(err).__name__
             raise DataError(f"the attribute 'regression' describes no design of this result ({said})") from None
-        return design
-
-    def _read(self, facts, patterns, rows):
-        """Fill in what a description says."""
-        self.text, self.answer = _text(facts["formula"]), _text(facts["answer"])
-        self.variables = {}
-        for variable in facts["variables"]:
-            kind, levels = variable["kind"], tuple(map(_text, variable.get("levels", ())))
-            if kind not in ("truth", "whole", "number", "text", "ordered") or (kind == "ordered") != bool(levels):
-                raise ValueError(kind)
-            self.variables[_text(variable["name"])] = Variable(kind, levels)
-        self.rows, self.pattern = _rows(rows), np.repeat(np.arange(len(rows)), _rows(rows))
-        self.frame = _frame(self.variables, patterns, len(self.rows))
-        self.parts = [self._read_part(part) for part in facts["parts"]]
-        self.blocks = [self._read_block(block) for block in facts["blocks"]]
-        self.effects = []
-        for block, by in facts["effects"]:
-            if not 0 < len(by) <= MAX_ORDER or any(self.parts[_index(k, self.parts)].levels is None for k in by):
-                raise ValueError("effects")
-            self.effects.append((self._read_block(block), tuple(by)))
-        self._finish()
-
-    def _read_part(self, part):
-        of, levels, width = _read_node(part["of"]), part.get("levels"), part["width"]
-        if not columns_of(of) <= set(self.variables) or not columns_of(of):
-            raise ValueError("a column that the design has not")
-        if levels is None:
-            values = evaluate(of, arrays(self.frame))
-            if values.dtype == object or values.shape[1:] != (() if width == 1 and values.ndim == 1 else (width,)):
-                raise ValueError("width")
-            return Part(_text(part["name"]), of, width)
-        if len(levels) != len(set(levels)) or not all(map(is_label, levels)) or len({type(v) is str for v in levels}) > 1:
-            raise ValueError("levels")
-        base = _index(part["base"], levels)
-        return Part(_text(part["name"]), of, 1, tuple(levels), base, bool(part["sums"]))
-
-    def _read_block(self, block):
-        if len(block) > MAX_ORDER:
-            raise ValueError("order")
-        return tuple((_index(number, self.parts), bool(full)) for number, full in block)
-
-    @classmethod
-    def _of_formula(cls, facts, patterns, rows):
-        """Return the design of a description that holds the formula and the types of its variables."""
-        variables = {}
-        for name, kind in facts["variables"].items():
-            levels = tuple(map(str, kind.get("ordered", ())))
-            variables[name] = Variable("ordered" if levels else _KINDS.get(kind.get("kind", "O"), "text"), levels)
-        formula, rows = Formula.parse(_text(facts["formula"])), _rows(rows)
-        frame = _frame({name: variables[name] for name in formula.variables}, patterns, len(rows))
-        return cls(formula, frame.iloc[np.repeat(np.arange(len(rows)), rows)].reset_index(drop=True))
 
 
 # ---- values --------------------------------------------------------------------------------------------------------------
@@ -601,52 +531,6 @@ def _coded(terms: Iterable[tuple[int, ...]], parts: list[Part]) -> list[Block]:
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------------
-def _described(node):
-    """Return a node as data."""
-    if isinstance(node, Column):
-        return {"column": node.name}
-    if isinstance(node, Literal):
-        return {"literal": node.value}
-    return {
-        "apply": node.name,
-        "to": [_described(part) for part in node.to],
-        **({"state": node.state} if node.state else {}),
-    }
-
-
-def _read_node(data, height=0):
-    """Return the node that data describe, with nothing but the functions of the table and states that they can have."""
-    if height > MAX_HEIGHT or not isinstance(data, dict):
-        raise ValueError("a node")
-    if set(data) == {"column"}:
-        return Column(_text(data["column"]))
-    if set(data) == {"literal"}:
-        if isinstance(data["literal"], bool) or not is_label(data["literal"]):
-            raise ValueError("a literal")
-        return Literal(data["literal"])
-    name, state = data["apply"], data.get("state", {})
-    function = TABLE[name]
-    if set(data) - {"apply", "to", "state"} or len(data["to"]) != function.arguments or set(state) != set(function.state):
-        raise ValueError("a function")
-    if (function.makes == COLUMNS and height) or function.makes == FACTOR:
-        raise ValueError("a function of terms")
-    if not all(test(state[key]) for key, test in function.state.items()):
-        raise ValueError("a state")
-    return Apply(name, tuple(_read_node(part, height + 1) for part in data["to"]), text=name, state=state)
-
-
-def _text(value):
-    if not isinstance(value, str):
-        raise TypeError("a text")
-    return value
-
-
-def _index(value, of):
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(of):
-        raise ValueError("an index")
-    return value
-
-
 def _rows(rows):
     found = np.asarray(rows)
     if found.ndim != 1 or found.dtype.kind not in "iu" or (found < 0).any() or not 0 < found.sum() < MAX_ENTRIES:
@@ -672,5 +556,5 @@ def _frame(variables, patterns, size):
         else:
             if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
                 raise ValueError("numbers")
-            out[name] = values.astype(bool) if variable.kind == "truth" else values
+            out[name] = values.astype({"truth": bool, "whole": np.int64, "number": float}[variable.kind])
     return pd.DataFrame(out, index=range(size))

@@ -24,12 +24,10 @@ class Function:
     ----------
     apply : callable
         ``apply(*values, **state)`` gives an array with a row per row: of one number, or of several for COLUMNS.
-    fit : callable
+    fit : callable, optional
         ``fit(*values, **options)`` gives what apply needs to treat new data as it treated those of the fit.
     options : mapping of str to str
         Names of the options in their order, and what each must be: "integer", "truth", "numbers", "label" or "coding".
-    state : mapping of str to callable
-        What fit returns, each with a test that an entry read from a file must pass.
     makes : {"number", "columns", "factor"}
     arguments : int
     texts : bool
@@ -37,36 +35,11 @@ class Function:
     """
 
     apply: Callable[..., Any]
-    fit: Callable[..., Mapping[str, Any]] = lambda *values: {}
+    fit: Callable[..., Mapping[str, Any]] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    state: Mapping[str, Callable[[Any], bool]] = field(default_factory=dict)
     makes: str = NUMBER
     arguments: int = 1
     texts: bool = False
-
-
-# ---- what a stored state must be -----------------------------------------------------------------------------------------
-def is_number(value: Any) -> bool:
-    """Return whether a value read from a file is a finite number."""
-    limit = 2**63 if isinstance(value, int) else 1e300
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < limit
-
-
-def is_label(value: Any) -> bool:
-    """Return whether a value read from a file can be a level."""
-    return isinstance(value, (bool, str)) or is_number(value)
-
-
-def _is_unit(value):
-    return is_number(value) and value > 0
-
-
-def _is_integer(low, high):
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-
-def _are_numbers(value):
-    return isinstance(value, list) and 0 < len(value) <= 4 * MAX_BASIS and all(map(is_number, value))
 
 
 # ---- functions with a memory ---------------------------------------------------------------------------------------------
@@ -153,13 +126,9 @@ _NUMBERS = {
     name: Function(getattr(np, name))
     for name in ("abs", "ceil", "cos", "exp", "expm1", "floor", "log", "log10", "log1p", "log2", "sin", "sqrt")
 }
-_ROUND = Function(
-    np.round, lambda x, digits=0: {"decimals": digits}, {"digits": "integer"}, {"decimals": _is_integer(-300, 300)}
-)
-_SCALE = Function(lambda x, centre, unit: (x - centre) / unit, _fit_scale, state={"centre": is_number, "unit": _is_unit})
-_BINARY = Function(
-    lambda x, success: _equal(x, success), _fit_binary, {"success": "label"}, {"success": is_label}, texts=True
-)
+_ROUND = Function(np.round, lambda x, digits=0: {"decimals": digits}, {"digits": "integer"})
+_SCALE = Function(lambda x, centre, unit: (x - centre) / unit, _fit_scale)
+_BINARY = Function(lambda x, success: _equal(x, success), _fit_binary, {"success": "label"}, texts=True)
 #: Functions by the name that a formula writes; those of NumPy may be written np.log(x) as well.
 FUNCTIONS: dict[str, Function] = {
     **_NUMBERS,
@@ -167,25 +136,13 @@ FUNCTIONS: dict[str, Function] = {
     "round": _ROUND,
     "np.round": _ROUND,
     "I": Function(lambda x: x),
-    "center": Function(lambda x, centre: x - centre, _fit_center, state={"centre": is_number}),
+    "center": Function(lambda x, centre: x - centre, _fit_center),
     "scale": _SCALE,
     "standardize": _SCALE,
     "binary": _BINARY,
     "B": _BINARY,
-    "poly": Function(
-        _poly,
-        _fit_poly,
-        {"degree": "integer", "raw": "truth"},
-        {"centres": _are_numbers, "norms": lambda v: _are_numbers(v) and min(v) > 0, "raw": lambda v: isinstance(v, bool)},
-        COLUMNS,
-    ),
-    "bs": Function(
-        _bs,
-        _fit_bs,
-        {"df": "integer", "knots": "numbers", "degree": "integer"},
-        {"degree": _is_integer(1, MAX_DEGREE), "knots": lambda v: _are_numbers(v) and sorted(v) == v and v[0] < v[-1]},
-        COLUMNS,
-    ),
+    "poly": Function(_poly, _fit_poly, {"degree": "integer", "raw": "truth"}, COLUMNS),
+    "bs": Function(_bs, _fit_bs, {"df": "integer", "knots": "numbers", "degree": "integer"}, COLUMNS),
     "C": Function(lambda x: x, options={"contrast": "coding"}, makes=FACTOR, texts=True),
     "T": Function(lambda x: x, options={"ref": "label"}, makes=FACTOR, texts=True),
     "S": Function(lambda x: x, options={"omit": "label"}, makes=FACTOR, texts=True),
@@ -193,17 +150,17 @@ FUNCTIONS: dict[str, Function] = {
 #: Operators by their sign; "neg" is the sign before a number.
 OPERATORS: dict[str, Function] = {
     "neg": Function(np.negative),
-    "+": Function(np.add, lambda x, y: {}, arguments=2),
-    "-": Function(np.subtract, lambda x, y: {}, arguments=2),
-    "*": Function(np.multiply, lambda x, y: {}, arguments=2),
-    "/": Function(np.divide, lambda x, y: {}, arguments=2),
-    "**": Function(np.power, lambda x, y: {}, arguments=2),
-    "<": Function(np.less, lambda x, y: {}, arguments=2),
-    "<=": Function(np.less_equal, lambda x, y: {}, arguments=2),
-    ">": Function(np.greater, lambda x, y: {}, arguments=2),
-    ">=": Function(np.greater_equal, lambda x, y: {}, arguments=2),
-    "==": Function(lambda x, y: x == y, lambda x, y: {}, arguments=2, texts=True),
-    "!=": Function(lambda x, y: x != y, lambda x, y: {}, arguments=2, texts=True),
+    "+": Function(np.add, arguments=2),
+    "-": Function(np.subtract, arguments=2),
+    "*": Function(np.multiply, arguments=2),
+    "/": Function(np.divide, arguments=2),
+    "**": Function(np.power, arguments=2),
+    "<": Function(np.less, arguments=2),
+    "<=": Function(np.less_equal, arguments=2),
+    ">": Function(np.greater, arguments=2),
+    ">=": Function(np.greater_equal, arguments=2),
+    "==": Function(lambda x, y: x == y, arguments=2, texts=True),
+    "!=": Function(lambda x, y: x != y, arguments=2, texts=True),
 }
 TABLE: dict[str, Function] = FUNCTIONS | OPERATORS
 #: What a refusal lists.

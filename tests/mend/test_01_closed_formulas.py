@@ -143,7 +143,7 @@ trees = {}
 for name, text in designs.items():
     trees[name] = lb.load("good.nc") if not trees else trees[next(iter(trees))].copy()
     trees[name].attrs["regression"] = text
-    if name in ("deep nodes", "an old hostile formula"):
+    if name in ("a deep formula", "hostile formula 0"):
         lb.save(trees[name], "edited.nc")
         trees[name] = lb.load("edited.nc")
 lb.predictions(lb.load("good.nc"))
@@ -206,42 +206,29 @@ def of(facts, **changes):
 
 def edited(facts):
     """Return descriptions of a design that an attacker, or an accident, has changed, by name."""
-    call = {"column": "x"}
-    parts, old = facts["parts"], {"x": {"kind": "f"}, "g": {"kind": "O"}}
-    first = parts[0]
-
-    def part(**changes):
-        return of(facts, parts=[first | changes, *parts[1:]])
-
-    return {
+    x, g = sorted(facts["variables"], key=lambda variable: variable["name"], reverse=True)
+    formulas = {f"hostile formula {k}": of(facts, formula=f"y ~ {text}") for k, text in enumerate(HOSTILE[:6])}
+    return formulas | {
         "no JSON": "os.mkdir('CANARY')",
         "a number": "3",
         "a list": "[]",
         "an empty object": "{}",
         "deep": "[" * 100_000,
-        "deep nodes": part(of=json.loads('{"apply": "log", "to": [' * 300 + '{"column": "x"}' + "]}" * 300)),
-        "an unknown function": part(of={"apply": "exec", "to": [{"literal": MAKE}]}),
-        "a dotted function": part(of={"apply": "np.core.numeric.builtins.exec", "to": [call]}),
-        "a function that is no text": part(of={"apply": ["log"], "to": [call]}),
-        "the attributes of a function": part(of={"apply": "log", "to": [call], "state": {"__class__": 1, "out": "CANARY"}}),
-        "a state of texts": part(of={"apply": "center", "to": [call], "state": {"centre": "__import__('os')"}}),
-        "a huge degree": part(of={"apply": "bs", "to": [call], "state": {"degree": 10**9, "knots": [0, 1]}}),
-        "too many arguments": part(of={"apply": "log", "to": [call, call]}),
-        "a column that is not there": part(of={"column": "__builtins__"}),
-        "a width": part(width=10**9),
-        "parts that are not there": of(facts, blocks=[[[99, True]]]),
-        "parts below zero": of(facts, blocks=[[[-1, True]]]),
-        "many columns": of(facts, blocks=[[[1, True]] * 6] * 1000),
-        "other levels": of(facts, parts=[parts[0], parts[1] | {"levels": ["u", "w"]}]),
-        "levels of all kinds": of(facts, parts=[parts[0], parts[1] | {"levels": ["u", 1, None, {}]}]),
-        "another column": part(of={"apply": "+", "to": [call, {"literal": 1}]}),
-        "exchanged levels": of(facts, parts=[parts[0], parts[1] | {"base": 1}]),
-        "effects of nothing": of(facts, effects=[[[], []]]),
-        "an old hostile formula": json.dumps({"formula": f"y ~ {HOSTILE[0]}", "variables": old}),
-        "an old formula with a bomb": json.dumps({"formula": "y ~ poly(x, 1000000000)", "variables": old}),
-        "an old formula of another model": json.dumps({"formula": "y ~ x", "variables": old}),
-        "infinite numbers": part(of={"apply": "+", "to": [call, {"literal": float("inf")}]}),
-        "a large integer": part(of={"apply": "*", "to": [call, {"literal": 10**400}]}),
+        "a formula that is no text": of(facts, formula=[facts["formula"]]),
+        "a deep formula": of(facts, formula="y ~ " + "log(" * 300 + "x" + ")" * 300),
+        "a formula with a bomb": of(facts, formula="y ~ poly(x, 1000000000)"),
+        "a formula of another model": of(facts, formula="y ~ x"),
+        "another column": of(facts, formula="y ~ I(x + 1) + g"),
+        "exchanged levels": of(facts, formula="y ~ x + T(g, 'v')"),
+        "a column that is not there": of(facts, formula="y ~ x + __builtins__"),
+        "many columns": of(facts, formula="y ~ " + "*".join(["poly(x, 20)", "g"] * 3)),
+        "no variables": of(facts, variables=[]),
+        "variables that are none": of(facts, variables=3),
+        "an unknown kind": of(facts, variables=[x | {"kind": "exec"}, g]),
+        "a kind that is no text": of(facts, variables=[x | {"kind": {}}, g]),
+        "texts as numbers": of(facts, variables=[x, g | {"kind": "number"}]),
+        "levels of all kinds": of(facts, variables=[x, g | {"kind": "ordered", "levels": ["u", 1, None, {}]}]),
+        "levels that are not there": of(facts, variables=[x, g | {"kind": "ordered", "levels": ["w", "v"]}]),
     }
 
 
@@ -389,25 +376,16 @@ def test_polynomials_are_orthonormal_and_span_the_powers():
 @pytest.mark.filterwarnings("ignore:The prior decides on")
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # of ends, which nothing here looks at
 @pytest.mark.parametrize("right", ["scale(x) + poly(number, 2)*g", "bs(x, df=4) + T(g, 'v')"])
-def test_a_saved_result_answers_as_the_fresh_one_and_an_old_one_too(right, tmp_path):
-    """Also where the description is that of the first months of 0.2.0, the formula: it goes through the same language."""
+def test_a_saved_result_answers_as_the_fresh_one(right, tmp_path):
     frame = survey()
     tree = fitted(right, frame)
     expected = lb.predictions(tree, frame.iloc[:5])["mean"]
     lb.save(tree, tmp_path / "one.nc")
     again = lb.load(tmp_path / "one.nc")
-    np.testing.assert_allclose(lb.predictions(again, frame.iloc[:5])["mean"], expected, atol=1e-12)
-    facts = json.loads(again.attrs["regression"])
-    again.attrs["regression"] = of(facts, formula="exec('CANARY')")  # shown alone: nothing reads it
-    np.testing.assert_allclose(lb.predictions(again, frame.iloc[:5])["mean"], expected, atol=1e-12)
-    kinds = {"x": {"kind": "f"}, "g": {"kind": "O"}, "number": {"kind": "i"}}
-    again.attrs["regression"] = json.dumps(
-        {"formula": f"y ~ {right}", "variables": {v["name"]: kinds[v["name"]] for v in facts["variables"]}}
-    )
-    np.testing.assert_allclose(lb.predictions(again, frame.iloc[:5])["mean"], expected, atol=1e-9)
+    np.testing.assert_array_equal(lb.predictions(again, frame.iloc[:5])["mean"], expected)
 
 
-def test_effects_of_groups_are_stored_as_data_too():
+def test_effects_of_groups_are_stored_too():
     frame = survey().assign(h=np.arange(400) % 3)
     formula = Formula.parse("y ~ log(number + 1) + (x | g) + (0 + scale(x) | h:g)")
     design = Design(formula, frame[list(formula.variables)])
