@@ -13,12 +13,11 @@ from pytensor.tensor.random.op import RandomVariable
 from ldpbayes import checks
 from ldpbayes.collections.tensor import as_tensor, check_dims, variable_name
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.outcomes.records import read_records
 from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.sources.records import likelihood_rows
 
-#: Likelihood rows (distinct reports × categories) with more entries than this are refused.
-MAX_ENTRIES = 2**25
 _DISTRIBUTIONS = (RandomVariable, SymbolicRandomVariable)
 
 give_pytensor_a_folder()
@@ -183,14 +182,7 @@ def _rows_of(protocol, reports):
     reports = protocol.check_reports(np.asarray(reports))
     flat = np.ascontiguousarray(reports).reshape(len(reports), -1)
     _, first, code = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-    rows = protocol.rows(reports[first], np.ones(len(first)))
-    if rows.n_rows != len(first):
-        raise InfeasibleError("A private predictor needs whole reports; these reports are taken apart into bits.")
-    if rows.n_rows * rows.n_categories > MAX_ENTRIES:
-        raise InfeasibleError(
-            f"The reports have {rows.n_rows:,} × {rows.n_categories:,} likelihood entries, more than the {MAX_ENTRIES:,} "
-            "that a PyMC model takes."
-        )
+    rows = likelihood_rows(protocol, reports[first])
     return _logs(rows.dense()) + rows.log_constants[:, None], code.reshape(-1)
 
 

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.sources.base import check_column, sorted_keys
 from ldpbayes.sources.channels import find_channels, labels_of
-from ldpbayes.sources.encode import Format
+from ldpbayes.sources.encode import Format, encoded_key
+from ldpbayes.sources.encode import cells as grouped
 from ldpbayes.sources.frames import arrow_of, eager
+from ldpbayes.sources.records import entries_of, numbers_of, report_columns, sent, weights_of
 from ldpbayes.sources.stream import open_source
 
-#: Distinct likelihood rows × groups, at most.
-MAX_ENTRIES = 2**24
 #: Largest size of an open value.
 LARGEST = 1e150
 
@@ -73,7 +73,7 @@ class Records:
 
 
 def read_records(
-    frame: Any,
+    data: Any,
     value: str,
     report: str | Sequence[str] | None = None,
     protocol: Any = None,
@@ -88,7 +88,7 @@ def read_records(
 
     Parameters
     ----------
-    frame : data frame
+    data : data frame
     value : str
         The column of the open value: numbers, or texts and booleans for an open category.
     report, protocol, categories, epsilon, rate
@@ -113,8 +113,8 @@ def read_records(
         raise ArgumentError(f"value must be the name of a column, got {shown(value)}.")
     epsilon, rate = checks.column(epsilon, "epsilon_column"), checks.column(rate, "rate_column")
     weights = checks.column(weights, "weights")
-    table = eager(frame)
-    names = [str(name) for name in table.columns]
+    frame = eager(data)
+    names = [str(name) for name in frame.columns]
     columns = checks.columns(report, "report")
     covariates = checks.columns(by, "by") or ()
     wanted = [(value, "value"), (weights, "weights"), (epsilon, "epsilon_column"), (rate, "rate_column")]
@@ -122,69 +122,52 @@ def read_records(
     for name, what in wanted:
         if name is not None:
             check_column(names, name, "the frame ", f" for {what}")
-    if not len(table):
+    if not len(frame):
         raise DataError("the frame has no rows")
     labels = labels_of(categories)
     if rate is not None and labels is None and protocol is None:
-        labels = _reported(table, columns, names)
-    source = open_source(table.to_native())
+        labels = _reported(frame, columns, names)
+    source = open_source(frame.to_native())
     channels = find_channels(source, protocol, categories=labels, report=columns or (), epsilon=epsilon, rate=rate)
-    first = channels.protocols[0]
-    labels = channels.categories or tuple(str(x) for x in range(first.n_categories))
-    columns = _columns(channels.protocols, columns, names)
+    *_, columns = (report_columns(one, columns, names) for one in channels.protocols)
     for name in covariates:
         if name == value or name in columns or covariates.count(name) > 1:
             raise ArgumentError(
                 f"by must name open covariates, each once and other than the value and the report, got {shown(name)}."
             )
-    values, levels = _values(table[value], value)
-    weight = None if weights is None else _weights(table[weights], weights)
-    cell, cells = _cells(table, covariates)
-    place = np.zeros(len(table), dtype=np.int64)
-    if channels.level is not None:
-        column, places = channels.level
-        code, distinct = _codes(table[column], column)
-        texts = [str(entry).strip() for entry in table[column].to_numpy()[distinct].tolist()]
-        place = np.array([places[text] for text in texts], dtype=np.int64)[code]
-    named = categories is not None or rate is not None
-    kind, rows, decode = _kinds(table, columns, channels, place, labels, named)
-    records = Records(values, levels, kind, rows, decode, weight, cell, cells, covariates, tuple(labels))
+    level = [] if channels.level is None else [channels.level[0]]
+    table = arrow_of(frame, [value, *columns, *covariates, *level, *([] if weights is None else [weights])])
+    try:
+        values, levels = _values(table, value)
+        weight = None if weights is None else weights_of(table, weights)
+        cell, cells = _cells(table, covariates)
+        groups = channels.categories or tuple(str(x) for x in range(channels.protocols[0].n_categories))
+        kind, rows, decode = _kinds(table, columns, channels, groups, categories is not None or rate is not None)
+    except DataError as err:  # the row of a table that nobody sees
+        raise DataError(err.message, field=err.field) from None
+    records = Records(values, levels, kind, rows, decode, weight, cell, cells, covariates, tuple(groups))
     if weight is not None and (weight == 0).any():
         records = records.take(weight > 0)
     return records
 
 
-def _reported(table, columns, names):
+def _reported(frame, columns, names):
     """Return the distinct labels of the one column of reports, in order."""
     (column,) = columns or ["report"]
     check_column(names, column, "the frame ", " for report")
-    series = table[column]
-    if series.null_count():
-        raise DataError("holds missing values", field=column)
-    found = sorted({str(entry).strip() for entry in series.unique().to_list()})
+    texts = entries_of(arrow_of(frame[column].unique().to_frame(), [column]), column)[1]
+    found = sorted({text.strip() for text in texts})
     if len(found) < 2:
         raise DataError(f"holds one report only, {listed(found)}; name the categories", field=column)
     return tuple(found)
 
 
-def _columns(protocols, columns, names):
-    """Return the columns of one report."""
-    fields = list(protocols[0].report_fields)
-    if columns is None:
-        if not all(name in names for name in fields):
-            raise ArgumentError(f"report must name the column of reports ({', '.join(fields)}), got none.")
-        return fields
-    if any(len(one.report_fields) != len(columns) for one in protocols):
-        raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(columns)}.")
-    return columns
-
-
-def _values(series, name):
+def _values(table, name):
     """Return (values, labels): numbers and None, or places and the labels of an open category."""
-    if series.null_count():
-        raise DataError("holds missing values; leave those rows out", field=name)
-    if series.dtype.is_numeric():
-        values = series.to_numpy().astype(float)
+    import pyarrow as pa
+
+    values = numbers_of(table, name)
+    if values is not None:
         if np.isnan(values).any():
             raise DataError("holds missing values; leave those rows out", field=name)
         if not np.isfinite(values).all():
@@ -192,105 +175,43 @@ def _values(series, name):
         if np.abs(values).max() > LARGEST:  # squares of larger ones are no longer finite
             raise DataError(f"must hold numbers of at most {LARGEST:g} in size", field=name)
         return values, None
-    if str(series.dtype).split("(")[0] not in ("String", "Boolean", "Categorical", "Enum", "Object"):
-        raise DataError(f"must hold numbers, or texts for an open category, got {series.dtype}", field=name)
-    code, distinct = _codes(series, name)
-    entries = np.asarray(series.to_numpy(), dtype=object)[distinct].tolist()
-    if any(entry is None or entry != entry for entry in entries):
-        raise DataError("holds missing values; leave those rows out", field=name)
-    texts = [str(entry) for entry in entries]
-    order = [key[0] for key in sorted_keys({(text,) for text in texts})]
+    kind = table.schema.field(name).type
+    if pa.types.is_nested(kind) or pa.types.is_temporal(kind) or pa.types.is_binary(kind):
+        raise DataError(f"must hold numbers, or texts for an open category, got {kind}", field=name)
+    codes, texts = entries_of(table, name)
+    order = [key for (key,) in sorted_keys({(texts[code],) for code in np.unique(codes).tolist()})]
     place = {text: i for i, text in enumerate(order)}
-    return np.array([place[text] for text in texts])[code], tuple(order)
-
-
-def _weights(series, name):
-    """Return survey weights."""
-    if series.null_count() or not series.dtype.is_numeric():
-        raise DataError("must hold a number in every row", field=name)
-    weight = series.to_numpy().astype(float)
-    if not np.isfinite(weight).all():
-        raise DataError("must hold finite numbers", field=name)
-    if (weight < 0).any():
-        raise DataError(f"weights must not be negative, got {weight.min():g}", field=name)
-    if not weight.sum() > 0:
-        raise DataError("no row has a weight above 0", field=name)
-    return weight
+    return np.array([place.get(text, -1) for text in texts])[codes], tuple(order)
 
 
 def _cells(table, covariates):
     """Return (cell of each row, keys of the cells)."""
-    code, keys = np.zeros(len(table), dtype=np.int64), [()]
-    for name in covariates:
-        series = table[name]
-        if series.null_count():
-            raise DataError("holds missing keys", field=name)
-        own, distinct = _codes(series, name)
-        entries = np.asarray(series.to_numpy(), dtype=object)[distinct].tolist()
-        if any(entry != entry for entry in entries):
-            raise DataError("holds missing keys", field=name)
-        pair = code * len(entries) + own
-        found, code = np.unique(pair, return_inverse=True)
-        keys = [(*keys[one // len(entries)], entries[one % len(entries)]) for one in found.tolist()]
+    keys, _, cell = grouped([encoded_key(table, name) for name in covariates], table.num_rows)
     order = sorted_keys(keys)
     place = {key: i for i, key in enumerate(order)}
-    return np.array([place[key] for key in keys])[code], tuple(order)
+    return np.array([place[key] for key in keys])[cell], tuple(order)
 
 
-def _codes(series, name):
-    """Return (number of the distinct entry of each row, first row of each)."""
-    if series.null_count():
-        raise DataError("has missing entries", field=name)
-    if series.dtype.is_numeric() or str(series.dtype) == "Boolean":
-        _, first, code = np.unique(series.to_numpy(), return_index=True, return_inverse=True)
-        return code, first
-    found: dict = {}
-    try:
-        code = np.fromiter((found.setdefault(entry, len(found)) for entry in series.to_list()), dtype=np.int64)
-    except TypeError:  # lists and arrays: every row is parsed
-        return np.arange(len(series)), np.arange(len(series))
-    first = np.empty(len(found), dtype=np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]
-    return code, first
-
-
-def _kinds(table, columns, channels, place, labels, named):
+def _kinds(table, columns, channels, labels, named):
     """Return (kind of each row, likelihood rows, unbiased weights or None).
 
     Reports of one kind have proportional likelihood rows and the same weights. Proportional rows alone do not make a kind:
     the empty and the full set say the same of the groups, and count 0 and all of them.
     """
-    code = place
-    for name in columns:
-        if table[name].null_count():
-            raise DataError("holds missing values", field=name)
-        own, _ = _codes(table[name], name)
-        pair = code * (int(own.max()) + 1) + own
-        _, first, code = np.unique(pair, return_index=True, return_inverse=True)
-    level = place[first]
-    rows = np.zeros((len(first), len(labels)))
-    decode: np.ndarray | None = np.zeros_like(rows)
-    if rows.size > MAX_ENTRIES:
-        raise InfeasibleError(
-            f"The reports have {len(first):,} × {len(labels):,} likelihood entries, more than {MAX_ENTRIES:,}; use a "
-            "protocol with fewer possible reports or fewer categories."
-        )
-    part = table.select(columns)
-    for i, protocol in enumerate(channels.protocols):
-        chosen = np.flatnonzero(level == i)
-        if not chosen.size:
-            continue
-        reports = _parsed(part[first[chosen].tolist()], protocol, columns, labels, named and not channels.positions)
-        likelihood = protocol.rows(reports, np.ones(len(reports)))
-        if likelihood.n_rows != len(reports):
-            raise InfeasibleError("Groups need whole reports; these reports are taken apart into bits.")
-        dense = likelihood.dense()
-        rows[chosen] = dense / dense.max(axis=1, keepdims=True)
-        if decode is not None:
-            found = _decoded(protocol.decoder(), likelihood)
-            decode = None if found is None else decode
-            if decode is not None:
-                decode[chosen] = found
+    place = np.zeros(table.num_rows, dtype=np.int64)
+    if channels.level is not None:
+        name, places = channels.level
+        codes, texts = entries_of(table, name)
+        place = np.array([places.get(text.strip(), -1) for text in texts])[codes]
+    formats = [Format(protocol, columns, labels, named, channels.positions) for protocol in channels.protocols]
+    code, tables, decoded, at = np.empty_like(place), [], [], 0
+    for own in sent(table, formats, place):
+        code[own.rows] = at + own.code
+        at += len(own.reports)
+        dense = own.likelihood.dense()
+        tables.append(dense / dense.max(axis=1, keepdims=True))
+        decoded.append(_decoded(formats[own.place].protocol.decoder(), own.likelihood))
+    rows, decode = np.concatenate(tables), None if any(one is None for one in decoded) else np.concatenate(decoded)
     whole = rows if decode is None else np.hstack([rows, decode / np.abs(decode).max()])
     _, where, own = np.unique(whole.round(12), axis=0, return_index=True, return_inverse=True)
     return np.ravel(own)[code], rows[where], None if decode is None else decode[where]
@@ -302,11 +223,3 @@ def _decoded(decoder, rows):
         return None
     columns = [decoder.scores(rows, unit) for unit in np.eye(rows.n_categories)]
     return None if any(one is None for one in columns) else np.stack(columns, axis=1)
-
-
-def _parsed(part, protocol, columns, labels, named):
-    """Return the reports of distinct rows, in their order, as the protocol makes them."""
-    try:
-        return Format(protocol, tuple(columns), list(labels), named).rows(arrow_of(part, columns))
-    except DataError as err:  # the rows are distinct ones, in another order
-        raise DataError(err.message, field=err.field) from None

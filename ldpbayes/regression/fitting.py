@@ -185,7 +185,6 @@ def regress(
     named = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
     named |= {"reference": reference}
     design, count, weights, strata, cluster, reference = (checks.column(value, name) for name, value in named.items())
-    report = report if report is None or isinstance(report, str) else list(checks.columns(report, "report") or ())
     checks.flag(progressbar, "progressbar")
     columns, reports = _read(
         parsed,

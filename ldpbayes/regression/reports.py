@@ -13,12 +13,11 @@ from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.collections.survey import SampleColumns, design_effect
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.regression.table import distinct_rows
+from ldpbayes.sources.base import check_column
+from ldpbayes.sources.channels import labels_of
 from ldpbayes.sources.encode import Format
 from ldpbayes.sources.frames import arrow_of
-
-#: Likelihood rows (distinct reports × categories) with more entries than this are refused.
-MAX_ENTRIES = 2**26
+from ldpbayes.sources.records import entries_of, numbers_of, report_columns, sent, weights_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,14 +128,6 @@ class Entries:
         """The part of the log-likelihood that does not depend on p."""
         return float(self.weight @ self.log_constants[self.row])
 
-    def per_cell(self, values: np.ndarray) -> np.ndarray:
-        """Return the sums over the entries of each cell of an (e, …) array, shape (cells, …)."""
-        out = np.zeros((self.n_cells, *values.shape[1:]))
-        some = np.flatnonzero(np.diff(self.starts))
-        if some.size:
-            out[some] = np.add.reduceat(values, self.starts[some], axis=0)
-        return out
-
 
 def read_reports(
     table: Any,
@@ -175,44 +166,62 @@ def read_reports(
     """
     names = [str(name) for name in table.columns]
     SampleColumns(weights, strata, cluster)
-    stated = ((design, "design"), (count, "count"), (weights, "weights"), (strata, "strata"), (cluster, "cluster"))
-    for name, what in stated:
-        if name is not None and name not in names:
-            raise DataError(f"the frame has no column {shown(name)} for {what}; it has {listed(names) or 'none'}")
-    table = table[kept].reset_index(drop=True)
-    parts = _designs(table, protocol, design)
-    first = parts[0][1]
-    labels = tuple(str(x) for x in range(first.n_categories)) if categories is None else _labels(categories, first)
-    n = len(table)
-    code, rows, constants, tallies, at = np.full(n, -1), [], [], [], 0
-    counts = _counts(table, count)
-    for name, one, chosen in parts:
-        columns = _columns(one, report, answer, names)
-        part = table.loc[chosen, columns]
-        own, distinct = _codes(part)
-        found = _parsed(part.iloc[distinct], one, columns, labels if categories is not None else None)
-        likelihood = one.rows(found, np.ones(len(found)))
-        if likelihood.n_rows != len(found):
-            raise InfeasibleError("A regression needs whole reports; these reports are taken apart into bits.")
-        if likelihood.n_rows * likelihood.n_categories > MAX_ENTRIES:
-            raise InfeasibleError(
-                f"The reports have {likelihood.n_rows:,} × {likelihood.n_categories:,} likelihood entries, more than the "
-                f"{MAX_ENTRIES:.2g} that a regression takes; use a protocol with fewer possible reports or fewer categories."
+    stated = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
+    for what, name in stated.items():
+        if name is not None:
+            check_column(names, name, "the frame ", f" for {what}")
+    protocols = _protocols(protocol, design)
+    first = next(iter(protocols.values()))
+    labels = labels_of(categories) or tuple(str(x) for x in range(first.n_categories))
+    if len(labels) != first.n_categories:
+        raise ArgumentError(f"categories must be the protocol's {first.n_categories} labels, got {len(labels)}.")
+    report = checks.columns(report, "report")
+    columns = [report_columns(one, report, names, answer) for one in protocols.values()]
+    used = [*(name for own in columns for name in own), *(name for name in stated.values() if name is not None)]
+    arrow = arrow_of(table.loc[kept, list(dict.fromkeys(used))], used)
+    try:
+        return _reports(arrow, protocols, columns, labels, categories is not None, stated, answer)
+    except DataError as err:  # the row of a table that nobody sees
+        raise DataError(err.message, field=err.field) from None
+
+
+def _reports(table, protocols, columns, labels, labelled, stated, answer):
+    """Return the Reports of an Arrow table, whose columns are those of each protocol and those that are stated."""
+    place = np.zeros(table.num_rows, dtype=np.int64)
+    if stated["design"] is not None:
+        codes, texts = entries_of(table, stated["design"])
+        known = {name: i for i, name in enumerate(protocols)}
+        place = np.array([known.get(text, -1) for text in texts])[codes]
+        if (place < 0).any():
+            value = texts[codes[np.argmin(place)]]
+            raise DataError(
+                f"has the value {shown(value)}, for which protocol has no entry; it has {listed(known)}",
+                field=stated["design"],
             )
-        dense = likelihood.dense()
+    counts = np.ones(table.num_rows, dtype=np.int64) if stated["count"] is None else _counts(table, stated["count"])
+    formats = [Format(one, own, labels, labelled) for one, own in zip(protocols.values(), columns, strict=True)]
+    code, rows, constants, tallies, at = np.empty_like(place), [], [], [], 0
+    for own in sent(table, formats, place):
+        dense = own.likelihood.dense()
         top = dense.max(axis=1)
         rows.append(dense / top[:, None])
-        constants.append(np.log(top) + likelihood.log_constants)
-        code[chosen] = at + own
+        constants.append(np.log(top) + own.likelihood.log_constants)
+        code[own.rows] = at + own.code
         at += len(dense)
-        totals = np.bincount(own, counts[chosen], len(found)).round().astype(np.int64)
+        totals = np.bincount(own.code, counts[own.rows], len(dense)).round().astype(np.int64)
         if totals.sum():
-            tallies.append(Tally.trusted(one, found, totals, name, labels))
+            name = [*protocols][own.place].replace("/", "∕") or "empty"
+            tallies.append(Tally.trusted(formats[own.place].protocol, own.reports, totals, name, labels))
     if not tallies:
         raise DataError("no row has a count above 0")
-    weight = np.ones(n) if weights is None else _weights(table, weights, counts)
+    weight = np.ones(table.num_rows)
+    if stated["weights"] is not None:
+        weight = weights_of(table, stated["weights"])
+        if not weight @ counts > 0:
+            raise DataError("no row has a weight above 0", field=stated["weights"])
+        weight = weight * counts.sum() / (weight @ counts)
     pooled = Collection(labels, tuple(tallies), id=answer)
-    groups = _groups(table, strata), _groups(table, cluster)
+    groups = (_groups(table, stated[name]) for name in ("strata", "cluster"))
     return Reports(np.concatenate(rows), np.concatenate(constants), code, counts.astype(float), weight, pooled, *groups)
 
 
@@ -246,8 +255,8 @@ def reports_of_cells(cells: Cells) -> tuple[Reports, np.ndarray]:
     return found, np.array(owner)
 
 
-def _designs(table, protocol, design):
-    """Return [(channel name, protocol, positions of its rows)]."""
+def _protocols(protocol, design):
+    """Return {value of the design: protocol}, or {"all": protocol} without one."""
     if design is None:
         if isinstance(protocol, Mapping):
             raise ArgumentError("design must name the column whose values the mapping of protocols has, got none.")
@@ -256,7 +265,7 @@ def _designs(table, protocol, design):
                 f"protocol must be a protocol such as GRR(4, epsilon=1.0), or a mapping of them with design=, got "
                 f"{_named(protocol)}."
             )
-        return [("all", protocol, np.arange(len(table)))]
+        return {"all": protocol}
     if not isinstance(protocol, Mapping) or not protocol:
         raise ArgumentError(
             f"protocol must be a mapping from the values of {design!r} to protocols, got {_named(protocol)}."
@@ -267,112 +276,25 @@ def _designs(table, protocol, design):
     sizes = {one.n_categories for one in protocol.values()}
     if len(sizes) > 1:
         raise ArgumentError(f"protocol must map to protocols over the same categories, got {listed(sorted(sizes))} of them.")
-    known = {str(value): one for value, one in protocol.items()}
-    values = table[design]
-    if values.isna().any():
-        raise DataError("is missing in some rows", field=design)
-    texts = values.astype(str).to_numpy()
-    found = []
-    for value in dict.fromkeys(texts):
-        if value not in known:
-            raise DataError(
-                f"has the value {shown(value)}, for which protocol has no entry; it has {listed(known)}", field=design
-            )
-        found.append((str(value).replace("/", "∕") or "empty", known[value], np.flatnonzero(texts == value)))
-    return found
-
-
-def _columns(protocol, report, answer, names):
-    """Return the columns of one report."""
-    fields = list(protocol.report_fields)
-    if report is None:
-        if all(name in names for name in fields):
-            return fields
-        if len(fields) == 1 and answer in names:
-            return [answer]
-        raise ArgumentError(f"report must name the column of reports ({', '.join(fields)}), got none.")
-    columns = [report] if isinstance(report, str) else list(report)
-    if len(columns) != len(fields):
-        raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(columns)}.")
-    for name in columns:
-        if name not in names:
-            raise DataError(f"the frame has no column {shown(name)}; it has {listed(names)}")
-    return columns
-
-
-def _codes(part):
-    """Return (number of the distinct report of each row, first row of each)."""
-    columns = []
-    for name in part.columns:
-        values = part[name]
-        if values.isna().any():
-            raise DataError("holds missing values", field=name)
-        try:
-            hash(values.iloc[0])
-            columns.append(values.to_numpy() if values.dtype.kind in "biuf" else values.astype(object).to_numpy())
-        except TypeError:  # lists and arrays: every row is parsed
-            return np.arange(len(part)), np.arange(len(part))
-    first, code = distinct_rows(columns, len(part))
-    return code, first
-
-
-def _parsed(part, protocol, columns, labels):
-    """Return the reports of a frame, one per row and in its order, as the protocol makes them."""
-    known = [str(x) for x in range(protocol.n_categories)] if labels is None else list(labels)
-    try:
-        return Format(protocol, tuple(columns), known, labels is not None).rows(arrow_of(part, columns))
-    except DataError as err:  # the rows are distinct ones, in another order
-        raise DataError(err.message, field=err.field) from None
+    return {str(value): one for value, one in protocol.items()}
 
 
 def _counts(table, count):
-    if count is None:
-        return np.ones(len(table), dtype=np.int64)
-    values = table[count]
-    if values.isna().any():
-        raise DataError("counts must be non-negative, and none may be missing", field=count)
-    numbers = np.asarray(values)
-    if numbers.dtype.kind not in "iu":
-        try:
-            numbers = numbers.astype(float)
-        except (TypeError, ValueError):
-            raise DataError("counts must be whole numbers", field=count) from None
-        if not np.isfinite(numbers).all() or (numbers != np.round(numbers)).any():
-            raise DataError("counts must be whole numbers", field=count)
-    if (numbers < 0).any():
-        raise DataError("counts must be non-negative, and none may be missing", field=count)
-    if float(numbers.max()) > MAX_COUNT or numbers.sum(dtype=float) > MAX_COUNT:
-        raise DataError("the counts add up to more than 10**12", field=count)
+    """Return a column of counts; whole numbers in double precision, as pandas makes them, are some too."""
+    numbers = numbers_of(table, count)
+    if numbers is None or (numbers != np.round(numbers)).any():
+        raise DataError("counts must be whole numbers", field=count)
+    if not ((numbers >= 0) & (numbers <= MAX_COUNT)).all() or numbers.sum() > MAX_COUNT:
+        raise DataError("counts must be from 0 to 10**12, also all together", field=count)
     return numbers.astype(np.int64)
-
-
-def _weights(table, weights, counts):
-    try:
-        found = table[weights].to_numpy(dtype=float)
-    except (TypeError, ValueError):
-        raise DataError("weights must be numbers", field=weights) from None
-    if not np.isfinite(found).all() or (found < 0).any() or not found @ counts > 0:
-        raise DataError("weights must be finite, not negative and not all zero", field=weights)
-    return found * counts.sum() / (found @ counts)
 
 
 def _groups(table, name):
     """Return the label of the group of each row, by a column; None without one."""
     if name is None:
         return None
-    if table[name].isna().any():
-        raise DataError("holds missing values", field=name)
-    return table[name].astype(str).to_numpy(dtype=object)
-
-
-def _labels(categories, protocol):
-    rule = "distinct texts, one per category"
-    labels = None if isinstance(categories, str) else checks.labels(categories, "categories", rule)
-    if labels is None or len(set(labels)) != len(labels):
-        raise ArgumentError(f"categories must be distinct texts, one per category, got {shown(categories)}.")
-    if len(labels) != protocol.n_categories:
-        raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(labels)}.")
-    return labels
+    codes, texts = entries_of(table, name)
+    return np.array(texts, dtype=object)[codes]
 
 
 def _named(value):

@@ -220,7 +220,7 @@ def test_one_sentence_for_what_cannot_be(counts):
         (ArgumentError, "prior must name terms", {"prior": {"height": 1.0}}),
         (ArgumentError, "report must name", {"report": None, "formula": "connected ~ female"}),
         (DataError, "no column 'n'", {"count": "n"}),
-        (DataError, "weights must be", {"weights": "female"}),
+        (DataError, "weights must not be negative", {"weights": "female"}),
         (ArgumentError, "method must be one of", {"method": "guess"}),
         (ArgumentError, "right side", {"formula": "female ~ female"}),
     ]

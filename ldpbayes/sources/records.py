@@ -1,0 +1,158 @@
+"""Records: tables whose rows are taken one by one, each with its report. The third fold, beside tally and scan."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.sources.base import check_column
+from ldpbayes.sources.encode import Format, column, crossed, encoded, encoded_key
+
+#: Likelihood rows (distinct reports × categories) with more entries than this are refused.
+MAX_ENTRIES = 2**25
+
+
+class Sent(NamedTuple):
+    """The reports that came through one protocol.
+
+    Attributes
+    ----------
+    place : int
+        Of the protocol among those of the table.
+    rows : (n,) int array
+        The rows of the table.
+    code : (n,) int array
+        The number of the distinct report in each, in order of appearance.
+    reports : (m, …) array
+        The distinct reports, as the protocol makes them.
+    likelihood : Rows
+        Theirs, a row each.
+    """
+
+    place: int
+    rows: np.ndarray
+    code: np.ndarray
+    reports: np.ndarray
+    likelihood: Any
+
+
+def sent(table: Any, formats: Sequence[Format], place: np.ndarray) -> Iterator[Sent]:
+    """Yield the distinct reports of a table by protocol; protocols without a row are left out.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    formats : sequence of Format
+        Of each protocol.
+    place : (n,) int array
+        The protocol of each row.
+
+    Raises
+    ------
+    DataError
+        On reports that are missing, or that the protocol does not make.
+    InfeasibleError
+        As ``likelihood_rows``.
+    """
+    for i, own in enumerate(formats):
+        rows = np.flatnonzero(place == i)
+        if not rows.size:
+            continue
+        part = table if rows.size == table.num_rows else table.take(rows)
+        first = code = np.arange(rows.size)
+        parts = [encoded(column(part, name), name) for name in own.report]
+        if None not in parts:  # of lists every row is parsed
+            codes, _ = crossed([(codes, len(values)) for codes, values in parts])
+            _, found, code = np.unique(codes, return_index=True, return_inverse=True)
+            order = np.argsort(found)
+            first, code = found[order], np.argsort(order)[code]
+        reports = own.rows(part.take(first))
+        yield Sent(i, rows, code, reports, likelihood_rows(own.protocol, reports))
+
+
+def likelihood_rows(protocol: AbstractProtocol, reports: np.ndarray) -> Any:
+    """Return the Rows of distinct reports, one for each.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    reports : (m, …) array
+        As the protocol makes them.
+
+    Raises
+    ------
+    InfeasibleError
+        Where reports are taken apart, or there are too many entries.
+    """
+    found = protocol.rows(reports, np.ones(len(reports)))
+    if found.n_rows != len(reports):
+        raise InfeasibleError("Records need whole reports; these reports are taken apart into bits.")
+    if found.n_rows * found.n_categories > MAX_ENTRIES:
+        raise InfeasibleError(
+            f"The reports have {found.n_rows:,} × {found.n_categories:,} likelihood entries, more than {MAX_ENTRIES:,}; use "
+            "a protocol with fewer possible reports or fewer categories."
+        )
+    return found
+
+
+def report_columns(
+    protocol: AbstractProtocol, report: Sequence[str] | None, names: Iterable[str], other: str | None = None
+) -> tuple[str, ...]:
+    """Return the columns of one report: as stated, else by the protocol's own names, else the other one.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    report : sequence of str, optional
+    names : iterable of str
+        Those of the table.
+    other : str, optional
+        The column of reports that have one field.
+    """
+    fields, names = protocol.report_fields, list(names)
+    if report is None:
+        if all(name in names for name in fields):
+            return tuple(fields)
+        if len(fields) == 1 and other in names:
+            return (str(other),)
+        raise ArgumentError(f"report must name the column of reports ({', '.join(fields)}), got none.")
+    if len(report) != len(fields):
+        raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(report)}.")
+    for name in report:
+        check_column(names, name, "the frame ", " for report")
+    return tuple(report)
+
+
+def numbers_of(table: Any, name: str) -> np.ndarray | None:
+    """Return a column of numbers in double precision; None where it holds something else."""
+    import pyarrow as pa
+
+    array = column(table, name)
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.float64())
+    if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+        return None
+    return array.to_numpy(zero_copy_only=False).astype(float)
+
+
+def weights_of(table: Any, name: str) -> np.ndarray:
+    """Return a column of survey weights: finite numbers, none of them negative and some above 0."""
+    weights = numbers_of(table, name)
+    if weights is None or not np.isfinite(weights).all():
+        raise DataError("weights must be finite numbers", field=name)
+    if (weights < 0).any():
+        raise DataError(f"weights must not be negative, got {weights.min():g}", field=name)
+    if not weights.any():
+        raise DataError("no row has a weight above 0", field=name)
+    return weights
+
+
+def entries_of(table: Any, name: str) -> tuple[np.ndarray, list[str]]:
+    """Return (number of the entry of each row, the entries as texts) of a column without missing ones.
+
+    Some of the entries may not occur.
+    """
+    codes, values = encoded_key(table, name)
+    return codes, [str(value) for value in values]
