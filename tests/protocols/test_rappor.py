@@ -80,9 +80,8 @@ def test_rational_channel_is_the_channel_within_epsilon(protocol):
 @pytest.mark.parametrize(("p", "q"), [(1e-61, 1e-60), (0.0, 1e-50), (1e-39, 5e-39)])
 def test_rates_below_the_resolution_of_the_client_do_not_change_places(p, q):
     protocol = Rappor(2, p, q, 0.5, 4, 1, 1, "positions", positions=[[[0]], [[2]]])
-    on, off = protocol.realized_rates
-    assert protocol.realised_rates == (on, off)  # the old spelling
-    assert on >= off
+    _, clear, held = protocol.thresholds
+    assert held >= clear
     assert largest_ratio(protocol.rational_channel()) <= entropy.exp_below(protocol.epsilon)
 
 

@@ -374,26 +374,13 @@ class Rappor(AbstractProtocol):
     def instantaneous_one(self, permanent):
         """Return one report on a memoised permanent one: set bits stay with probability q, clear ones turn with p."""
         cohorts, packed = split_cohorts(self.check_reports(checks.array_of(permanent, "permanent", "one report")[None]))
-        _, p, q = self._thresholds
+        _, p, q = self.thresholds
         members = np.unpackbits(packed[0], count=self.n_bits)
         reported = np.packbits([entropy.bernoulli((p, q)[bit]) for bit in members.tolist()])
         return join_cohorts(cohorts, reported[None])[0]
 
     def randomize_one(self, value):
         return self.instantaneous_one(self.permanent_one(value))
-
-    @property
-    def realized_rates(self):
-        """Exact (q*, p*) of privatize_one, as Fractions."""
-        flip, p, q = self.realized_stages
-        return (1 - flip) * q + flip * p, flip * q + (1 - flip) * p
-
-    @property
-    def realized_stages(self):
-        """Exact (f/2, p, q) of the two stages of the client, as Fractions."""
-        return tuple(Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
-
-    realised_rates = realized_rates  # the spelling of version 0.1.0
 
     def simulate_bit_counts(self, true_counts, rng):
         """Return (bit counts (C, k), cohort sizes (C,)) of a population; given the values all bits are independent."""
@@ -451,7 +438,8 @@ class Rappor(AbstractProtocol):
         return *clear, set_[0] - clear[0], set_[1] - clear[1]
 
     @cached_property
-    def _thresholds(self):
+    def thresholds(self):
+        """(f/2, p, q) of the client's two stages, as thresholds of ``entropy.bernoulli``."""
         # Rounded towards more noise (flips and p up, q down); exact unless a probability is below 2^-75. When both
         # probabilities are below 2^-128, q = p: a q rounded below p would invert the channel and weaken its privacy.
         scale = 2**entropy.BITS
@@ -459,7 +447,7 @@ class Rappor(AbstractProtocol):
         return flip, p, max(p, entropy.threshold_below(Fraction(self.q)))
 
     def _permanent(self, cohort, positions):
-        flip, _, _ = self._thresholds
+        flip, _, _ = self.thresholds
         filter_bits = np.zeros(self.n_bits + 1, dtype=bool)  # position −1, of a repeated bit, is the last one
         filter_bits[positions] = True
         members = [entropy.bernoulli(flip) ^ bit for bit in filter_bits[:-1].tolist()]

@@ -85,16 +85,21 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         """The bucket of every category, shape (a,)."""
         return np.arange(self.n_categories) * self.buckets // self.n_categories
 
+    @property
+    def table(self):
+        return self.bucket_of[None, None, :]
+
     # ---- levels --------------------------------------------------------------------------------------------------------
     @property
     def epsilon_changing(self):
         return min(self.sampled + 1, self.buckets) * self.epsilon_infinity
 
     def level_ratio(self, times):
-        kappa, lam, on, off = self._exact
-        upper = kappa * on**times + lam * off**times
-        lower = lam * on**times + kappa * off**times
-        return (upper / lower) ** min(self.sampled, 2)  # κ = 1 − λ and r = 1 − s: all ones say as much as none
+        """Return the ratio of two bits, or with one its root: κ = 1 − λ and r = 1 − s, so all ones say as much as none."""
+        if self.sampled > 1:
+            return super().level_ratio(times)
+        kappa, lam, on, off = self._thresholds
+        return Fraction(kappa * on**times + lam * off**times, lam * on**times + kappa * off**times)
 
     def rates(self):
         if self.buckets < self.n_categories:
@@ -167,7 +172,7 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         return self.kappa, 1 - self.kappa, 1 - self.flip, self.flip
 
     @property
-    def log_public(self):
+    def _log_public(self):
         return gammaln(self.sampled + 1) + gammaln(self.buckets - self.sampled + 1) - gammaln(self.buckets + 1)
 
     def shown(self, histories):
@@ -175,9 +180,6 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
 
     def ones(self, histories):
         return np.maximum(histories[:, 1:] - 1, 0)
-
-    def sums(self, histories, values):
-        return values[:, self.bucket_of]
 
     def has_full_rank(self):
         return self.buckets == self.n_categories
@@ -187,31 +189,24 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         return (np.arange(self.buckets)[:, None] == self.bucket_of).astype(float)
 
     # ---- client --------------------------------------------------------------------------------------------------------
-    def permanent(self, values, rng):
-        n, b = values.size, self.buckets
-        rank = rng.random((n, b)).argsort(axis=1).argsort(axis=1)
-        chances = np.full((n, b), 1 - self.kappa)
-        chances[np.arange(n), self.bucket_of[values]] = self.kappa
-        return [], rng.random((n, b)) < chances, rank < self.sampled
+    def draw(self, values, times, rng):
+        ones = super().draw(values, times, rng)[:, 1:]
+        rank = rng.random(ones.shape).argsort(axis=1).argsort(axis=1)
+        return np.column_stack([times, np.where(rank < self.sampled, 1 + ones, 0)])
 
     def draw_one(self, value, times):
-        lam, flip = self._thresholds
-        places, left = [], list(range(self.buckets))
-        for step in range(self.sampled):  # which buckets are sampled is public
-            places.append(left.pop(entropy.below(self.buckets - step)))
-        bucket = int(self.bucket_of[value])
-        members = [entropy.bernoulli((lam, 2**entropy.BITS - lam)[place == bucket]) for place in places]
-        codes = np.zeros(self.buckets, dtype=np.int64)
-        codes[places] = 1 + memoized_bits.count_ones(members, times, 2**entropy.BITS - flip, flip)
+        left = list(range(self.buckets))  # which buckets are sampled is public
+        places = [left.pop(entropy.below(self.buckets - step)) for step in range(self.sampled)]
+        kappa, lam, *reported = self._thresholds
+        bucket, codes = int(self.bucket_of[value]), np.zeros(self.buckets, dtype=np.int64)
+        members = [entropy.bernoulli((lam, kappa)[place == bucket]) for place in places]
+        codes[places] = 1 + memoized_bits.count_ones(members, times, *reported)
         return np.append(times, codes)
 
     @cached_property
     def _thresholds(self):
         # 1 − κ rounded up, so that κ/(1 − κ) ≤ e^{ε/2} exactly.
-        lam = math.ceil(2**entropy.BITS / (1 + entropy.exp_below(self.epsilon_infinity / 2)))
-        return lam, math.ceil(Fraction(self.flip) * 2**entropy.BITS)
-
-    @cached_property
-    def _exact(self):
-        lam, flip = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
-        return 1 - lam, lam, 1 - flip, flip
+        unit = 2**entropy.BITS
+        lam = math.ceil(unit / (1 + entropy.exp_below(self.epsilon_infinity / 2)))
+        flip = math.ceil(Fraction(self.flip) * unit)
+        return unit - lam, lam, unit - flip, flip

@@ -2,7 +2,7 @@
 
 import abc
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -447,14 +447,15 @@ def counts_of(place: np.ndarray, user: np.ndarray, n_users: int, size: int) -> n
     return np.bincount(user * size + place, minlength=n_users * size).reshape(n_users, size)
 
 
-def constant(values: np.ndarray, user: np.ndarray, names: Sequence, what: Callable[[object, int, int], str]) -> np.ndarray:
-    """Return the value that all reports of each user share, or raise a DataError with the sentence ``what`` makes."""
+def constant(values: np.ndarray, user: np.ndarray, names: Sequence, where: str, word: str) -> np.ndarray:
+    """Return the value that all reports of each user share, or raise a DataError: "has reports {where}, 1 and 0; …"."""
     out = np.empty(len(names), dtype=values.dtype)
     out[user] = values
     bad = np.flatnonzero(out[user] != values)
     if bad.size:
         i = bad[0]
-        raise DataError(what(names[user[i]], int(values[i]), int(out[user[i]])))
+        name, both = names[user[i]], f"{out[user[i]]} and {values[i]}"
+        raise DataError(f"user {name!r} has reports {where}, {both}; a user keeps one {word}")
     return out
 
 

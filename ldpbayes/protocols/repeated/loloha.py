@@ -117,43 +117,29 @@ class LOLOHA(AbstractMemoizedSymbols):
         return LocalHashing(self.n_categories, self.epsilon_one, self.buckets, self.family)
 
     def gather(self, reports, user, names):
-        seeds = constant(
-            reports[:, 0],
-            user,
-            names,
-            lambda name, one, other: f"user {name!r} has reports under two seeds, {other} and {one}; a user keeps one seed",
-        )
+        seeds = constant(reports[:, 0], user, names, "under two seeds", "seed")
         return np.column_stack([seeds, counts_of(reports[:, 1], user, len(names), self.buckets)])
 
     # ---- server --------------------------------------------------------------------------------------------------------
-    def likelihoods(self, histories):
-        by_bucket, log_constants = self._by_symbol(histories[:, 1:])
-        return self._of_categories(histories[:, 0], by_bucket), log_constants
-
-    def supported(self, histories):
-        return self._of_categories(histories[:, 0], histories[:, 1:])
-
-    def _of_categories(self, seeds, by_bucket):
-        """Return the entries of each category's bucket, (m, a)."""
-        out = np.empty((len(seeds), self.n_categories), dtype=by_bucket.dtype)
+    def of_categories(self, histories, by_symbol):
+        seeds = histories[:, 0]
+        out = np.empty((len(seeds), self.n_categories), dtype=by_symbol.dtype)
         categories = np.arange(self.n_categories)[None, :]
         step = max(1, _BLOCK // self.n_categories)
         for start in range(0, len(seeds), step):
             part = slice(start, start + step)
             hashed = hashing.buckets(self.family, seeds[part, None], categories, self.buckets)
-            out[part] = np.take_along_axis(by_bucket[part], hashed, axis=1)
+            out[part] = np.take_along_axis(by_symbol[part], hashed, axis=1)
         return out
 
     # ---- client --------------------------------------------------------------------------------------------------------
-    def draw(self, values, times, rng):
+    def draw_public(self, values, rng):
         seeds = hashing.draw_seeds(values.size, rng)
-        hashed = hashing.buckets(self.family, seeds, values, self.buckets)
-        return np.column_stack([seeds, self._draw_counts(hashed, times, rng)])
+        return [seeds], hashing.buckets(self.family, seeds, values, self.buckets)
 
-    def draw_one(self, value, times):
+    def draw_public_one(self, value):
         seed = entropy.word(hashing.MAX_SEED.bit_length() - 1)
-        bucket = hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
-        return np.append(seed, self._count_one(bucket, times))
+        return [seed], hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
 
     @classmethod
     def from_parameters(cls, categories, parameters):

@@ -3,24 +3,29 @@
 import abc
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
 from ldpbayes import entropy
 from ldpbayes.errors import DataError
-from ldpbayes.protocols.repeated.histories import AbstractHistories
+from ldpbayes.protocols.rappor import filters
+from ldpbayes.protocols.repeated.histories import AbstractHistories, constant, every_history
 
 
 class AbstractMemoizedBits(AbstractHistories):
     """Histories of T reports and how many of them show each permanent bit as one.
 
-    T is the last column before those of the bits. Which bits a category sets may depend on something public that a user
-    draws once, such as a cohort: L_x = Π ρ(c_j) over the bits j that x sets.
+    A user belongs to a public cohort, in which every category sets some bits: L_x = Π ρ(c_j) over the bits j that x sets.
+    Canonical histories have the cohort where there is a choice of it (n_leading is two), T, and the ones of every bit.
 
     Attributes
     ----------
+    n_bits : int
+        Number of permanent bits.
+    table : (C, h, a) int array
+        The bits that each category sets in each cohort; −1 for none.
     stages : tuple of float
         κ, λ, r and s: the chance that the permanent bit is one where the value sets it, and where it does not; and the
         chance that a report shows a one as one, and a zero.
@@ -31,8 +36,11 @@ class AbstractMemoizedBits(AbstractHistories):
     # ---- what a subclass states ----------------------------------------------------------------------------------------
     @property
     @abc.abstractmethod
-    def n_bits(self) -> int:
-        """Number of permanent bits."""
+    def n_bits(self) -> int: ...
+
+    @property
+    @abc.abstractmethod
+    def table(self) -> np.ndarray: ...
 
     @property
     @abc.abstractmethod
@@ -40,22 +48,8 @@ class AbstractMemoizedBits(AbstractHistories):
 
     @property
     @abc.abstractmethod
-    def _exact(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-        """The stages of ``draw_one``, as fractions."""
-
-    @abc.abstractmethod
-    def sums(self, histories: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return Σ of the bits' values over those that each category sets, shape (m, a).
-
-        Parameters
-        ----------
-        histories : (m, k) int array
-        values : (m, n_bits) array
-        """
-
-    @abc.abstractmethod
-    def permanent(self, values: np.ndarray, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray, Any]:
-        """Return (leading columns before T, permanent bits (n, n_bits), which of them are shown or None) of users."""
+    def _thresholds(self) -> tuple[int, int, int, int]:
+        """The stages of ``draw_one``, as thresholds of ``entropy.bernoulli``."""
 
     def shown(self, histories: np.ndarray) -> np.ndarray | None:
         """Return which bits are shown at all, shape (m, n_bits); None: all of them."""
@@ -65,16 +59,21 @@ class AbstractMemoizedBits(AbstractHistories):
         """Return how many reports show each bit as one, shape (m, n_bits)."""
         return histories[:, self.n_leading :]
 
-    #: Logarithm of the chance of what is public.
-    log_public: float = 0.0
-
     # ---- levels and reports --------------------------------------------------------------------------------------------
     @property
     def epsilon_one(self):
         return self.spent(1)
 
     def level_ratio(self, times):
-        return largest_ratio(times, *self._exact)
+        """Return [ρ(T)/ρ(0)]^h: all ones of the bits of a category against no ones."""
+        kappa, lam, on, off = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
+
+        def chance(held, r, s):
+            return held * r**times + (1 - held) * s**times
+
+        upper = chance(kappa, on, off) * chance(lam, 1 - on, 1 - off)
+        lower = chance(lam, on, off) * chance(kappa, 1 - on, 1 - off)
+        return None if lower == 0 else (upper / lower) ** self.table.shape[1]
 
     @property
     def width(self):
@@ -82,7 +81,7 @@ class AbstractMemoizedBits(AbstractHistories):
 
     @property
     def leading_fields(self):
-        return (("times", 2**62),)
+        return (("cohort", len(self.table)), ("times", 2**62))[-self.n_leading :]
 
     def lengths(self, histories):
         return histories[:, self.n_leading - 1]
@@ -94,6 +93,20 @@ class AbstractMemoizedBits(AbstractHistories):
             i = int(bad[0])
             raise DataError(f"history {i} has {ones[i].max()} ones of a bit in {times[i]} reports", line=i)
 
+    def single_bits(self, reports: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return (cohorts or None, packed bits) of single reports."""
+        return None, reports
+
+    def gather(self, reports, user, names):
+        cohorts, packed = self.single_bits(reports)
+        columns = [] if cohorts is None else [constant(cohorts, user, names, "in two cohorts", "cohort")]
+        ones = sums_by_user(packed, user, len(names), self.n_bits)
+        return np.column_stack([*columns, np.bincount(user, minlength=len(names)), ones])
+
+    def list_histories(self, times):
+        ones = every_history([*([len(self.table)] * (self.n_leading - 1)), *([times + 1] * self.n_bits)])
+        return None if ones is None else np.insert(ones, self.n_leading - 1, times, axis=1)
+
     # ---- server --------------------------------------------------------------------------------------------------------
     def likelihoods(self, histories):
         times, ones, (kappa, lam, *reported) = self.lengths(histories), self.ones(histories), self.stages
@@ -103,18 +116,48 @@ class AbstractMemoizedBits(AbstractHistories):
             unset, ratio = np.where(shown, unset, 0.0), np.where(shown, ratio, 0.0)
         logs = self.sums(histories, ratio)
         top = logs.max(axis=1)
-        log_constants = unset.sum(axis=1) + top + log_binomials(ones, times) + self.log_public
+        log_constants = unset.sum(axis=1) + top + log_binomials(ones, times) + self._log_public
         return np.exp(logs - top[:, None]), log_constants
+
+    #: Logarithm of the chance of what is public.
+    _log_public = property(lambda self: -np.log(len(self.table)))
 
     def supported(self, histories):
         return self.sums(histories, self.ones(histories))
 
+    def sums(self, histories: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return Σ of values, (m, n_bits), over the bits that each category sets, shape (m, a)."""
+        out = np.zeros((len(histories), self.n_categories), dtype=values.dtype)
+        values = np.column_stack([values, np.zeros(len(values), dtype=values.dtype)])  # position −1, of no bit
+        cohorts = histories[:, 0] if self.n_leading == 2 else np.zeros(len(histories), dtype=np.int64)
+        for c, users in filters.by_cohort(cohorts):
+            for positions in self.table[c]:
+                out[users] += values[np.ix_(users, positions)]
+        return out
+
     # ---- client --------------------------------------------------------------------------------------------------------
     def draw(self, values, times, rng):
-        leading, members, shown = self.permanent(values, rng)
-        *_, on, off = self.stages
-        codes = rng.binomial(times[:, None], np.where(members, on, off))
-        return np.column_stack([*leading, times, codes if shown is None else np.where(shown, 1 + codes, 0)])
+        kappa, lam, on, off = self.stages
+        cohorts = rng.integers(len(self.table), size=values.size) if self.n_leading == 2 else np.zeros_like(values)
+        members = np.zeros((values.size, self.n_bits + 1), dtype=bool)
+        members[np.arange(values.size)[:, None], self.table[cohorts, :, values]] = True
+        members = rng.random((values.size, self.n_bits)) < np.where(members[:, :-1], kappa, lam)
+        ones = rng.binomial(times[:, None], np.where(members, on, off))
+        return np.column_stack([*[cohorts] * (self.n_leading - 1), times, ones])
+
+    def draw_permanent_one(self, value: int) -> tuple[int, list[int]]:
+        """Return (cohort, permanent bits) of one value from the operating system's entropy."""
+        kappa, lam, *_ = self._thresholds
+        cohort = entropy.below(len(self.table)) if self.n_leading == 2 else 0
+        chances = [lam] * (self.n_bits + 1)
+        for position in self.table[cohort, :, value].tolist():
+            chances[position] = kappa
+        return cohort, [entropy.bernoulli(chance) for chance in chances[:-1]]
+
+    def draw_one(self, value, times):
+        cohort, members = self.draw_permanent_one(value)
+        leading = [cohort] * (self.n_leading - 1)
+        return np.array([*leading, times, *count_ones(members, times, *self._thresholds[2:])])
 
 
 def log_chances(ones: np.ndarray, times: np.ndarray, held: float, on: float, off: float) -> np.ndarray:
@@ -168,17 +211,6 @@ def log_binomials(ones, times):
     """Return Σ over bits of log C(T, c), shape (m,)."""
     times = times[:, None]
     return (gammaln(times + 1) - gammaln(ones + 1) - gammaln(times - ones + 1)).sum(axis=1)
-
-
-def largest_ratio(times: int, kappa: Fraction, lam: Fraction, on: Fraction, off: Fraction) -> Fraction | None:
-    """Return ρ(T)/ρ(0), the largest ratio of two categories' likelihoods: all ones against no ones; None: infinite."""
-
-    def chance(held, r, s):
-        return held * r**times + (1 - held) * s**times
-
-    upper = chance(kappa, on, off) * chance(lam, 1 - on, 1 - off)
-    lower = chance(lam, on, off) * chance(kappa, 1 - on, 1 - off)
-    return None if lower == 0 else upper / lower
 
 
 def count_ones(members: Sequence[int], times: int, on: int, off: int) -> np.ndarray:

@@ -87,20 +87,37 @@ class AbstractMemoizedSymbols(AbstractHistories):
     def check_histories(self, histories):
         """Accept any counts: every history can occur."""
 
-    # ---- parts of server and client ------------------------------------------------------------------------------------
-    def _by_symbol(self, counts):
-        """Return (L over the symbols, log constants) of counts of reports: L_b ∝ q Σ_v e^{ε m_v} + (p − q) e^{ε m_b}."""
-        truth, other = self.permanent.hit_rates
+    # ---- what is public about a user: nothing here ---------------------------------------------------------------------
+    def of_categories(self, histories: np.ndarray, by_symbol: np.ndarray) -> np.ndarray:
+        """Return the entries (m, size) of each category's symbol, shape (m, a)."""
+        return by_symbol
+
+    def draw_public(self, values: np.ndarray, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
+        """Return (leading columns, symbols) of users, drawn with a numpy Generator."""
+        return [], values
+
+    def draw_public_one(self, value: int) -> tuple[list[int], int]:
+        """Return (leading columns, symbol) of one user, from the operating system's entropy."""
+        return [], value
+
+    # ---- server --------------------------------------------------------------------------------------------------------
+    def likelihoods(self, histories):
+        """Return L of the symbols, L_b ∝ q Σ_v e^{ε m_v} + (p − q) e^{ε m_b}, as those of categories."""
+        counts, (truth, other) = histories[:, self.n_leading :], self.permanent.hit_rates
         top = self.epsilon_instant * counts.max(axis=1)
         weights = np.exp(self.epsilon_instant * counts - top[:, None])
         matrix = other * weights.sum(axis=1, keepdims=True) + (truth - other) * weights
         of_one = math.log(self.size + math.expm1(self.epsilon_instant))
-        return matrix, log_multinomial(counts) + top - counts.sum(axis=1) * of_one
+        log_constants = log_multinomial(counts) + top - counts.sum(axis=1) * of_one
+        return self.of_categories(histories, matrix), log_constants
 
-    def _draw_counts(self, symbols, times, rng):
-        """Return counts of the reports on users' symbols, (n, size)."""
-        answers = self.permanent.privatize(symbols, rng)
-        kept, moved = self.instantaneous.hit_rates
+    def supported(self, histories):
+        return self.of_categories(histories, histories[:, self.n_leading :])
+
+    # ---- client --------------------------------------------------------------------------------------------------------
+    def draw(self, values, times, rng):
+        leading, symbols = self.draw_public(values, rng)
+        answers, (kept, moved) = self.permanent.privatize(symbols, rng), self.instantaneous.hit_rates
         out = np.empty((answers.size, self.size), dtype=np.int64)
         step = max(1, _BLOCK // self.size)
         for start in range(0, answers.size, step):
@@ -108,14 +125,14 @@ class AbstractMemoizedSymbols(AbstractHistories):
             chances = np.full((len(answers[part]), self.size), moved)
             chances[np.arange(len(chances)), answers[part]] = kept
             out[part] = rng.multinomial(times[part], chances / chances.sum(axis=1, keepdims=True))
-        return out
+        return np.column_stack([*leading, out])
 
-    def _count_one(self, symbol, times):
-        """Return the counts of the reports on one symbol, from the operating system's entropy."""
+    def draw_one(self, value, times):
+        leading, symbol = self.draw_public_one(value)
         answer, out = self.permanent.privatize_one(symbol), np.zeros(self.size, dtype=np.int64)
         for _ in range(times):
             out[self.instantaneous.privatize_one(answer)] += 1
-        return out
+        return np.append(np.array(leading, dtype=np.int64), out)
 
 
 @dataclass(frozen=True)
@@ -206,20 +223,6 @@ class MemoizedGRR(AbstractMemoizedSymbols):
 
     def list_histories(self, times):
         return count_vectors(self.n_categories, times)
-
-    # ---- server --------------------------------------------------------------------------------------------------------
-    def likelihoods(self, histories):
-        return self._by_symbol(histories)
-
-    def supported(self, histories):
-        return histories
-
-    # ---- client --------------------------------------------------------------------------------------------------------
-    def draw(self, values, times, rng):
-        return self._draw_counts(values, times, rng)
-
-    def draw_one(self, value, times):
-        return self._count_one(value, times)
 
     @classmethod
     def from_parameters(cls, categories, parameters):

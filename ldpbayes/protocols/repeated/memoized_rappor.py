@@ -1,19 +1,16 @@
 """RAPPOR with both stages: a user's permanent Bloom filter, and any number of instantaneous reports on it."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
-
-import numpy as np
 
 from ldpbayes import entropy
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.attributes import listed_decoder
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.formats import split_cohorts
-from ldpbayes.protocols.rappor import Rappor, filters
+from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.repeated import memoized_bits
-from ldpbayes.protocols.repeated.histories import Rates, check_times, constant, every_history
+from ldpbayes.protocols.repeated.histories import Rates, check_times
 
 
 @dataclass(frozen=True)
@@ -71,10 +68,6 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
     def epsilon_one(self):
         return self.protocol.epsilon_one_time
 
-    def level_ratio(self, times):
-        ratio = super().level_ratio(times)
-        return None if ratio is None else ratio**self.protocol.hashes
-
     def rates(self):
         return Rates(*self.stages) if self.protocol.assignment == "direct" else None
 
@@ -84,48 +77,26 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         return self.protocol.n_bits
 
     @property
-    def leading_fields(self):
-        return (("cohort", self.protocol.cohorts), *super().leading_fields)
+    def table(self):
+        return self.protocol.table
 
     @property
     def single(self):
         return self.protocol
 
-    def gather(self, reports, user, names):
-        cohorts, packed = split_cohorts(reports)
-        cohorts = constant(
-            cohorts,
-            user,
-            names,
-            lambda name, one, other: f"user {name!r} has reports in two cohorts, {other} and {one}; a user keeps one cohort",
-        )
-        ones = memoized_bits.sums_by_user(packed, user, len(names), self.protocol.n_bits)
-        return np.column_stack([cohorts, np.bincount(user, minlength=len(names)), ones])
+    def single_bits(self, reports):
+        return split_cohorts(reports)
 
-    def list_histories(self, times):
-        ones = every_history([times + 1] * self.protocol.n_bits)
-        if ones is None or len(ones) * self.protocol.cohorts > 2**16:
-            return None
-        cohorts = np.repeat(np.arange(self.protocol.cohorts), len(ones))
-        return np.column_stack([cohorts, np.full(len(cohorts), times), np.tile(ones, (self.protocol.cohorts, 1))])
-
-    # ---- server --------------------------------------------------------------------------------------------------------
+    # ---- server and client ---------------------------------------------------------------------------------------------
     @property
     def stages(self):
         half = self.protocol.f / 2
         return 1 - half, half, self.protocol.q, self.protocol.p
 
     @property
-    def log_public(self):
-        return -math.log(self.protocol.cohorts)
-
-    def sums(self, histories, values):
-        out = np.zeros((len(histories), self.n_categories), dtype=values.dtype)
-        values = np.column_stack([values, np.zeros(len(values), dtype=values.dtype)])  # position −1, of a repeated bit
-        for c, users in filters.by_cohort(histories[:, 0]):
-            for positions in self.protocol.table[c]:
-                out[users] += values[np.ix_(users, positions)]
-        return out
+    def _thresholds(self):
+        flip, p, q = self.protocol.thresholds
+        return 2**entropy.BITS - flip, flip, q, p
 
     def has_full_rank(self):
         return self.protocol.has_full_rank()
@@ -137,27 +108,6 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         if self.rates() is not None or self.times is None:
             return super().decoder()
         return listed_decoder(self)
-
-    # ---- client --------------------------------------------------------------------------------------------------------
-    def permanent(self, values, rng):
-        rappor = self.protocol
-        cohorts = rng.integers(rappor.cohorts, size=values.size)
-        members = np.zeros((values.size, rappor.n_bits + 1), dtype=bool)
-        for j in range(rappor.hashes):
-            members[np.arange(values.size), rappor.table[cohorts, j, values]] = True
-        return [cohorts], members[:, :-1] ^ (rng.random((values.size, rappor.n_bits)) < rappor.f / 2), None
-
-    def draw_one(self, value, times):
-        cohorts, packed = split_cohorts(self.protocol.permanent_one(value)[None])
-        members = np.unpackbits(packed[0], count=self.protocol.n_bits).tolist()
-        *_, on, off = self._exact
-        on, off = (int(rate * 2**entropy.BITS) for rate in (on, off))
-        return np.concatenate([cohorts, [times], memoized_bits.count_ones(members, times, on, off)])
-
-    @property
-    def _exact(self):
-        flip, p, q = self.protocol.realized_stages
-        return 1 - flip, flip, q, p
 
     # ---- parameters ----------------------------------------------------------------------------------------------------
     def parameters(self):

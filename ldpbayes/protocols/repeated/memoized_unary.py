@@ -16,7 +16,6 @@ from ldpbayes.protocols.repeated.histories import (
     Rates,
     check_level_pair,
     check_times,
-    every_history,
 )
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -139,7 +138,7 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
     # ---- levels --------------------------------------------------------------------------------------------------------
     @property
     def epsilon_infinity(self):
-        kappa, lam, *_ = self._exact
+        kappa, lam = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds[:2])
         return log_above(kappa * (1 - lam) / (lam * (1 - kappa)))
 
     def rates(self):
@@ -155,39 +154,18 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         rates = self.rates()
         return UnaryEncoding.from_rates(self.n_categories, rates.first(self.kappa), rates.first(self.lam))
 
-    def gather(self, reports, user, names):
-        ones = memoized_bits.sums_by_user(reports, user, len(names), self.n_categories)
-        return np.column_stack([np.bincount(user, minlength=len(names)), ones])
+    def permanent_one(self, value):
+        """Return the permanent bits of one value, to be kept, from the operating system's entropy."""
+        return self.draw_permanent_one(entropy.one_value(value, self.n_categories))[1]
 
-    def list_histories(self, times):
-        ones = every_history([times + 1] * self.n_categories)
-        return None if ones is None else np.column_stack([np.full(len(ones), times), ones])
+    # ---- stages --------------------------------------------------------------------------------------------------------
+    @property
+    def table(self):
+        return np.arange(self.n_categories)[None, None, :]
 
-    # ---- server --------------------------------------------------------------------------------------------------------
     @property
     def stages(self):
         return self.kappa, self.lam, self.on, self.off
-
-    def sums(self, histories, values):
-        return values
-
-    # ---- client --------------------------------------------------------------------------------------------------------
-    def permanent(self, values, rng):
-        members = rng.random((values.size, self.n_categories)) < self.lam
-        members[np.arange(values.size), values] = rng.random(values.size) < self.kappa
-        return [], members, None
-
-    def permanent_one(self, value):
-        """Return the permanent bits of one value, to be kept, from the operating system's entropy."""
-        value = entropy.one_value(value, self.n_categories)
-        kappa, lam, *_ = self._thresholds
-        chances = [lam] * self.n_categories
-        chances[value] = kappa
-        return [entropy.bernoulli(chance) for chance in chances]
-
-    def draw_one(self, value, times):
-        _, _, on, off = self._thresholds
-        return np.append(times, memoized_bits.count_ones(self.permanent_one(value), times, on, off))
 
     @cached_property
     def _thresholds(self):
@@ -196,10 +174,6 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         lam = math.ceil(Fraction(self.lam) * scale)
         kappa = max(lam, entropy.threshold_below(Fraction(self.kappa)))
         return kappa, lam, *(entropy.threshold_below(Fraction(rate)) for rate in (self.on, self.off))
-
-    @cached_property
-    def _exact(self):
-        return tuple(Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
 
     @classmethod
     def from_parameters(cls, categories, parameters):
