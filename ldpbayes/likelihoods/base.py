@@ -14,6 +14,8 @@ from ldpbayes.likelihoods.expansion import Sums, by_products
 
 #: Reports times draws whose probabilities are computed together.
 BLOCK = 2**21
+#: Probabilities up to which each has its own logarithm.
+PLAIN = 2**14
 
 
 class AbstractLikelihood(abc.ABC):
@@ -291,7 +293,7 @@ class ByProducts:
 
     def log_likelihood(self: Rows, p: FloatArray) -> float | FloatArray:  # type: ignore[misc]
         with np.errstate(divide="ignore"):
-            return self.log_constant + self.counts @ np.log(self.matvec(p))
+            return self.log_constant + weighted_logs(self.counts, self.matvec(p))
 
     def value_and_gradient(self: Rows, p: FloatArray) -> tuple[float, FloatArray]:  # type: ignore[misc]
         u = self.matvec(p)
@@ -352,6 +354,16 @@ def require_sampler(likelihood: AbstractLikelihood) -> AbstractSampler:
             "counts bits, not users, sampling weights are not users, and a summary keeps sums only."
         )
     return sampler
+
+
+def weighted_logs(counts: FloatArray, u: FloatArray) -> float | FloatArray:
+    """Return Σ_j w_j log u_j for u of shape (m,) or (m, k): eight share a logarithm where nearly all weights are one."""
+    several = counts != 1
+    if u.ndim == 1 or u.size < PLAIN or 4 * several.sum() > several.size or not (u.min() > 1e-30 and u.max() < 1e30):
+        return counts @ np.log(u)
+    whole = len(u) // 8 * 8
+    logs = np.log(u[:whole].reshape(8, -1, u.shape[1]).prod(axis=0)).sum(axis=0) + np.log(u[whole:]).sum(axis=0)
+    return logs + (counts[several] - 1) @ np.log(u[several])
 
 
 def scatter(index: IntArray, r: FloatArray, size: int) -> FloatArray:

@@ -39,10 +39,14 @@ class DenseRows(ByProducts, Rows):
         return self.matrix.T @ (v[:, None] * self.matrix)
 
     def gram_diagonal(self, v, power=2):
-        return v @ self.matrix**power
+        return v @ (self._square if power == 2 else self.matrix**power)
 
     def square_matvec(self, p):
-        return self.matrix**2 @ p
+        return self._square @ p
+
+    @cached_property
+    def _square(self):
+        return self.matrix**2
 
     def dense(self):
         return self.matrix

@@ -14,13 +14,12 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.likelihoods import KroneckerRows
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol
 from ldpbayes.protocols.columns import Integers
 from ldpbayes.protocols.combine import stated
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder
 from ldpbayes.protocols.formats import Numbers, check_labels
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.protocols.noncompliance import ListedDecoder
 from ldpbayes.protocols.registry import make_factor
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -340,7 +339,7 @@ class KroneckerDecoder(AbstractDecoder):
         return self.n_categories if self.protocol.has_full_rank() else math.prod(one.rank for one in self._inverses)
 
     def oracle(self, rows):
-        self._require()
+        self._require_rank("a channel", "this one has")
         return rows._backward(self._scores(rows), rows.counts) / rows.n_reports
 
     def scores(self, rows, weights):
@@ -358,7 +357,7 @@ class KroneckerDecoder(AbstractDecoder):
 
     def variance(self, p, n, target="frequency"):
         # E[M_y²] = ⊗ (M^k∘M^k) Q^k p, of which given the users E[M_y | x]² = [x' = x] varies not.
-        self._require()
+        self._require_rank("a channel", "this one has")
         p = self._checked(p, target)
         table = p[None]
         for one in self._inverses:
@@ -368,15 +367,8 @@ class KroneckerDecoder(AbstractDecoder):
         return (table[0] - (p if target == "frequency" else p**2)) / n
 
     def linear_system(self, reports, counts):
-        found = listed_decoder(self.protocol)
+        found = self.protocol._matrix_decoder
         return None if found is None else found.linear_system(reports, counts)
-
-    def _require(self):
-        if self.rank < self.n_categories:
-            raise ArgumentError(
-                f"The oracle needs a channel of rank {self.n_categories}, this one has rank {self.rank}; use the MLE or a "
-                "posterior."
-            )
 
 
 def attribute_sizes(sizes: Any) -> tuple[int, ...]:
@@ -400,16 +392,6 @@ def count_outputs(coded, n_categories):
     """Return how many tuples of codes there are, or None where the joint channel over them is too large."""
     outputs = math.prod(one.n_codes for one in coded)
     return outputs if outputs * n_categories <= MAX_CHANNEL_ENTRIES else None
-
-
-def listed_decoder(protocol):
-    """Return the decoder of a protocol that can list its reports, or None where the channel is too large for one."""
-    outputs, a = protocol.n_outputs, protocol.n_categories
-    if outputs is None or outputs > MAX_LISTED or a > MAX_LISTED // 4:
-        return None
-    if "_decoded" not in protocol.__dict__:
-        object.__setattr__(protocol, "_decoded", ListedDecoder(protocol.channel(), protocol))
-    return protocol._decoded
 
 
 def fields(d):

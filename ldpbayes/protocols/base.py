@@ -16,7 +16,7 @@ from scipy.special import gammaln
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
-from ldpbayes.protocols.decoding import AbstractDecoder, SupportDecoder
+from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder, SupportDecoder
 from ldpbayes.protocols.formats import merged
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
 
@@ -402,9 +402,18 @@ class AbstractProtocol(abc.ABC):
     def decoder(self) -> AbstractDecoder | None:
         """Return what turns reports into the unbiased estimate with its exact variance; None where there is no such thing.
 
-        By default that of the hit rates.
+        By default that of the hit rates, else the least-squares inverse of a channel that is small enough.
         """
-        return None if self.hit_rates is None else SupportDecoder(self.n_categories, *self.hit_rates)
+        if self.hit_rates is not None:
+            return SupportDecoder(self.n_categories, *self.hit_rates)
+        return self._matrix_decoder
+
+    @functools.cached_property
+    def _matrix_decoder(self):
+        b, a = self.n_outputs, self.n_categories
+        if b is None or b > MAX_LISTED or b * a**2 > MAX_LISTED**3 // 16:
+            return None
+        return MatrixDecoder(self.channel(), ListLaw(self).tally)
 
     def report_law(self) -> AbstractReportLaw | None:
         """Return how reports are compared with what a distribution predicts, and simulated for that; None: not at all.

@@ -20,6 +20,7 @@ from ldpbayes.protocols.base import (
 )
 from ldpbayes.protocols.decoding import MatrixDecoder
 from ldpbayes.protocols.formats import Labels
+from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.registry import make_factor
 
 #: Channels with at most so many reports and categories are said in words.
@@ -110,7 +111,7 @@ class Channel(AbstractProtocol):
 
     @cached_property
     def _matrix_decoder(self):
-        return MatrixDecoder(self.matrix)
+        return MatrixDecoder(self.matrix, ListLaw(self).tally)
 
     def device(self, categories):
         """Return for each report, of few, who gives it: the last of two says it all."""
@@ -165,10 +166,6 @@ class Channel(AbstractProtocol):
         if self.design != "kronecker":
             return None
         return tuple(make_factor(table, None, f"factor {i}") for i, table in enumerate(self.settings["factors"], 1))
-
-    def decoder(self):
-        """Return the weighted least-squares inverse of the matrix."""
-        return self._matrix_decoder
 
     def randomize(self, values, rng):
         out = np.empty(values.size, dtype=np.int64)

@@ -1,6 +1,7 @@
 """Decoders: the unbiased estimate of the frequencies that a protocol's reports allow, with its exact variance."""
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -81,6 +82,13 @@ class AbstractDecoder(abc.ABC):
         """
         return None
 
+    def _require_rank(self, design, has):
+        """Raise the ArgumentError of ``oracle`` where the design lacks rank."""
+        if self.rank < self.n_categories:
+            raise ArgumentError(
+                f"The oracle needs {design} of rank {self.n_categories}, {has} rank {self.rank}; use the MLE or a posterior."
+            )
+
     def _checked(self, p, target):
         checks.choice(target, "target", TARGETS)
         return checks.distribution(p, "p", self.n_categories)
@@ -124,9 +132,17 @@ class MatrixDecoder(AbstractDecoder):
     """F̂ = M S/n with the weighted least-squares inverse M = (Qᵀ D⁻¹ Q)⁻¹ Qᵀ D⁻¹ of an explicit channel, D = diag(Q 1/a).
 
     The plain inverse where Q is square.
+
+    Attributes
+    ----------
+    matrix : (b, a) array
+        Q.
+    tally : callable, optional
+        Reports, counts -> counts of all b reports.
     """
 
     matrix: np.ndarray
+    tally: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
     @property
     def n_categories(self):
@@ -172,16 +188,12 @@ class MatrixDecoder(AbstractDecoder):
         return np.diag(self.covariance(p, n, target))
 
     def linear_system(self, reports, counts):
-        return self.matrix, np.bincount(reports, counts, len(self.matrix)) / np.sum(counts)
+        return None if self.tally is None else (self.matrix, self.tally(reports, counts) / np.sum(counts))
 
     @cached_property
     def _factors(self):
         """(diagonal of D^(−1/2), the QR decomposition of D^(−1/2) Q): normal equations would square its condition number."""
-        if self.rank < self.n_categories:
-            raise ArgumentError(
-                f"The oracle needs a channel of rank {self.n_categories}, this one has rank {self.rank}; "
-                "use the MLE or a posterior."
-            )
+        self._require_rank("a channel", "this one has")
         mixed = self.matrix.mean(axis=1)
         scale = np.divide(1.0, np.sqrt(mixed), out=np.zeros_like(mixed), where=mixed > 0)
         return scale, *np.linalg.qr(scale[:, None] * self.matrix)
@@ -238,7 +250,7 @@ class DesignDecoder(AbstractDecoder):
         return vectors[:, kept] @ (vectors[:, kept].T @ right / values[kept])
 
     def oracle(self, rows):
-        self._require_rank()
+        self._require_small()
         return self.least_squares(rows)
 
     def scores(self, rows, weights):
@@ -259,7 +271,7 @@ class DesignDecoder(AbstractDecoder):
         value x is the unit vector of x and the same shift s = off (XᵀX)⁻¹ Xᵀ1/(on − off) for all.
         """
         p, protocol = self._checked(p, target), self.protocol
-        self._require_rank()
+        self._require_small()
         (on, off), (values, vectors, _) = protocol.rates, self._spectrum
         inverse = (vectors / values) @ vectors.T / (on - off)
         square = np.zeros(self.n_categories)
@@ -285,15 +297,11 @@ class DesignDecoder(AbstractDecoder):
         values, vectors = np.linalg.eigh(self.protocol.meetings)
         return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
 
-    def _require_rank(self):
+    def _require_small(self):
         cohorts, a, (design, parts) = self.protocol.cohorts, self.n_categories, self.protocol.design_words
         if cohorts * a**2 > MAX_PRODUCTS:
             raise InfeasibleError(
                 f"The oracle of {cohorts:,} cohorts and {a:,} categories takes more than {MAX_PRODUCTS:,} multiplications; "
                 "use the MLE or a posterior."
             )
-        if self.rank < a:
-            raise ArgumentError(
-                f"The oracle needs {design} of rank {a}, these {cohorts} cohorts of {parts} have rank {self.rank}; use "
-                "least_squares, the MLE or a posterior."
-            )
+        self._require_rank(design, f"these {cohorts} cohorts of {parts} have")

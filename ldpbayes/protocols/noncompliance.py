@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -11,9 +10,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods.extended import ExtendedRows
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, MAX_LISTED, AbstractProtocol
-from ldpbayes.protocols.decoding import MatrixDecoder
-from ldpbayes.protocols.laws import ListLaw
+from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol
 from ldpbayes.protocols.registry import make_protocol
 from ldpbayes.protocols.respondents import ATTACKS, NOBODY, AbstractLaw, Always, FairCoins, Uniform, targeted
 
@@ -219,15 +216,6 @@ class Noncompliance(AbstractProtocol):
     def crafted(self, targets):
         return self.compliers.crafted(targets)
 
-    def decoder(self):
-        """Return the least-squares inverse of the channel, or None where it is too large to write out."""
-        listed = self.n_outputs is not None and self.n_outputs * self.n_categories <= MAX_CHANNEL_ENTRIES
-        return self._listed_decoder if listed else None
-
-    @cached_property
-    def _listed_decoder(self):
-        return ListedDecoder(self.channel(), self)
-
     # ---- client ---------------------------------------------------------------------------------------------------------
     def randomize(self, values, rng):
         first = self.compliers.n_categories
@@ -266,13 +254,3 @@ class Noncompliance(AbstractProtocol):
         settings = {key: value for key, value in table.items() if key != "protocol"}
         compliers = make_protocol(table["protocol"], labels, settings)
         return cls(compliers, tuple(as_law(law, compliers, labels) for law in laws))
-
-
-@dataclass(frozen=True, eq=False)
-class ListedDecoder(MatrixDecoder):
-    """The decoder of an explicit channel whose reports are those of any protocol that can list them."""
-
-    protocol: AbstractProtocol
-
-    def linear_system(self, reports, counts):
-        return self.matrix, ListLaw(self.protocol).tally(reports, counts) / np.sum(counts)

@@ -15,7 +15,6 @@ from ldpbayes.protocols.attributes import (
     AbstractAttributes,
     Coded,
     attribute_sizes,
-    listed_decoder,
     split_labels,
 )
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES
@@ -42,9 +41,6 @@ class AbstractCollected(AbstractAttributes):
     def identifying_matrix(self):
         """Return the margins of the table: all that the reports depend on."""
         return margins(self.sizes)
-
-    def decoder(self):
-        return listed_decoder(self)
 
     def parameters(self):
         return super().parameters() | {"sizes": list(self.sizes)}

@@ -13,7 +13,6 @@ from scipy.special import gammaln
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, shown
-from ldpbayes.protocols.attributes import listed_decoder
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.registry import make_protocol
@@ -274,11 +273,6 @@ class Repeated(AbstractHistories):
 
     def identifying_matrix(self):
         return self.protocol.identifying_matrix()
-
-    def decoder(self):
-        if self.rates() is not None or self.times is None:
-            return super().decoder()
-        return listed_decoder(self)
 
     # ---- client --------------------------------------------------------------------------------------------------------
     def draw(self, values, times, rng):

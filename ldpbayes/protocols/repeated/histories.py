@@ -300,7 +300,7 @@ class AbstractHistories(AbstractProtocol):
         """
         rates = self.rates()
         if rates is None or self.times is None:
-            return None
+            return super().decoder()
         noise = tuple(rates.noise(held, *self.law) for held in (rates.true, rates.other))
         return SupportDecoder(self.n_categories, *rates.first_of_both, noise)
 

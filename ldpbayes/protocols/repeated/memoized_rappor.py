@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from ldpbayes import entropy
 from ldpbayes.errors import ArgumentError
-from ldpbayes.protocols.attributes import listed_decoder
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.formats import split_cohorts
 from ldpbayes.protocols.rappor import Rappor
@@ -103,11 +102,6 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
 
     def identifying_matrix(self):
         return self.protocol.identifying_matrix()
-
-    def decoder(self):
-        if self.rates() is not None or self.times is None:
-            return super().decoder()
-        return listed_decoder(self)
 
     # ---- parameters ----------------------------------------------------------------------------------------------------
     def parameters(self):
