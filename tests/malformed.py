@@ -397,7 +397,7 @@ CALLS = {
     "prior_for": lambda m: dict(prior="flat", collection=m.collection),
     "as_dirichlet": lambda m: dict(prior="flat", n_categories=3, what="this"),
     # ---- estimators and methods
-    "MLE": lambda m: dict(tolerance=1e-6, max_iterations=100, method="auto", strict=False),
+    "MLE": lambda m: dict(tolerance=1e-6, max_iterations=100),
     "MAP": lambda m: dict(prior="jeffreys", tolerance=1e-6),
     "NUTS": _drawn("NUTS", tune=50, target_accept=0.9),
     "Augmentation": _drawn("Augmentation", tune=10, thin=1, limit_seconds=5.0),
@@ -770,7 +770,7 @@ def _tiny_study():
 
 #: Classes that the package fills in: what users do with their objects are the methods.
 RESULTS = {
-    "Answer", "Check", "CellsFitness", "Criteria", "Description", "Fitness", "Groups", "Kind",
+    "Answer", "Check", "CellsFitness", "Description", "Fitness", "Groups", "Kind",
     "Parameter", "Plan", "Plans", "Population", "PrivateGroups", "Result", "Study",
 }  # fmt: skip
 

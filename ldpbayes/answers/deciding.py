@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -39,34 +39,13 @@ UNKNOWN_OF_CELLS = (
 )
 
 
-class Decision(TypedDict):
-    """What ``decision_given`` returns.
-
-    Attributes
-    ----------
-    prior_decides : int
-        1 where the prior decides, else 0; of cells, in how many of them.
-    narrow_share : float
-        Share of the categories whose credible interval is less than half as wide as the confidence interval.
-    decides : str
-        The sentence; empty where the reports decide.
-    decides_note : str
-        Why nothing is said, where nothing can be said.
-    """
-
-    prior_decides: int
-    narrow_share: float
-    decides: str
-    decides_note: str
-
-
 def decision_given(
     collection: Collection,
     compared: tuple[np.ndarray, Any, str],
     sensitivity: PriorSensitivity | None,
     weights: tuple[float, float],
     log_bayes_factor: float,
-) -> Decision:
+) -> dict[str, Any]:
     """Return whether the prior decides the answer, and what would let the reports decide.
 
     Under a Dirichlet or a learnt prior the answer is made again with the prior's weight doubled (``sensitivities``): the
@@ -93,7 +72,9 @@ def decision_given(
     Returns
     -------
     dict
-        prior_decides, narrow_share, ``decides``, the sentence, and ``decides_note``.
+        prior_decides, 1 or 0; narrow_share, the share of the categories whose credible interval is less than half as wide as
+        the confidence interval; ``decides``, the sentence, empty where the reports decide; and ``decides_note``, why nothing
+        is said where nothing can be said.
     """
     reasons, share, ratio = [], math.nan, math.nan
     (ratios, whole, words), (weight, worth) = compared, weights
@@ -131,7 +112,7 @@ def decision_given(
     return _decided(1, share, sentence)
 
 
-def decision_of_cells(result: xr.DataTree, cells: Cells) -> Decision:
+def decision_of_cells(result: xr.DataTree, cells: Cells) -> dict[str, Any]:
     """Return in how many cells the prior decides the answer.
 
     Cells fitted one by one have an answer each. Under a prior over all cells the credible intervals of a cell are compared
@@ -184,7 +165,7 @@ def decision_of_cells(result: xr.DataTree, cells: Cells) -> Decision:
     return _decided(int(chosen.sum()), share, sentence)
 
 
-def _decided(number: int, share: float, sentence: str = "", note: str = "") -> Decision:
+def _decided(number: int, share: float, sentence: str = "", note: str = "") -> dict[str, Any]:
     return {"prior_decides": number, "narrow_share": share, "decides": sentence, "decides_note": note}
 
 

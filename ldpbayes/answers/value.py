@@ -1,34 +1,15 @@
 """What the reports are worth: an equivalent number of unprotected answers, and the least error that any protocol allows."""
 
-from typing import TypedDict
+from typing import Any
 
 from numpy.typing import NDArray
 
 from ldpbayes.collections import Collection
 
 
-class Worth(TypedDict):
-    """What ``worth_given`` returns.
-
-    Attributes
-    ----------
-    effective_open_answers : float
-        Unprotected answers that carry as much information about P.
-    total_sd : float
-        Square root of the sum of the posterior variances.
-    bound_sd : float
-        Square root of the least total variance of any protocol with the same ε; nan where no comparison is valid.
-    worth : str
-        The comparison as a sentence.
-    """
-
-    effective_open_answers: float
-    total_sd: float
-    bound_sd: float
-    worth: str
-
-
-def worth_given(mean: NDArray, sd: NDArray, alpha_total: float, collection: Collection, unidentified: bool) -> Worth:
+def worth_given(
+    mean: NDArray, sd: NDArray, alpha_total: float, collection: Collection, unidentified: bool
+) -> dict[str, Any]:
     """Return what reports are worth: how many unprotected answers carry as much information, and the least error.
 
     m unprotected answers would leave (1 − Σp²)/(Σα + m + 1) = Σ_x Var(P_x|Y), p = E[P|Y]: what the prior contributes is not
@@ -45,6 +26,12 @@ def worth_given(mean: NDArray, sd: NDArray, alpha_total: float, collection: Coll
     collection : Collection
     unidentified : bool
         Whether the channels cannot tell some categories apart.
+
+    Returns
+    -------
+    dict
+        effective_open_answers, the m above; total_sd, the root of the summed variances; bound_sd, the root of the least
+        total variance, nan where no comparison is valid; and ``worth``, the comparison as a sentence.
     """
     from ldpbayes.theory.bounds import exact_floor
 

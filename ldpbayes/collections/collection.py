@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks
 from ldpbayes.collections.derived import Derived, check_name, check_text
 from ldpbayes.collections.nature import AbstractData, Nature
-from ldpbayes.collections.noncompliance import identification, with_noncompliers
+from ldpbayes.collections.noncompliance import identification, null_space, with_noncompliers
 from ldpbayes.collections.survey import Survey, check_weights
 from ldpbayes.collections.tally import Tally, places
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
@@ -324,23 +324,27 @@ class Collection(AbstractData):
         """
         return identification(self, checks.probability(gamma, "gamma", open_low=True, open_high=True))
 
-    def unidentified(self) -> list[list[str]]:
-        """Return groups of category labels that no number of reports through these channels could tell apart.
+    @cached_property
+    def null_space(self) -> np.ndarray:
+        """Directions of P that no number of reports through these channels tells anything of, shape (k, a), orthonormal.
 
-        The null space of the stacked channels; empty where the channels together have full rank, and where some
-        protocol has too many possible reports to write its channel out.
+        Empty where the channels together have full rank, and where some protocol has too many possible reports to write its
+        channel out.
         """
+        known = np.empty((0, self.n_categories))
         if any(tally.protocol.has_full_rank() for tally in self.tallies):
-            return []
+            return known
         try:
             stacked = np.concatenate([tally.protocol.identifying_matrix() for tally in self.tallies])
         except InfeasibleError:
+            return known
+        return null_space(stacked, max(stacked.shape) * np.finfo(float).eps)
+
+    def unidentified(self) -> list[list[str]]:
+        """Return groups of category labels that no number of reports through these channels could tell apart."""
+        if not len(self.null_space):
             return []
-        triangle = np.linalg.qr(stacked, mode="r")
-        _, singular, vt = np.linalg.svd(triangle, full_matrices=True)
-        small = singular <= singular[0] * max(stacked.shape) * np.finfo(float).eps
-        null = np.concatenate([vt[: singular.size][small], vt[singular.size :]])
-        linked = np.abs(null.T @ null) > 1e-8
+        linked = np.abs(self.null_space.T @ self.null_space) > 1e-8
         groups, left = [], {x for x in range(self.n_categories) if linked[x, x]}
         while left:
             group, new = set(), {min(left)}
@@ -354,10 +358,6 @@ class Collection(AbstractData):
     def identifiability(self) -> str:
         """Return a sentence that names the categories the channels cannot distinguish, or an empty string."""
         return self._identifiability
-
-    def has_full_rank(self) -> bool:
-        """Return whether enough reports would determine the share of every category."""
-        return not self._identifiability
 
     @cached_property
     def _identifiability(self) -> str:

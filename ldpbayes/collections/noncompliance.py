@@ -196,12 +196,12 @@ def _centre(p: np.ndarray, n_laws: int, gamma: float) -> np.ndarray:
     return np.append((1 - gamma) * p, np.full(n_laws, gamma / n_laws))
 
 
-def null_space(matrix: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis, shape (k, columns), of what a matrix maps to zero."""
+def null_space(matrix: np.ndarray, tolerance: float = 1e-11) -> np.ndarray:
+    """Return an orthonormal basis, shape (k, columns), of what a matrix maps to zero, or nearly so."""
     scale = matrix.max(axis=1, keepdims=True)
     rows = np.divide(matrix, scale, out=np.zeros_like(matrix), where=scale > 0)
     _, singular, vt = np.linalg.svd(np.linalg.qr(rows, mode="r"), full_matrices=True)
-    small = singular <= singular[0] * 1e-11
+    small = singular <= singular[0] * tolerance
     return np.concatenate([vt[: singular.size][small], vt[singular.size :]])
 
 

@@ -82,8 +82,7 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
         tested = check(cell, replications=QUICK_REPLICATIONS, estimate=estimate)
         about |= {"fitness": tested.verdict, "fitness_flagged": int(tested.flagged), "fitness_p": tested.p_value}
         if mle is not None and not data.by:
-            criteria = information_criteria(cell, mle.log_likelihood)
-            about |= {"aic": criteria.aic, "bic": criteria.bic, "parameters": criteria.parameters}
+            about |= information_criteria(cell, mle.log_likelihood)
         facts.append(about)
     if data.by:
         _add_facts(tree, facts)

@@ -1,7 +1,5 @@
 """The design effect of a weighted collection, and the linearized covariance of its maximum-likelihood estimate."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.linalg import helmert
 
@@ -13,22 +11,7 @@ from ldpbayes.estimators.base import RANK_TOLERANCE
 MAX_ENTRIES = 2**26
 
 
-@dataclass(frozen=True, eq=False)
-class Linearized:
-    """What the design of a sample makes of an estimate.
-
-    Attributes
-    ----------
-    effect : DesignEffect
-    covariance : (a, a) array
-        J⁻¹VJ⁻¹ on the simplex's tangent space; nan for coordinates at 0 and for those that the reports do not identify.
-    """
-
-    effect: DesignEffect
-    covariance: np.ndarray
-
-
-def linearized(collection, p) -> Linearized:
+def linearized(collection, p) -> tuple[DesignEffect, np.ndarray]:
     """Return the design effect and the covariance of the weighted maximum-likelihood estimate.
 
     The score of a report with the row L is ZᵀL/(Lp), Z a basis of the directions that sum to zero over the positive
@@ -42,6 +25,12 @@ def linearized(collection, p) -> Linearized:
         With a survey.
     p : (a,) array
         The maximum.
+
+    Returns
+    -------
+    DesignEffect, (a, a) array
+        The covariance is J⁻¹VJ⁻¹ on the simplex's tangent space; nan for coordinates at 0 and for those that the reports do
+        not identify.
 
     Raises
     ------
@@ -70,7 +59,7 @@ def linearized(collection, p) -> Linearized:
     covariance = np.full((size, size), np.nan)
     if free.size > 1:
         covariance[np.ix_(free, free)] = _sandwich((scores.T * weight) @ scores, effect.variance, basis)
-    return Linearized(effect, covariance)
+    return effect, covariance
 
 
 def _sandwich(information, variance, basis):

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from ldpbayes import checks
 from ldpbayes.collections import as_collection
-from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning
+from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.estimators.base import standard_errors
 from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.linearised import linearized
@@ -17,7 +17,6 @@ from ldpbayes.estimators.solvers.newton import newton
 from ldpbayes.estimators.solvers.quasi_newton import quasi_newton
 from ldpbayes.priors import as_dirichlet
 
-METHODS = ("auto", "closed", "quasi-newton", "newton")
 #: Multiplications of one full Newton step below which it is cheaper than the quasi-Newton bookkeeping.
 SMALL_NEWTON_OPERATIONS = 5e6
 
@@ -34,14 +33,8 @@ class MLE:
     tolerance : float
         Largest certified gap in nats, absolute; 0.01 is already 1e-4 of a standard error.
     max_iterations : int
-    method : {"auto", "closed", "quasi-newton", "newton"}
-        "closed" is for GRR without a prior; "quasi-newton" needs about ten passes over the rows; "newton" (interior point
-        with the full Hessian) is for few categories or awkward rows. "auto" takes the cheapest that applies, and "newton"
-        where "quasi-newton" stops early.
     prior : optional
         Dirichlet, vector, number or "flat" with every α ≥ 1: the posterior mode (MAP). None is maximum likelihood.
-    strict : bool
-        Raise a ConvergenceError instead of a DiagnosticWarning where the tolerance is not reached.
 
     Examples
     --------
@@ -59,14 +52,11 @@ class MLE:
 
     tolerance: float = 1e-6
     max_iterations: int = 500
-    method: str = "auto"
     prior: object = None
-    strict: bool = False
 
     def __post_init__(self):
         object.__setattr__(self, "tolerance", checks.positive(self.tolerance, "tolerance"))
         object.__setattr__(self, "max_iterations", checks.integer(self.max_iterations, "max_iterations", minimum=1))
-        checks.choice(self.method, "method", METHODS)
 
     def __call__(self, collection):
         """Return the Estimate for a Collection or a Tally.
@@ -74,9 +64,7 @@ class MLE:
         Raises
         ------
         ArgumentError
-            Where the prior has some α < 1, or the method does not apply.
-        ConvergenceError
-            With strict=True, where the certificate stays above the tolerance.
+            Where the prior has some α < 1.
 
         Warns
         -----
@@ -87,13 +75,13 @@ class MLE:
         rows = collection.rows
         mass = prior_mass(self.prior, collection.n_categories)
         name = "mle" if mass is None else "map"
-        solution = maximize(rows, mass, self.tolerance, self.max_iterations, self.method)
+        solution = maximize(rows, mass, self.tolerance, self.max_iterations)
         certified = solution.gap <= self.tolerance
         parts = [_verdict(solution, self.tolerance, certified)]
         if collection.nature.weighted:
-            found = linearized(collection, solution.p)
-            error, exact = np.sqrt(found.covariance.diagonal()), True
-            parts.append(f"Weighted; standard errors are linearized over the design (effect {found.effect.value:.3g}).")
+            effect, covariance = linearized(collection, solution.p)
+            error, exact = np.sqrt(covariance.diagonal()), True
+            parts.append(f"Weighted; standard errors are linearized over the design (effect {effect.value:.3g}).")
         else:
             error, exact = standard_errors(rows, solution.p, mass)
         parts += _error_notes(solution.p, error, exact)
@@ -106,8 +94,6 @@ class MLE:
         parts += _uniform_note(rows, solution.p, likelihood)
         estimate = Estimate(name, solution.p, error, likelihood, solution.gap, " ".join(parts))
         if not certified:
-            if self.strict:
-                raise ConvergenceError(parts[0], estimate)
             warnings.warn(parts[0], DiagnosticWarning, stacklevel=2)
         return estimate
 
@@ -135,24 +121,17 @@ def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
     tolerance : float
         Largest certified gap in nats at which a solver stops.
     max_iterations : int
-    method : {"auto", "closed", "quasi-newton", "newton"}
-        As in MLE; "auto" lets another solver try where the first one stops above the tolerance.
+    method : {"auto", "quasi-newton", "newton"}
+        "quasi-newton" needs about ten passes over the rows; "newton" (interior point with the full Hessian) is for few
+        categories or awkward rows. "auto" has the closed form of GRR without a prior, then takes the cheaper solver, and the
+        other one where the first stops above the tolerance.
 
     Returns
     -------
     Solution
         The one with the smallest gap, which may be above the tolerance.
-
-    Raises
-    ------
-    ArgumentError
-        Where the method does not apply.
     """
-    p = rows.closed_form() if mass is None and method in ("auto", "closed") else None
-    if method == "closed" and p is None:
-        raise ArgumentError(
-            'method must be other than "closed" here: the closed form is for one GRR channel without a prior.'
-        )
+    p = rows.closed_form() if mass is None and method == "auto" else None
     if p is not None:
         return Solution(p, certificate(rows, p), "closed", 0, 1.0)
     order = (method,) if method != "auto" else _order(rows)
@@ -201,7 +180,7 @@ def _verdict(solution, tolerance, certified):
         return f"Certified {how}: within {max(solution.gap, 1e-12):.1g} nats of the maximum."
     return (
         f"Stopped early {how}: the certificate is {solution.gap:.2g} nats, above the tolerance of {tolerance:.2g}; "
-        "raise max_iterations or take another method."
+        "raise max_iterations."
     )
 
 

@@ -3,6 +3,6 @@
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.checking import check
-from ldpbayes.fitness.nested import Criteria, equality_test, information_criteria
+from ldpbayes.fitness.nested import equality_test, information_criteria
 
-__all__ = ["CellsFitness", "Check", "Criteria", "Fitness", "check", "equality_test", "information_criteria"]
+__all__ = ["CellsFitness", "Check", "Fitness", "check", "equality_test", "information_criteria"]

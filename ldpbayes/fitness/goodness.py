@@ -97,7 +97,7 @@ def goodness_of_fit(
         p_value = float(chdtrc(df, likelihood_ratio / factor))
         return (Check("G² of the report counts", "", likelihood_ratio, df, p_value, "chi-squared", detail=detail),)
     found: tuple[Check, ...] = ()
-    basis = table.directions(slice(None) if apart else ~fixed) if apart or not plain else None
+    basis = table.directions(slice(None) if apart else ~fixed) if apart or not plain else np.empty((expected.size, 0))
     if apart:
         beyond = float(((((counts - expected) / np.sqrt(expected)) @ basis) ** 2).sum())
         p_value = float(chdtrc(df - inside, beyond))

@@ -13,28 +13,7 @@ from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.base import Check
 
 
-@dataclass(frozen=True)
-class Criteria:
-    """Information criteria of a collection's design at the maximum-likelihood estimate.
-
-    Attributes
-    ----------
-    log_likelihood : float
-    parameters : int
-        Free shares that the reports can determine: the rank of the stacked channels less one.
-    aic : float
-        2 k − 2 log-likelihood.
-    bic : float
-        k log n − 2 log-likelihood.
-    """
-
-    log_likelihood: float
-    parameters: int
-    aic: float
-    bic: float
-
-
-def information_criteria(collection: Collection, log_likelihood: float | None = None) -> Criteria:
+def information_criteria(collection: Collection, log_likelihood: float | None = None) -> dict[str, float]:
     """Return AIC and BIC, which compare designs (with and without respondents who ignore the device) on the same reports.
 
     Parameters
@@ -45,7 +24,9 @@ def information_criteria(collection: Collection, log_likelihood: float | None = 
 
     Returns
     -------
-    Criteria
+    dict
+        aic, 2 k − 2 log-likelihood; bic, k log n − 2 log-likelihood; and parameters, k: the free shares that the reports can
+        determine.
 
     References
     ----------
@@ -56,22 +37,14 @@ def information_criteria(collection: Collection, log_likelihood: float | None = 
         log_likelihood = checks.real(log_likelihood, "log_likelihood")
     else:
         log_likelihood = float(collection.rows.log_likelihood(maximize(collection.rows).p))
-    k = free_parameters(collection)
+    k = _free(collection)
     deviance = -2 * log_likelihood
-    return Criteria(log_likelihood, k, 2 * k + deviance, k * float(np.log(collection.n_reports)) + deviance)
+    return {"aic": 2 * k + deviance, "bic": k * float(np.log(collection.n_reports)) + deviance, "parameters": k}
 
 
-def free_parameters(collection: Collection) -> int:
-    """Return the number of free shares that the reports can determine.
-
-    Parameters
-    ----------
-    collection : Collection
-    """
-    if collection.has_full_rank():
-        return collection.n_categories - 1
-    stacked = np.concatenate([tally.protocol.identifying_matrix() for tally in collection.tallies])
-    return int(np.linalg.matrix_rank(stacked)) - 1
+def _free(collection: Collection) -> int:
+    """Return the number of free shares that the reports can determine."""
+    return collection.n_categories - 1 - len(collection.null_space)
 
 
 def equality_test(cells: Cells) -> Check:
@@ -102,11 +75,11 @@ def equality_test(cells: Cells) -> Check:
     except ArgumentError as err:
         raise InfeasibleError(f"Cells cannot be compared: {err}") from err
     p = maximize(pooled.rows).p
-    statistic, df = 0.0, -free_parameters(pooled)
+    statistic, df = 0.0, -_free(pooled)
     for cell in cells.values():
         own = maximize(cell.rows).p
         statistic += 2 * float(cell.rows.log_likelihood(own) - cell.rows.log_likelihood(p))
-        df += free_parameters(cell)
+        df += _free(cell)
     statistic, df = max(statistic, 0.0), max(df, 1)
     detail = f"likelihood ratio {statistic:.4g} on {df} degrees of freedom"
     p_value = float(chdtrc(df, statistic))

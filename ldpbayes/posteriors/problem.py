@@ -179,7 +179,7 @@ def scaled(collection):
     from ldpbayes.estimators.linearised import linearized
     from ldpbayes.estimators.mle import maximize
 
-    effect = linearized(collection, maximize(collection.rows).p).effect
+    effect, _ = linearized(collection, maximize(collection.rows).p)
     return replace(collection, survey=replace(survey, effect=effect))
 
 

@@ -4,29 +4,26 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
-from scipy.special import betaln, digamma, expit, gammaln
+from scipy.special import betaln, expit, gammaln
 
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray, IntArray
-from ldpbayes.collections import Collection, Tally
+from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import AbstractProtocol
 
 __all__ = [
-    "Moments",
     "Value",
     "average",
     "beta_expectation",
     "beta_rule",
     "checked",
-    "collection_of",
-    "dirichlet_entropy",
     "draw_distributions",
     "every_tally",
     "exact_moments",
@@ -251,23 +248,7 @@ def _sticks(prior: Dirichlet, order: int) -> tuple[FloatArray, FloatArray]:
 
 
 # ---- reports simulated or listed under a prior -----------------------------------------------------------------------
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Exact posterior moments of P.
-
-    Attributes
-    ----------
-    mean, variance : (a,) arrays
-    log_evidence : float
-        log P(Y) of these ordered reports under the prior.
-    """
-
-    mean: NDArray
-    variance: NDArray
-    log_evidence: float
-
-
-def exact_moments(collection: Collection, prior: Dirichlet) -> Moments:
+def exact_moments(collection: Collection, prior: Dirichlet) -> Any:
     """Return the exact posterior moments: by integrals where every report singles out a category, else over all tallies.
 
     Parameters
@@ -277,7 +258,8 @@ def exact_moments(collection: Collection, prior: Dirichlet) -> Moments:
 
     Returns
     -------
-    Moments
+    object
+        With mean and variance of P, (a,) arrays, and log_evidence, log P(Y) of these ordered reports under the prior.
 
     Raises
     ------
@@ -285,43 +267,20 @@ def exact_moments(collection: Collection, prior: Dirichlet) -> Moments:
         Where neither method applies: the true tallies are too many to list.
     """
     # Imported lazily: nothing else of the theory needs the posterior package.
+    from ldpbayes.posteriors.base import Problem, Watch
     from ldpbayes.posteriors.exact import Exact
     from ldpbayes.posteriors.tally_states import TallyStates
 
     try:
-        found = Exact().moments(collection, prior)
-    except InfeasibleError as not_separable:
-        return _listed_moments(collection, prior, TallyStates(draws=1, chains=2), not_separable)
-    return Moments(found.mean, found.variance, found.log_evidence)
-
-
-def _listed_moments(collection: Collection, prior: Dirichlet, method: Any, not_separable: Exception) -> Moments:
-    """Return the Moments by dynamic programming over the true tallies."""
-    from ldpbayes.posteriors.base import Problem, Watch
-
+        return Exact().moments(collection, prior)
+    except InfeasibleError as err:
+        method, not_separable = TallyStates(draws=1, chains=2), err
     plan = method.prepare(Problem.of(collection, prior))
     if not plan.feasible:
         raise InfeasibleError(f"{not_separable} {plan.reason}") from None
     found = method.run(plan, np.random.default_rng(0), Watch()).exact
-    return Moments(found["distribution_mean"], found["distribution_sd"] ** 2, float(found["log_evidence"]))
-
-
-def collection_of(protocol: AbstractProtocol, reports: np.ndarray, counts: np.ndarray) -> Collection:
-    """Return the one-channel Collection of these reports, with categories "0", "1", …
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    reports : array
-        Reports in the canonical form of the protocol.
-    counts : (m,) array
-        How many users sent each report.
-
-    Returns
-    -------
-    Collection
-    """
-    return Collection(tuple(map(str, range(protocol.n_categories))), (Tally(protocol, reports, counts),))
+    variance = found["distribution_sd"] ** 2
+    return SimpleNamespace(mean=found["distribution_mean"], variance=variance, log_evidence=float(found["log_evidence"]))
 
 
 def n_tallies(protocol: AbstractProtocol, n: int) -> float:
@@ -383,7 +342,7 @@ def over_reports(
     if n_tallies(protocol, n) <= limit:
         reports, total = protocol.all_reports(), 0.0
         for counts in every_tally(n, protocol.n_outputs):
-            collection = collection_of(protocol, reports, counts)
+            collection = as_collection(Tally(protocol, reports, counts))
             if not (collection.rows.dense().max(axis=1) > 0).all():
                 continue
             found = exact_moments(collection, prior)
@@ -394,12 +353,6 @@ def over_reports(
     rng, values = checks.generator(random_seed), []
     for p in draw_distributions(prior, draws, rng):
         reports, counts = protocol.simulate(rng.multinomial(n, p), rng)
-        collection = collection_of(protocol, reports, counts)
+        collection = as_collection(Tally(protocol, reports, counts))
         values.append(function(collection, exact_moments(collection, prior), p))
     return Value(float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(draws)), "Monte Carlo")
-
-
-def dirichlet_entropy(alpha: FloatArray) -> float:
-    """Return h(P) in nats for P ~ Dirichlet(α), with respect to Lebesgue measure on the first a − 1 coordinates."""
-    log_norm = gammaln(alpha).sum() - gammaln(alpha.sum())
-    return float(log_norm + (alpha.sum() - alpha.size) * digamma(alpha.sum()) - ((alpha - 1) * digamma(alpha)).sum())

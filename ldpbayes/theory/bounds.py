@@ -132,8 +132,10 @@ def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0):
         Simulated collections.
     random_seed : int, SeedSequence or Generator
     """
+    from scipy.stats import dirichlet
+
     gained = information.reports_information(protocol, prior, n, draws=draws, random_seed=random_seed)
-    entropy = Value(base.dirichlet_entropy(prior.alpha) - gained.value, gained.standard_error, gained.method)
+    entropy = Value(float(dirichlet(prior.alpha).entropy()) - gained.value, gained.standard_error, gained.method)
     return _entropy_power(entropy, protocol.n_categories)
 
 

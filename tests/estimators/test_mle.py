@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning
+from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.estimators import base, mle
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import MAP, MLE, maximize
@@ -107,16 +107,16 @@ def test_posterior_mode_meets_its_conditions(method, alpha):
     protocol = designs.forced_response(0.4, [1, 2, 3, 0, 1, 1])
     data = survey(protocol, [40, 10, 3, 0, 12, 9])
     # Categories of little prior mass and none of the data move the objective little: they need a small gap.
-    estimate = MAP(alpha, method=method, tolerance=1e-10)(data)
     mass = mle.prior_mass(alpha, 6)
+    p = maximize(data.rows, mass, tolerance=1e-10, method=method).p
     # g + m/p is n + Σm where p > 0 and no larger elsewhere.
     level = data.n_reports + mass.sum()
-    _, gradient = data.rows.value_and_gradient(estimate.distribution)
-    inside = estimate.distribution > (1e-6)
-    slope = gradient + np.divide(mass, estimate.distribution, out=np.zeros(6), where=estimate.distribution > 0)
+    _, gradient = data.rows.value_and_gradient(p)
+    inside = p > (1e-6)
+    slope = gradient + np.divide(mass, p, out=np.zeros(6), where=p > 0)
     assert slope[inside] == pytest.approx(level, rel=2e-3)
     assert (gradient[~inside] <= level * 1.001).all()
-    assert estimate.name == "map"
+    assert MAP(alpha)(data).name == "map"
 
 
 @given(rows=random_rows(), seed=st.integers(0, 1000), method=st.sampled_from(["newton", "quasi-newton"]))
@@ -171,12 +171,13 @@ def test_granada(innocuous, yes, value, error):
     assert estimate.gap <= 1e-6
 
 
-@pytest.mark.parametrize("method", ["auto", "quasi-newton"])
-def test_eriksson(method):
+def test_eriksson():
     protocol = designs.forced_response(0.5, [1, 1, 0, 1, 1, 1, 0, 0, 0, 0])
-    estimate = MLE(method=method)(survey(protocol, [31, 19, 1, 17, 10, 17, 3, 1, 1, 2]))
+    estimate = MLE()(survey(protocol, [31, 19, 1, 17, 10, 17, 3, 1, 1, 2]))
     printed = [0.406522, 0.171739, 0.019565, 0.132609, 0, 0.132609, 0.058696, 0.019565, 0.019565, 0.03913]
     assert estimate.distribution == pytest.approx(printed, abs=1e-6)
+    rows = survey(protocol, [31, 19, 1, 17, 10, 17, 3, 1, 1, 2]).rows
+    assert maximize(rows, method="quasi-newton").p == pytest.approx(printed, abs=1e-6)
     assert np.isnan(estimate.standard_error).tolist() == [x == 4 for x in range(10)]
     assert "1 of 10 categories are at 0 and have no standard error" in estimate.outcome
 
@@ -304,8 +305,8 @@ def test_fewer_rows_than_categories_are_solved_in_the_space_of_the_rows(epsilon,
 
 @pytest.mark.parametrize("method", ["newton", "quasi-newton"])
 def test_noiseless_channels(method):
-    estimate = MLE(method=method)(survey(designs.direct(5), [50, 30, 0, 20, 1000]))
-    assert estimate.distribution == pytest.approx(np.array([50, 30, 0, 20, 1000]) / 1100, abs=1e-6)
+    rows = survey(designs.direct(5), [50, 30, 0, 20, 1000]).rows
+    assert maximize(rows, method=method).p == pytest.approx(np.array([50, 30, 0, 20, 1000]) / 1100, abs=1e-6)
 
 
 def test_stacked_levels_of_privacy_agree_with_cvxpy():
@@ -358,27 +359,12 @@ def test_auto_falls_back_from_newton(monkeypatch):
 
 
 # ---- failures and settings ---------------------------------------------------------------------------------------------
-def early():
-    rng = np.random.default_rng(1)
-    return survey(Channel(rng.dirichlet(np.ones(30), size=12).T), rng.integers(1, 90, 30)), MLE(
-        method="quasi-newton", max_iterations=1
-    )
-
-
 def test_stopping_early_is_said():
-    data, estimator = early()
-    with pytest.warns(
-        DiagnosticWarning, match="Stopped early by quasi-newton in 1 iterations: the certificate is"
-    ) as caught:
-        estimate = estimator(data)
+    rng = np.random.default_rng(1)
+    data = survey(Channel(rng.dirichlet(np.ones(30), size=12).T), rng.integers(1, 90, 30))
+    with pytest.warns(DiagnosticWarning, match="Stopped early by .* in 1 iterations: the certificate is") as caught:
+        estimate = MLE(max_iterations=1)(data)
     assert estimate.gap > 1e-6 and str(caught[0].message) in estimate.outcome
-
-
-def test_stopping_early_is_an_error_when_asked():
-    data, estimator = early()
-    with pytest.raises(ConvergenceError, match="Stopped early") as caught:
-        MLE(method=estimator.method, max_iterations=1, strict=True)(data)
-    assert caught.value.result.gap > 1e-6
 
 
 @pytest.mark.parametrize(
@@ -386,7 +372,6 @@ def test_stopping_early_is_an_error_when_asked():
     [
         ({"tolerance": 0}, "tolerance must be"),
         ({"max_iterations": 0}, "max_iterations must be"),
-        ({"method": "em"}, "method must be one of auto, closed"),
     ],
 )
 def test_settings_are_checked(settings, message):
@@ -394,10 +379,8 @@ def test_settings_are_checked(settings, message):
         MLE(**settings)
 
 
-def test_methods_that_do_not_apply():
+def test_priors_that_do_not_apply():
     data = survey(designs.forced_response(0.5, [1, 2, 3]), [3, 4, 5])
-    with pytest.raises(ArgumentError, match="closed form is for one GRR channel"):
-        MLE(method="closed")(data)
     with pytest.raises(ArgumentError, match="one concentration per category"):
         MLE(prior=[1.0, 2.0])(data)
 

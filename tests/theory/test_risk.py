@@ -9,6 +9,7 @@ from cases import CASES, full_rank
 from mixtures import enumerated_moments
 from scipy.linalg import helmert
 
+from ldpbayes.collections import Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.priors import Dirichlet, as_prior
@@ -101,7 +102,7 @@ def test_simulated_mle_risk(case, repetitions):
     for _ in range(repetitions):
         true = rng.multinomial(n, p)
         reports, counts = protocol.simulate(true, rng)
-        estimate = MLE()(base.collection_of(protocol, reports[counts > 0], counts[counts > 0])).distribution
+        estimate = MLE()(Tally(protocol, reports[counts > 0], counts[counts > 0])).distribution
         errors["distribution"].append(((estimate - p) ** 2).sum())
         errors["frequency"].append(((estimate - true / n) ** 2).sum())
     for target, sample in errors.items():
@@ -200,7 +201,7 @@ def test_bayes_risk_by_enumeration(target):
     exact = risk.bayes_risk(protocol, prior, n, target)
     total = 0.0
     for reports in itertools.product(range(3), repeat=n):
-        collection = base.collection_of(protocol, np.array(reports), None)
+        collection = as_collection(Tally(protocol, np.array(reports)))
         found = enumerated_moments(collection, prior)
         if target == "distribution":
             spread = found.variance.sum()
