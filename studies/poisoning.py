@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.postprocess import ldp_recover, norm_sub
-from ldpbayes.likelihoods import SeparableRows
+from ldpbayes.likelihoods import DenseRows
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols.respondents import MaximalGain
@@ -127,8 +127,8 @@ def mixed_rows(protocol, tally, law, share):
     """
     own = (1 - share) / (protocol.n_categories + protocol.beta)
     base = own + share * np.exp(law.log_probabilities(protocol, tally.reports))
-    slope = np.full(base.size, own * protocol.beta)
-    return SeparableRows(tally.reports, base, slope, tally.counts, protocol.n_categories)
+    named = tally.reports[:, None] == np.arange(protocol.n_categories)
+    return DenseRows(base[:, None] + own * protocol.beta * named, tally.counts)
 
 
 def _held(protocol, targets):

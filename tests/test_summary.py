@@ -6,7 +6,7 @@ from cases import CASES
 
 from ldpbayes import Tally
 from ldpbayes.errors import ArgumentError
-from ldpbayes.likelihoods import SeparableRows, StackedRows, Summary
+from ldpbayes.likelihoods import DenseRows, StackedRows, Summary
 from ldpbayes.posteriors import surrogate
 
 #: Protocols whose supports are exchangeable, or nearly: over the simplex their Hessian is nearly a diagonal. With few public
@@ -150,7 +150,7 @@ def test_pilots_that_do_not_fit_are_refused(pilot, spread, words):
 
 
 def test_a_pilot_that_rules_a_report_out_is_refused():
-    rows = SeparableRows([0, 1], [0.0, 0.0], [1.0, 1.0], [3, 4], 3)
+    rows = DenseRows(np.eye(3)[:2], [3, 4])
     with pytest.raises(ArgumentError, match="probability above 0"):
         Summary.of(rows, [1.0, 0.0, 0.0])
 

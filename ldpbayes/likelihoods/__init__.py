@@ -13,7 +13,7 @@ from ldpbayes.likelihoods.base import (
     require_sampler,
 )
 from ldpbayes.likelihoods.extended import ExtendedRows
-from ldpbayes.likelihoods.kinds import DenseRows, LevelRows, SeparableRows, StackedRows
+from ldpbayes.likelihoods.kinds import DenseRows, LevelRows, StackedRows
 from ldpbayes.likelihoods.summary import Summary
 from ldpbayes.likelihoods.tensor import AdditiveRows, KroneckerRows
 from ldpbayes.likelihoods.two_level import CyclicRows, HadamardRows, IdentityRows, SupportRows, TwoLevelRows, walsh_hadamard
@@ -33,7 +33,6 @@ __all__ = [
     "PseudoRows",
     "Rows",
     "Separable",
-    "SeparableRows",
     "StackedRows",
     "Summary",
     "SupportRows",

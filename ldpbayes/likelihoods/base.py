@@ -57,9 +57,6 @@ class AbstractLikelihood(abc.ABC):
         T_x is a sum of independent choices with probabilities L_jx p_x/(L p)_j: E[T_x] = p_x g_x with the gradient g of the
         log-likelihood, and Var(T_x) = p_x g_x − p_x² D_x with minus the diagonal D of its Hessian.
         """
-        return self._tally_moments(np.asarray(p, dtype=float))
-
-    def _tally_moments(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
         flat = np.reshape(p, (-1, self.n_categories))
         gradients = [self.value_and_gradient(one)[1] for one in flat]
         mean = np.stack([one * gradient for one, gradient in zip(flat, gradients, strict=True)])
@@ -68,9 +65,6 @@ class AbstractLikelihood(abc.ABC):
 
     def tally_means(self, draws: FloatArray) -> FloatArray:
         """Return E[T | reports, p] = p∘∇ℓ(p) of draws of p, (S, a); Σ_x E[T_x] = n settles a constant of ∇ℓ."""
-        return self._tally_means(draws)
-
-    def _tally_means(self, draws: FloatArray) -> FloatArray:
         return self.tally_moments(draws)[0]
 
     @abc.abstractmethod
@@ -165,18 +159,19 @@ class Rows(AbstractLikelihood):
 
     def support_sums(self, p: FloatArray) -> FloatArray | None:
         """Return Σ_{x ∈ S_j} p_x for every row, where a row favours a set S_j of categories; else None."""
-        return self._support_sums(p)
-
-    def _support_sums(self, p: FloatArray) -> FloatArray | None:
         return None
 
     @abc.abstractmethod
     def rmatvec(self, r: FloatArray) -> FloatArray:
         """Return L.T @ r for r of shape (n_rows,) or (n_rows, k)."""
 
-    @abc.abstractmethod
     def gram(self, v: FloatArray) -> FloatArray:
         """Return L.T @ diag(v) @ L, shape (a, a)."""
+        found = np.zeros((self.n_categories, self.n_categories))
+        for part in self.parts():
+            rows = self.written(part)
+            found += rows.T @ (v[part, None] * rows)
+        return found
 
     @abc.abstractmethod
     def gram_diagonal(self, v: FloatArray, power: int = 2) -> FloatArray:
@@ -186,7 +181,6 @@ class Rows(AbstractLikelihood):
     def square_matvec(self, p: FloatArray) -> FloatArray:
         """Return (L∘L) @ p for p of shape (a,)."""
 
-    @abc.abstractmethod
     def expansion(self, pilot: FloatArray, spread: FloatArray | None = None) -> Sums:
         """Return the sums that expand the log-likelihood at a pilot, averaged over variances of p about it.
 
@@ -201,17 +195,38 @@ class Rows(AbstractLikelihood):
         -------
         Sums
         """
+        return by_products(self, pilot, spread)
 
-    @abc.abstractmethod
     def rough_expansion(self) -> Sums | None:
         """Return nearly what expansion() gives at the uniform distribution, from sums that cost far less, or None.
 
         An optimizer may begin with it; the value is not computed (nan).
         """
+        return None
+
+    def log_likelihood(self, p: FloatArray) -> float | FloatArray:
+        with np.errstate(divide="ignore"):
+            return self.log_constant + weighted_logs(self.counts, self.matvec(p))
+
+    def value_and_gradient(self, p: FloatArray) -> tuple[float, FloatArray]:
+        u = self.matvec(p)
+        with np.errstate(divide="ignore"):
+            return float(self.counts @ np.log(u)), self.rmatvec(self.counts / u)
 
     @abc.abstractmethod
+    def written(self, part: slice) -> FloatArray:
+        """Return some rows of L as an array."""
+
+    @final
     def dense(self) -> FloatArray:
         """Return L as an (n_rows, a) array; tests compare the fast products with it."""
+        return self.written(slice(None))
+
+    @final
+    def parts(self) -> list[slice]:
+        """Return slices of the rows with some 2^20 entries of L each."""
+        size = max(1, 2**20 // self.n_categories)
+        return [slice(start, start + size) for start in range(0, self.n_rows, size)]
 
     def columns(self, index: IntArray) -> FloatArray:
         """Return L[:, index], shape (n_rows, k)."""
@@ -219,23 +234,23 @@ class Rows(AbstractLikelihood):
         units[np.arange(len(index)), index] = 1.0
         return np.stack([self.matvec(unit) for unit in units], axis=1)
 
-    @abc.abstractmethod
     def support_counts(self) -> FloatArray:
         """Return C_x, how many reports have x in their support, shape (a,).
 
         Rows of more than two levels have no supports; a report then counts for x by its share L_jx / Σ_x' L_jx'.
         """
+        return self.rmatvec(self.counts / self.matvec(np.ones(self.n_categories)))
 
-    @abc.abstractmethod
     def find_separable(self) -> "Separable | None":
         """Return what separable() returns, computed anew."""
+        return None
 
-    @abc.abstractmethod
     def closed_form(self) -> FloatArray | None:
         """Return the p of largest likelihood, shape (a,), or None where only iterations find it."""
+        return None
 
     @final
-    def _tally_means(self, draws: FloatArray) -> FloatArray:
+    def tally_means(self, draws: FloatArray) -> FloatArray:
         size = max(1, BLOCK // self.n_rows)
         parts = (np.ascontiguousarray(draws[start : start + size].T) for start in range(0, len(draws), size))
         return np.concatenate([(p * self.rmatvec(self.counts[:, None] / self.matvec(p))).T for p in parts])
@@ -280,34 +295,6 @@ class Rows(AbstractLikelihood):
     def log_constant(self) -> float:
         """Σ_j w_j log_constants_j."""
         return float(self.counts @ self.log_constants)
-
-
-class ByProducts:
-    """What rows have by their products; mixed into kinds, which define what they have a faster way to, or more of."""
-
-    def expansion(self: Rows, pilot: FloatArray, spread: FloatArray | None = None) -> Sums:  # type: ignore[misc]
-        return by_products(self, pilot, spread)
-
-    def rough_expansion(self) -> None:
-        return None
-
-    def log_likelihood(self: Rows, p: FloatArray) -> float | FloatArray:  # type: ignore[misc]
-        with np.errstate(divide="ignore"):
-            return self.log_constant + weighted_logs(self.counts, self.matvec(p))
-
-    def value_and_gradient(self: Rows, p: FloatArray) -> tuple[float, FloatArray]:  # type: ignore[misc]
-        u = self.matvec(p)
-        with np.errstate(divide="ignore"):
-            return float(self.counts @ np.log(u)), self.rmatvec(self.counts / u)
-
-    def support_counts(self: Rows) -> FloatArray:  # type: ignore[misc]
-        return self.rmatvec(self.counts / self.matvec(np.ones(self.n_categories)))
-
-    def find_separable(self) -> "Separable | None":
-        return None
-
-    def closed_form(self) -> FloatArray | None:
-        return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from ldpbayes.likelihoods.base import ByProducts, Rows
+from ldpbayes.likelihoods.base import Rows
 from ldpbayes.likelihoods.kinds import DenseSampler
 
 
-class ExtendedRows(ByProducts, Rows):
+class ExtendedRows(Rows):
     """[s L, E]: the rows of a protocol with one more column per law of reports, scaled row by row so that none overflows.
 
     Parameters
@@ -49,8 +49,8 @@ class ExtendedRows(ByProducts, Rows):
     def gram_diagonal(self, v, power=2):
         return np.concatenate([self.inner.gram_diagonal(self.scale**power * v, power), self.extra.T**power @ v])
 
-    def dense(self):
-        return np.concatenate([self.scale[:, None] * self.inner.dense(), self.extra], axis=1)
+    def written(self, part):
+        return np.concatenate([self.scale[part, None] * self.inner.written(part), self.extra[part]], axis=1)
 
     def sampler(self):
         return None if self.inner.sampler() is None else DenseSampler(self)

@@ -5,14 +5,14 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.likelihoods.base import AbstractSampler, ByProducts, Rows, Separable, scatter
+from ldpbayes.likelihoods.base import AbstractSampler, Rows, Separable
 from ldpbayes.likelihoods.expansion import Sums
 
 #: Rows of few values with up to so many entries are kept written out, 8 bytes an entry.
 KEPT = 2**22
 
 
-class DenseRows(ByProducts, Rows):
+class DenseRows(Rows):
     """Any L, stored as it is.
 
     Parameters
@@ -35,9 +35,6 @@ class DenseRows(ByProducts, Rows):
     def rmatvec(self, r):
         return self.matrix.T @ r
 
-    def gram(self, v):
-        return self.matrix.T @ (v[:, None] * self.matrix)
-
     def gram_diagonal(self, v, power=2):
         if power == 3:
             return v @ (self._square * self.matrix)  # a power with a number for its exponent takes ten times as long
@@ -50,10 +47,10 @@ class DenseRows(ByProducts, Rows):
     def _square(self):
         return self.matrix**2
 
-    def dense(self):
-        return self.matrix
+    def written(self, part):
+        return self.matrix[part]
 
-    def _support_sums(self, p):
+    def support_sums(self, p):
         return None if self.supports is None else self.supports @ p
 
     def support_counts(self):
@@ -78,7 +75,7 @@ class DenseRows(ByProducts, Rows):
         return Separable(index, base, slope, self.counts, self.log_constants)
 
 
-class LevelRows(ByProducts, Rows):
+class LevelRows(Rows):
     """Rows that take few values: L_jx = values[levels_jx]; Bloom-filter reports, one byte an entry.
 
     Parameters
@@ -106,14 +103,11 @@ class LevelRows(ByProducts, Rows):
     def rmatvec(self, r):
         return self._rmatvec(self.values, r)
 
-    def gram(self, v):
-        return sum(block.T @ (v[part, None] * block) for part, block in self._blocks(self.values))
-
     def gram_diagonal(self, v, power=2):
         return self._rmatvec(self.values**power, v)
 
-    def dense(self):
-        return self.values[self.levels]
+    def written(self, part):
+        return self.values[self.levels[part]]
 
     def sampler(self):
         return LevelSampler(self)
@@ -146,62 +140,10 @@ class LevelRows(ByProducts, Rows):
         return self.values[self.levels]
 
     def _read(self, values):
-        size = max(1, 2**20 // self.n_categories)
-        for start in range(0, self.n_rows, size):
-            part = slice(start, start + size)
-            yield part, values[self.levels[part]]
+        return ((part, values[self.levels[part]]) for part in self.parts())
 
 
-class SeparableRows(ByProducts, Rows):
-    """Rows base_j Σp + slope_j p[index_j] of a composite likelihood: no row is a user, so none can be allocated.
-
-    Parameters
-    ----------
-    index : (m,) int array
-    base, slope : (m,) arrays
-        base ≥ 0 and base + slope ≥ 0; slope may be negative.
-    counts, log_constants : (m,) arrays or float
-    n_categories : int
-    """
-
-    def __init__(self, index, base, slope, counts, n_categories, log_constants=0.0):
-        super().__init__(counts, n_categories, log_constants)
-        self.index = np.asarray(index, dtype=np.int64)
-        self.base, self.slope = np.asarray(base, dtype=float), np.asarray(slope, dtype=float)
-
-    def matvec(self, p):
-        column = (slice(None), *(None,) * (p.ndim - 1))
-        return self.base[column] * p.sum(axis=0) + self.slope[column] * p[self.index]
-
-    def rmatvec(self, r):
-        column = (slice(None), *(None,) * (r.ndim - 1))
-        return (self.base[column] * r).sum(axis=0) + scatter(self.index, self.slope[column] * r, self.n_categories)
-
-    def gram(self, v):
-        cross = scatter(self.index, v * self.base * self.slope, self.n_categories)
-        diagonal = scatter(self.index, v * self.slope**2, self.n_categories)
-        return v @ self.base**2 + cross[:, None] + cross[None, :] + np.diag(diagonal)
-
-    def gram_diagonal(self, v, power=2):
-        own = (self.base + self.slope) ** power - self.base**power
-        return v @ self.base**power + scatter(self.index, v * own, self.n_categories)
-
-    def dense(self):
-        out = np.repeat(self.base[:, None], self.n_categories, axis=1)
-        out[np.arange(self.n_rows), self.index] += self.slope
-        return out
-
-    def square_matvec(self, p):
-        return self.base**2 * p.sum() + self.slope * (2 * self.base + self.slope) * p[self.index]
-
-    def sampler(self):
-        return None
-
-    def find_separable(self):
-        return Separable(self.index, self.base, self.slope, self.counts, self.log_constants)
-
-
-class StackedRows(ByProducts, Rows):
+class StackedRows(Rows):
     """Rows of several channels over the same categories, one under the other.
 
     Parameters
@@ -210,15 +152,15 @@ class StackedRows(ByProducts, Rows):
     """
 
     def __init__(self, parts):
-        self.parts = tuple(parts)
-        counts = np.concatenate([part.counts for part in self.parts])
-        log_constants = np.concatenate([part.log_constants for part in self.parts])
-        super().__init__(counts, self.parts[0].n_categories, log_constants)
-        self.entry_seconds = max(part.entry_seconds for part in self.parts)
-        self._splits = np.cumsum([part.n_rows for part in self.parts])[:-1]
+        self.stacked = tuple(parts)
+        counts = np.concatenate([part.counts for part in self.stacked])
+        log_constants = np.concatenate([part.log_constants for part in self.stacked])
+        super().__init__(counts, self.stacked[0].n_categories, log_constants)
+        self.entry_seconds = max(part.entry_seconds for part in self.stacked)
+        self._splits = np.cumsum([part.n_rows for part in self.stacked])[:-1]
 
     def matvec(self, p):
-        return np.concatenate([part.matvec(p) for part in self.parts])
+        return np.concatenate([part.matvec(p) for part in self.stacked])
 
     def rmatvec(self, r):
         return sum(part.rmatvec(piece) for part, piece in self._pieces(r))
@@ -227,45 +169,45 @@ class StackedRows(ByProducts, Rows):
         return sum(part.gram(piece) for part, piece in self._pieces(v))
 
     def square_matvec(self, p):
-        return np.concatenate([part.square_matvec(p) for part in self.parts])
+        return np.concatenate([part.square_matvec(p) for part in self.stacked])
 
     def gram_diagonal(self, v, power=2):
         return sum(part.gram_diagonal(piece, power) for part, piece in self._pieces(v))
 
-    def dense(self):
-        return np.concatenate([part.dense() for part in self.parts])
+    def written(self, part):
+        return np.concatenate([one.dense() for one in self.stacked])[part]
 
     def support_counts(self):
-        return sum(part.support_counts() for part in self.parts)
+        return sum(part.support_counts() for part in self.stacked)
 
     def sampler(self):
-        samplers = [part.sampler() for part in self.parts]
+        samplers = [part.sampler() for part in self.stacked]
         return None if None in samplers else StackedSampler(samplers)
 
     def expansion(self, pilot, spread=None):
-        found = [part.expansion(pilot, spread) for part in self.parts]
+        found = [part.expansion(pilot, spread) for part in self.stacked]
         return Sums(*(sum(pieces) for pieces in zip(*found, strict=True)))
 
     def rough_expansion(self):
-        found = [part.rough_expansion() for part in self.parts]
+        found = [part.rough_expansion() for part in self.stacked]
         return None if None in found else Sums(*(sum(pieces) for pieces in zip(*found, strict=True)))
 
     def log_likelihood(self, p):
-        return sum(part.log_likelihood(p) for part in self.parts)
+        return sum(part.log_likelihood(p) for part in self.stacked)
 
     def value_and_gradient(self, p):
-        values, gradients = zip(*(part.value_and_gradient(p) for part in self.parts), strict=True)
+        values, gradients = zip(*(part.value_and_gradient(p) for part in self.stacked), strict=True)
         return sum(values), sum(gradients)
 
     def find_separable(self):
-        forms = [part.separable() for part in self.parts]
+        forms = [part.separable() for part in self.stacked]
         if any(form is None for form in forms):
             return None
         fields = ("index", "base", "slope", "counts", "log_constants")
         return Separable(*(np.concatenate([getattr(form, name) for form in forms]) for name in fields))
 
     def _pieces(self, r):
-        return zip(self.parts, np.split(r, self._splits), strict=True)
+        return zip(self.stacked, np.split(r, self._splits), strict=True)
 
 
 #: Weights of so many entries of the rows, or of the rows once, are written out together.

@@ -173,7 +173,7 @@ class Summary(AbstractLikelihood):
     def log_likelihood(self, p):
         return self.constant + self.linear @ p - 0.5 * self.tangent_curvature @ p**2
 
-    def _tally_moments(self, p):
+    def tally_moments(self, p):
         # ∇ℓ is known on the tangent space, where constants vanish; Σ_x E[T_x | P] = n settles the constant.
         slope = self.gradient - self.tangent_curvature * (p - self.pilot)
         mean = p * (slope + (self.n_reports - (p * slope).sum(axis=-1, keepdims=True)))

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ldpbayes.likelihoods.base import ByProducts, Rows, scatter
+from ldpbayes.likelihoods.base import Rows, scatter
 from ldpbayes.likelihoods.kinds import DenseRows, DenseSampler
 
 #: A table of products over the distinct rows of every attribute is made where it has at most so many entries.
@@ -18,7 +18,7 @@ PER_ROW = 4
 BLOCK = 64
 
 
-class KroneckerRows(ByProducts, Rows):
+class KroneckerRows(Rows):
     """L_jx = Π_k factors[k][index_jk, x_k]: every attribute has its own row, and a report is a tuple of them.
 
     Products go through the table axis by axis, so that L is never written out: O(Σ_k m_k Π a) instead of O(m Π a).
@@ -56,13 +56,7 @@ class KroneckerRows(ByProducts, Rows):
     def gram_diagonal(self, v, power=2):
         return self._backward([factor**power for factor in self.factors], v)
 
-    def gram(self, v):
-        return _gram(self, v)
-
-    def dense(self):
-        return self._written(slice(None))
-
-    def _written(self, part):
+    def written(self, part):
         """Return some rows of L as a dense array."""
         out = np.ones((len(self.index[part]), 1))
         for factor, index in zip(self.factors, self.index[part].T, strict=True):
@@ -122,7 +116,7 @@ class KroneckerRows(ByProducts, Rows):
         return (factors[0].T @ summed).ravel()
 
 
-class AdditiveRows(ByProducts, Rows):
+class AdditiveRows(Rows):
     """L_jx = Σ_k factors[k][index_jk, x_k]: reports that depend on one attribute at a time, whichever it is.
 
     (L p)_j is a function of the margins of p alone.
@@ -163,7 +157,7 @@ class AdditiveRows(ByProducts, Rows):
 
     def gram_diagonal(self, v, power=2):
         if power != 2:
-            return sum(v[part] @ self._written(part) ** power for part in _parts(self))
+            return sum(v[part] @ self.written(part) ** power for part in self.parts())
         out = 0.0
         for k, factor, index in self._axes():
             out = out + self._placed((factor**2).T @ np.bincount(index, v, len(factor)), (k,))
@@ -172,13 +166,7 @@ class AdditiveRows(ByProducts, Rows):
                 out = out + 2 * self._placed(other.T @ together.reshape(len(other), -1) @ factor, (j, k))
         return out.ravel()
 
-    def gram(self, v):
-        return _gram(self, v)
-
-    def dense(self):
-        return self._written(slice(None))
-
-    def _written(self, part):
+    def written(self, part):
         index = self.index[part]
         out = 0.0
         for k, (factor, i) in enumerate(zip(self.factors, index.T, strict=True)):
@@ -229,18 +217,3 @@ def joined(matrices):
 def _separable(rows):
     """Return the separable form of a table with one attribute, which is any rows; other tables have none."""
     return DenseRows(rows.dense(), rows.counts, rows.log_constants).find_separable() if len(rows.sizes) == 1 else None
-
-
-def _parts(rows):
-    """Return slices of the rows with some 2^20 entries of L each."""
-    size = max(1, 2**20 // rows.n_categories)
-    return [slice(start, start + size) for start in range(0, rows.n_rows, size)]
-
-
-def _gram(rows, v):
-    """Return Lᵀ diag(v) L."""
-    out = np.zeros((rows.n_categories, rows.n_categories))
-    for part in _parts(rows):
-        written = rows._written(part)
-        out += written.T @ (v[part, None] * written)
-    return out

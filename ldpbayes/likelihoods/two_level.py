@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.likelihoods.base import AbstractSampler, ByProducts, Rows, Separable, scatter
+from ldpbayes.likelihoods.base import AbstractSampler, Rows, Separable, scatter
 from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums
 from ldpbayes.likelihoods.kinds import DenseSampler
 
@@ -22,8 +22,6 @@ FEW_DRAWS = 12
 #: Draws under which some report is less than this times as probable as under the mean of the draws, or one over this times
 #: more, are taken one by one in double precision.
 NEAR = 1 / 8
-#: Entries up to which the supports of cyclic designs are packed: 16 MB.
-PACKED = 2**27
 
 
 class TwoLevelRows(Rows):
@@ -54,15 +52,11 @@ class TwoLevelRows(Rows):
     def gram_diagonal(self, v, power=2):
         return v.sum() + ((1 + self.beta) ** power - 1) * self.support_totals(v)
 
-    @abc.abstractmethod
-    def _support_sums(self, p):
-        """Return p(S_j) = Σ_{x ∈ S_j} p_x for p of shape (a,) or (a, k)."""
-
     def square_matvec(self, p):
         return p.sum() + self.beta * (2 + self.beta) * self.support_sums(p)
 
 
-class IdentityRows(ByProducts, TwoLevelRows):
+class IdentityRows(TwoLevelRows):
     """GRR: S_j = {index_j}. Every product is O(a).
 
     Parameters
@@ -79,7 +73,7 @@ class IdentityRows(ByProducts, TwoLevelRows):
         super().__init__(beta, counts, n_categories, log_constants)
         self.index = np.asarray(index, dtype=np.int64)
 
-    def _support_sums(self, p):
+    def support_sums(self, p):
         return p[self.index]
 
     def support_totals(self, r):
@@ -93,10 +87,8 @@ class IdentityRows(ByProducts, TwoLevelRows):
         cross = self.beta * hit
         return v.sum() + cross[:, None] + cross[None, :] + np.diag(self.beta**2 * hit)
 
-    def dense(self):
-        out = np.ones((self.n_rows, self.n_categories))
-        out[np.arange(self.n_rows), self.index] += self.beta
-        return out
+    def written(self, part):
+        return 1 + self.beta * (self.index[part, None] == np.arange(self.n_categories))
 
     def closed_form(self):
         """Return the MLE under GRR: p_x = max(0, (s_x/S_A)(|A|/β + 1) − 1/β), S_A the sum of the kept tallies.
@@ -123,7 +115,7 @@ class IdentityRows(ByProducts, TwoLevelRows):
         return Separable(self.index, ones, self.beta * ones, self.counts, self.log_constants)
 
 
-class SupportRows(ByProducts, TwoLevelRows):
+class SupportRows(TwoLevelRows):
     """Supports as packed bits: unary encoding, subset selection, local hashing.
 
     Sums over supports are byte tables: 256 partial sums for each byte column, looked up (kernels.py); sparse supports also
@@ -150,7 +142,7 @@ class SupportRows(ByProducts, TwoLevelRows):
         """Whether the supports are unpacked and multiplied, without the compiled kernels."""
         return self.n_rows * self.n_categories <= SMALL
 
-    def _support_sums(self, p):
+    def support_sums(self, p):
         if p.ndim == 1 and not self.is_small:
             if self.listed:
                 return _kernels().sparse_sums(*self.listed, p)
@@ -183,8 +175,8 @@ class SupportRows(ByProducts, TwoLevelRows):
         cross = self.beta * pairs.diagonal()
         return v.sum() + cross[:, None] + cross[None, :] + self.beta**2 * pairs
 
-    def dense(self):
-        return 1 + self.beta * self._members(slice(None))
+    def written(self, part):
+        return 1 + self.beta * self._members(part)
 
     def columns(self, index):
         held = (self.bits[:, index >> 3] >> (7 - (index & 7)).astype(np.uint8)) & np.uint8(1)
@@ -334,7 +326,7 @@ class SupportRows(ByProducts, TwoLevelRows):
         return padded
 
 
-class HadamardRows(ByProducts, TwoLevelRows):
+class HadamardRows(TwoLevelRows):
     """Hadamard response: S_j = {x : H_K[x + 1, index_j] = +1}. Every product is a fast Walsh–Hadamard transform.
 
     Parameters
@@ -352,7 +344,7 @@ class HadamardRows(ByProducts, TwoLevelRows):
         self.index = np.asarray(index, dtype=np.int64)
         self.order = 2 ** self.n_categories.bit_length()
 
-    def _support_sums(self, p):
+    def support_sums(self, p):
         padded = np.zeros((self.order, *p.shape[1:]))
         padded[1 : self.n_categories + 1] = p
         return (p.sum(axis=0) + walsh_hadamard(padded)[self.index]) / 2
@@ -371,8 +363,8 @@ class HadamardRows(ByProducts, TwoLevelRows):
         pairs = half**2 * transform[place[:, None] ^ place[None, :]]
         return middle**2 * transform[0] + single[:, None] + single[None, :] + pairs
 
-    def dense(self):
-        return self._packed.dense()
+    def written(self, part):
+        return self._packed.written(part)
 
     def sampler(self):
         return SupportSampler(self._packed)
@@ -388,11 +380,10 @@ class HadamardRows(ByProducts, TwoLevelRows):
         return SupportRows(bits, self.beta, self.counts, self.n_categories, self.log_constants)
 
 
-class CyclicRows(ByProducts, TwoLevelRows):
+class CyclicRows(TwoLevelRows):
     """Cyclic block designs: S_j = {x : x + index_j mod N in D}.
 
-    Every product is a cyclic correlation, by Fourier transforms of length N; where the supports of all reports fit in a few
-    megabytes they are packed instead, which is exact and faster.
+    Every product is a cyclic correlation, by Fourier transforms of length N.
 
     Parameters
     ----------
@@ -416,21 +407,12 @@ class CyclicRows(ByProducts, TwoLevelRows):
         self.member = np.zeros(self.length)
         self.member[difference_set] = 1.0
 
-    @property
-    def is_packed(self):
-        """Whether products go through packed supports."""
-        return self.n_rows * self.n_categories <= PACKED
-
-    def _support_sums(self, p):
-        if self.is_packed:
-            return self._packed.support_sums(p)
+    def support_sums(self, p):
         padded = np.zeros((self.length, *p.shape[1:]))
         padded[: self.n_categories] = p
         return self._correlate(padded)[self.index]
 
     def support_totals(self, r):
-        if self.is_packed:
-            return self._packed.support_totals(r)
         return self._correlate(scatter(self.index, r, self.length))[: self.n_categories]
 
     def support_counts(self):
@@ -440,8 +422,8 @@ class CyclicRows(ByProducts, TwoLevelRows):
     def gram(self, v):
         return self._packed.gram(v)
 
-    def dense(self):
-        return self._packed.dense()
+    def written(self, part):
+        return self._packed.written(part)
 
     def sampler(self):
         return SupportSampler(self._packed)

@@ -34,8 +34,8 @@ class PseudoRows(Rows):
     def square_matvec(self, p):
         return self.inner.square_matvec(p)
 
-    def dense(self):
-        return self.inner.dense()
+    def written(self, part):
+        return self.inner.written(part)
 
     def support_counts(self):
         return self.share * self.inner.support_counts()
