@@ -218,7 +218,7 @@ def _from_frame(frame, reports, protocols, categories, count, separator):
             )
     labels = tuple(separator.join(cell) for cell in product(*levels))
     named = labels if categories is not None else None
-    tally = read_table(frame, protocol, list(reports.values()), count=count, categories=named)
+    tally = read_table(frame, protocol, report=list(reports.values()), count=count, categories=named)
     collection = Collection(labels, Tally.trusted(protocol, tally.reports, tally.counts, "all"))
     return collection, dict(zip(reports, levels, strict=True))
 

@@ -32,6 +32,7 @@ def command(
     top=40,
     *,
     posterior: Posterior,
+    rows: options.Rows,
     outputs: options.Outputs,
 ):
     """Infer the distribution P and the users' own frequencies F from a collection.
@@ -62,7 +63,7 @@ def command(
     laws, beta = sample.pop("noncompliance", None), sample.pop("noncompliance_prior", None)
     if "population" in sample:
         sample["population"] = _population(sample["population"])
-    collection = options.read(file, by, **sample)
+    collection = options.read(file, by, **sample, **rows.settings)
     collection, belief = _ignoring(collection, options.prior(posterior.prior), laws, beta)
     exclude = tuple(options.columns(posterior.exclude) or ())
     title = collection.title or collection.id

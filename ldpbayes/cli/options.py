@@ -221,6 +221,11 @@ PANELS: dict[str, dict[str, tuple]] = {
             "Let Spark's workers read the files, such as local[4] or spark://host:7077; they must see the same paths.",
             metavar="MASTER",
         ),
+        "bad_rows": _option(
+            str,
+            "Rows that hold no report: [bold]refuse[/bold] the file, or [bold]skip[/bold] them, counted by reason.",
+        ),
+        "quarantine": _option(_PATH, "CSV file for the rows that --bad-rows skip leaves out, with place, reason and text."),
         "checkpoint": _option(_PATH, "File for the state of the scan: the same command goes on where a killed one stopped."),
     },
     "Output": {
@@ -408,6 +413,19 @@ def located(file):
     return str(path_of(name))
 
 
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """What becomes of rows that hold no report: arguments of read."""
+
+    bad_rows: str = "refuse"
+    quarantine: Any = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that are not the default."""
+        return {} if self == Rows() else dataclasses.asdict(self)
+
+
 def read(file, by=None, **sample):
     """Return the Collection or, where columns split its reports, the Cells that a FILE argument names."""
     from ldpbayes.sources import READERS, read_collection, read_summaries
@@ -416,6 +434,8 @@ def read(file, by=None, **sample):
 
     file, by = located(file), columns(by)
     if is_summaries(file):
+        if "bad_rows" in sample:
+            raise ArgumentError("bad_rows and quarantine must be left out: a file of summaries has no rows of reports.")
         if sample:
             raise ArgumentError("weights must be left out, and so must by-user: a file of summaries has no respondents.")
         found = read_summaries(file)

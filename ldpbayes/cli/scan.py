@@ -16,6 +16,8 @@ class Reading:
     jobs: int = 1
     spark: str | None = None
     checkpoint: str | None = None
+    bad_rows: str = "refuse"
+    quarantine: str | None = None
 
 
 def command(
@@ -57,7 +59,7 @@ def command(
 
     if output is not None and output.suffix.lower() not in (".parquet", ".pq"):
         raise ArgumentError(f"output must end in .parquet, got {shown(str(output))}.")
-    outputs.check(output, reading.checkpoint)
+    outputs.check(output, reading.checkpoint, reading.quarantine)
     named = reports.protocol is not None or reports.parameter or (reports.categories and not reports.labels)
     prepared = scan(
         list(sources),

@@ -64,6 +64,9 @@ class Cells(Mapping, AbstractData):
     ([('north',), ('south',)], 100, 200)
     """
 
+    #: What a reader should know of all cells.
+    notes: str = ""
+
     def __init__(
         self,
         cells: Mapping,

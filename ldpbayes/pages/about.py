@@ -49,8 +49,8 @@ def about(collection: Collection | Cells) -> dict[str, str]:
         sizes = np.array([one.n_reports for one in collection.collections()])
         per = f"{sizes.min():,} to {sizes.max():,} reports" if sizes.min() < sizes.max() else number_of(sizes[0], "report")
         found["Groups"] = f"{sizes.size:,} groups by {' and '.join(collection.by)}, with {per} each."
-    if first:
-        found |= {"Notes": _paragraphs(first.notes), "Source": first.citation, "Licence": first.licence}
+    found["Notes"] = _paragraphs(first.notes if first else collection.notes)
+    found |= {"Source": first.citation, "Licence": first.licence} if first else {}
     return {heading: text for heading, text in found.items() if text}
 
 

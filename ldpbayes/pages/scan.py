@@ -24,6 +24,8 @@ def of_scan(result: Any, *, output: str | None = None, top: int = TOP) -> Page:
     whole = Table(title, columns, tuple(rows))
     design = f"{protocol.design}, {protocol.n_categories} categories, epsilon {protocol.epsilon:.6g}"
     notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(result))]
+    if result.notes:
+        notes.append(Note(Kind.DATA, result.notes))
     if output is not None:
         notes.append(Note(Kind.DATA, f"The posterior of each cell: ldpbayes fit {output}."))
     facts = {

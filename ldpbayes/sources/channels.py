@@ -6,7 +6,7 @@ import inspect
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from ldpbayes import checks, files
@@ -19,38 +19,14 @@ from ldpbayes.sources import parameters
 from ldpbayes.sources.base import sorted_keys
 from ldpbayes.sources.encode import encoded_key, matching
 from ldpbayes.sources.numbers import number
+from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import AbstractSource, open_source
-from ldpbayes.sources.tally import read_channels, weighted
+from ldpbayes.sources.tally import Channels, Columns, read_parts, tallies, weighted
 from ldpbayes.sources.users import check_user, read_users, single_protocols
 from ldpbayes.sources.writing import published_of
 
 #: Most different values of a column of ε, rates or protocols: each is a channel.
 MAX_CHANNELS = 1000
-
-
-@dataclass(frozen=True, eq=False)
-class Channels:
-    """The protocols that made the reports of a table.
-
-    Attributes
-    ----------
-    protocols : tuple of AbstractProtocol
-        Distinct, over equally many categories.
-    names : tuple of str
-    categories : tuple of str or None
-        Labels, where caller or data state them.
-    level : (str, dict) or None
-        The column that says which protocol made a report, and from its texts to places in ``protocols``; None where there
-        is one protocol.
-    positions : bool
-        Whether whole numbers are reports as the protocol makes them: where the data state the protocol.
-    """
-
-    protocols: tuple[AbstractProtocol, ...]
-    names: tuple[str, ...]
-    categories: tuple[str, ...] | None = None
-    level: tuple[str, dict[str, int]] | None = None
-    positions: bool = False
 
 
 def find_channels(
@@ -63,6 +39,7 @@ def find_channels(
     epsilon: str | None = None,
     rate: str | None = None,
     name: str = "all",
+    lenient: bool = False,
 ) -> Channels:
     """Return the channels of a table from what it states and what the caller states.
 
@@ -81,6 +58,8 @@ def find_channels(
         The column of every report's ε, or of the probability with which it was replaced by a uniform category.
     name : str
         Of the channel; several channels get a name each.
+    lenient : bool
+        Whether an ε or a rate that is missing or no number is left to the reader of the rows, who leaves them out.
 
     Returns
     -------
@@ -95,7 +74,13 @@ def find_channels(
     if epsilon is not None or rate is not None:
         column = epsilon if rate is None else rate
         make = _by_epsilon(protocol, categories) if rate is None else _by_rate(protocol, categories)
-        made = {text: _level(make, text, column) for text in _texts(source, column, where)}
+        made = {}
+        for text in _texts(source, column, where, lenient):
+            try:
+                made[text] = _level(make, text, column)
+            except DataError:
+                if not lenient:
+                    raise
         return _channels(made, column, categories, False, name)
     texts: list[str] = []
     if parameters.COLUMN in source.names() and parameters.COLUMN not in report:
@@ -114,81 +99,72 @@ def find_channels(
 def read_table(
     data: Any,
     protocol: AbstractProtocol | str | None = None,
-    report: str | Sequence[str] | None = None,
     *,
+    report: str | Sequence[str] | None = None,
     count: str | None = None,
     categories: Sequence[str] | None = None,
     name: str | None = None,
     by: str | Sequence[str] | None = None,
     sample: SampleColumns | None = None,
-    epsilon: str | None = None,
-    rate: str | None = None,
+    epsilon_column: str | None = None,
+    rate_column: str | None = None,
     by_user: str | None = None,
     facts: Mapping | None = None,
+    bad_rows: str = "refuse",
+    quarantine: Any = None,
 ) -> Tally | Collection | Cells:
     """Return the reports of files or of a data frame; parameters as for ``read``, and columns of the sample together.
 
-    With ``facts``, fields of a collection or of cells, the result is always one of these.
+    With ``facts``, fields of a collection or of cells, the result is always one of these, as it is where bad rows are left
+    out.
     """
     path = data if isinstance(data, (str, bytes, os.PathLike)) else None
-    source = open_source(data)
-    try:
-        return _read(source, protocol, report, count, categories, name, by, sample, epsilon, rate, by_user, facts)
-    except DataError as err:
-        raise err.at(source=path) from err.__cause__
-
-
-def _read(source, protocol, report, count, categories, name, by, sample, epsilon, rate, by_user, facts):
     sample, report, by = sample or SampleColumns(), checks.columns(report, "report"), checks.columns(by, "by") or ()
     name = "all" if name is None else checks.text(name, "name", empty=False)
-    stated = {"count": count, "epsilon_column": epsilon, "rate_column": rate, "by_user": by_user}
+    stated = {"count": count, "epsilon_column": epsilon_column, "rate_column": rate_column, "by_user": by_user}
     count, epsilon, rate, by_user = (checks.column(value, what) for what, value in stated.items())
-    settings = {"categories": labels_of(categories), "report": report or (), "epsilon": epsilon, "rate": rate, "name": name}
-    channels = find_channels(source, protocol, **settings)
-    user = check_user(by_user, sample)
-    made_by = channels.protocols if user is None else single_protocols(channels.protocols)
-    fields = made_by[0].report_fields
-    if report is not None and any(len(one.report_fields) != len(report) for one in made_by):
-        raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(report)}.")
-    found = read_cells(source, channels, report, user, sample, categories is not None, count=count, by=by)
-    if not any(found):
-        raise DataError("the frame has no rows")
+    skipped = Skipped.of(bad_rows, quarantine)
+    levels = {"categories": labels_of(categories), "report": report or (), "epsilon": epsilon, "rate": rate, "name": name}
+    source = data if isinstance(data, AbstractSource) else open_source(data)
+    source.lenient = skipped is not None
+    try:
+        channels = find_channels(source, protocol, **levels, lenient=skipped is not None)
+        user = check_user(by_user, sample)
+        made_by = channels.protocols if user is None else single_protocols(channels.protocols)
+        fields = made_by[0].report_fields
+        if report is not None and any(len(one.report_fields) != len(report) for one in made_by):
+            raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(report)}.")
+        columns = Columns(report, count, {}, by, categories is not None, skipped)
+        found = read_cells(source, channels, columns, user, sample)
+        said = "" if skipped is None else skipped.tell(quarantine)
+        if not any(found):
+            raise DataError(f"has no good row: {said.rstrip('.')}" if said else "the frame has no rows")
+    except DataError as err:
+        raise err.at(source=path) from err.__cause__
     labels = channels.categories or tuple(str(i) for i in range(channels.protocols[0].n_categories))
-    if not by and not sample and facts is None and len(found) == 1:
+    if not by and not sample and facts is None and skipped is None and len(found) == 1:
         return found[0][()][0]
-    return assembled(found, labels, by, sample, dict(facts or {}))
+    return assembled(found, labels, by, sample, {**(facts or {}), **({"notes": said} if said else {})})
 
 
 def read_cells(
-    source: AbstractSource,
-    channels: Channels,
-    report: Sequence[str] | None,
-    user: str | None,
-    sample: SampleColumns,
-    labelled: bool | None = None,
-    **settings: Any,
+    source: AbstractSource, channels: Channels, columns: Columns, user: str | None, sample: SampleColumns
 ) -> list[dict[tuple, tuple]]:
-    """Return what ``read_channels`` does for the channels of a table, also where its rows are those of users.
+    """Return what ``tallies`` does for the channels of a table, also where its rows are those of users.
 
     Parameters
     ----------
     source : AbstractSource
     channels : Channels
-    report : sequence of str or None
+    columns : Columns
     user : str or None
         The column of users.
     sample : SampleColumns
-    labelled : bool, optional
-        Whether the caller named the categories; by default where they are named.
-    **settings
-        Further ones of ``read_parts``.
     """
-    settings |= {"level": channels.level, "categories": channels.categories, "positions": channels.positions}
-    settings |= {"labelled": labelled, "names": channels.names}
-    if user is None:
-        return read_channels(source, channels.protocols, report, sample=sample.names if sample else None, **settings)
-    users = read_users(source, channels.protocols, report, user=user, **settings)
-    return [{key: (tally,) for key, tally in cells.items()} for cells in users]
+    if user is not None:
+        return [{key: (tally,) for key, tally in cells.items()} for cells in read_users(source, channels, columns, user)]
+    found = read_parts(source, channels, replace(columns, by=(*columns.by, *sample.names)))
+    return tallies(channels, found, len(columns.by), bool(sample))
 
 
 def assembled(
@@ -227,15 +203,17 @@ def assembled(
     return Cells(made, by, **named)
 
 
-def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, population=None, by_user=None):
+def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, population=None, **settings):
     """Return the Collection or Cells of a Parquet or CSV file that states its protocol, named after the file.
 
     Parameters
     ----------
     path : path-like
         As for ``read``.
-    by, weight, strata, cluster, population, by_user
+    by, weight, strata, cluster, population
         As for ``read_collection``.
+    **settings
+        Further ones of ``read_table``.
 
     Returns
     -------
@@ -246,13 +224,13 @@ def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, popula
     DataError
         Also where the protocol is stated nowhere.
     """
-    source = open_source(path)
     try:
+        source = open_source(path)
         if not source.names():  # an unreadable or empty file
-            raise DataError("has no columns")
+            raise DataError("has no columns", source=path)
         facts = {"id": files.stem(files.as_path(path))} | ({} if by else {"published": published_of(source)})
         sample = SampleColumns(weight, strata, cluster, population)
-        found = _read(source, None, None, None, None, None, by, sample, None, None, by_user, facts)
+        found = read_table(source, by=by, sample=sample, facts=facts, **settings)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     except ArgumentError as err:
@@ -290,8 +268,8 @@ def _check(protocol, epsilon, rate):
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
 
 
-def _texts(source, column, where):
-    """Return the distinct entries of a column, as texts, in order; missing ones are refused."""
+def _texts(source, column, where, lenient=False):
+    """Return the distinct entries of a column, as texts, in order; missing ones are refused, or left out."""
     where, found = where or {}, {}
     for batch, _ in weighted(source, [column, *(name for name in where if name != column)], strict=not where):
         rows, table = None, batch.table
@@ -299,13 +277,14 @@ def _texts(source, column, where):
             if not set(where) <= set(table.schema.names):
                 continue
             rows = matching(table, where)
-            codes, values = encoded_key(table if rows is None else table.take(rows), column)
+            codes, values = encoded_key(table if rows is None else table.take(rows), column, missing=lenient)
         except DataError as err:
             raise batch.located(err, rows) from None
-        found.update(dict.fromkeys(str(values[code]).strip() for code in set(codes.tolist())))
+        present = (values[code] for code in set(codes.tolist()))
+        found.update(dict.fromkeys(str(value).strip() for value in present if value is not None))
         if len(found) > MAX_CHANNELS:
             raise DataError(f"has more than {MAX_CHANNELS:,} different entries, each of which is a channel", field=column)
-    if "" in found:
+    if "" in found and not lenient:
         raise DataError("has an empty entry", field=column)
     return sorted(found)
 

@@ -15,7 +15,9 @@ from ldpbayes.protocols import make_protocol
 from ldpbayes.sources.base import is_whole
 from ldpbayes.sources.channels import assembled, find_channels, read_cells
 from ldpbayes.sources.numbers import as_numbers
+from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import open_source
+from ldpbayes.sources.tally import Columns
 from ldpbayes.sources.users import check_user, single_protocols
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
@@ -25,7 +27,18 @@ _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "c
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
 
 
-def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, population=None, by_user=None):
+def read_collection(
+    path,
+    *,
+    by=None,
+    weight=None,
+    strata=None,
+    cluster=None,
+    population=None,
+    by_user=None,
+    bad_rows="refuse",
+    quarantine=None,
+):
     """Read a collection file and the tables that it names.
 
     The file holds ``id``, ``title``, ``question``, ``citation``, ``licence``, ``notes``, ``categories`` and one
@@ -65,6 +78,8 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
         Instead of that of the file.
     by_user : str, optional
         The column of users of every channel, instead of those of the file.
+    bad_rows, quarantine
+        As for ``read``.
 
     Returns
     -------
@@ -101,6 +116,7 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
     given = by if by is None or isinstance(by, str) else list(checks.columns(by, "by") or ())
     by = _grouping(document if given is None else {"by": given}, path)
     laws = _typed(document, "noncompliance", dict, path, default={})
+    skipped = Skipped.of(bad_rows, quarantine)
     stated = zip(_SAMPLE, (weight, strata, cluster, population), strict=True)
     try:
         sample = SampleColumns(*(document.get(name) if value is None else value for name, value in stated))
@@ -109,8 +125,10 @@ def read_collection(path, *, by=None, weight=None, strata=None, cluster=None, po
         if sample:
             check_user(next((c["by_user"] for c in channels if "by_user" in c), by_user), sample)
         own = [channel if by_user is None else channel | {"by_user": by_user} for channel in channels]
-        read = [_read_channel(path, categories, channel, i, by, sample) for i, channel in enumerate(own)]
+        read = [_read_channel(path, categories, channel, i, by, sample, skipped) for i, channel in enumerate(own)]
         read = [cells for found in read for cells in found]
+        if said := "" if skipped is None else skipped.tell(quarantine):
+            facts["notes"] = "\n".join(filter(None, (facts.get("notes"), said)))
         collection = assembled(read if sample else _plain(read), categories, by, sample, facts)
         if laws:
             collection = collection.with_noncompliers(laws)
@@ -266,7 +284,7 @@ def _grouping(document, path):
     return by
 
 
-def _read_channel(path, categories, channel, position, by, sample):
+def _read_channel(path, categories, channel, position, by, sample, skipped):
     """Return the tallies by key of every channel of a [[channels]] table; the only key is () without grouping columns."""
     name = _typed(channel, "name", str, path, "channels", default="all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}"
@@ -289,12 +307,14 @@ def _read_channel(path, categories, channel, position, by, sample):
     file = path.parent / channel["file"]
     try:
         source = open_source(file)
-        found = find_channels(source, protocol, categories=categories, where=where, report=report or (), name=name, **levels)
+        source.lenient = skipped is not None
+        levels |= {"name": name, "lenient": skipped is not None}
+        found = find_channels(source, protocol, categories=categories, where=where, report=report or (), **levels)
         for one in found.protocols if user is None else single_protocols(found.protocols):
             if report is not None and len(report) != len(one.report_fields):
                 fields = ", ".join(one.report_fields)
                 raise DataError(f"report must name {len(one.report_fields)} columns ({fields})", source=path, field=field)
-        tallies = read_cells(source, found, report, user, sample, count=count, where=where, by=by)
+        tallies = read_cells(source, found, Columns(report, count, where, by, skipped=skipped), user, sample)
         if not any(tallies):
             condition = " and ".join(f"{key} = {shown(value)}" for key, value in where.items())
             raise DataError(f"has no rows for channel {shown(name)}" + (f", where {condition}" if where else ""))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ldpbayes import files
@@ -57,9 +59,12 @@ class CsvPiece(FilePiece):
     ----------
     header : tuple of str
         Names of the columns.
+    n_broken : int
+        Lines that were left out.
     """
 
     header: tuple[str, ...] = ()
+    n_broken: int = field(default=0, compare=False)
 
     def rows(self, columns):
         import pyarrow as pa
@@ -70,7 +75,9 @@ class CsvPiece(FilePiece):
         every = list(map(str, range(len(self.header))))
         settings = {
             "read_options": arrow.ReadOptions(column_names=every, skip_rows_after_names=1, block_size=BLOCK),
-            "parse_options": arrow.ParseOptions(newlines_in_values=True),
+            "parse_options": arrow.ParseOptions(
+                newlines_in_values=True, invalid_row_handler=self._odd if self.lenient else None
+            ),
             "convert_options": arrow.ConvertOptions(column_types=dict.fromkeys(every, pa.string()), include_columns=places),
         }
         held = None
@@ -86,16 +93,30 @@ class CsvPiece(FilePiece):
             except (OSError, ValueError) as err:  # also those of Arrow
                 raise self._refusal(err) from err
 
-    def line(self, row):
-        try:
-            with _reader(self.source, strict=False) as rows:
-                next(rows, None)
-                for number, _ in enumerate(filter(None, rows)):
-                    if number == row:
-                        return rows.line_num
-        except (csv.Error, DataError):
-            pass
-        return None
+    def _odd(self, row):
+        """Have Arrow leave out a line with other cells than the header."""
+        object.__setattr__(self, "n_broken", self.n_broken + 1)
+        return "skip"
+
+    def lines(self, rows):
+        wanted = set(rows)
+        return {row: line for row, line in enumerate(self._read(max(rows, default=-1) + 1)) if row in wanted}
+
+    def _read(self, most):
+        """Yield the lines of the first rows."""
+        with contextlib.suppress(csv.Error, DataError), _reader(self.source, strict=False) as rows:
+            next(rows, None)
+            for _ in itertools.islice((row for row in rows if len(row) == len(self.header)), most):
+                yield rows.line_num
+
+    def broken(self):
+        if not self.n_broken:
+            return
+        with contextlib.suppress(csv.Error, DataError), _reader(self.source, strict=False) as rows:
+            next(rows, None)
+            for row in filter(None, rows):
+                if len(row) != len(self.header):
+                    yield rows.line_num, "has other cells than the header", ",".join(row)
 
     def _refusal(self, err):
         """Return what is wrong with a file that Arrow does not read."""

@@ -33,6 +33,8 @@ def read(
     epsilon_column: str | None = None,
     rate_column: str | None = None,
     by_user: str | None = None,
+    bad_rows: str = "refuse",
+    quarantine: str | os.PathLike | None = None,
 ) -> Tally | Collection | Cells:
     """Read reports from a file or a data frame.
 
@@ -95,11 +97,17 @@ def read(
     by_user : str, optional
         The column of users, where a user may have sent several reports, one a row. Every user is then one report of the
         tally, a history.
+    bad_rows : {"refuse", "skip"}
+        Whether a row that holds no report is refused, or left out: one whose report, count, key or ε is missing or is none
+        of its kind, and a line of a CSV file with other cells than its header. How many were left out and why is a warning
+        and stands in the ``notes`` of the result.
+    quarantine : path-like, optional
+        A CSV file for the rows that are left out, with file, line or row, reason and text; at most 1,000,000 of them.
 
     Returns
     -------
     Tally, Collection or Cells
-        A Tally of one channel, a Collection where categories are named or there are several channels, Cells with ``by``.
+        A Tally of one channel, a Collection where there are several channels or bad rows are left out, Cells with ``by``.
 
     Raises
     ------
@@ -117,23 +125,24 @@ def read(
     <Cells by country: 2 cells, 2 categories, 3 reports>
     """
     layout: dict[str, Any] = {"protocol": protocol, "report": report, "count": count, "categories": categories, "name": name}
-    levels: dict[str, Any] = {"epsilon": epsilon_column, "rate": rate_column}
-    sample = {"weight": weights, "strata": strata, "cluster": cluster, "population": population_size, "by_user": by_user}
+    layout |= {"epsilon_column": epsilon_column, "rate_column": rate_column}
+    sample = {"weight": weights, "strata": strata, "cluster": cluster, "population": population_size}
+    rows = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine}
     is_path = isinstance(source, str | bytes | os.PathLike)
     if is_path and files.as_path(source).suffix.lower() == ".toml":
-        _left_out(layout | levels, "a collection file states it")
-        return read_collection(source, by=by, **sample)
+        _left_out(layout, "a collection file states it")
+        return read_collection(source, by=by, **sample, **rows)
     if is_path and protocol is None and is_summaries(source):
-        _left_out(layout | levels | sample, "a file of summaries has no reports")
+        own = {name: value for name, value in rows.items() if value != "refuse"}
+        _left_out(layout | sample | own, "a file of summaries has no reports")
         cells = read_summaries(source)
         return cells.added(by or ()) if checks.columns(by, "by") else cells
-    columns = SampleColumns(weights, strata, cluster, population_size)
-    return read_table(source, **layout, **levels, by=by, sample=columns, by_user=by_user)
+    return read_table(source, **layout, **rows, by=by, sample=SampleColumns(**sample))
 
 
 def _left_out(settings, why):
     """Refuse the first setting that is given to a source that states it itself."""
-    public = {"weight": "weights", "population": "population_size", "epsilon": "epsilon_column", "rate": "rate_column"}
+    public = {"weight": "weights", "population": "population_size"}
     for name, value in settings.items():
         if value is not None:
             raise ArgumentError(f"{public.get(name, name)} must be left out: {why}.")

@@ -38,10 +38,13 @@ class JsonPiece(FilePiece):
         except (OSError, ValueError, NotImplementedError) as err:  # also those of Arrow
             raise _refusal(self.source, err) from err
 
-    def line(self, row):
+    def lines(self, rows):
         with files.open_input(self.source) as handle:
-            lines = (number for number, text in enumerate(handle, 1) if text.strip())
-            return next(itertools.islice(lines, row, None), None)
+            every = (number for number, text in enumerate(handle, 1) if text.strip())
+            wanted = set(rows)
+            return {
+                row: number for row, number in enumerate(itertools.islice(every, max(rows, default=-1) + 1)) if row in wanted
+            }
 
 
 def _dataset(path):

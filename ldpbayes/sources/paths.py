@@ -58,7 +58,7 @@ class FileSource(AbstractSource):
                     _check_kind(schema.field(name).type, name, file.path, kinds)
             folders = tuple((name, value) for name, value in own.items() if name in columns)
             with foreign("cannot be read", file.path):
-                found += [replace(piece, folders=folders) for piece in file.pieces()]
+                found += [replace(piece, folders=folders, lenient=self.lenient) for piece in file.pieces()]
         sizes = [piece.n_rows for piece in found]
         self.n_rows = None if None in sizes else sum(sizes)
         return found

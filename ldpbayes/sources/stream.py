@@ -62,7 +62,7 @@ class Batch(NamedTuple):
         if err.line is None or self.piece is None:
             return DataError(err.message, source=source, field=err.field)
         row = self.first + (err.line if rows is None else int(rows[err.line]))
-        line = self.piece.line(row)
+        line = self.piece.lines([row]).get(row)
         message = err.message if line else f"row {row + 1:,}: {err.message}"
         return DataError(message, source=source, line=line, field=err.field)
 
@@ -103,9 +103,13 @@ class AbstractPiece(abc.ABC):
         if self.n_rows is not None:
             check_total(self.n_rows, first - self.first_row, self.source)
 
-    def line(self, row: int) -> int | None:
-        """Return the line on which a row of the file ends, counted from one; None in formats without lines."""
-        return None
+    def lines(self, rows: Sequence[int]) -> dict[int, int]:
+        """Return the lines on which rows of the file end, counted from one; none in formats without lines."""
+        return {}
+
+    def broken(self) -> Iterable[tuple[int | None, str, str]]:
+        """Return (line, what is wrong, text) of what was no row at all, once all rows have been read."""
+        return ()
 
     def identity(self) -> str:
         """Return what tells this piece from others of its source, also in another run."""
@@ -127,12 +131,15 @@ class FilePiece(AbstractPiece):
     n_rows : int or None
     folders : tuple of (str, text or int)
         Columns that the names of the file's folders hold.
+    lenient : bool
+        Whether what is no row is left out, and ``broken`` then tells of it; otherwise it is refused.
     """
 
     source: str
     first_row: int = 0
     n_rows: int | None = None
     folders: tuple[tuple[str, str | int], ...] = ()
+    lenient: bool = False
 
     def tables(self, columns):
         held = dict(self.folders)
@@ -180,9 +187,12 @@ class AbstractSource(abc.ABC):
         Whether ``AbstractPiece.identity`` names the same rows in another run, so that a scan can be resumed.
     asked_last : bool
         Whether the class also takes what others read better.
+    lenient : bool
+        Whether a reader that leaves out bad rows asks, so that lines of a file that are no rows are left out too.
     """
 
     n_rows: int | None = None
+    lenient: bool = False
     identified: ClassVar[bool] = False
     asked_last: ClassVar[bool] = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,196 +16,221 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column, check_total
 from ldpbayes.sources.encode import Format, column, counts_of, encoded_key, matching
 from ldpbayes.sources.keys import check_kinds, kinds_of
+from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import COUNT, AbstractSource, Batch
 
 
-def read_channels(
-    source: AbstractSource,
-    protocols: Sequence[AbstractProtocol],
-    report: Sequence[str] | None = None,
-    *,
-    by: Sequence[str] = (),
-    sample: Sequence[str] | None = None,
-    categories: tuple[str, ...] | None = None,
-    names: Sequence[str] = ("all",),
-    **settings: Any,
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """The protocols that made the reports of a table.
+
+    Attributes
+    ----------
+    protocols : tuple of AbstractProtocol
+        Distinct, over equally many categories.
+    names : tuple of str
+    categories : tuple of str or None
+        Labels, where caller or data state them.
+    level : (str, dict) or None
+        The column that says which protocol made a report, and from its texts to places in ``protocols``; None where there
+        is one protocol.
+    positions : bool
+        Whether whole numbers are reports as the protocol makes them: where the data state the protocol.
+    """
+
+    protocols: tuple[AbstractProtocol, ...]
+    names: tuple[str, ...]
+    categories: tuple[str, ...] | None = None
+    level: tuple[str, dict[str, int]] | None = None
+    positions: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What the columns of a table hold, and which of its rows are read.
+
+    Attributes
+    ----------
+    report : sequence of str, optional
+        One column per field of the protocols' reports; by default the protocols' own names.
+    count : str, optional
+        The column of counts; without it every row is one report.
+    where : mapping
+        Column = value; only rows that match all of them are read.
+    by : sequence of str
+        Grouping columns.
+    labelled : bool, optional
+        Whether the caller named the categories; by default where they are named.
+    skipped : Skipped, optional
+        Takes bad rows, which are refused without it.
+    """
+
+    report: Sequence[str] | None = None
+    count: str | None = None
+    where: Mapping[str, object] = field(default_factory=dict)
+    by: Sequence[str] = ()
+    labelled: bool | None = None
+    skipped: Skipped | None = None
+
+
+def tallies(
+    channels: Channels, found: Sequence[Mapping[tuple, list]], n_by: int, sampled: bool
 ) -> list[dict[tuple, tuple[Tally, np.ndarray | None, np.ndarray | None, list]]]:
-    """Return the tallies of a source, a dict for each protocol: the only way from cells to reports.
+    """Return the tallies of the parts that ``read_parts`` found, a dict for each channel.
 
     Parameters
     ----------
-    source : AbstractSource
-    protocols : sequence of AbstractProtocol
-    report : sequence of str, optional
-    by : sequence of str
-        Grouping columns.
-    sample : sequence of str, optional
-        Columns of weights, strata and clusters: none where the population alone is known. By default no places are given.
-    categories : sequence of str, optional
-        Labels; "0", "1", … where they are not named.
-    names : sequence of str
-        Of the channels.
-    **settings
-        As for ``read_parts``.
+    channels : Channels
+    found : sequence of mapping
+    n_by : int
+        How many of the grouping columns are those of cells; the others say how the respondents were sampled.
+    sampled : bool
+        Whether places are wanted.
 
     Returns
     -------
     list of dict
-        From the key of a cell to (tally, places of the reports in it, counts, cells of ``sample``), which is what
+        From the key of a cell to (tally, places of the reports in it, counts, entries of the other columns), which is what
         ``SampleColumns.survey`` takes.
+    """
+    out: list[dict] = []
+    for protocol, name, held in zip(channels.protocols, channels.names, found, strict=True):
+        cells: dict[tuple, list] = {}
+        for key, parts in held.items():
+            cells.setdefault(key[:n_by], []).extend((*part, key[n_by:]) for part in parts)
+        out.append({})
+        for key, parts in cells.items():
+            reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+            tally = Tally.trusted(protocol, reports, counts, name, channels.categories)
+            where_from = (None, None, [])
+            if sampled:
+                where_from = (
+                    places(tally, reports),
+                    counts,
+                    [entries for part in parts for entries in [part[2]] * len(part[1])],
+                )
+            out[-1][key] = tally, *where_from
+            check_total(sum(int(part[1].sum()) for part in parts), tally.n_reports)
+    return out
+
+
+def read_parts(source: AbstractSource, channels: Channels, columns: Columns) -> list[dict[tuple, list]]:
+    """Return the canonical reports of a source by channel and key: lists of (reports, counts), not merged.
+
+    Parameters
+    ----------
+    source : AbstractSource
+    channels : Channels
+    columns : Columns
 
     Raises
     ------
     DataError
         Naming line and column where the source knows them.
     """
-    every = (*by, *(sample or ()))
-    read = read_parts(source, protocols, report, by=every, categories=categories, names=names, **settings)
-    out: list[dict] = []
-    for protocol, name, found in zip(protocols, names, read, strict=True):
-        cells: dict[tuple, list] = {}
-        for key, parts in found.items():
-            cells.setdefault(key[: len(by)], []).extend((*part, key[len(by) :]) for part in parts)
-        out.append({})
-        for key, parts in cells.items():
-            reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
-            tally = Tally.trusted(protocol, reports, counts, name, categories)
-            where_from = (
-                (None, None, []) if sample is None else (places(tally, reports), counts, [p[2] for p in parts for _ in p[1]])
-            )
-            out[-1][key] = tally, *where_from
-            check_total(sum(int(part[1].sum()) for part in parts), tally.n_reports)
-    return out
-
-
-def read_parts(
-    source: AbstractSource,
-    protocols: Sequence[AbstractProtocol],
-    report: Sequence[str] | None = None,
-    *,
-    level: tuple[str, Mapping[str, int]] | None = None,
-    count: str | None = None,
-    where: Mapping[str, object] | None = None,
-    by: Sequence[str] = (),
-    categories: Sequence[str] | None = None,
-    labelled: bool | None = None,
-    positions: bool = False,
-    names: Sequence[str] = ("all",),
-) -> list[dict[tuple, list]]:
-    """Return the canonical reports of a source by channel and key: lists of (reports, counts), not merged.
-
-    Parameters
-    ----------
-    source : AbstractSource
-    protocols : sequence of AbstractProtocol
-    report : sequence of str, optional
-        One column per field of the protocols' reports; by default the protocols' own names.
-    level : (str, mapping), optional
-        The column that says which protocol made a report, and from its texts to the protocol's place.
-    count : str, optional
-        The column of counts; without it every row is one report.
-    where : mapping, optional
-        Column = value; only rows that match all of them are read.
-    by : sequence of str
-        Grouping columns.
-    categories : sequence of str, optional
-        Labels; "0", "1", … where they are not named.
-    labelled : bool, optional
-        Whether the caller named them; by default where they are named.
-    positions : bool
-        Whether whole numbers are known to be reports as the protocol makes them.
-    names : sequence of str
-        Of the channels.
-    """
-    fold = _Fold(protocols, report, level, count, where or {}, by, names)
-    labels = [str(i) for i in range(protocols[0].n_categories)] if categories is None else list(categories)
-    fold.read(source, labels, categories is not None if labelled is None else labelled, positions)
+    fold = _Fold(channels, columns)
+    fold.read(source)
     check_total(fold.n_read, sum(int(part[1].sum()) for cells in fold.found for parts in cells.values() for part in parts))
     for cells in fold.found:
-        check_kinds(kinds_of(cells), by)
+        check_kinds(kinds_of(cells), columns.by)
     return fold.found
 
 
 class _Fold:
     """The canonical reports of a source as they are read, by channel and key."""
 
-    def __init__(self, protocols, report, level, count, where, by, names):
-        self.protocols, self.level, self.count, self.where, self.by, self.names = protocols, level, count, where, by, names
-        self.fields = [one.report_fields if report is None else tuple(report) for one in protocols]
-        for name in by:
-            if name == count or any(name in fields for fields in self.fields):
+    def __init__(self, channels, columns):
+        self.channels, self.columns = channels, columns
+        labels = channels.categories or [str(i) for i in range(channels.protocols[0].n_categories)]
+        labelled = channels.categories is not None if columns.labelled is None else columns.labelled
+        self.formats = []
+        for protocol in channels.protocols:
+            report = protocol.report_fields if columns.report is None else tuple(columns.report)
+            self.formats.append(Format(protocol, report, list(labels), labelled, channels.positions))
+        self.fields = list(dict.fromkeys(name for one in self.formats for name in one.report))
+        for name in columns.by:
+            if name == columns.count or name in self.fields:
                 raise ArgumentError(f"a grouping column must not hold the reports or their counts, got {shown(name)}.")
-        self.found: list[dict[tuple, list]] = [{} for _ in names]
-        self.totals = [0] * len(names)
+        self.level = [channels.level[0]] if channels.level else []
+        self.found: list[dict[tuple, list]] = [{} for _ in channels.names]
+        self.totals = [0] * len(channels.names)
         self.n_read = 0
 
-    def read(self, source, labels, labelled, positions):
+    def read(self, source):
         """Read all rows of a source."""
-        self.formats = [
-            Format(protocol, fields, labels, labelled, positions)
-            for protocol, fields in zip(self.protocols, self.fields, strict=True)
-        ]
-        used = [*self.where, *([self.level[0]] if self.level else []), *self.by, *([self.count] if self.count else [])]
-        used = list(dict.fromkeys([*(name for fields in self.fields for name in fields), *used]))
-        for batch, weights in weighted(source, used, strict=not self.where and len(self.protocols) == 1):
-            self._add(batch, weights)
+        own, last = self.columns, None
+        used = [*self.fields, *own.where, *self.level, *own.by, *([own.count] if own.count else [])]
+        alike = {name: [*self.fields, *self.level] for name in self.fields}
+        for batch, weights in weighted(source, list(dict.fromkeys(used)), strict=not own.where and len(self.formats) == 1):
+            if own.skipped is not None and batch.piece is not last:
+                own.skipped.finish(last)
+                last = batch.piece
 
-    def _add(self, batch, weights):
-        table, rows = batch.table, None
+            def work(table, weights, rows, batch=batch):
+                return self._parts(batch, table, weights)
+
+            for n_read, parts in good_rows(batch, weights, work, own.skipped, alike):
+                self.n_read += n_read
+                for place, keys, group, reports, counts in parts:
+                    self.totals[place] += int(counts.sum())
+                    if self.totals[place] > MAX_COUNT:
+                        problem = f"channel {self.channels.names[place]!r} has more than 10**12 reports"
+                        raise batch.located(DataError(problem))
+                    for key, held in zip(keys, _by_group(group, len(keys)), strict=True):
+                        self.found[place].setdefault(key, []).append((reports[held], counts[held]))
+        if own.skipped is not None:
+            own.skipped.finish(last)
+
+    def _parts(self, batch, table, weights):
+        """Return (reports that were read, parts by channel) of a table of rows of a batch."""
+        rows, own, held = None, self.columns, batch.names or table.schema.names
+        for name in own.where:
+            check_column(held, name)
+        if own.where:
+            rows = matching(table, own.where)
+        if rows is not None:
+            table, weights = table.take(rows), None if weights is None else weights[rows]
+        if not table.num_rows:
+            return 0, []
         try:
-            if self.where:
-                rows = matching(self._with(batch, self.where), self.where)
-            if rows is not None:
-                table, weights = table.take(rows), None if weights is None else weights[rows]
-            if not table.num_rows:
-                return
-            if self.count:
-                own = counts_of(self._with(batch, [self.count], table), self.count)
-                weights = own if weights is None else own * weights
-            self.n_read += table.num_rows if weights is None else int(weights.sum())
+            if own.count:
+                check_column(held, own.count)
+                counts = counts_of(table, own.count)
+                weights = counts if weights is None else counts * weights
+            parts = []
             for place, here in self._places(table):
-                part, own = table, weights
-                if here is not None:
-                    part, own = table.take(here), None if weights is None else weights[here]
+                for name in (*self.formats[place].report, *own.by):
+                    check_column(held, name)
+                part, many = (
+                    (table, weights) if here is None else (table.take(here), None if weights is None else weights[here])
+                )
                 try:
-                    self._tally(place, self._with(batch, [*self.fields[place], *self.by], part), own)
+                    parts.append((place, *self.formats[place].distinct(part, own.by, many)))
                 except DataError as err:
-                    line = err.line if err.line is None or here is None else int(here[err.line])
-                    raise DataError(err.message, source=err.source, line=line, field=err.field) from None
+                    raise _moved(err, here) from None
         except DataError as err:
-            raise batch.located(err, rows) from None
-
-    def _with(self, batch, columns, table=None):
-        """Return a table, by default that of a batch, which must have these columns."""
-        for name in columns:
-            check_column(batch.names or batch.table.schema.names, name)
-        return batch.table if table is None else table
+            raise _moved(err, rows) from None
+        return table.num_rows if weights is None else int(weights.sum()), parts
 
     def _places(self, table):
         """Yield (place of a channel, its rows or None for all)."""
-        if self.level is None:
+        if self.channels.level is None:
             yield 0, None
             return
-        name, known = self.level
+        name, known = self.channels.level
         codes, values = encoded_key(table, name)
-        present = np.unique(codes)
-        of = np.zeros(len(values), dtype=np.int64)
-        for code in present.tolist():
-            place = known.get(str(values[code]).strip())
-            if place is None:  # a file that changed since its column was looked at
-                raise DataError(f"has the unexpected entry {shown(values[code])}", field=name)
-            of[code] = place
-        every = np.unique(of[present]).tolist()
+        of = np.array([known.get(str(value).strip(), -1) for value in values], dtype=np.int64)[codes]
+        if (of < 0).any():  # no level at all, or a file that changed since its column was looked at
+            row = int(np.argmax(of < 0))
+            raise DataError(f"has the unexpected entry {shown(values[codes[row]])}", line=row, field=name)
+        every = np.flatnonzero(np.bincount(of)).tolist()
         for place in every:
-            yield place, None if len(every) == 1 else np.flatnonzero(of[codes] == place)
+            yield place, None if len(every) == 1 else np.flatnonzero(of == place)
 
-    def _tally(self, place, table, weights):
-        keys, group, reports, counts = self.formats[place].distinct(table, self.by, weights)
-        self.totals[place] += int(counts.sum())
-        if self.totals[place] > MAX_COUNT:
-            raise DataError(f"channel {self.names[place]!r} has more than 10**12 reports")
-        for key, rows in zip(keys, _by_group(group, len(keys)), strict=True):
-            self.found[place].setdefault(key, []).append((reports[rows], counts[rows]))
+
+def _moved(err, rows):
+    """Return an error whose line is a place among rows as one of the table that they were taken from."""
+    return err if rows is None or err.line is None else DataError(err.message, line=int(rows[err.line]), field=err.field)
 
 
 def _by_group(group, n):

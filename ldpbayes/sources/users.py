@@ -1,5 +1,7 @@
 """Long data: a column names the user of every report, and every user becomes one report, a history."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ldpbayes.collections import Tally
@@ -27,20 +29,18 @@ def check_user(user, sample=None):
     return user
 
 
-def read_users(source, protocols, report=None, *, user, by=(), categories=None, names=("all",), **settings):
-    """Return the tallies of users of a source by cell, a dict for each protocol.
+def read_users(source, channels, columns, user):
+    """Return the tallies of users of a source by cell, a dict for each channel.
 
     Parameters
     ----------
     source : AbstractSource
-    protocols : sequence of AbstractProtocol
-        Those of histories, or any others, by which each report was then made anew.
-    report : sequence of str, optional
-        One column per field of a single report.
+    channels : Channels
+        Of histories, or of any other protocols, by which each report was then made anew.
+    columns : Columns
+        With one column of reports per field of a single report.
     user : str
         The column of users.
-    by, categories, names, **settings
-        As for ``read_channels``.
 
     Returns
     -------
@@ -53,11 +53,11 @@ def read_users(source, protocols, report=None, *, user, by=(), categories=None, 
         On a row without a user; on a user with reports of two protocols, or in two cells where a permanent answer ties them
         together; and as ``histories_of``.
     """
-    singles = single_protocols(protocols)
-    found = read_parts(source, singles, report, by=(*by, user), categories=categories, names=names, **settings)
+    singles = replace(channels, protocols=single_protocols(channels.protocols))
+    found = read_parts(source, singles, replace(columns, by=(*columns.by, user)))
     seen: dict = {}
     out: list[dict] = []
-    for protocol, name, parts in zip(protocols, names, found, strict=True):
+    for protocol, name, parts in zip(channels.protocols, channels.names, found, strict=True):
         whole, cells = protocol.repeats(), {}
         tied = whole is not None and whole.memoized
         for key, held in parts.items():
@@ -89,5 +89,5 @@ def read_users(source, protocols, report=None, *, user, by=(), categories=None, 
                 check_total(int(counts.sum()), int(law.lengths(histories).sum()))
             except DataError as err:
                 raise DataError(err.message, field=user) from None
-            out[-1][cell] = Tally.trusted(law, histories, np.ones(len(histories), dtype=np.int64), name, categories)
+            out[-1][cell] = Tally.trusted(law, histories, np.ones(len(histories), dtype=np.int64), name, channels.categories)
     return out

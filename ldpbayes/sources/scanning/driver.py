@@ -22,6 +22,7 @@ from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import Partial, combined
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.scanning.spark import SparkFiles
+from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import AbstractPiece, in_order, open_source
 
 #: Up to this ε the expansion at a point is within a tenth of a posterior sd for any number of reports.
@@ -62,6 +63,7 @@ class Scan:
     def __init__(self, table, fold: Fold, jobs: int, progressbar: bool, checkpoint: Any = None) -> None:
         self.table, self.fold, self.jobs = table, fold, jobs
         self.progressbar, self.checkpoint = progressbar, checkpoint
+        self.quarantine: Any = None
         self._first: Partial | None = None
         self._state: Checkpoint | None = None
 
@@ -84,6 +86,8 @@ class Scan:
             self._state = Checkpoint(self.checkpoint, [*self.table.marks(), *self._marks()])
         try:
             self._first = self._pass(None)
+            if self._first.skipped is not None:
+                self._first.skipped.tell(self.quarantine)
             if self.countable:
                 found = self.finish(self._first)
             else:
@@ -177,18 +181,28 @@ class Scan:
             if self._state is not None:
                 self._state.add(name, done, sofar)
 
-        found = combined(partials() if total is None else _after(total, partials()), note)
+        found = combined(partials(), note, total)
         return self._whole(fold.nothing(at) if found is None else found)
 
     def _whole(self, total: Partial) -> Partial:
         """Return the total of a pass, which must have read every row of a source that knows its rows."""
         if self.table.n_rows is not None:
-            check_total(self.table.n_rows, total.n_rows)
+            check_total(self.table.n_rows, total.n_rows + (total.skipped.total if total.skipped else 0))
         return total
 
     def _marks(self) -> list[str]:
         fold = self.fold
-        settings = (fold.report, fold.by, fold.pilot_by, fold.sample, fold.seed, fold.keep, fold.spread, fold.labelled)
+        settings = (
+            fold.report,
+            fold.by,
+            fold.pilot_by,
+            fold.sample,
+            fold.seed,
+            fold.keep,
+            fold.spread,
+            fold.labelled,
+            fold.skip,
+        )
         return [protocol_text(fold.protocol, fold.categories), repr(settings)]
 
 
@@ -207,6 +221,8 @@ def scan(
     random_seed: int = 0,
     progressbar: bool | None = None,
     spark: Any = None,
+    bad_rows: str = "refuse",
+    quarantine: Any = None,
 ) -> Scan:
     """Return a scan of reports that need not fit in memory, to be run by calling it.
 
@@ -250,6 +266,8 @@ def scan(
     spark : pyspark.sql.SparkSession or str, optional
         A session, or the URL of a master such as ``"local[2]"``: the workers of Spark read the row groups of Parquet files,
         which they must see under the same paths. The cells are those that one machine finds.
+    bad_rows, quarantine
+        As for ``read``: rows that hold no report are refused, or left out, counted and written to a CSV file.
 
     Returns
     -------
@@ -279,11 +297,13 @@ def scan(
         raise ArgumentError(f"protocol must be an object, such as GRR(4, epsilon=1.0), got {kind}.")
     jobs = checks.integer(jobs, "jobs", 1, 256)
     shown = sys.stderr.isatty() if progressbar is None else checks.flag(progressbar, "progressbar")
+    skipped = Skipped.of(bad_rows, quarantine)
     table = open_source(source)
     if spark is not None:
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
         table = SparkFiles.of(table, spark, shown)
+    table.lenient = skipped is not None
     courtesy = [one[METADATA] for one in table.metadata() if METADATA in one]
     texts = table.first(COLUMN)
     texts = texts if states_protocols(texts) else []
@@ -293,9 +313,11 @@ def scan(
     plain = protocol.epsilon <= PLAIN
     sample = (0 if plain or protocol.countable() else SAMPLED) if sample is None else sample
     keep = kept_below(protocol) if keep is None else keep
-    settings = sample, random_seed, keep, not plain, given is not None, bool(texts)
+    settings = sample, random_seed, keep, not plain, given is not None, bool(texts), skipped.most if skipped else 0
     fold = make_fold(protocol, report, by, pilot_by, categories, *settings)
-    return Scan(table, fold, jobs, shown, checkpoint)
+    prepared = Scan(table, fold, jobs, shown, checkpoint)
+    prepared.quarantine = quarantine
+    return prepared
 
 
 def kept_below(protocol: AbstractProtocol) -> int:
@@ -305,8 +327,3 @@ def kept_below(protocol: AbstractProtocol) -> int:
     if protocol.epsilon <= KEPT_TO:
         return KEPT
     return min(KEPT_EACH * protocol.n_categories, KEPT_MOST, KEPT_BYTES * 8 // protocol.n_categories)
-
-
-def _after(total, partials):
-    yield total
-    yield from partials

@@ -22,8 +22,9 @@ from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import pilots
 from ldpbayes.sources.scanning.found import Found
-from ldpbayes.sources.scanning.partials import Partial, ReportSample
+from ldpbayes.sources.scanning.partials import Partial, ReportSample, combined
 from ldpbayes.sources.scanning.pilots import Pilots
+from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import COUNT, AbstractPiece, Batch
 
 #: The key of the only cell where no grouping columns are given.
@@ -59,6 +60,8 @@ class Fold:
         Whether the caller named the categories, so that reports in the table are labels.
     stated : bool
         Whether the table has a column that states the protocol of each report, which must be this one.
+    skip : int
+        Whether bad rows are left out: the number of them whose places and texts are kept; 0 refuses them.
     """
 
     protocol: AbstractProtocol
@@ -72,6 +75,7 @@ class Fold:
     spread: bool = False
     labelled: bool = False
     stated: bool = False
+    skip: int = 0
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -111,16 +115,23 @@ class Fold:
         """
         if not isinstance(piece, AbstractPiece):
             piece = BatchPiece(piece)
-        total = None
+        skipped, total = Skipped(self.skip) if self.skip else None, None
         least = 0 if at is None else min(_ROWS_A_CELL * len(at.places), _MOST_ROWS)
         for batch in _joined(piece.batches(self.columns), least):
             if batch.table.num_rows:
-                try:
-                    found = self._batch(batch.table, at, piece, batch.first)
-                except DataError as err:
-                    raise batch.located(err) from None
-                total = found if total is None else total + found
+                total = combined(self._good(batch, None, skipped, at), start=total)
+        if skipped is not None:
+            skipped.finish(piece)
+            total = combined([Partial((), skipped=skipped)], start=total)
         return self.nothing(at) if total is None else total
+
+    def _good(self, batch, weights, skipped, at=None):
+        """Yield the partials of the good rows of a batch."""
+
+        def work(table, weights, rows):
+            return self._batch(table, weights, at, batch, rows)
+
+        return good_rows(batch, weights, work, skipped, {name: self.report for name in self.report})
 
     def nothing(self, at: Pilots | None = None) -> Partial:
         """Return the partial result of no rows."""
@@ -130,12 +141,9 @@ class Fold:
         """Return the total of an Arrow table of distinct rows with the column ``COUNT`` of how often each came."""
         if not table.num_rows:
             return self.nothing()
-        weights = column(table, COUNT).to_numpy().astype(np.int64)
-        try:
-            self._check_protocol(table)
-            return self._tallied(table, weights)
-        except DataError as err:
-            raise Batch(table).located(err) from None
+        weights, skipped = column(table, COUNT).to_numpy().astype(np.int64), Skipped(self.skip) if self.skip else None
+        total = combined(self._good(Batch(table), weights, skipped))
+        return combined([Partial((), skipped=skipped)], start=total)
 
     def _check_protocol(self, batch):
         """Refuse a batch whose column ``protocol`` states another one."""
@@ -154,22 +162,21 @@ class Fold:
                     field=COLUMN,
                 )
 
-    def _batch(self, batch, at, piece, first):
-        self._check_protocol(batch)
+    def _batch(self, table, weights, at, batch, rows):
+        """Return the partial of a table: a batch, or its rows at some places."""
+        self._check_protocol(table)
         if self.countable:
-            return self._tallied(batch)
-        keys, sizes, group = cells([encoded_key(batch, name) for name in self.by], batch.num_rows)
-        reports = self._format.rows(batch)
+            keys, group, reports, counts = self._format.distinct(table, self.by, weights)
+            n_rows = table.num_rows if weights is None else int(weights.sum())
+            return self._partial(keys, n_rows, group=group, reports=reports, counts=counts)
+        keys, sizes, group = cells([encoded_key(table, name) for name in self.by], table.num_rows)
+        reports = self._format.rows(table)
         if at is None:
-            samples = self._sampled(group, len(keys), reports, piece, first)
+            places = batch.first + (np.arange(len(reports)) if rows is None else rows)
+            samples = self._sampled(group, len(keys), reports, batch.piece, places)
             sums = self._supports(reports, group, sizes)
-            return self._partial(keys, batch.num_rows, sums=sums, samples=samples, most=self.sample)
+            return self._partial(keys, table.num_rows, sums=sums, samples=samples, most=self.sample)
         return self._expanded(keys, sizes, group, reports, at)
-
-    def _tallied(self, batch, weights=None):
-        keys, group, reports, counts = self._format.distinct(batch, self.by, weights)
-        n_rows = batch.num_rows if weights is None else int(weights.sum())
-        return self._partial(keys, n_rows, group=group, reports=reports, counts=counts)
 
     def _partial(self, keys, n_rows, **held):
         """Return the partial of a batch; its cells are distinct."""
@@ -204,12 +211,12 @@ class Fold:
             rows = {"group": group[held].astype(np.int64), "reports": reports[held], "counts": ones}
         return self._partial(keys, len(reports), sums={"n": sizes, **sums}, **rows, merged=False)
 
-    def _sampled(self, group, n_groups, reports, piece, first):
+    def _sampled(self, group, n_groups, reports, piece, places):
         """Return the samples of the cells of a batch; a report's key depends on the seed and its place in the source."""
         if not self.sample:
             return {}
         place = int.from_bytes(hashlib.blake2b(piece.origin().encode(), digest_size=8).digest(), "little")
-        keys = hashing.derive((self.seed ^ place) % 2**63, np.arange(first, first + len(reports)))
+        keys = hashing.derive((self.seed ^ place) % 2**63, places)
         out = {}
         order = np.argsort(group, kind="stable")
         ends = np.cumsum(np.bincount(group, minlength=n_groups))
@@ -382,18 +389,20 @@ class Fold:
         places = {key: i for i, key in enumerate(first.keys)}
         samples = {key or ALL: first.samples[places[key]] for key in keys if places[key] in first.samples}
         named = {key or ALL: cells[key] for key in keys}
-        found = Found(named, self.by or None, None, self.labels, protocol=self.protocol, samples=samples)
+        said = "" if first.skipped is None else first.skipped.sentence
+        found = Found(named, self.by or None, None, self.labels, protocol=self.protocol, samples=samples, notes=said)
         check_total(first.n_rows, round(found.n_reports))
         return found
 
     def _check_rows(self, first):
         """Refuse a table without rows, and keys that are equal in Python though their columns are of several kinds."""
         if not first.keys:
-            raise DataError("the source has no rows")
+            said = first.skipped.sentence if first.skipped is not None else ""
+            raise DataError(f"the source has no good row: {said.rstrip('.')}" if said else "the source has no rows")
         check_kinds(first.kinds, self.by)
 
 
-def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, spread, labelled, stated) -> Fold:
+def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, spread, labelled, stated, skip) -> Fold:
     """Return the Fold of arguments as ``scan`` takes them, checked."""
     report = protocol.report_fields if report is None else checks.columns(report, "report")
     if len(report) not in _widths(protocol):
@@ -411,7 +420,7 @@ def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, sp
     sample = checks.integer(sample, "sample", 0, 10**8)
     seed = checks.integer(seed, "random_seed", 0, checks.MAX_SEED - 1)
     keep = checks.integer(keep, "keep", 0, 10**9)
-    return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, sample, seed, keep, spread, labelled, stated)
+    return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, sample, seed, keep, spread, labelled, stated, skip)
 
 
 def _joined(batches, least):

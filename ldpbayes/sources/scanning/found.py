@@ -33,6 +33,8 @@ class Found(Cells):
     protocol : AbstractProtocol
     samples : mapping of tuple to ReportSample, optional
         Reports that were kept by chance, by the key of their cell.
+    notes : str
+        What a reader should know, such as how many rows were left out.
 
     Examples
     --------
@@ -58,8 +60,9 @@ class Found(Cells):
         samples: Mapping[tuple, ReportSample] | None = None,
         id: str = "cells",
         title: str = "",
+        notes: str = "",
     ) -> None:
-        self.protocol = protocol
+        self.protocol, self.notes = protocol, notes
         self.samples = dict(samples or {})
         cells = {key: self._checkable(key, cell) for key, cell in cells.items()}
         super().__init__(cells, by, covariates, categories, id=id, title=title)
@@ -67,6 +70,8 @@ class Found(Cells):
     def _checkable(self, key: Any, cell: Any) -> Any:
         """Return a summary with the sample of its reports, by which its error is predicted; other cells as they are."""
         sample = self.samples.get(key)
+        if isinstance(cell, Collection) and self.notes:
+            return replace(cell, notes=self.notes)
         if sample is None or isinstance(cell, Collection) or not len(sample.keys):
             return cell
         return replace(cell, sample=self.protocol.rows(sample.reports, np.ones(len(sample.keys))), rate=sample.rate)
@@ -92,7 +97,7 @@ class Found(Cells):
         for found in (self, other):
             for key in found:
                 groups.setdefault(key, []).append((found, key))
-        return _added_up(groups, self.by, self)
+        return _added_up(groups, self.by, self, "\n".join(dict.fromkeys(filter(None, (self.notes, other.notes)))))
 
     def __radd__(self, other: int) -> Found:
         """Return the cells themselves where ``sum`` adds them to zero."""
@@ -123,7 +128,7 @@ class Found(Cells):
         groups: dict[tuple, list[tuple[Found, tuple]]] = {}
         for key in self:
             groups.setdefault(tuple(key[i] for i in at) or ("all",), []).append((self, key))
-        return _added_up({key: groups[key] for key in sorted_keys(groups)}, kept or None, self)
+        return _added_up({key: groups[key] for key in sorted_keys(groups)}, kept or None, self, self.notes)
 
     def to_parquet(self, path: Any) -> None:
         """Write the cells to a Parquet file with one row a cell, which ``read_summaries`` reads back.
@@ -160,7 +165,7 @@ def read_summaries(path: Any) -> Found:
     return Found(**summary_files.read(path))
 
 
-def _added_up(groups: Mapping[tuple, Iterable], by: Sequence[str] | None, like: Found) -> Found:
+def _added_up(groups: Mapping[tuple, Iterable], by: Sequence[str] | None, like: Found, notes: str) -> Found:
     """Return the cells of groups of (scan, key), each group added up."""
     cells: dict[tuple, Any] = {}
     samples: dict[tuple, ReportSample] = {}
@@ -183,7 +188,9 @@ def _added_up(groups: Mapping[tuple, Iterable], by: Sequence[str] | None, like: 
         held = [one.samples.get(name) for one, name in members]
         if held and all(sample is not None for sample in held):
             samples[key] = _joined(held)
-    return Found(cells, by, None, like.categories, protocol=like.protocol, samples=samples, id=like.id, title=like.title)
+    return Found(
+        cells, by, None, like.categories, protocol=like.protocol, samples=samples, id=like.id, title=like.title, notes=notes
+    )
 
 
 def _sum(cells):

@@ -16,6 +16,7 @@ from ldpbayes.errors import DataError
 from ldpbayes.protocols.formats import distinct
 from ldpbayes.sources.base import optional
 from ldpbayes.sources.keys import finer
+from ldpbayes.sources.skipping import Skipped
 
 #: Rows of a table of counts that wait before they are merged.
 _WAITING = 2**16
@@ -105,6 +106,8 @@ class Partial:
         Reports that were read.
     kinds : tuple of frozenset
         What each grouping column holds; see ``sources.keys``.
+    skipped : Skipped, optional
+        Rows that were left out.
     """
 
     keys: tuple[tuple, ...]
@@ -119,6 +122,7 @@ class Partial:
     settled: int = 0
     n_rows: int = 0
     kinds: tuple[frozenset[str], ...] = ()
+    skipped: Skipped | None = None
 
     def __add__(self, other: Partial) -> Partial:
         """Return the partial of both pieces."""
@@ -136,7 +140,8 @@ class Partial:
         n_rows = self.n_rows + other.n_rows
         kinds = tuple(mine | theirs for mine, theirs in zip(self.kinds, other.kinds, strict=False))
         held = group, reports, counts, self.merged, samples, most, settled
-        return Partial(tuple(places), sums, errors, *held, n_rows, kinds or self.kinds or other.kinds)
+        skipped = other.skipped if self.skipped is None else self.skipped + other.skipped
+        return Partial(tuple(places), sums, errors, *held, n_rows, kinds or self.kinds or other.kinds, skipped)
 
     def __radd__(self, other: int) -> Partial:
         """Let sum() start from 0."""
@@ -146,6 +151,8 @@ class Partial:
         sums, errors = {}, {}
         for name in dict.fromkeys([*self.sums, *other.sums]):
             mine, theirs = _spread(self.sums.get(name), None, n), _spread(other.sums.get(name), moved, n)
+            mine = np.zeros_like(theirs) if mine is None and not self.keys else mine  # of no rows
+            theirs = np.zeros_like(mine) if theirs is None and not other.keys else theirs
             if mine is None or theirs is None:
                 raise DataError("partials of different passes do not add up; add those of one pass")
             total = mine + theirs
@@ -204,6 +211,7 @@ class Partial:
             "settled": self.settled,
             "rows": self.n_rows,
             "kinds": [sorted(kinds) for kinds in self.kinds],
+            "skipped": self.skipped and vars(self.skipped),
         }
         arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         out = io.BytesIO()
@@ -240,6 +248,7 @@ class Partial:
                 header["settled"],
                 header["rows"],
                 tuple(map(frozenset, header["kinds"])),
+                header["skipped"] and Skipped(**header["skipped"]),
             )
         except Exception as err:
             raise DataError("is not a partial result of a scan") from err
@@ -254,9 +263,9 @@ def merge(group: np.ndarray, reports: np.ndarray, counts: np.ndarray) -> tuple[n
     return table[:, 0], table[:, 1:].reshape(-1, *reports.shape[1:]).astype(reports.dtype), counts
 
 
-def combined(partials, every: Callable[[Partial], None] | None = None) -> Partial | None:
+def combined(partials, every: Callable[[Partial], None] | None = None, start: Partial | None = None) -> Partial | None:
     """Return the sum of an iterable of partials, None where it is empty; ``every`` sees the sum after each of them."""
-    total = None
+    total = start
     for partial in partials:
         total = partial if total is None else total + partial
         if every is not None:

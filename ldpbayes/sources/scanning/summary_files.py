@@ -33,6 +33,8 @@ COLUMNS = (
 )
 #: The key of the file's metadata that names the grouping columns; without it they are the columns not listed above.
 _BY = b"ldpbayes.by"
+#: That of what a reader should know.
+_NOTES = b"ldpbayes.notes"
 
 
 def write(found: Any, path: Any) -> None:
@@ -71,7 +73,7 @@ def write(found: Any, path: Any) -> None:
     with foreign("the grouping columns cannot be written"):
         keys = {name: pa.array(rows[name]) for name in found.by}
     columns = keys | {name: pa.array(rows[name], type=kind) for name, kind in types.items()}
-    table = pa.table(columns).replace_schema_metadata({_BY: "\n".join(found.by)})
+    table = pa.table(columns).replace_schema_metadata({_BY: "\n".join(found.by), _NOTES: found.notes})
     with files.replacing(path) as temporary:
         parquet.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
@@ -140,7 +142,8 @@ def _found(table):
             reports = protocol.check_reports(_from_bytes(row["sample_reports"]))
             keys = _numbers(row, "sample_keys", np.uint64, len(reports))
             samples[key] = ReportSample(row["sample_level"], keys, reports)
-    return {"cells": cells, "by": by or None, "categories": labels, "protocol": protocol, "samples": samples}
+    facts = {"by": by or None, "categories": labels, "notes": metadata.get(_NOTES, b"").decode(errors="replace")}
+    return {"cells": cells, "protocol": protocol, "samples": samples, **facts}
 
 
 def _summary(row, a):

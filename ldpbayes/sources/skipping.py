@@ -1,0 +1,214 @@
+"""Bad rows: refused with their place, or left out, counted by reason and written to a file of their own."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ldpbayes import checks, files
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, listed, shown
+from ldpbayes.sources.encode import column
+from ldpbayes.sources.parameters import COLUMN
+from ldpbayes.sources.stream import AbstractPiece, Batch
+
+#: Rows that a sentence names, and rows that a quarantine file holds.
+NAMED, KEPT = 10, 10**6
+#: Reasons that are told apart.
+REASONS = 20
+_OTHERS = "other reasons"
+#: Bad values of a batch that are left out one by one; with more of them the batch is halved.
+_TRIES = 16
+
+
+@dataclass(eq=False)
+class Skipped:
+    """Rows that were left out. Those of different pieces add up.
+
+    Attributes
+    ----------
+    most : int
+        Rows whose places and texts are kept.
+    counts : dict of str to int
+        By reason.
+    rows : list of (file, line or None, row or None, reason, text)
+        The first of them; lines and rows are counted from one.
+    """
+
+    most: int = NAMED
+    counts: dict[str, int] = field(default_factory=dict)
+    rows: list[Sequence] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, bad_rows: str, quarantine: Any = None) -> Skipped | None:
+        """Return where to keep bad rows, None where they are refused.
+
+        Parameters
+        ----------
+        bad_rows : {"refuse", "skip"}
+        quarantine : path-like, optional
+            A file that will hold them; checked before anything is read.
+        """
+        checks.choice(bad_rows, "bad_rows", ("refuse", "skip"))
+        if quarantine is not None:
+            if bad_rows == "refuse":
+                raise ArgumentError("quarantine is for rows that are left out: it goes with bad_rows='skip'.")
+            files.check_output(files.as_path(quarantine))
+        return None if bad_rows == "refuse" else cls(NAMED if quarantine is None else KEPT)
+
+    def __add__(self, other: Skipped | None) -> Skipped:
+        both = Skipped(self.most, dict(self.counts), list(self.rows))
+        for reason, n in other.counts.items() if other else ():
+            both._count(reason, n)
+        both.rows += (other.rows if other else [])[: max(both.most - len(both.rows), 0)]
+        return both
+
+    @property
+    def total(self) -> int:
+        """Number of the rows."""
+        return sum(self.counts.values())
+
+    def _count(self, reason: str, n: int) -> str:
+        reason = reason if reason in self.counts or len(self.counts) < REASONS else _OTHERS
+        self.counts[reason] = self.counts.get(reason, 0) + n
+        return reason
+
+    def add(self, batch: Batch, table: Any, rows: np.ndarray, err: DataError, weights: np.ndarray | None) -> None:
+        """Add rows of a batch.
+
+        Parameters
+        ----------
+        batch : Batch
+        table : pyarrow.Table
+            The rows.
+        rows : (k,) array of int
+            Their places in the batch.
+        err : DataError
+            What is wrong with them.
+        weights : (k,) array of int, optional
+            How many rows each of them stands for.
+        """
+        message = err.message.partition(", got ")[0]
+        reason = message if err.field is None else f"field {shown(err.field)}: {message}"
+        self._count(reason, len(rows) if weights is None else int(weights.sum()))
+        room = max(self.most - len(self.rows), 0)
+        source = batch.piece.source if batch.piece else None
+        for row, entry in zip(rows[:room].tolist(), table.slice(0, room).to_pylist(), strict=True):
+            place = None if batch.piece is None else batch.first + row + 1
+            self.rows.append((source or "", None, place, reason, json.dumps(entry, default=_text, ensure_ascii=False)))
+
+    def finish(self, piece: AbstractPiece | None) -> None:
+        """Add the lines of a piece that is read to its end: those of its bad rows, and those that are no rows at all."""
+        if piece is None:
+            return
+        own = [i for i, (source, line, row, *_) in enumerate(self.rows) if source == piece.source and row and line is None]
+        lines = piece.lines([self.rows[i][2] - 1 for i in own])
+        for i in own:
+            source, _, row, *rest = self.rows[i]
+            self.rows[i] = (source, lines.get(row - 1), row, *rest)
+        for line, message, text in piece.broken():
+            reason = self._count(message, 1)
+            if len(self.rows) < self.most:
+                self.rows.append((piece.source or "", line, None, reason, json.dumps(text, ensure_ascii=False)))
+
+    @property
+    def sentence(self) -> str:
+        """How many rows were left out and why, with the places of the first; empty where there are none."""
+        if not self.counts:
+            return ""
+        said = "; ".join(f"{n:,} × {reason}" for reason, n in sorted(self.counts.items(), key=lambda item: -item[1]))
+        places = [
+            f"{source + ', ' if source else ''}{f'line {line:,}' if line else f'row {row:,}'}"
+            for source, line, row, *_ in self.rows[:NAMED]
+            if line or row
+        ]
+        first = f" The first: {listed(places, most=NAMED)}." if places else ""
+        one = "1 row that holds no report was" if self.total == 1 else f"{self.total:,} rows that hold no report were"
+        return f"{one} left out: {said}.{first}"
+
+    def tell(self, quarantine: Any = None) -> str:
+        """Warn of the rows, write them to the quarantine file if one is named, and return the sentence."""
+        self.rows.sort(key=lambda row: (row[0], row[1] or 0, row[2] or 0))
+        if quarantine is not None:
+            with files.replacing(files.as_path(quarantine)) as path, open(path, "w", encoding="utf-8", newline="") as out:
+                files.write_rows(out, [("file", "line", "row", "reason", "text"), *self.rows])
+        if self.counts:
+            warnings.warn(self.sentence, LDPBayesWarning, stacklevel=4)
+        return self.sentence
+
+
+def _text(value):
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def good_rows(
+    batch: Batch,
+    weights: np.ndarray | None,
+    work: Callable,
+    skipped: Skipped | None,
+    alike: Mapping[str, Sequence[str]] | None = None,
+) -> Iterator[Any]:
+    """Yield what ``work(table, weights, rows)`` returns for the rows of a batch, or for those that are good.
+
+    Parameters
+    ----------
+    batch : Batch
+    weights : (m,) int array, optional
+        How many rows each row stands for.
+    work : callable
+        Raises a DataError whose ``line`` is a bad row of the table that it gets; ``rows`` are places in the batch, None for
+        all.
+    skipped : Skipped, optional
+        Takes the bad rows; without it the first of them is refused with its file and place.
+    alike : mapping, optional
+        From a column to the columns on which it hangs whether its entry is good; itself by default.
+
+    Raises
+    ------
+    DataError
+        Also where it is not a row that is wrong.
+    """
+    waiting: list[np.ndarray | None] = [None]
+    while waiting:
+        rows = waiting.pop()
+        for _ in range(_TRIES):
+            table = batch.table if rows is None else batch.table.take(rows)
+            own = weights if rows is None or weights is None else weights[rows]
+            if rows is not None and not len(rows):
+                break
+            try:
+                yield work(table, own, rows)
+                break
+            except DataError as err:
+                if skipped is None or err.line is None or err.field == COLUMN:
+                    raise batch.located(err, rows) from None
+                names = (alike or {}).get(err.field or "", (err.field,))
+                bad = _same(table, err.line, [name for name in names if name in table.schema.names])
+                rows = np.arange(table.num_rows) if rows is None else rows
+                skipped.add(batch, table.filter(bad), rows[bad], err, None if own is None else own[bad])
+                rows = rows[~bad]
+        else:
+            waiting += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
+
+
+def _same(table, row, names):
+    """Return which rows have the entries of one of them in some columns; of lists, only that row."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    same = np.full(table.num_rows, bool(names))
+    for name in names:
+        array = column(table, name, missing=True)
+        array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        if pa.types.is_nested(array.type):
+            same[:] = False
+            break
+        entry = array[row]
+        found = compute.equal(array, entry).fill_null(False) if entry.is_valid else array.is_null()
+        same &= found.to_numpy(zero_copy_only=False)
+    same[row] = True
+    return same

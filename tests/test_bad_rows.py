@@ -1,0 +1,168 @@
+"""Rows that hold no report: refused by default, or left out, counted by reason and written to a quarantine file."""
+
+import csv
+import json
+import pathlib
+
+import numpy as np
+import pandas
+import pyarrow
+import pyarrow.parquet
+import pytest
+from commands import run
+
+from ldpbayes import read
+from ldpbayes.collections import Cells, Collection
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning
+from ldpbayes.protocols import GRR, UnaryEncoding
+from ldpbayes.sources import read_collection, read_summaries, scan
+from ldpbayes.sources.scanning import Partial
+
+ABC = ("a", "b", "c")
+#: Good rows but for those at the places of BAD, a label that is none, a missing one and a missing key.
+ROWS = [("a", "x"), ("b", "y"), ("purple", "x"), ("c", "x"), (None, "y"), ("purple", "y"), ("b", None), ("a", "y")]
+BAD = (2, 4, 5, 6)
+GOOD = [row for i, row in enumerate(ROWS) if i not in BAD]
+
+
+def as_csv(folder):
+    lines = ["report,g", *(",".join(text or "" for text in row) for row in ROWS)]
+    (folder / "t.csv").write_text("\n".join([*lines[:4], "", "a,x,1", *lines[4:], "b"]) + "\n")
+    return folder / "t.csv"
+
+
+def as_parquet(folder):
+    pyarrow.parquet.write_table(as_arrow(folder), folder / "t.parquet", row_group_size=3)
+    return folder / "t.parquet"
+
+
+def as_arrow(folder):
+    return pyarrow.table({"report": [row[0] for row in ROWS], "g": [row[1] for row in ROWS]})
+
+
+def as_duckdb(folder):
+    return __import__("duckdb").from_arrow(as_arrow(folder))
+
+
+def as_pandas(folder):
+    return pandas.DataFrame(ROWS, columns=["report", "g"])
+
+
+SOURCES = [as_csv, as_parquet, as_arrow, as_duckdb, as_pandas]
+STATED = {"report": "report", "categories": ABC}
+
+
+def counts_of(cells):
+    return {key: cell.tallies[0].counts.tolist() for key, cell in cells.items()}
+
+
+@pytest.mark.parametrize("make", SOURCES)
+def test_what_is_left_is_what_good_rows_give_and_the_rest_is_counted(make, tmp_path):
+    good = read(pandas.DataFrame(GOOD, columns=["report", "g"]), GRR(3, 1.0), **STATED, by="g")
+    with pytest.raises(DataError):
+        read(make(tmp_path), GRR(3, 1.0), **STATED, by="g")
+    lines = 2 if make is as_csv else 0
+    for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+        with pytest.warns(LDPBayesWarning, match=f"{4 + lines} rows that hold no report were left out: .*purple"):
+            found = door(make(tmp_path), GRR(3, 1.0), **STATED, by="g", bad_rows="skip", quarantine=tmp_path / "bad.csv")
+        assert isinstance(found, Cells) and found.n_reports == 4
+        assert counts_of(found) == counts_of(good)
+        assert f"{4 + lines} rows that hold no report were left out" in next(iter(found.values())).notes
+        with open(tmp_path / "bad.csv", newline="") as handle:
+            rows = list(csv.DictReader(handle))
+        assert len(rows) == 4 + lines and all(row["reason"] for row in rows)
+        assert {json.loads(row["text"])["report"] for row in rows if "{" in row["text"]} >= {"purple", "b"}
+        if make is as_parquet:
+            assert {pathlib.Path(row["file"]).name for row in rows} == {"t.parquet"}
+            assert sorted(int(row["row"]) for row in rows) == [3, 5, 6, 7]
+        if make is as_csv:
+            assert sorted(int(row["line"]) for row in rows) == [4, 6, 8, 9, 10, 12]
+            assert {row["text"] for row in rows if not row["row"]} == {'"a,x,1"', '"b"'}
+
+
+def test_reports_that_are_expanded(tmp_path):
+    """Two passes leave out the same rows; a sample of the others is that of their places in the file."""
+    protocol, rng = UnaryEncoding.optimised(40, 3.0), np.random.default_rng(1)
+    reports = [bytes(one) for one in protocol.privatize(rng.integers(40, size=600), rng)]
+    bad = [*reports[:300], b"odd", *reports[300:], None, b"odd"]
+    settings = {"keep": 0, "sample": 50}
+    good = scan(pyarrow.table({"report": reports[:300]}), protocol, **settings)()["all",]
+    with pytest.warns(LDPBayesWarning, match="3 rows"):
+        found = scan(pyarrow.table({"report": bad}), protocol, **settings, bad_rows="skip")()
+    both = scan(pyarrow.table({"report": reports}), protocol, **settings)()["all",]
+    assert found["all",].n_reports == 600 and good.n_reports == 300
+    np.testing.assert_allclose(found["all",].gradient, both.gradient, rtol=1e-9, atol=1e-9 * abs(both.gradient).max())
+    found.to_parquet(tmp_path / "s.parquet")
+    assert "3 rows that hold no report were left out" in read_summaries(tmp_path / "s.parquet").notes
+
+
+def test_partials_carry_what_was_left_out_between_machines():
+    prepared = scan(as_arrow(None), GRR(3, 1.0), **STATED, by="g", bad_rows="skip")
+    partials = [Partial.from_bytes(prepared.partial(part).to_bytes()) for part in as_arrow(None).to_batches(3)]
+    assert sum(partials).skipped.total == 4
+    assert prepared.finish(sum(partials)).n_reports == 4
+
+
+def test_rates_counts_and_channels(tmp_path):
+    frame = pandas.DataFrame(
+        {"r": ["a", "b", "c", "a", "b"], "eps": ["1", "x", "2", "", "1"], "n": ["1", "2", "3", "4", "-1"]}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    settings = {"report": "r", "epsilon_column": "eps", "categories": ABC, "count": "n"}
+    with pytest.warns(LDPBayesWarning, match="3 rows"):
+        found = read(tmp_path / "t.csv", "grr", **settings, bad_rows="skip")
+    assert isinstance(found, Collection)
+    assert {tally.protocol.epsilon: tally.counts.tolist() for tally in found.tallies} == {1.0: [1], 2.0: [3]}
+
+
+def test_many_different_bad_rows_take_no_pass_each():
+    labels = np.array([f"bad {i}" if i % 50 == 0 else "abc"[i % 3] for i in range(50_000)])
+    with pytest.warns(LDPBayesWarning, match="1,000 rows .*other reasons"):
+        found = read(
+            {"report": labels} if False else pandas.DataFrame({"report": labels}), GRR(3, 1.0), **STATED, bad_rows="skip"
+        )
+    assert found.n_reports == 49_000
+
+
+def test_what_is_wrong_with_a_source_is_refused_all_the_same(tmp_path):
+    skip = {"bad_rows": "skip"}
+    with pytest.raises(DataError, match="has no column 'report'"):
+        read(pandas.DataFrame({"x": ["a"]}), GRR(3, 1.0), **STATED, **skip)
+    with pytest.warns(LDPBayesWarning), pytest.raises(DataError, match="has no good row: 1 row that holds no report"):
+        read(pandas.DataFrame({"report": ["x"]}), GRR(3, 1.0), **STATED, **skip)
+    with pytest.raises(DataError, match="has no good row"), pytest.warns(LDPBayesWarning):
+        scan(pandas.DataFrame({"report": ["x"]}), GRR(3, 1.0), **STATED, **skip)()
+    with pytest.raises(ArgumentError, match="quarantine is for rows that are left out"):
+        read(as_csv(tmp_path), GRR(3, 1.0), **STATED, quarantine=tmp_path / "q.csv")
+    with pytest.raises(ArgumentError, match="bad_rows must be"):
+        read(as_csv(tmp_path), GRR(3, 1.0), **STATED, bad_rows="drop")
+    (tmp_path / "header.csv").write_text("report,g")  # without a line of reports
+    for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+        with pytest.raises(DataError, match="has no rows"):
+            door(tmp_path / "header.csv", GRR(3, 1.0), **STATED, by="g")
+
+
+def test_collection_files_and_the_command_line(tmp_path, capsys):
+    as_csv(tmp_path)
+    (tmp_path / "c.toml").write_text(
+        'categories = ["a", "b", "c"]\nnotes = "A survey."\n[[channels]]\nprotocol = "grr"\nfile = "t.csv"\n'
+        "parameters = { epsilon = 1.0 }\n"
+    )
+    with pytest.warns(LDPBayesWarning):
+        found = read_collection(tmp_path / "c.toml", bad_rows="skip")
+    assert found.n_reports == 5 and found.notes.startswith("A survey.\n5 rows that hold no report were left out: 2 × ")
+    fit = ["fit", tmp_path / "c.toml", "--draws", "0", "--bad-rows", "skip", "--quarantine", tmp_path / "q.csv"]
+    status, out, err = run(capsys, *fit, "--page", tmp_path / "page.md")
+    assert status == 0 and "5 rows that hold no report were left out" in " ".join((out + err).split())
+    assert "5 rows that hold no report were left out" in (tmp_path / "page.md").read_text()
+    assert len((tmp_path / "q.csv").read_text().splitlines()) == 6
+    stated = "--protocol grr -p epsilon=1 --categories a,b,c --bad-rows skip".split()
+    status, out, err = run(capsys, "scan", tmp_path / "t.csv", "--by", "g", *stated)
+    assert status == 0 and "6 rows that hold no report were left out" in " ".join(out.split())
+    assert run(capsys, *fit[:4])[0] == 2
+
+
+def test_a_file_without_rows_is_no_obstacle_to_a_scan_of_two_passes(tmp_path):
+    (tmp_path / "a.csv").write_text("report\n")
+    (tmp_path / "b.csv").write_text("report\n" + f"{'01' * 10}\n" * 3)
+    assert scan(str(tmp_path), UnaryEncoding.optimised(20, 1.0))().n_reports == 3
