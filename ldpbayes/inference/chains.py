@@ -59,7 +59,9 @@ def least_effective(draws: np.ndarray) -> float:
 
 def error_of_mean(draws: np.ndarray) -> np.ndarray:
     """Return the standard error of the mean of draws (chains, draws, k), shape (k,)."""
-    return draws.reshape(-1, draws.shape[2]).std(axis=0, ddof=1) / np.sqrt(_effective(_split(np.moveaxis(draws, -1, 0))))
+    if not draws.size:
+        return np.zeros(draws.shape[2])
+    return draws.std(axis=(0, 1), ddof=1) / np.sqrt(_effective(_split(np.moveaxis(draws, -1, 0))))
 
 
 def _split(x):
