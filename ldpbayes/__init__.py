@@ -38,10 +38,10 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.fitness.crosschecking import crosscheck
     from ldpbayes.fitting import fit, select_method
     from ldpbayes.outcomes import by_private_group
-    from ldpbayes.pages import show
+    from ldpbayes.pages import save, show
     from ldpbayes.protocols import GRR, make_protocol
     from ldpbayes.regression import regress
-    from ldpbayes.result import load, save
+    from ldpbayes.result import load
     from ldpbayes.simulation import simulate
     from ldpbayes.sources import scan
     from ldpbayes.sources.door import read, write
@@ -83,7 +83,7 @@ _HOMES = {
     "read": "sources.door",
     "regress": "regression",
     "robust": "robust",
-    "save": "result",
+    "save": "pages",
     "scan": "sources",
     "select_method": "fitting",
     "show": "pages",

@@ -20,19 +20,4 @@ class Answer(AbstractResult, xr.Dataset):
     """
 
     __slots__ = ()
-
-    def __repr__(self) -> str:
-        try:
-            return AbstractResult.__repr__(self)
-        except Exception:  # what somebody made of an answer: arrays
-            return xr.Dataset.__repr__(self)
-
-    __str__ = __repr__
-
-    def _repr_html_(self) -> str:
-        arrays = xr.Dataset._repr_html_(self)
-        try:
-            page = AbstractResult._repr_html_(self)
-        except Exception:
-            return arrays
-        return f"{page}<details><summary>All arrays (xarray.Dataset)</summary>{arrays}</details>"
+    _arrays = xr.Dataset

@@ -5,16 +5,19 @@ Pages know all results, and results know of pages only by name, when one is aske
 
 import importlib
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 
 class AbstractResult:
     """Something that answers a question, and can be read, worked on and kept."""
 
     __slots__ = ()
+    #: The class of xarray that this is too, where it is arrays.
+    _arrays: ClassVar[Any] = None
 
     def page(self, **settings: Any) -> Any:
         """Return the Page: what ``ldpbayes.show`` returns of this.
@@ -47,27 +50,36 @@ class AbstractResult:
         return self.page(**settings).frame()
 
     def save(self, path: str | PathLike) -> None:
-        """Write the page to a file, in the format of its suffix.
+        """Write this to a file, as ``ldpbayes.save`` does: a posterior as NetCDF, or the page in the format of the suffix.
 
         Parameters
         ----------
         path : path-like
-            Ending in .html, .md, .json, .csv, .parquet, .tex or .txt.
-
-        Raises
-        ------
-        ArgumentError
-            Where the file has another ending.
-        DataError
-            Where the file cannot be written.
+            Ending in .nc, .html, .md, .json, .csv, .parquet, .tex or .txt.
         """
-        _pages().write(self.page(), path)
+        _pages().save(self, path)
+
+    def to_tree(self) -> "xr.DataTree | None":
+        """Return what a NetCDF file of this holds; None where only the page can be kept."""
+        return None
 
     def __repr__(self) -> str:
-        return self.page().brief()
+        try:
+            return self.page().brief()
+        except Exception:  # what is being built, a part of a result or one that somebody changed: arrays
+            return super().__repr__()
+
+    __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        return self.page()._repr_html_()
+        arrays = "" if self._arrays is None else self._arrays._repr_html_(self)
+        try:
+            page = self.page()._repr_html_()
+        except Exception:
+            if not arrays:
+                raise
+            return arrays
+        return f"{page}<details><summary>All arrays (xarray)</summary>{arrays}</details>" if arrays else page
 
 
 def _pages() -> Any:

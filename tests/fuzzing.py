@@ -183,7 +183,7 @@ class Fuzz:
         self.typed = [self._typed(column) for column in self._columns()]
         self.plain = "report,count,group\nred,3,a\ngreen,4,a\nblue,5,b\n"
         tree = lb.fit(lb.Collection(["no", "yes"], lb.Tally(GRR(2, 1.0), [0, 1], [6, 4])), draws=50, random_seed=1)
-        result.save(tree, self.folder / "good.nc")
+        lb.save(tree, self.folder / "good.nc")
         self.saved = (self.folder / "good.nc").read_bytes()
 
     def _columns(self):

@@ -513,6 +513,7 @@ CALLS = {
     # ---- files
     "load": lambda m: dict(path=m.saved),
     "save": lambda m: dict(result=m.tree_of_survey, path=m.folder / "again.nc"),
+    "save a page": lambda m: dict(result=m.page, path=m.folder / "p.md"),
     "load_example": lambda m: dict(name="nigeria"),
     "read": lambda m: dict(source=m.toml),
     "read a table": lambda m: dict(source=m.csv, protocol=m.grr, **COUNTED),
@@ -683,7 +684,6 @@ CALLS = {
     "Page": lambda m: dict(
         title="t", tables=(), notes=(), figures=(), facts={"a": 1}, summary="s", about={"a": "b"}, again={"a": "b"}
     ),
-    "pages.write": lambda m: dict(page=m.page, path=m.folder / "p.md"),
     "check_ending": lambda m: dict(path="x.png"),
     "plot_association": lambda m: dict(result=m.associated, top=2),
     "plot_coefficients": lambda m: dict(result=m.regressed, intercept=False),

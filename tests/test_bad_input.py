@@ -503,7 +503,7 @@ RESULTS = {
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("results") / "r.nc"
-    result.save(lb.fit(GOOD, draws=100, random_seed=1), path)
+    lb.save(lb.fit(GOOD, draws=100, random_seed=1), path)
     return path.read_bytes()
 
 
@@ -535,7 +535,7 @@ def test_file_names_that_are_not_utf8_are_served(tmp_path):
     pathlib.Path(os.fsdecode(path)).write_text(TOML.replace('id = "small"', ""))
     collection = read_collection(path)
     assert collection.id == "\ufffd"
-    result.save(lb.fit(collection, draws=10, random_seed=1), tmp_path / "r.nc")
+    lb.save(lb.fit(collection, draws=10, random_seed=1), tmp_path / "r.nc")
 
 
 def test_counts_of_ten_to_the_twelve_are_served(tmp_path):

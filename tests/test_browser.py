@@ -8,7 +8,7 @@ import pytest
 from commands import run
 
 import ldpbayes as lb
-from ldpbayes.pages import show, write
+from ldpbayes.pages import show
 from ldpbayes.result import attach
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
@@ -92,9 +92,9 @@ def pages(tmp_path_factory):
     found = {"dashboard": dashboard(), "thousand": (large, lb.fit(large, "flat", random_seed=1, draws=25))}
     for name, (data, tree) in found.items():
         made[name] = folder / f"{name}.html"
-        write(show(tree, collection=data, command="ldpbayes fit data.toml --seed 1"), made[name])
+        show(tree, collection=data, command="ldpbayes fit data.toml --seed 1").save(made[name])
     made["groups"] = folder / "groups.html"
-    write(show(groups(), unit="ms", command="ldpbayes private-groups loads.csv --seed 1"), made["groups"])
+    show(groups(), unit="ms", command="ldpbayes private-groups loads.csv --seed 1").save(made["groups"])
     made["plan"] = folder / "plan.html"
     with pytest.raises(SystemExit):
         lb_main(["plan", "--categories", "16", "--epsilon", "1", "--error", ".01", "--page", str(made["plan"])])

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from commands import run
 
-from ldpbayes import GRR, Collection, Tally, files, fit, result
+from ldpbayes import GRR, Collection, Tally, files, fit, save
 from ldpbayes.errors import DataError
 from ldpbayes.sources.collection_file import read_collection, write_collection
 
@@ -73,10 +73,10 @@ def test_mend_16_a_disk_that_fills_up_late_is_noticed(tmp_path, monkeypatch):
 
 
 def test_mend_16_results_on_a_full_disk(tmp_path, tree):
-    result.save(tree, tmp_path / "r.nc")
+    save(tree, tmp_path / "r.nc")
     before = (tmp_path / "r.nc").read_bytes()
     with full_disk(), pytest.raises(DataError, match=r"r\.nc: cannot be written \(File too large\)"):
-        result.save(tree, tmp_path / "r.nc")
+        save(tree, tmp_path / "r.nc")
     assert (tmp_path / "r.nc").read_bytes() == before and names(tmp_path) == ["r.nc"]
 
 

@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from test_browser import dashboard
 
 import ldpbayes as lb
-from ldpbayes import pages, plots
+from ldpbayes import plots
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.fitness.crosschecking import CrossCheck
 from ldpbayes.pages import about, renderers, show, summary
@@ -207,7 +207,7 @@ def nigeria():
 def test_pages_in_markdown_and_latex_link_their_figures(tmp_path, nigeria):
     """Every link leads to a picture beside the page, the same each time; without a file there are no links."""
     page = nigeria
-    pages.write(page, tmp_path / "a b.md")
+    page.save(tmp_path / "a b.md")
     text = (tmp_path / "a b.md").read_text()
     links = re.findall(r"^!\[(.+)\]\((.+)\)$", text, re.MULTILINE)
     assert [link for _, link in links] == ["a-b-figures/1-forest.svg", "a-b-figures/2-predictive.svg"]
@@ -215,9 +215,9 @@ def test_pages_in_markdown_and_latex_link_their_figures(tmp_path, nigeria):
         assert (tmp_path / link).read_text().lstrip().startswith("<?xml") and alt.startswith(figure.alt[:10])
     assert text.index("![") < text.index("| ---" if "| ---" in text else "|")
     before = (tmp_path / links[0][1]).read_bytes()
-    pages.write(page, tmp_path / "a b.md")
+    page.save(tmp_path / "a b.md")
     assert (tmp_path / links[0][1]).read_bytes() == before
-    pages.write(page, tmp_path / "report.tex")
+    page.save(tmp_path / "report.tex")
     found = re.findall(r"\\includegraphics\[width=\\linewidth\]\{(.+)\}", (tmp_path / "report.tex").read_text())
     assert [(tmp_path / link).read_bytes()[:5] for link in found] == [b"%PDF-"] * 2
     assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
@@ -226,7 +226,7 @@ def test_pages_in_markdown_and_latex_link_their_figures(tmp_path, nigeria):
 
 def test_a_place_for_the_figures_is_checked_first(tmp_path, nigeria):
     (tmp_path / "out-figures").write_text("a file")
-    for check in (renderers.check_page, lambda path: pages.write(nigeria, path)):
+    for check in (renderers.check_page, lambda path: nigeria.save(path)):
         with pytest.raises(DataError, match="a file has that name"):
             check(tmp_path / "out.md")
     assert not (tmp_path / "out.md").exists()
@@ -235,6 +235,6 @@ def test_a_place_for_the_figures_is_checked_first(tmp_path, nigeria):
 
 def test_without_matplotlib_a_markdown_page_says_that_its_figures_were_not_drawn(tmp_path, monkeypatch, nigeria):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    pages.write(nigeria, tmp_path / "out.md")
+    nigeria.save(tmp_path / "out.md")
     text = (tmp_path / "out.md").read_text()
     assert "Not drawn, because matplotlib is not installed:" in text and not (tmp_path / "out-figures").exists()

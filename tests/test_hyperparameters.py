@@ -5,12 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, Cells, Collection, Tally, fit
+from ldpbayes import GRR, Cells, Collection, Tally, fit, load, save
 from ldpbayes.collections import Derived
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.pages import show
 from ldpbayes.protocols import UnaryEncoding
-from ldpbayes.result import load, save
 
 LABELS = tuple("abcde")
 TALLY = Tally(GRR(5, 1.0), range(5), [80, 50, 30, 25, 15])

@@ -175,7 +175,7 @@ except lb.errors.InfeasibleError as err:
 else:
     raise AssertionError("exact served a prior that is no Dirichlet")
 
-pages.write(lb.show(toy), here / "page.toy")
+lb.show(toy).save(here / "page.toy")
 assert (here / "page.toy").read_text() == "A SURVEY"
 print("all five serve")
 '''

@@ -9,12 +9,13 @@ from html.parser import HTMLParser
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from commands import run
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, listed
-from ldpbayes.pages import Column, Kind, Note, Page, Table, show, write
+from ldpbayes.pages import Column, Kind, Note, Page, Table, show
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.renderers import renderer_of
 from ldpbayes.pages.renderers.terminal import layout, visible
@@ -66,7 +67,7 @@ def test_a_renderer_is_one_class(tmp_path):
             return page.title.upper()
 
     assert PAGE.render("toy") == "A TITLE"
-    write(PAGE, tmp_path / "page.toy")
+    PAGE.save(tmp_path / "page.toy")
     assert (tmp_path / "page.toy").read_text() == "A TITLE"
 
 
@@ -247,7 +248,7 @@ class Outline(HTMLParser):
 
 
 def test_html_is_self_contained_and_accessible(minarets, tmp_path):
-    write(show(minarets, collection=lb.load_example("minarets")), tmp_path / "page.html")
+    show(minarets, collection=lb.load_example("minarets")).save(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     outline = Outline()
     outline.feed(text)
@@ -279,7 +280,7 @@ def test_fit_writes_pages(capsys, tmp_path, suffix):
 def test_parquet_has_the_numbers_with_their_types(tmp_path):
     from pyarrow import parquet
 
-    write(PAGE, tmp_path / "page.parquet")
+    PAGE.save(tmp_path / "page.parquet")
     table = parquet.read_table(tmp_path / "page.parquet").to_pydict()
     assert table == {
         "label": ["a label", "missing"], "value": [1.25, None], "lower": [0.5, None], "upper": [2.0, None]
@@ -322,7 +323,7 @@ def test_results_are_trees_with_a_table_a_page_and_a_file(minarets, tmp_path):
     assert type(again) is type(minarets) and again.identical(minarets)
     minarets.save(tmp_path / "page.md")
     assert "lie detector" in (tmp_path / "page.md").read_text()
-    with pytest.raises(ArgumentError, match="page must end in"):
+    with pytest.raises(ArgumentError, match="path must end in"):
         minarets.save(tmp_path / "result.doc")
     part = minarets.isel(category=0)  # no page, but arrays to look at
     assert "Group: /" in repr(part) and "xr-header" in part._repr_html_() and "All arrays" not in part._repr_html_()
@@ -479,3 +480,23 @@ def test_documents_say_what_their_columns_are():
         assert "Unbiased estimate, by inverting the channel" in text, renderer
     assert "\\resizebox" in page.render("latex")
     assert listed(["0, a", "1, b", "2, c"], most=2) == "0, a; 1, b; … (3 in all)"
+
+
+def test_one_rule_of_endings_keeps_everything(minarets, tmp_path):
+    """save, .save and Page.save: .nc is the posterior, another known ending the page; the rest is a sentence."""
+    table = pa.table({"answer": ["yes", "no", "yes"], "country": ["NL", "NL", "BE"]})
+    scanned = lb.scan(table, lb.protocols.warner(0.7), "answer", by="country", categories=["no", "yes"])()
+    hull = lb.robust.contamination_hull(lb.load_example("nigeria"))
+    for i, thing in enumerate((minarets, minarets.tree, hull, scanned, lb.load_example("minarets"), show(minarets))):
+        lb.save(thing, tmp_path / f"{i}.html")
+        assert (tmp_path / f"{i}.html").read_text().startswith("<!DOCTYPE html>")
+    for i, result in enumerate((minarets, hull, scanned)):
+        result.save(tmp_path / f"own{i}.md")
+        assert (tmp_path / f"own{i}.md").read_text() == result.page().render("markdown") or result.page().figures
+        assert len(result.table()) == len(result.page().tables[0].complete().rows)
+    lb.save(minarets, tmp_path / "m.nc")
+    assert "summary" in lb.load(tmp_path / "m.nc").children
+    for thing, name in ((hull, "h.nc"), (scanned, "s.nc"), (show(minarets), "p.nc"), (minarets, "m.netcdf"), (3, "a.html")):
+        with pytest.raises(ArgumentError, match=r"result must be|path must end in .*\.nc|show takes"):
+            lb.save(thing, tmp_path / name)
+        assert not (tmp_path / name).exists()

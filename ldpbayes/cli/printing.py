@@ -37,7 +37,7 @@ def show(content, as_json=False, *, result=None, output=None, plot=None, page=No
         Where the result, the first figure and the page go.
     """
     if output and result is not None:
-        from ldpbayes.result import save
+        from ldpbayes.pages import save
 
         save(result, output)
     if plot:
@@ -46,9 +46,7 @@ def show(content, as_json=False, *, result=None, output=None, plot=None, page=No
         first = content.figures[0]
         save_figure((first.alone or first.draw)(), plot)
     if page is not None:
-        from ldpbayes.pages import write
-
-        write(content, page)
+        content.save(page)
     display(content, as_json)
     if not as_json:
         wrote(output, plot, page)

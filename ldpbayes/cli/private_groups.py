@@ -94,7 +94,7 @@ def command(
       --categories no,yes
     """
     from ldpbayes.outcomes import by_private_group
-    from ldpbayes.pages import show, write
+    from ldpbayes.pages import show
     from ldpbayes.pages.groups import rows_table
     from ldpbayes.pages.page import Page
 
@@ -111,7 +111,7 @@ def command(
     found = by_private_group(frame, value, **stated, by=cells or None, weights=weight, **settings)
     again = options.command_line(answer.random_seed, settings["random_seed"])
     if output:
-        write(Page("", (rows_table(found),)), output)
+        Page("", (rows_table(found),)).save(output)
     outputs.show(show(found, unit=unit, design=reports.words(), top=top, command=again), output=output, plot=plot)
 
 

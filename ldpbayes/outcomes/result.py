@@ -15,7 +15,7 @@ from ldpbayes.inference.ends import ends_of_equal_draws, tails
 from ldpbayes.outcomes.checking import Check
 from ldpbayes.outcomes.measure import Measure
 from ldpbayes.outcomes.storing import fields_of, to_tree
-from ldpbayes.result.saving import AbstractStored
+from ldpbayes.presenting import AbstractResult
 
 #: What differences can be asked of.
 QUANTITIES = ("share", "mean", "quantile", "cdf")
@@ -28,7 +28,7 @@ MOSTLY_DATA = 0.7
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivateGroups(AbstractStored):
+class PrivateGroups(AbstractResult):
     """The distribution of an open value in each group of a private answer.
 
     Answers are Datasets with mean, sd, lower, upper (equal-tailed interval) and mcse, over the groups and, with open

@@ -1,6 +1,7 @@
 """The page: what a reader is shown of a fit, a cross-check, a plan or a study, before any renderer writes it."""
 
 import enum
+import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -273,6 +274,15 @@ class Page:
     def render(self, renderer: str = "terminal", **settings) -> str:
         """Return the page as text in the format of a renderer: terminal, json, markdown, html, …"""
         return make_renderer(renderer, **settings).render(self)
+
+    def save(self, path) -> None:
+        """Write the page to a file, in the format of its suffix; see ``ldpbayes.save``.
+
+        Parameters
+        ----------
+        path : path-like
+        """
+        importlib.import_module("ldpbayes.pages.renderers").write(self, path)
 
     def frame(self) -> "pd.DataFrame":
         """Return the first table with all its rows as a data frame, of an interval its two ends; empty without a table."""

@@ -4,13 +4,16 @@ import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
-from ldpbayes import checks
+from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, as_data
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.about import about, again, fingerprint, known_of
 from ldpbayes.pages.page import Page
+from ldpbayes.pages.renderers import renderer_of, write
+from ldpbayes.result import saving
 
 #: What has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
 PAGES = {
@@ -31,6 +34,8 @@ PAGES = {
 }
 _TREE, _PLAN = "xarray.core.datatree.DataTree", "ldpbayes.theory.planning.Plan"
 _RESULT = "a result of fit, regress, associate or attach"
+#: Ending of the files that ``load`` reads.
+STORED = ".nc"
 #: Facts without which a tree of arrays is no result.
 _FACTS = ("title", "method", "n_reports")
 
@@ -54,7 +59,7 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     Returns
     -------
     Page
-        ``page.render("markdown")`` is the same in another format, ``pages.write(page, path)`` a file.
+        ``page.render("markdown")`` is the same in another format, ``page.save(path)`` a file.
 
     Raises
     ------
@@ -90,6 +95,33 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
         known["Data (SHA-256)"] = fingerprint(data)
     words = about(data) if data is not None else {}
     return replace(page, about=words | dict(page.about), again=again(checks.text(command, "command"), known))
+
+
+def save(result: Any, path: str | PathLike) -> None:
+    """Write a result to a file, whole or not at all: the suffix says whether as NetCDF or as a page.
+
+    ``load`` reads NetCDF, which has a checksum behind it and all that a posterior holds. Pages in Markdown and LaTeX link
+    their figures, which are written into a folder beside the page: that of ``out.md`` is ``out-figures``.
+
+    Parameters
+    ----------
+    result : Result, PrivateGroups, DataTree, Page, or anything that ``show`` takes
+        What is not a posterior or private groups has a page only.
+    path : path-like
+        Ending in .nc for NetCDF; in .html, .md, .json, .csv, .parquet, .tex or .txt for a page.
+
+    Raises
+    ------
+    ArgumentError
+        Where the file has another ending, or its kind is not one of the result.
+    DataError
+        Where the file cannot be written.
+    """
+    if files.as_path(path).suffix.lower() == STORED:
+        saving.save(result, path)
+    else:
+        renderer_of(path, "path", (STORED,))
+        write(result if isinstance(result, Page) else show(result), path)
 
 
 def _builder(result) -> str | None:

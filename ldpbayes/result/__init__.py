@@ -14,7 +14,6 @@ from ldpbayes.result.cells import select, share, stack
 from ldpbayes.result.compliers import among_compliers, extended_draws
 from ldpbayes.result.frame import Result, load
 from ldpbayes.result.reweighing import repilot, reweigh
-from ldpbayes.result.saving import save
 from ldpbayes.result.validation import validate
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "load",
     "repilot",
     "reweigh",
-    "save",
     "select",
     "share",
     "stack",

@@ -9,7 +9,7 @@ from ldpbayes.result import saving
 from ldpbayes.result.validation import validate
 
 
-class Result(xr.DataTree, saving.AbstractStored):
+class Result(AbstractResult, xr.DataTree):
     """A posterior and what is said beside it: an xarray.DataTree, as ArviZ reads it, with a page, a table and a file.
 
     Every function of ArviZ and xarray takes it. Groups and attributes are those that the module ldpbayes.result names.
@@ -23,6 +23,7 @@ class Result(xr.DataTree, saving.AbstractStored):
     """
 
     __slots__ = ()
+    _arrays = xr.DataTree
 
     @property
     def tree(self) -> xr.DataTree:
@@ -34,24 +35,8 @@ class Result(xr.DataTree, saving.AbstractStored):
         validate(self)
         return self.tree
 
-    def __repr__(self) -> str:  # type: ignore[override]  # a node may be printed at a depth, a result has none
-        try:
-            return AbstractResult.__repr__(self)
-        except Exception:  # what is being built, a part of a result or one that somebody changed: arrays
-            return xr.DataTree.__repr__(self)
 
-    __str__ = __repr__
-
-    def _repr_html_(self) -> str:
-        arrays = xr.DataTree._repr_html_(self)
-        try:
-            page = AbstractResult._repr_html_(self)
-        except Exception:
-            return arrays
-        return f"{page}<details><summary>All arrays (xarray.DataTree)</summary>{arrays}</details>"
-
-
-def load(path: str | PathLike) -> "Result | saving.AbstractStored":
+def load(path: str | PathLike) -> "Result | AbstractResult":
     """Return a result that ``save`` wrote, with this version or with an earlier one, and validate it.
 
     Parameters

@@ -4,14 +4,12 @@ HDF5 checks little of what it reads, and some damaged files keep it busy for eve
 interrupts. A file without the checksum, of an earlier version or of another program, is read in a second process first.
 """
 
-import abc
 import hashlib
 import importlib
 import io
 import os
 import subprocess
 import sys
-from os import PathLike
 
 import xarray as xr
 
@@ -31,36 +29,6 @@ HOLDERS = {"private groups": "ldpbayes.outcomes.result"}
 _READ = "import sys, xarray; xarray.open_datatree(sys.argv[1], engine='h5netcdf').load()"
 
 
-class AbstractStored(AbstractResult, abc.ABC):
-    """A result that becomes a tree in a file; HOLDERS names those that are no trees."""
-
-    __slots__ = ()
-
-    @abc.abstractmethod
-    def to_tree(self) -> xr.DataTree:
-        """Return a DataTree of everything; of what is no tree itself, with an attribute ``holds``."""
-
-    def save(self, path: str | PathLike) -> None:
-        """Write the result as NetCDF, which ``ldpbayes.load`` reads, or its page in the format of another suffix.
-
-        Parameters
-        ----------
-        path : path-like
-            Ending in .nc for the result itself; in .html, .md, .json, .csv, .parquet, .tex or .txt for its page.
-
-        Raises
-        ------
-        ArgumentError
-            Where the file has another ending.
-        DataError
-            Where the file cannot be written.
-        """
-        if files.as_path(path).suffix.lower() == ".nc":
-            save(self, path)
-        else:
-            AbstractResult.save(self, path)
-
-
 def save(result, path):
     """Write a result as NetCDF, whole or not at all, with a checksum that ``load`` verifies.
 
@@ -69,7 +37,7 @@ def save(result, path):
 
     Parameters
     ----------
-    result : DataTree or PrivateGroups
+    result : Result, PrivateGroups or DataTree
     path : path-like
 
     Raises
@@ -82,16 +50,17 @@ def save(result, path):
     path = files.as_path(path)
     files.check_output(path)
     try:
-        if isinstance(result, AbstractStored):
-            result = result.to_tree()
-        else:
-            validate(result)
+        tree = result.to_tree() if isinstance(result, AbstractResult) else result
+        if tree is None and result is not None:
+            raise ArgumentError(f"result must be a posterior or private groups for NetCDF, got {type(result).__name__}.")
+        if tree is result:
+            validate(tree)
     except (AttributeError, DataError) as err:
         said = f"; {err}" if type(err) is DataError else ""
         raise ArgumentError(f"result must be a result, got {type(result).__name__}{said}.") from None
     finished = io.BytesIO()
     try:
-        result.to_netcdf(finished, engine="h5netcdf")
+        tree.to_netcdf(finished, engine="h5netcdf")
     except (TypeError, ValueError) as err:
         raise DataError(f"cannot be written as NetCDF ({err})", source=path) from err
     data = finished.getvalue()

@@ -6,7 +6,6 @@ import pytest
 
 import ldpbayes as lb
 from ldpbayes import plots
-from ldpbayes.pages import write
 from ldpbayes.pages.renderers.csv import CSV
 
 #: Broken formulas, a good one, a single dollar, what TeX would obey, and letters that turn or clear a screen.
@@ -48,7 +47,7 @@ def test_figures_of_a_fit(fitted, survey):
 
 def test_pages_of_every_format(fitted, tmp_path):
     for suffix in (".html", ".md", ".tex", ".csv", ".json"):
-        write(lb.show(fitted), tmp_path / f"page{suffix}")
+        lb.save(fitted, tmp_path / f"page{suffix}")
         assert (tmp_path / f"page{suffix}").stat().st_size
 
 
@@ -60,7 +59,7 @@ def test_cells_groups_and_regressions(tmp_path):
     fitted = lb.fit(cells, draws=100, random_seed=1, prior="jeffreys")
     assert set(LABELS) <= drawn(plots.plot_forest(fitted))
     drawn(plots.plot_groups(fitted))
-    write(lb.show(fitted), tmp_path / "cells.html")
+    lb.save(fitted, tmp_path / "cells.html")
 
 
 def test_tables_for_spreadsheets_hold_no_formulas(fitted):

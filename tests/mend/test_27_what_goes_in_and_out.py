@@ -8,7 +8,6 @@ import pytest
 import ldpbayes as lb
 from ldpbayes import read
 from ldpbayes.errors import DataError
-from ldpbayes.pages import write
 from ldpbayes.protocols import GRR, HadamardResponse, LocalHashing, designs
 from ldpbayes.sources.scanning import scan
 
@@ -24,7 +23,7 @@ def test_no_page_steers_a_terminal_or_turns_a_text(tmp_path):
         if suffix == ".svg":
             text = lb.plots.base.to_svg(lb.plots.plot_forest(fitted))
         else:
-            write(lb.show(fitted), tmp_path / f"page{suffix}")
+            lb.save(fitted, tmp_path / f"page{suffix}")
             text = (tmp_path / f"page{suffix}").read_text()
             assert "x1b[2Jno" in text.replace("\\textbackslash{}", "\\").replace("\\[", "[")
         assert not any(c in text for c in "\x1b\x07\u202e\u2066\u2069"), suffix

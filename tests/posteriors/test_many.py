@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldpbayes import Cells, Collection, Tally, answers, fit, result
+from ldpbayes import Cells, Collection, Tally, answers, fit, load, result, save
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.pages import show
@@ -150,8 +150,8 @@ def test_too_many_draws_give_way_to_moments(cells, monkeypatch):
 
 def test_results_without_draws_are_saved_shown_and_asked(cells, tmp_path):
     tree = fit(cells, "jeffreys", draws=0)
-    result.save(tree, tmp_path / "cells.nc")
-    again = result.load(tmp_path / "cells.nc")
+    save(tree, tmp_path / "cells.nc")
+    again = load(tmp_path / "cells.nc")
     np.testing.assert_array_equal(again["summary"]["mean"], tree["summary"]["mean"])
     assert result.select(again, "1")["summary"]["mean"].dims == ("target", "category")
     assert "c0" in str(show(tree, collection=cells).tables[0].rows)

@@ -17,8 +17,8 @@ for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
 
-def renderer_of(path) -> AbstractRenderer:
-    """Return the renderer for a file, chosen by its suffix.
+def renderer_of(path, name: str = "page", others: tuple[str, ...] = ()) -> AbstractRenderer:
+    """Return the renderer for a file, chosen by its suffix; a refusal names the argument, and the other endings it takes.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def renderer_of(path) -> AbstractRenderer:
     suffixes = {suffix: cls for cls in renderers().values() for suffix in cls.suffixes}
     suffix = files.as_path(path).suffix.lower()
     if suffix not in suffixes:
-        raise ArgumentError(f"page must end in one of {', '.join(sorted(suffixes))}, got {shown(str(path))}.")
+        raise ArgumentError(f"{name} must end in one of {', '.join(sorted((*suffixes, *others)))}, got {shown(str(path))}.")
     return suffixes[suffix]()
 
 
@@ -59,24 +59,14 @@ def check_page(path) -> None:
 
 
 def write(page: Page, path) -> None:
-    """Write a page to a file, in the format of its suffix, whole or not at all.
+    """Write a page to a file, after its pictures, so that it never links what is not there; see ``ldpbayes.save``.
 
-    Pages in Markdown and LaTeX link their figures, which are written as SVG or PDF into a folder beside the page: that of
-    ``out.md`` is ``out-figures``. The page comes last, so that it never links what is not there. Without matplotlib these
-    pages have no figures.
+    Without matplotlib pages in Markdown and LaTeX have no figures.
 
     Parameters
     ----------
     page : Page
     path : path-like
-        Ending in .html, .md, .json, .csv, .parquet, .tex or .txt.
-
-    Raises
-    ------
-    ArgumentError
-        Where no renderer writes files with this suffix.
-    DataError
-        Where the file cannot be written.
     """
     checks.instance(page, "page", Page, "a Page")
     renderer = renderer_of(path)

@@ -11,6 +11,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import sorted_keys
 from ldpbayes.sources.keys import check_kinds, kinds_of
@@ -18,8 +19,8 @@ from ldpbayes.sources.scanning import summary_files
 from ldpbayes.sources.scanning.partials import ReportSample
 
 
-class Found(Cells):
-    """The cells of a scan, which ``fit`` takes as they are.
+class Found(Cells, AbstractResult):
+    """The cells of a scan, which ``fit`` takes as they are, with a page, a table and a file.
 
     Parameters
     ----------
