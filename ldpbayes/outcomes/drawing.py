@@ -1,17 +1,23 @@
 """Draws of curves of group shares: weighted draws of their normal approximations, or particles moved from there."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
+from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.importance import resample
 from ldpbayes.inference.verdict import together
 from ldpbayes.outcomes.annealing import ROUNDS, annealed
 from ldpbayes.outcomes.smoothing import LEAST_DRAWN, Curve, Curves, Normal, sizes_of
 
+#: The ways to draws; each moves those curves whose draws the way before it left unaccepted.
+WAYS = ("weighted", *(f"annealed {number}" for number in range(ROUNDS)))
 
-def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, sampling: str = "auto") -> Curves:
+
+def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, ways: Sequence[str] = WAYS) -> Curves:
     """Return draws of curves with a common scale σ.
 
     Draws of the normal approximations get importance weights. Where these are not accepted, particles move from there to the
@@ -22,45 +28,43 @@ def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, s
     curves : sequence of Curve
     draws : int
     rng : Generator
-    sampling : {"auto", "weighted", "annealed"}
-
-    Returns
-    -------
-    Curves
+    ways : sequence of str
+        Of WAYS.
     """
-    normal = Normal.of(curves)
-    every = range(len(curves))
-    total = max(draws, LEAST_DRAWN)
+    normal, total = Normal.of(curves), max(draws, LEAST_DRAWN)
     evidences = [np.array([one.log_evidence for one in modes]) for modes in normal.modes]
-    sizes = sizes_of(normal.share(evidences), total)
-    held = [normal.drawn(c, sizes, rng) for c in every]
-    moved = [False for _ in every]
-    for number in range(ROUNDS + 1):
+    held: list[Any] = [None] * len(curves)
+    weights: list[Any] = [None] * len(curves)
+
+    def judged(one):
+        return one.judged(min(draws, one.log_weight.size))
+
+    def run(way):
+        nonlocal evidences, weights
+        sizes = sizes_of(normal.share(evidences), total)
+        for c, one in enumerate(weights):
+            if way == WAYS[0]:
+                held[c] = normal.drawn(c, sizes, rng)
+            elif one is None or not judged(one).accepted:
+                held[c] = annealed(normal, c, evidences, total, WAYS.index(way) - 1, rng)
         evidences = [one.evidence(len(normal.scales)) for one in held]
-        weights = [normal.weighed(c, held[c], evidences) for c in every]
-        verdicts = [one.judged(min(draws, one.log_weight.size)) for one in weights]
-        forced = sampling == "annealed" and number == 0
-        if number == ROUNDS or sampling == "weighted" or (all(one.accepted for one in verdicts) and not forced):
-            break
-        for c in every:
-            if forced or not verdicts[c].accepted:
-                held[c] = annealed(normal, c, evidences, total, number, rng)
-                moved[c] = True
-    node, picked = _joined(normal, held, weights, draws, rng)
-    effective = min(min(one.effective_sample for one in weights), float(draws))
+        weights = [normal.weighed(c, one, evidences) for c, one in enumerate(held)]
+        return together(map(judged, weights), "curves")
+
+    outcome = hand_over(in_order({way: partial(run, way) for way in ways}), lambda verdict: verdict.problem)
+    node, picked = _joined(normal.share(evidences), held, weights, draws, rng)
     return Curves(
         tuple(curve.shares(held[c].g[picked[c]]) for c, curve in enumerate(curves)),
         normal.scales[node],
-        "annealed" if any(moved) else "weighted",
-        together(verdicts, "curves"),
+        outcome.name.split()[0],
+        outcome.answer,
         max(one.k_hat for one in weights),
-        effective,
+        min(min(one.effective_sample for one in weights), float(draws)),
     )
 
 
-def _joined(normal, held, weights, draws, rng):
+def _joined(share, held, weights, draws, rng):
     """Return (node of each draw, places of equally likely draws of each curve): in one draw all curves have one node."""
-    share = normal.share([one.evidence(len(normal.scales)) for one in held])
     chosen = np.bincount(resample(share, rng, draws), minlength=share.size)
     order = rng.permutation(draws)
     every = []

@@ -413,27 +413,13 @@ class _Problem:
             for block in np.array_split(np.arange(len(entries)), max(1, self.draws * len(entries) * k // 20_000_000)):
                 post = r[:, own[block]] * records.table[kind[block]]
                 post /= post.sum(axis=2, keepdims=True)
-                drawn = _multinomial(counts[block].astype(np.int64), post, rng) * (load / counts)[block, None]
+                drawn = rng.multinomial(counts[block].astype(np.int64), post) * (load / counts)[block, None]
                 if kept:
                     mass[:, own[block], i * kinds + kind[block]] = drawn
                 else:  # entries are in the order of the bins
                     starts = np.flatnonzero(np.append(True, np.diff(own[block]) > 0))
                     mass[:, own[block][starts], i] += np.add.reduceat(drawn, starts, axis=1)
         return Measure(Atoms.of(value, index, m, slot, n_parts * kinds, weight), mass, whole=weight is None)
-
-
-def _multinomial(counts: np.ndarray, p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return multinomial draws (S, e, k) of counts (e,) with probabilities (S, e, k)."""
-    left = np.broadcast_to(counts, p.shape[:2]).copy()
-    rest = np.ones(p.shape[:2])
-    out = np.zeros(p.shape)
-    for x in range(p.shape[2] - 1):
-        chance = np.clip(p[:, :, x] / np.maximum(rest, 1e-300), 0.0, 1.0)
-        out[:, :, x] = rng.binomial(left, chance)
-        left -= out[:, :, x].astype(np.int64)
-        rest -= p[:, :, x]
-    out[:, :, -1] = left
-    return out
 
 
 def _sums(place: np.ndarray, size: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
