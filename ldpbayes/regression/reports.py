@@ -227,32 +227,19 @@ def _reports(table, protocols, columns, labels, labelled, stated, answer):
 
 def reports_of_cells(cells: Cells) -> tuple[Reports, np.ndarray]:
     """Return (reports, cell of each of their rows) of Cells whose reports were kept."""
-    rows, constants, code, count, owner, at = [], [], [], [], [], 0
-    seen: dict[bytes, int] = {}
-    for position, (label, likelihood) in enumerate(zip(cells.labels, cells.likelihoods, strict=True)):
-        held = likelihood.rows()
-        if held is None:
-            raise InfeasibleError(
-                f"A regression needs the reports; of the cell {shown(label)} only a summary was kept. "
-                "Fit such cells with fit(cells, prior=Regression(…))."
-            )
-        dense = held.dense()
-        top = dense.max(axis=1)
-        dense, constant = dense / top[:, None], np.log(top) + held.log_constants
-        for j in range(len(dense)):
-            key = dense[j].tobytes() + constant[j].tobytes()
-            if key not in seen:
-                seen[key] = at
-                rows.append(dense[j])
-                constants.append(constant[j])
-                at += 1
-            code.append(seen[key])
-            count.append(held.counts[j])
-            owner.append(position)
-    found = Reports(
-        np.stack(rows), np.array(constants), np.array(code), np.array(count), np.ones(len(count)), cells.pooled()
-    )
-    return found, np.array(owner)
+    kept = [likelihood.rows() for likelihood in cells.likelihoods]
+    if None in kept:
+        raise InfeasibleError(
+            f"A regression needs the reports; of the cell {shown(cells.labels[kept.index(None)])} only a summary was kept. "
+            "Fit such cells with fit(cells, prior=Regression(…))."
+        )
+    dense = np.concatenate([rows.dense() for rows in kept])
+    top = dense.max(axis=1, keepdims=True)
+    constants = np.log(top[:, 0]) + np.concatenate([np.broadcast_to(rows.log_constants, rows.n_rows) for rows in kept])
+    whole, code = np.unique(np.column_stack([dense / top, constants]), axis=0, return_inverse=True)
+    count = np.concatenate([rows.counts for rows in kept])
+    found = Reports(whole[:, :-1], whole[:, -1], np.ravel(code), count, np.ones(len(count)), cells.pooled())
+    return found, np.repeat(np.arange(len(kept)), [rows.n_rows for rows in kept])
 
 
 def _protocols(protocol, design):

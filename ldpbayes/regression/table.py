@@ -95,7 +95,7 @@ def to_pandas(frame: Any) -> Any:
     ArgumentError
         Where it is none, or the package that converts it is missing.
     """
-    pandas = optional_regress("pandas")
+    pandas = optional("pandas", "A regression", "regress")
     if isinstance(frame, pandas.DataFrame):
         table = frame
     elif isinstance(frame, Mapping):
@@ -129,16 +129,6 @@ def distinct_rows(columns: Sequence[np.ndarray], size: int) -> tuple[np.ndarray,
     first = np.full(n, size)
     np.minimum.at(first, code, np.arange(size))
     return first, code
-
-
-def optional_regress(module: str) -> Any:
-    """Import a package of the extra ``regress``, or raise the ArgumentError that names it."""
-    try:
-        return optional(module, "A regression")
-    except ArgumentError:
-        raise ArgumentError(
-            f"A regression needs the package {module}, which is not installed: pip install 'ldpbayes[regress]'."
-        ) from None
 
 
 def _first(err):

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import softmax
 
 from ldpbayes.inference.effects import Batch
 from ldpbayes.inference.structure import curvature
@@ -137,14 +136,3 @@ class Target:
             if expected is not None:
                 expected[part] = sums[1].T
         return value, shares, expected
-
-    def shares(self, columns: np.ndarray, z: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-        """Return P for columns of other people, shape (S, rows, a), or its weighted mean over the rows, shape (S, a)."""
-        stacked = self.stacked(z) @ self.prior.basis.T
-        if weight is None:
-            return softmax(columns @ stacked, axis=-1)
-        found, step = np.zeros((len(z), stacked.shape[-1])), max(1, 2**22 // (len(z) * stacked.shape[-1]))
-        for start in range(0, len(columns), step):
-            part = slice(start, start + step)
-            found += np.einsum("r,sra->sa", weight[part], softmax(columns[part] @ stacked, axis=-1))
-        return found / weight.sum()
