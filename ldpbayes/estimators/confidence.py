@@ -18,6 +18,8 @@ from ldpbayes.protocols.base import Binomials
 
 #: Sums of two binomials of a smaller variance are added up term by term.
 SUMMED_VARIANCE = 25.0
+#: Terms further from the mean than so many of the largest standard deviations have less than 1e-14 of all.
+REACH = 8
 #: Others are expanded at their saddle point, whose tails are right to a relative half per cent: so much is given away.
 SLACK = 0.99
 #: The profile likelihood is maximized anew at every end where there are at most so many categories and entries of rows.
@@ -210,9 +212,9 @@ def _at_least(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
 def _summed(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
     """Return the tail by adding up the first binomial's chances times the second one's tails.
 
-    Terms further from the mean of the first than 14 of the largest standard deviations are left out.
+    Terms further from the mean of the first than REACH standard deviations are left out.
     """
-    g, reach = form.hit, math.ceil(14 * math.sqrt(SUMMED_VARIANCE))
+    g, reach = form.hit, math.ceil(REACH * math.sqrt(SUMMED_VARIANCE))
     k = np.floor(t * g) + np.arange(-reach, reach + 1)[:, None]
     held = (k >= 0) & (k <= t)
     k = np.where(held, k, 0.0)

@@ -76,7 +76,7 @@ class Conjugate:
         found = self.many.under(alpha, (*tails(ci_prob), *LEVELS), watch)
         exact = exact_entries(found, alpha, self.many.n_reports)
         exact["distribution_quantile"] = np.moveaxis(found.quantiles[2:], 0, 1)
-        p, f = np.empty((size, count, a)), np.empty((size, count, a))
+        p, f = np.empty((2, count, size, a))
         forms = [form for _, form in self.many.separable]
         family, _ = stacked_factors(forms, alpha)
         pairs, once = list(zip(self.problems, forms, seeds, strict=True)), np.ones(a)
@@ -86,10 +86,10 @@ class Conjugate:
                 factors = TiltedFactors(family.take(slice(k * a, part.stop * a)), once, found.tilt[part], len(pairs[part]))
                 route = PolynomialRoute(factors)
             rng = np.random.default_rng(seed)
-            p[:, k], counts, _ = route.draws(np.arange(a), size, rng, of=k % TOGETHER)
-            f[:, k] = frequency_draws(problem.rows, p[:, k], rng, signal=counts + certain(form, a))
-        shape = (chains, draws, count, a)
-        return {"distribution": p.reshape(shape), "frequency": f.reshape(shape), "exact": exact}
+            p[k], counts, _ = route.draws(np.arange(a), size, rng, of=k % TOGETHER)
+            f[k] = frequency_draws(problem.rows, p[k], rng, signal=counts + certain(form, a))
+        p, f = (np.ascontiguousarray(np.moveaxis(one.reshape(count, chains, draws, a), 0, 2)) for one in (p, f))
+        return {"distribution": p, "frequency": f, "exact": exact}
 
     def tree(self, cells, prior, sizes: dict, seeds: list, run: dict, stated: dict):
         """Return the summarised result of all cells.

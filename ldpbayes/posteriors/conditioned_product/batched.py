@@ -10,7 +10,7 @@ from ldpbayes.posteriors.conditioned_product.laws import Saddle
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 
 #: Factors that are worked on together: their nodes stay in the processor's cache.
-BLOCK = 2048
+BLOCK = 1024
 #: Counts times distinct factors up to which masses come from polynomials: more take longer than the saddle point.
 COUNTED = 2e4
 #: Error of log-masses by polynomials.

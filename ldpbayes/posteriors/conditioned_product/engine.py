@@ -6,6 +6,7 @@ import numpy as np
 
 from ldpbayes.posteriors.conditioned_product.factors import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.laws import laws_of
+from ldpbayes.posteriors.conditioned_product.margins import INNER
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 
 
@@ -119,7 +120,7 @@ class ConditionedProduct:
         """Return the q-quantiles of every g_x: shape (a,) or (k, a), or (len(q), …) for several q."""
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         out = np.empty((levels.size, self.factors.centre.size))
-        for index, margin in self._margins:
+        for index, margin in self._margins(bool(levels.min() >= INNER and levels.max() <= 1 - INNER)):
             out[:, index] = margin.quantile(levels)
         out = self._shaped(out)
         return out if np.ndim(q) else out[0]
@@ -130,7 +131,7 @@ class ConditionedProduct:
         first = np.zeros(self.family.alpha.size)
         first[self.group] = value
         out = np.empty(first.size)
-        for index, margin in self._margins:
+        for index, margin in self._whole_margins:
             out[index] = margin.cdf(first[index])
         return out[self.group]
 
@@ -148,16 +149,25 @@ class ConditionedProduct:
         return PolynomialRoute(self.factors)
 
     @cached_property
-    def _margins(self):
-        """[(factor indices, Margin)] of all factors; what loses digits by transforms goes with polynomials, or alone."""
+    def _whole_margins(self):
+        return self._margins(False)
+
+    def _margins(self, inner):
+        """Return [(factor indices, Margin)] of all; what loses digits by transforms goes with polynomials, or alone.
+
+        Parameters
+        ----------
+        inner : bool
+            As for Margin.of_logit.
+        """
         out = []
         for sets, law in self._laws:
             each = self._each(sets)
-            found, lost = law.margins()
+            found, lost = law.margins(inner)
             if lost.size and self.factors.is_polynomial:
                 whole, place = np.unique(lost // self.multiplicity.size, return_inverse=True)
                 chosen = place * self.multiplicity.size + lost % self.multiplicity.size
-                other = PolynomialRoute(law.factors.take(whole)).margins(chosen)[0]
+                other = PolynomialRoute(law.factors.take(whole)).margins(inner, chosen)[0]
                 found += [(lost[np.searchsorted(chosen, x)], margin) for x, margin in other]
             elif lost.size:
                 found += [self._alone(law, x) for x in lost]

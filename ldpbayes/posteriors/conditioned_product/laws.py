@@ -69,7 +69,7 @@ class Pairs:
         """(Left, right), two (1, G) arrays of one set: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories."""
         return -self.moments.variance[None], np.ones((1, self.moments.variance.size))
 
-    def margins(self):
+    def margins(self, inner=False):
         """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
         return [(x, margin) for x, margin, _ in self._margins], np.array([], dtype=int)
 
@@ -95,7 +95,7 @@ class Saddle:
         """Moments of all factors given Σ g = 1."""
         return Moments(*self.factors.saddle_moments(), self.factors.saddle_log_evidence()[0])
 
-    def margins(self):
+    def margins(self, inner=False):
         """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
         factors, fine = self.factors, self.factors.nodes(NODES)
         mean, variance = fine.centre + fine.mean_offset, fine.variance

@@ -14,8 +14,9 @@ SETTLED = 1e-9
 ROUNDING = 1e-15
 #: Complex numbers that quantiles at several levels are found with at once.
 TOGETHER = 2**20
-#: Grid points of the density of one factor: fewer where no side's concentrations are below SMALL.
-MARGIN_NODES, FEW_MARGIN_NODES, SMALL = 512, 256, 0.3
+#: Grid points of the density of one factor: fewer where no side's concentrations are below SMALL, and half of these for
+#: quantiles between the levels INNER and 1 − INNER.
+MARGIN_NODES, FEW_MARGIN_NODES, SMALL, INNER = 512, 256, 0.3, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class Margin:
         self.density = density / density.sum(axis=1, keepdims=True)
 
     @classmethod
-    def of_logit(cls, mean, variance, alpha, rest, log_density):
+    def of_logit(cls, mean, variance, alpha, rest, log_density, inner=False):
         """Return (Margin, log ∫ density dg) of factors that are narrow in the middle and long at the ends, both at once.
 
         Parameters
@@ -66,11 +67,13 @@ class Margin:
             The powers of g and of 1 − g at the ends.
         log_density : callable
             (log g, log(1 − g)), two (m, N) arrays → log-density of g.
+        inner : bool
+            Whether only quantiles between the levels INNER and 1 − INNER are wanted.
         """
         mean = np.clip(mean, 1e-12, 1 - 1e-12)
         centre, scale = np.log(mean) - np.log1p(-mean), np.minimum(np.sqrt(variance) / (mean * (1 - mean)), 3.0)
         low, high = -np.arcsinh((DROP / alpha + 20) / scale), np.arcsinh((DROP / rest + 20) / scale)
-        size = MARGIN_NODES if min(alpha.min(), rest.min()) < SMALL else FEW_MARGIN_NODES
+        size = MARGIN_NODES if min(alpha.min(), rest.min()) < SMALL else FEW_MARGIN_NODES // (1 + inner)
         step = (high - low) / size
         u = low[:, None] + step[:, None] * (np.arange(size) + 0.5)
         y = centre[:, None] + scale[:, None] * np.sinh(u)

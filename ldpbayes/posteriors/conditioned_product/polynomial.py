@@ -125,18 +125,30 @@ class PolynomialRoute:
         return ends
 
     @cached_property
-    def _roots(self):
-        """Π_x H_x (k, J) and H (k, G, J): transforms of the tables at the roots of unity."""
-        h = self._inserted(lambda one: 1.0)
-        h = np.where(np.abs(h) < 1e-30, 1e-30, h)
-        m = self.factors.multiplicity
-        return h.prod(axis=1) if (m == 1).all() else np.exp(np.einsum("kgj,g->kj", np.log(h), m)), h
+    def _transforms(self):
+        """H (k, G, J): transforms of the tables at the roots of unity."""
+        return self._inserted(lambda one: one.pmf)
+
+    @cached_property
+    def _product(self):
+        """Π_x H_x (k, J)."""
+        m, h = self.factors.multiplicity, self._transforms
+        return h.prod(axis=1) if (m == 1).all() else (h ** m[:, None]).prod(axis=1)
+
+    @cached_property
+    def _divisor(self):
+        """H, away from zero."""
+        h = self._transforms
+        return np.where(h.real**2 + h.imag**2 < 1e-60, 1e-30, h)
 
     def _inserted(self, value):
-        """Return the transforms of the tables times value(Tables) (f, W), shape (k, G, J)."""
+        """Return the transforms of value(Tables) (f, W), shape (k, G, J)."""
         size, out = self._window[1], None
         for one in self.tables[0]:
-            found = fft.rfft(_wrapped(one.pmf * value(one), size), size)
+            found = fft.rfft(_wrapped(value(one), size), size)
+            if len(self.tables[0]) == 1:
+                out = found
+                break
             out = np.zeros((self.factors.centre.size, found.shape[1]), dtype=complex) if out is None else out
             out[one.index] = found
         return out.reshape(self.factors.sets, -1, out.shape[1])
@@ -150,7 +162,7 @@ class PolynomialRoute:
         out[..., 1:] *= 2
         if size % 2 == 0:
             out[..., -1] *= 0.5
-        return out * self._roots[0]
+        return out * self._product
 
     # -- results ---------------------------------------------------------------------------------------------------
 
@@ -186,8 +198,7 @@ class PolynomialRoute:
         P | k is Dirichlet(K), K = α + k, T = Σ K, so that with K and T centred first
         Cov = E[(K_x/T − μ_x)(K_y/T − μ_y)] + E[(δ_xy K_x/T − K_x K_y/T²)/(T + 1)].
         """
-        _, h = self._roots
-        alpha, k = self.factors.family.alpha, len(h)
+        alpha, k, h = self.factors.family.alpha, self.factors.sets, self._divisor
         total, weight, log_evidence = self._sum_weights
         typical = ((weight * total).sum(axis=1) / weight.sum(axis=1))[:, None]
         away = total - typical
@@ -199,11 +210,12 @@ class PolynomialRoute:
         def expected(u, r):
             return np.einsum("kj,kgj->kg", u, r).real
 
-        r = self._inserted(lambda one: alpha[one.index, None] + one.counts) / h
+        r = self._inserted(lambda one: one.pmf * (alpha[one.index, None] + one.counts)) / h
         mean = expected(u1, r)
         middle = mean * typical
         centred, flat = r - middle[:, :, None], middle.ravel()
-        squares = self._inserted(lambda one: (alpha[one.index, None] + one.counts - flat[one.index, None]) ** 2) / h
+        apart = alpha - flat
+        squares = self._inserted(lambda one: one.pmf * (one.counts + apart[one.index, None]) ** 2) / h
         shared, spread = expected(cross, centred), spread.real.sum(axis=1)[:, None]
         raw = squares + 2 * middle[:, :, None] * centred + middle[:, :, None] ** 2
         variance = expected(u2, squares) - 2 * mean * shared + spread * mean**2
@@ -229,7 +241,7 @@ class PolynomialRoute:
         """(Left, right), two (K, G) arrays of one set: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories."""
         return self._pieces[1]
 
-    def margins(self, chosen=None):
+    def margins(self, inner=False, chosen=None):
         """Return [(factor indices, Margin)] of all factors, or those chosen, and none that would lose digits.
 
         The density of g_x is its own times that of the others' sum at 1 − g: a mixture over their Σ k of Gamma(A + Σ k, t),
@@ -255,14 +267,15 @@ class PolynomialRoute:
                 return own + tilt[x, None] * np.exp(log_g) + power * log_rest + others
 
             rest = total[x] - alpha[x]
-            margins.append((x, Margin.of_logit(moments.mean[x], moments.variance[x], alpha[x], rest, log_density)[0]))
+            known = moments.mean[x], moments.variance[x], alpha[x], rest
+            margins.append((x, Margin.of_logit(*known, log_density, inner)[0]))
         return margins, np.array([], dtype=int)
 
     def _others(self, index):
         """Return (laws of the sum of all counts of a set but one of factor x, for x in index, lowest sum of each)."""
-        factors, (low, size), (product, h) = self.factors, self._window, self._roots
+        factors, (low, size), h = self.factors, self._window, self._divisor
         where = index // factors.multiplicity.size
-        law = np.maximum(fft.irfft(product[where] / h.reshape(len(self._first), -1)[index], size), 0)
+        law = np.maximum(fft.irfft(self._product[where] / h.reshape(len(self._first), -1)[index], size), 0)
         # The window of the whole sum, moved by the mean of the rest: at the mode it would drift with every skewed factor.
         offset = factors.summed(self._first).astype(np.int64)[where] - self._first[index]
         mean = self._every(lambda one: one.mean)[index]
@@ -353,11 +366,13 @@ def _log_polynomial(log_coefficient, log_value):
     # What is further away than FOLDS has one power that counts.
     powers[:, 0], powers[:, 1:] = 1.0, np.exp(np.clip(log_value, -FOLDS, FOLDS))[:, None]
     np.multiply.accumulate(powers, axis=1, out=powers)
+    scale = top + POWERS * np.arange(blocks)[:, None] * log_value[:, None]
+    largest = scale.max(axis=1)
+    scale -= largest[:, None]
+    found = np.exp(padded - top) @ powers
+    found *= np.exp(scale, out=scale)
     with np.errstate(divide="ignore"):
-        logs = np.log(np.exp(padded - top) @ powers) + top
-    logs += POWERS * np.arange(blocks)[:, None] * log_value[:, None]
-    top = logs.max(axis=1)
-    return top + np.log(np.exp(logs - top[:, None]).sum(axis=1))
+        return largest + np.log(found.sum(axis=1))
 
 
 def _wrapped(values, size):

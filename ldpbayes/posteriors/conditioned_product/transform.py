@@ -179,7 +179,7 @@ class TransformRoute:
         weighted = v * centred
         return np.concatenate([weighted.real, -weighted.imag]), np.concatenate([centred.real, centred.imag])
 
-    def margins(self):
+    def margins(self, inner=False):
         """Return [(factor indices, Margin)] and the factors for which that would lose digits.
 
         The density of factor x is its own times that of the others' sum, from the product of all transforms over E_x:
