@@ -27,6 +27,8 @@ MIN_SQUARES = 0.125
 WORST = 0.05
 #: The same method goes on where at most so many times the draws made so far would do.
 MOST_TIMES = 16
+#: Draws of a default fit; where fewer are asked for, a sampler goes on as long as it would with these.
+USUAL = 4000
 #: Chains with an R-hat from here on have not met, and more draws of them seldom help.
 APART = 1.1
 #: More draws aim at this multiple of what is asked, so that chance does not call for them again.
@@ -143,7 +145,7 @@ def hopeless(k_hat: float, effective: float) -> bool:
     return k_hat > HOPELESS_K_HAT and effective < HOPELESS_ESS
 
 
-def of_chains(r_hat: float, ess: float, divergences: int = 0) -> Verdict:
+def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None = None) -> Verdict:
     """Return the Verdict on chains.
 
     Parameters
@@ -154,6 +156,14 @@ def of_chains(r_hat: float, ess: float, divergences: int = 0) -> Verdict:
         The least effective sample size, of bulk and tails.
     divergences : int
         Draws that diverged.
+    drawn : int, optional
+        Draws that a reader asked for, in all; by default enough.
+
+    Notes
+    -----
+    Where fewer draws were asked for than MIN_ESS needs, and those are worth a good share of their number, with an R-hat that
+    is no larger than chains of so few draws have by chance, only their number is too few: they are not accepted, and there
+    is nothing to do next. An R-hat of short chains does not say that they have not met.
     """
     checked = f"R-hat at most {r_hat:.3f}, effective sample size at least {ess:.0f}, {divergences} divergences."
     problems = []
@@ -166,11 +176,15 @@ def of_chains(r_hat: float, ess: float, divergences: int = 0) -> Verdict:
     if not problems:
         return Verdict(checked=checked)
     rejected = Verdict(False, "; ".join(problems), checked, "other")
-    if divergences or not (r_hat < APART and ess > 0):
+    few = 1.0 if drawn is None else max(USUAL / drawn, 1.0)
+    if divergences or not ((r_hat < APART or few > 1) and ess > 0):
         return rejected
+    by_chance = (r_hat - 1) * ess < 2 * (MAX_R_HAT - 1) * MIN_ESS
+    if drawn is not None and drawn < AIM * MIN_ESS and ess >= MIN_SHARE * drawn and by_chance:
+        return replace(rejected, next="done")
     # R-hat − 1 falls as one over the effective draws do.
     times = math.ceil(AIM * max(MIN_ESS / ess, (r_hat - 1) / (MAX_R_HAT - 1)))
-    return replace(rejected, next="more", times=max(times, 2)) if times <= MOST_TIMES else rejected
+    return replace(rejected, next="more", times=max(times, 2)) if times <= MOST_TIMES * few else rejected
 
 
 def together(verdicts: Iterable[Verdict], what: str = "cells") -> Verdict:

@@ -14,7 +14,7 @@ from ldpbayes import checks, progress
 from ldpbayes.collections.derived import evaluate_draws
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.inference.importance import moments as weighted_moments
-from ldpbayes.inference.verdict import ACCEPTED, Verdict
+from ldpbayes.inference.verdict import ACCEPTED, Verdict, of_chains
 from ldpbayes.posteriors import frequency
 from ldpbayes.posteriors.problem import Problem
 
@@ -310,7 +310,18 @@ class Answer:
             return self.sample.rejected
         attrs = self.tree.attrs
         undefined = "undefined" in attrs and self.sample.independent  # no other method would define it
-        return "" if attrs["converged"] or attrs["interrupted"] or undefined else attrs["problems"]
+        if attrs["converged"] or attrs["interrupted"] or undefined or self._few:
+            return ""
+        return attrs["problems"]
+
+    @property
+    def _few(self) -> bool:
+        """Whether chains are not accepted, and only because too few draws were asked for: no other method has more."""
+        attrs, posterior = self.tree.attrs, self.tree["posterior"]
+        if self.sample.independent or self.sample.verdict.problem:
+            return False
+        drawn = posterior.sizes["chain"] * posterior.sizes["draw"]
+        return of_chains(attrs["worst_r_hat"], attrs["least_ess"], attrs["divergences"], drawn).next == "done"
 
     @cached_property
     def tree(self):

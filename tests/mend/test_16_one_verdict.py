@@ -4,8 +4,10 @@ import inspect
 import pathlib
 
 import numpy as np
+import pytest
 
 import ldpbayes as lb
+from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.inference import importance, verdict
 from ldpbayes.protocols import GRR
 
@@ -35,6 +37,11 @@ def test_what_to_do_next():
     assert not short.accepted and (short.next, short.times) == ("more", 2) and "348 is below 400" in short.problem
     assert verdict.of_chains(1.3, 50).next == "other" and verdict.of_chains(1.0, 900, 3).next == "other"
     assert verdict.of_chains(np.nan, np.nan).next == "other"
+    # Of 400 draws that were asked for 400 effective ones are too many: nothing is left to do, unless they are stuck.
+    asked = verdict.of_chains(1.02, 230, 0, 400)
+    assert not asked.accepted and asked.next == "done" and "230 is below 400" in asked.problem
+    assert verdict.of_chains(1.2, 15, 0, 400).next == "more" and verdict.of_chains(1.2, 15, 0, 4000).next == "other"
+    assert verdict.of_chains(1.1, 230, 0, 400).next == "more" and verdict.of_chains(1.02, 230, 1, 400).next == "other"
     few = verdict.of_weights(0.3, 500, 4000)
     assert few.next == "more" and few.times == 3
     assert verdict.of_weights(0.9, 500, 4000).next == "other"
@@ -52,6 +59,17 @@ def test_a_sampler_that_is_short_of_draws_goes_on():
     assert tree.attrs["method"] == "hmc" and tree.attrs["converged"]
     assert tree.attrs["thinned"] > 1 and tree["posterior"].sizes["draw"] == 250
     assert tree.attrs["least_ess"] >= verdict.MIN_ESS
+
+
+def test_few_draws_asked_for_are_no_reason_for_another_method():
+    """Four times fifty draws never have 400 effective ones: the first sampler answers, and says so."""
+    protocol, rng, found = GRR(4, 1.0), np.random.default_rng(4), {}
+    for c in range(5):
+        tally = lb.Tally(protocol, *protocol.simulate(rng.multinomial(300, rng.dirichlet(np.full(4, 4.0))), rng))
+        found[f"g{c}"] = lb.Collection("abcd", [tally])
+    with pytest.warns(DiagnosticWarning, match="effective sample size .* is below 400"):
+        tree = lb.fit(lb.Cells(found), "hierarchical", draws=50, exclude="laplace", estimates=False, random_seed=1)
+    assert tree.attrs["method"] == "hmc" and not tree.attrs["converged"] and "hmc ran first" not in tree.attrs["reason"]
 
 
 def test_no_other_module_has_limits_of_its_own():

@@ -191,7 +191,8 @@ class AbstractSampled(AbstractJoint):
         arrays = [sample.distribution, *(values for _, values in sample.variables.values())]
         found = [chain_numbers(one.reshape(*z.shape[:2], -1)) for one in arrays]
         r_hat, ess = np.fmax.reduce([one[0] for one in found]), np.fmin.reduce([one[1] for one in found])
-        return verdict.of_chains(float(r_hat), float(ess), int(np.sum(stats.get("diverging", 0))))
+        divergences = int(np.sum(stats.get("diverging", 0)))
+        return verdict.of_chains(float(r_hat), float(ess), divergences, z.shape[0] * z.shape[1])
 
     def _on_summaries(self, problem, rng, watch, size):
         prior, likelihoods = problem.prior, problem.likelihoods
