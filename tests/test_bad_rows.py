@@ -82,7 +82,7 @@ def test_what_is_left_is_what_good_rows_give_and_the_rest_is_counted(make, tmp_p
 
 def test_reports_that_are_expanded(tmp_path):
     """Two passes leave out the same rows; a sample of the others is that of their places in the file."""
-    protocol, rng = UnaryEncoding.optimised(40, 3.0), np.random.default_rng(1)
+    protocol, rng = UnaryEncoding.optimized(40, 3.0), np.random.default_rng(1)
     reports = [bytes(one) for one in protocol.privatize(rng.integers(40, size=600), rng)]
     bad = [*reports[:300], b"odd", *reports[300:], None, b"odd"]
     settings = {"keep": 0, "sample": 50}
@@ -165,4 +165,4 @@ def test_collection_files_and_the_command_line(tmp_path, capsys):
 def test_a_file_without_rows_is_no_obstacle_to_a_scan_of_two_passes(tmp_path):
     (tmp_path / "a.csv").write_text("report\n")
     (tmp_path / "b.csv").write_text("report\n" + f"{'01' * 10}\n" * 3)
-    assert scan(str(tmp_path), UnaryEncoding.optimised(20, 1.0))().n_reports == 3
+    assert scan(str(tmp_path), UnaryEncoding.optimized(20, 1.0))().n_reports == 3
