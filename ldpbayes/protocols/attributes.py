@@ -57,7 +57,8 @@ class AbstractAttributes(AbstractProtocol):
 
     @property
     def n_outputs(self):
-        return count_outputs(self.coded, self.n_categories)
+        outputs = math.prod(one.n_codes for one in self.coded)
+        return outputs if outputs * self.n_categories <= MAX_CHANNEL_ENTRIES else None
 
     def list_reports(self):
         return np.array(list(product(*(range(one.n_codes) for one in self.coded))), dtype=np.int64)
@@ -68,7 +69,8 @@ class AbstractAttributes(AbstractProtocol):
     @property
     def report_fields(self):
         """Columns of one report in a file: one for each attribute."""
-        return fields(len(self.sizes))
+        d = len(self.sizes)
+        return ("report",) if d == 1 else tuple(f"report_{k}" for k in range(1, d + 1))
 
     def parse_reports(self, columns, categories):
         labels = split_labels(categories, self.sizes, self.separator)
@@ -77,6 +79,12 @@ class AbstractAttributes(AbstractProtocol):
     def format_reports(self, reports, categories):
         labels = split_labels(categories, self.sizes, self.separator)
         return [one.format(codes, own) for one, codes, own in zip(self.coded, reports.T, labels, strict=True)]
+
+    def coded_rows(self, reports):
+        """Yield (attribute's protocol, rows of its distinct codes, their log constants, place of each report's code)."""
+        for one, codes in zip(self.coded, np.asarray(reports).T, strict=True):
+            found, place = np.unique(codes, return_inverse=True)
+            yield one, *one.rows(found), place
 
     def report_columns(self, reports, categories):
         """Return texts: the numbers of an attribute's reports are no reports of its protocol."""
@@ -134,10 +142,7 @@ class Attributes(AbstractAttributes):
             raise ArgumentError(f"separator must be a text, got {shown(self.separator)}.")
         object.__setattr__(self, "factors", found)
         self.coded  # noqa: B018 (refuses what has no codes)
-        if math.prod(self.sizes) > MAX_CELLS:
-            raise InfeasibleError(
-                f"The joint table has {math.prod(self.sizes):,} cells, at most {MAX_CELLS:,} are possible."
-            )
+        attribute_sizes(self.sizes)
 
     @classmethod
     def split(cls, sizes: Sequence[int], epsilon: float, base: str, separator: str = "/") -> "Attributes":
@@ -194,9 +199,7 @@ class Attributes(AbstractAttributes):
     # ---- server ----------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         factors, index, log_constants = [], [], 0.0
-        for one, codes in zip(self.coded, np.asarray(reports).T, strict=True):
-            found, place = np.unique(codes, return_inverse=True)
-            matrix, constants = one.rows(found)
+        for _, matrix, constants, place in self.coded_rows(reports):
             kept = np.minimum(constants + 300.0, 0.0)  # what would leave the range of floats stays a logarithm
             factors.append(matrix * np.exp(constants - kept)[:, None])
             index.append(place)
@@ -388,17 +391,6 @@ def attribute_sizes(sizes: Any) -> tuple[int, ...]:
     return found
 
 
-def count_outputs(coded, n_categories):
-    """Return how many tuples of codes there are, or None where the joint channel over them is too large."""
-    outputs = math.prod(one.n_codes for one in coded)
-    return outputs if outputs * n_categories <= MAX_CHANNEL_ENTRIES else None
-
-
-def fields(d):
-    """Return the columns of one report of d attributes."""
-    return ("report",) if d == 1 else tuple(f"report_{k}" for k in range(1, d + 1))
-
-
 def split_labels(categories, sizes, separator):
     """Return the labels of every attribute from those of the cells; positions where these are not joined labels.
 
@@ -412,18 +404,12 @@ def split_labels(categories, sizes, separator):
     -------
     list of tuple of str
     """
-    found = joined_labels(categories, sizes, separator)
-    return [tuple(map(str, range(size))) for size in sizes] if found is None else found
-
-
-def joined_labels(categories, sizes, separator):
-    """Return the labels of every attribute, or None where the categories are not their combinations in order."""
     cells = [tuple(label.split(separator)) for label in categories]
-    if any(len(cell) != len(sizes) for cell in cells) or len(cells) != math.prod(sizes):
-        return None
-    found, step = [], len(cells)
-    for k, size in enumerate(sizes):
-        step //= size
-        found.append(tuple(cells[i * step][k] for i in range(size)))
-    whole = all(len(set(own)) == len(own) for own in found)
-    return found if whole and cells == list(product(*found)) else None
+    if len(cells) == math.prod(sizes) and all(len(cell) == len(sizes) for cell in cells):
+        steps = np.cumprod([1, *sizes[:0:-1]])[::-1].tolist()
+        found = [
+            tuple(cells[i * step][k] for i in range(size)) for k, (size, step) in enumerate(zip(sizes, steps, strict=True))
+        ]
+        if all(len(set(own)) == len(own) for own in found) and cells == list(product(*found)):
+            return found
+    return [tuple(map(str, range(size))) for size in sizes]

@@ -114,12 +114,10 @@ class FakeData(AbstractCollected):
     # ---- server ----------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         factors, index, log_constants = [], [], 0.0
-        for one, codes in zip(self.coded, np.asarray(reports).T, strict=True):
-            found, place = np.unique(codes, return_inverse=True)
-            matrix, constants = one.rows(found)
+        for one, matrix, constants, place in self.coded_rows(reports):
             # u = e^constant × scale: a uniform answer and the report of a uniform value are means over the values.
             mean = matrix.mean(axis=1)
-            scale = np.full(len(found), 1 + self.beta * one.protocol.lam) if self.fake == "zeros" else mean
+            scale = np.full(len(mean), 1 + self.beta * one.protocol.lam) if self.fake == "zeros" else mean
             factors.append(matrix / (len(self.sizes) * scale[:, None]))
             index.append(place)
             log_constants = log_constants + (constants + np.log(scale))[place]

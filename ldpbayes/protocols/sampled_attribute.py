@@ -34,13 +34,19 @@ class AbstractCollected(AbstractAttributes):
 
     def __post_init__(self):
         super().__post_init__()
-        object.__setattr__(self, "sizes", check_sizes(self.sizes, self.n_categories))
+        sizes = attribute_sizes(self.sizes)
+        if math.prod(sizes) != self.n_categories:
+            raise ArgumentError(
+                f"sizes must have the product {self.n_categories}, the number of categories, got {list(sizes)}."
+            )
+        object.__setattr__(self, "sizes", sizes)
         checks.choice(self.base, "base", tuple(BASES))
         self.coded  # noqa: B018 (refuses what has no codes)
 
     def identifying_matrix(self):
         """Return the margins of the table: all that the reports depend on."""
-        return margins(self.sizes)
+        own = np.unravel_index(np.arange(self.n_categories), self.sizes)
+        return np.concatenate([np.eye(size)[:, x] for size, x in zip(self.sizes, own, strict=True)])
 
     def parameters(self):
         return super().parameters() | {"sizes": list(self.sizes)}
@@ -114,12 +120,14 @@ class SampledAttribute(AbstractCollected):
 
     def parse_reports(self, columns, categories):
         labels = split_labels(categories, self.sizes, self.separator)
+        if isinstance(columns[1], (Bytes, Lists)):
+            refuse(columns[1], "a report of one sampled attribute is a text or a code")
         out = np.empty((len(columns[0]), 2), dtype=np.int64)
         out[:, 0] = parse_integers(columns[0], "attribute", len(self.sizes))
         for k, (one, own) in enumerate(zip(self.coded, labels, strict=True)):
             here = np.flatnonzero(out[:, 0] == k)
             try:
-                out[here, 1] = one.parse(_part(columns[1], here), own)
+                out[here, 1] = one.parse(rows_of(columns[1], here), own)
             except DataError as err:
                 err.line = None if err.line is None else int(here[err.line])
                 raise
@@ -164,25 +172,3 @@ class SampledAttribute(AbstractCollected):
         # Every attribute is privatized, whichever was drawn: the draws are the same for every outcome.
         codes = [one.privatize_one(int(x)) for one, x in zip(self.coded, own, strict=True)]
         return np.array([drawn, codes[drawn]], dtype=np.int64)
-
-
-def check_sizes(sizes, n_categories):
-    """Return the sizes of the attributes, whose product must be the number of cells."""
-    found = attribute_sizes(sizes)
-    if math.prod(found) != n_categories:
-        raise ArgumentError(f"sizes must have the product {n_categories}, the number of categories, got {list(found)}.")
-    return found
-
-
-def margins(sizes):
-    """Return the matrix of the one-way margins of a table, shape (Σ a_k, Π a_k)."""
-    whole = np.arange(math.prod(sizes))
-    own = np.unravel_index(whole, sizes)
-    return np.concatenate([np.eye(size)[:, x] for size, x in zip(sizes, own, strict=True)])
-
-
-def _part(column, here):
-    """Return some rows of a column of texts or whole numbers."""
-    if isinstance(column, (Bytes, Lists)):
-        refuse(column, "a report of one sampled attribute is a text or a code")
-    return rows_of(column, here)
