@@ -14,32 +14,27 @@ from ldpbayes.likelihoods.pass_kernels import fill_tables
 PATIENCE = 64
 #: Supports of up to so many bytes are added up by tables, instead of proposing categories.
 TABLED = 32
+#: Its shifts by 0 to 63 bits have different upper six bits, which tell where the only one of a word stands.
+DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 #: The largest number below one that a sum added up in another order stays above.
 BELOW_ONE = 1 - 2.0**-50
 
 
 @compiled(nogil=True)
-def list_members(bits, dtype_like):
-    """Return (starts, members): the categories of row j are members[starts[j]:starts[j + 1]], in dtype_like's type."""
-    starts = np.zeros(bits.shape[0] + 1, dtype=np.int64)
-    for j in range(bits.shape[0]):
-        size = 0
-        for c in range(bits.shape[1]):
-            byte = bits[j, c]
-            while byte:
-                byte &= byte - 1
-                size += 1
-        starts[j + 1] = starts[j] + size
-    members = np.empty(starts[-1], dtype=dtype_like.dtype)
-    place = 0
-    for j in range(bits.shape[0]):
-        for c in range(bits.shape[1]):
-            if bits[j, c]:
-                for k in range(8):
-                    if bits[j, c] & (128 >> k):
-                        members[place] = 8 * c + k
-                        place += 1
-    return starts, members
+def list_members(words, starts, members):
+    """Write the categories of row j to members[starts[j]:starts[j + 1]]; words are in the order of ``pass_kernels``."""
+    place = np.empty(64, dtype=np.int64)
+    for bit in range(64):
+        place[(DE_BRUIJN << np.uint64(bit)) >> np.uint64(58)] = bit ^ 7
+    for j in range(words.shape[0]):
+        at = starts[j]
+        for w in range(words.shape[1]):
+            left = words[j, w]
+            while left:
+                lowest = left & (~left + np.uint64(1))
+                members[at] = 64 * w + place[(lowest * DE_BRUIJN) >> np.uint64(58)]
+                left ^= lowest
+                at += 1
 
 
 @compiled(nogil=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from ldpbayes.compiling import compiled
 
-#: Rows whose sums are held in the first-level cache between reading and adding them up.
-BLOCK = 256
+#: Rows that are read and added up together: their sums stay in the first-level cache, and tables are loaded seldom.
+BLOCK = 512
 #: Reports below which a group's sums go bit by bit: tables of 256 partial sums a byte would cost more than they save.
 FEW = 48
 #: Words of one round of the popcount: its rows stay in the first-level cache.

@@ -303,7 +303,11 @@ class SupportRows(TwoLevelRows):
         sample = self.bits[:: -(-self.n_rows // 4096)]
         if np.bitwise_count(sample).sum(dtype=np.int64) * SPARSE > sample.shape[0] * self.n_categories:
             return None
-        return _kernels().list_members(self.bits, np.empty(0, np.uint16 if self.n_categories <= 2**16 else np.uint32))
+        starts = np.zeros(self.n_rows + 1, dtype=np.int64)
+        np.cumsum(np.bitwise_count(self.words).sum(axis=1, dtype=np.int64), out=starts[1:])
+        members = np.empty(starts[-1], dtype=np.uint16 if self.n_categories <= 2**16 else np.uint32)
+        _kernels().list_members(self.words, starts, members)
+        return starts, members
 
     @cached_property
     def _all_members(self):
