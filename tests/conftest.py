@@ -165,7 +165,6 @@ CALIBRATED = (
     "test_net.py::test_outputs_are_those_of_the_first_version[random/78]",
     "test_net.py::test_outputs_are_those_of_the_first_version[random/80]",
     "test_result.py::test_leave_one_out_compares_two_models[ours]",
-    "test_reweighing.py::test_refined_and_weighed_draws_are_those_of_the_reports",
     "test_study.py::test_posterior_mean_has_the_least_mse_on_every_cell[some]",
     "test_study.py::test_distance_to_the_mle_falls_with_n",
     "test_study.py::test_every_study_runs[coverage]",

@@ -569,8 +569,6 @@ CALLS = {
     ),
     "add_log_likelihood": lambda m: dict(result=m.tree, data=m.collection),
     "among_compliers": lambda m: dict(result=m.tree_of_compliers, collection=m.noncompliant),
-    "repilot": lambda m: dict(trace=m.trace_of_cells, cells=m.cells, var_name="p"),
-    "reweigh": lambda m: dict(trace=m.trace_of_cells, summaries=m.summaries, cells=m.cells, var_name="p", random_seed=1),
     "select": lambda m: dict(result=m.tree_of_cells, cell="x"),
     "validate": lambda m: dict(result=m.tree),
     "category_sum": _tree(categories=["a", "b"]),

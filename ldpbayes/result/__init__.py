@@ -13,7 +13,6 @@ from ldpbayes.result.building import EXACT, build
 from ldpbayes.result.cells import select, share, stack
 from ldpbayes.result.compliers import among_compliers, extended_draws
 from ldpbayes.result.frame import Result, load
-from ldpbayes.result.reweighing import repilot, reweigh
 from ldpbayes.result.validation import validate
 
 __all__ = [
@@ -27,8 +26,6 @@ __all__ = [
     "build",
     "extended_draws",
     "load",
-    "repilot",
-    "reweigh",
     "select",
     "share",
     "stack",

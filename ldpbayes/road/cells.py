@@ -167,7 +167,7 @@ def _together(cells: Cells, prior, request: Request) -> "xr.DataTree":
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
     engine = kind(**{key: value for key, value in request.settings().items() if key in names})
     plan = engine.plan(problem)
-    # A method that is given by name answers, and the result says why it is not to be trusted: reweigh() may mend it.
+    # A method that is given by name answers, and the result says why it is not to be trusted.
     answer = engine.answer(problem, plan, **request.run)
     answer.tree.attrs["reason"] = plan.reason
     if doubt or answer.sample.rejected:
