@@ -108,7 +108,7 @@ def replicate(cell, rng):
         out[name, "mse"] = ((value - p) ** 2).sum()
         out[name, "gain"] = (value - p)[targets].sum()
     hull = contamination_hull(collection, [collection.categories[t] for t in targets], share=eta)
-    ends = hull.confidence_low[0, 0], hull.confidence_high[0, 0]
+    ends = hull["confidence_low"].item(), hull["confidence_high"].item()
     out["hull", "width"] = ends[1] - ends[0]
     out["hull", "coverage"] = ends[0] <= p[targets].sum() <= ends[1]
     return out | learnt

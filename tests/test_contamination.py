@@ -130,7 +130,7 @@ def test_the_turning_point_is_where_the_range_crosses():
         ends = (before, hull.threshold, just) if side == "high" else (just, hull.threshold, before)
         assert list(ends) == sorted(ends) and 0 < hull.turning < 0.5
         assert hull.turning_confident <= hull.turning
-        at = np.abs(hull.curve["share"] - hull.turning).argmin()
+        at = np.abs(hull.curve["share"].values - hull.turning).argmin()
         assert abs(hull.curve[side][at] - hull.threshold) < 0.05
         assert "are enough to turn it" in hull.sentence
     # As many as fakes adds to an estimate turn the order back.
@@ -219,6 +219,10 @@ def test_page_and_figure():
     hull = contamination_hull(collected(GRR(4, 1.0)), "a > b", prior="flat", share=0.02)
     page = lb.show(hull)
     assert "are enough to turn it" in page.render("markdown") and page.figures[0].draw().axes
+    assert (
+        isinstance(hull, lb.answers.Answer)
+        and hull.posterior["low"][0] <= hull.posterior["mean"] <= hull.posterior["high"][0]
+    )
     every = lb.show(contamination_hull(collected(GRR(4, 1.0))))
     assert len(every.tables[0].rows) == 12 and every.figures[0].draw().axes
 
@@ -239,4 +243,4 @@ def test_command_line(capsys):
     assert status == 2 and "channel must name one of A, B" in err
     status, out, _ = run(capsys, "check", "example:wada", "--fake-share", "0.05", "--channel", "B", "--json")
     hull = contamination_hull(lb.load_example("wada"), share=0.05, channel="B")
-    assert json.loads(out)["contamination"]["low"] == hull.low.tolist() and status in (0, 1)
+    assert json.loads(out)["contamination"]["low"] == hull.low.values.tolist() and status in (0, 1)

@@ -4,19 +4,19 @@ import math
 import numbers
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 from scipy.special import betaincinv, ndtri
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.answers.base import one_channel
-from ldpbayes.arrays import BoolArray, FloatArray, IntArray
+from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import tails
-from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import as_prior
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.protocols.base import Binomials
@@ -34,98 +34,45 @@ ROUNDS, STEPS = 4, (1.0, 0.5, 0.25, 0.1)
 TOLERANCE = 1e-6
 #: An end this near to its bound is the extreme.
 REACHED = 1e-9
+#: The ends of a range: of the estimate, and with sampling error.
+ENDS = ("low", "high", "confidence_low", "confidence_high")
 _CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*(.+?)\s*")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\s*%?")
 
 
-@dataclass(frozen=True, eq=False)
-class PosteriorRange:
-    """The least and the largest posterior mean over all sets of at most so many fakes.
-
-    Attributes
-    ----------
-    mean : float
-        With all reports.
-    low, high : (k,) arrays
-        Posterior means at the ends, for each share of fakes: some set of fakes leaves each of them.
-    credible_low, credible_high : (k,) arrays
-        The outer ends of the equal-tailed credible intervals there; nan for a sum or a difference.
-    bound_low, bound_high : (k,) arrays
-        No set of fakes leaves a mean beyond these; nan where no bound is known, as under α < 1 with several categories.
-    gap : float
-        The most that one more step of the search would gain at an end, to first order.
-    """
-
-    mean: float
-    low: FloatArray
-    high: FloatArray
-    credible_low: FloatArray
-    credible_high: FloatArray
-    bound_low: FloatArray
-    bound_high: FloatArray
-    gap: float
-
-    @property
-    def certified(self) -> BoolArray:
-        """Whether both ends are the extremes, shape (k,): the bounds are reached."""
-        apart = np.maximum(np.abs(self.low - self.bound_low), np.abs(self.high - self.bound_high))
-        return apart <= REACHED  # False where a bound is nan
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ContaminationHull(AbstractResult):
+class ContaminationHull(Answer):
     """The range of estimates that are possible if at most a share η of the reports is fake.
 
-    Attributes
-    ----------
-    question : str
-        What is asked: a category, a sum, a conclusion, or "every category".
-    labels : tuple of str
-        One for each of the q quantities.
-    share : (k,) array
-        η.
-    fakes : (k,) int array
-        The largest number of fakes, ⌊ηn⌋.
-    n : int
-        Number of reports.
-    estimate : (q,) array
-        The unbiased estimate from all reports.
-    low, high : (k, q) arrays
-        The least and the largest estimate from the honest reports, within what a distribution allows.
-    confidence_low, confidence_high : (k, q) arrays
-        With the sampling error of the honest reports.
-    ci_prob : float
-    exact : bool
-        Whether the confidence limits are exact ones of a binomial law; otherwise they are normal.
-    threshold : float
-        Of a conclusion; nan without one.
-    turning, turning_confident : float
-        The least share of fakes at which the conclusion may be the other way round, by the estimate and with sampling
-        error; nan without a conclusion, inf where no share below one half is enough.
-    curve : dict
-        For a conclusion or a single quantity: arrays share, low, high, confidence_low and confidence_high.
-    posterior : PosteriorRange or None
-    sentence : str
+    Over ``share`` (η) and ``quantity``: ``low`` and ``high``, the least and the largest estimate from the honest reports,
+    within what a distribution allows; ``confidence_low`` and ``confidence_high``, with their sampling error. ``fakes`` is
+    ⌊ηn⌋, ``estimate`` the unbiased estimate from all n reports. The attributes are question, sentence, n, ci_prob; exact
+    (confidence limits are those of a binomial law, otherwise normal); threshold of a conclusion (nan without one), turning
+    and turning_confident: the least share of fakes at which it may be the other way round, by the estimate and with
+    sampling error (inf where no share below one half is enough).
     """
 
-    question: str
-    labels: tuple[str, ...]
-    share: FloatArray
-    fakes: IntArray
-    n: int
-    estimate: FloatArray
-    low: FloatArray
-    high: FloatArray
-    confidence_low: FloatArray
-    confidence_high: FloatArray
-    ci_prob: float
-    exact: bool
-    threshold: float = math.nan
-    turning: float = math.nan
-    turning_confident: float = math.nan
-    curve: dict = field(default_factory=dict, repr=False)
-    posterior: PosteriorRange | None = None
-    sentence: str = ""
+    __slots__ = ()
+
+    @property
+    def curve(self) -> xr.Dataset:
+        """The four ends of a single quantity, and ``share``, along a fine grid of η; empty for every category."""
+        return self._part("curve_")
+
+    @property
+    def posterior(self) -> xr.Dataset | None:
+        """The least and the largest posterior mean over all sets of at most so many fakes; None without a prior.
+
+        ``mean`` is that of all reports. Over ``share``: ``low`` and ``high``, which some set of fakes leaves;
+        ``credible_low`` and ``credible_high``, the outer ends of equal-tailed credible intervals there (nan for a sum or a
+        difference); ``bound_low`` and ``bound_high``, beyond which no set of fakes leaves a mean (nan where none is known,
+        as under α < 1 with several categories); ``certified``, whether both bounds are reached. ``gap`` is the most that
+        one more step of the search would gain at an end, to first order.
+        """
+        return self._part("posterior_") if "posterior_mean" in self.data_vars else None
+
+    def _part(self, start: str) -> xr.Dataset:
+        names = [name for name in self.data_vars if str(name).startswith(start)]
+        return xr.Dataset({str(name).removeprefix(start): self[name].variable for name in names})
 
 
 def contamination_hull(
@@ -207,28 +154,32 @@ def contamination_hull(
     every = [_Ends.of(tally, row, ci_prob, form) for row in weights]
     low, high, sure_low, sure_high = np.array([ends(fakes) for ends in every]).transpose(1, 2, 0)
     estimate = np.array([ends.estimate for ends in every])
-    facts: dict[str, Any] = {}
+    ranges = dict(zip(ENDS, (low, high, sure_low, sure_high), strict=True))
+    arrays: dict[str, tuple] = {name: (("share", "quantity"), values) for name, values in ranges.items()}
+    arrays |= {"estimate": ("quantity", estimate), "fakes": ("share", fakes)}
+    facts = {"turning": math.nan, "turning_confident": math.nan}
     if question is not None:
-        facts = _turned(every[0], shares, threshold) | {"threshold": threshold}
+        facts, curve = _turned(every[0], shares, threshold)
+        arrays |= {f"curve_{name}": ("at", values) for name, values in curve.items()}
         if prior is not None:
-            facts["posterior"] = _posterior_range(tally, weights[0], fakes, as_prior(prior, len(labels)), ci_prob)
-    ranges = (shares, fakes, n, estimate, low, high, sure_low, sure_high)
-    hull = ContaminationHull(text, tuple(names), *ranges, ci_prob, every[-1].exact, **facts)
+            found = _posterior_range(tally, weights[0], fakes, as_prior(prior, len(labels)), ci_prob)
+            arrays |= {f"posterior_{name}": (("share",)[: np.ndim(one)], one) for name, one in found.items()}
+    facts |= {"question": text, "n": n, "ci_prob": ci_prob, "exact": every[-1].exact, "threshold": threshold}
+    hull = ContaminationHull(arrays, {"share": shares, "quantity": list(names)}, facts)
     holds = None if math.isnan(threshold) else bool((estimate[0] > threshold) == above)
-    object.__setattr__(hull, "sentence", _of_every_category(hull) if question is None else _sentence(hull, holds))
+    hull.attrs["sentence"] = _of_every_category(hull) if question is None else _sentence(hull, holds)
     return hull
 
 
-def _turned(ends: "_Ends", shares: FloatArray, threshold: float) -> dict[str, Any]:
-    """Return the shares of fakes that turn a conclusion, if there is one, and the curve of a quantity."""
+def _turned(ends: "_Ends", shares: FloatArray, threshold: float) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Return (the shares of fakes that turn a conclusion, if there is one; the curve of a quantity)."""
     turning = confident = math.nan
     if not math.isnan(threshold):
         turning, confident = (_turning(ends, part, threshold) for part in (slice(0, 2), slice(2, 4)))
     most = max(shares.max(), 1.25 * turning if math.isfinite(turning) else 0.01, 0.01)
     grid = np.linspace(0, min(most, 0.499), POINTS)
-    names = ("low", "high", "confidence_low", "confidence_high")
-    curve = dict(zip(names, ends(np.floor(grid * ends.n).astype(np.int64)), strict=True))
-    return {"turning": turning, "turning_confident": confident, "curve": {"share": grid} | curve}
+    curve = dict(zip(ENDS, ends(np.floor(grid * ends.n).astype(np.int64)), strict=True))
+    return {"turning": turning, "turning_confident": confident}, {"share": grid} | curve
 
 
 def _one_channel(collection: Collection | Tally, channel: str | None) -> tuple[Tally, tuple[str, ...]]:
@@ -374,12 +325,12 @@ def _agrees(tally: Tally, form: Binomials) -> bool:
 
 def _of_every_category(hull: ContaminationHull) -> str:
     """Return the answer about every category in words."""
-    i = int(hull.share.argmax())
-    widest = int((hull.high[i] - hull.low[i]).argmax())
+    worst = hull.isel(share=int(hull["share"].values.argmax()))
+    worst = worst.isel(quantity=int((worst["high"] - worst["low"]).values.argmax()))
+    low, high, share, fakes = (worst[name].item() for name in ("low", "high", "share", "fakes"))
     return (
-        f"If at most {_percent(hull.share[i])} of the {hull.n:,} reports are fake ({hull.fakes[i]:,}), the honest ones' "
-        f"estimate of {hull.labels[widest]} may be anything from {hull.low[i, widest]:.3g} to {hull.high[i, widest]:.3g}; "
-        "no other range is wider."
+        f"If at most {_percent(share)} of the {hull.n:,} reports are fake ({fakes:,}), the honest ones' estimate of "
+        f"{worst['quantity'].item()} may be anything from {low:.3g} to {high:.3g}; no other range is wider."
     )
 
 
@@ -405,7 +356,7 @@ def _turning(ends: "_Ends", part: slice, threshold: float) -> float:
 
 def _posterior_range(
     tally: Tally, weights: FloatArray, fakes: IntArray, prior: AbstractPrior, ci_prob: float
-) -> PosteriorRange:
+) -> dict[str, Any]:
     """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md.
 
     One more report of a row b + s p_x moves the mean by s Cov(w·P, P_x)/(b + s E P_x), exactly. The search starts where
@@ -462,7 +413,12 @@ def _posterior_range(
             outer[at, k] = bound(plus, m, side) - (bound(minus, m, -side) if minus.any() else 0.0)
             if np.count_nonzero(weights) == 1:
                 credible[at, k] = moments.quantile(np.array([tail, 1 - tail]))[at, int(weights.argmax())]
-    return PosteriorRange(float(weights @ whole.mean), ends[0], ends[1], credible[0], credible[1], outer[0], outer[1], gap)
+    parts = {"": ends, "credible_": credible, "bound_": outer}
+    found: dict[str, Any] = {
+        f"{name}{side}": part[at] for name, part in parts.items() for at, side in enumerate(("low", "high"))
+    }
+    certified = np.abs(ends - outer).max(axis=0) <= REACHED  # False where a bound is nan
+    return found | {"mean": float(weights @ whole.mean), "gap": gap, "certified": certified}
 
 
 def _search(
@@ -547,12 +503,15 @@ def _percent(share: float) -> str:
 
 def _sentence(hull: ContaminationHull, holds: bool | None) -> str:
     """Return the answer in words."""
-    i = int(hull.share.argmax())
+    i = int(hull["share"].values.argmax())
+    worst = hull.isel(share=i, quantity=0)
+    low, high, sure_low, sure_high, share, fakes, estimate = (
+        worst[name].item() for name in (*ENDS, "share", "fakes", "estimate")
+    )
     sentence = (
-        f"The estimate of {hull.labels[0]} from all {hull.n:,} reports is {hull.estimate[0]:.3g}. If at most "
-        f"{_percent(hull.share[i])} of them are fake ({hull.fakes[i]:,}), that of the honest ones lies between "
-        f"{hull.low[i, 0]:.3g} and {hull.high[i, 0]:.3g}, and with sampling error between "
-        f"{hull.confidence_low[i, 0]:.3g} and {hull.confidence_high[i, 0]:.3g}."
+        f"The estimate of {worst['quantity'].item()} from all {hull.n:,} reports is {estimate:.3g}. If at most "
+        f"{_percent(share)} of them are fake ({fakes:,}), that of the honest ones lies between {low:.3g} and {high:.3g}, "
+        f"and with sampling error between {sure_low:.3g} and {sure_high:.3g}."
     )
     if holds is not None:
         claim = f"'{hull.question}'"
@@ -566,18 +525,18 @@ def _sentence(hull: ContaminationHull, holds: bool | None) -> str:
             else:
                 sentence += f", and {_percent(hull.turning_confident)} together with the sampling error."
     if hull.posterior is not None:
-        means = hull.posterior
-        sentence += f" The posterior mean, {means.mean:.3g}, then lies between {means.low[i]:.3g} and {means.high[i]:.3g}"
-        if means.certified[i]:
+        means = {str(name): values.values.ravel()[-1 if values.ndim == 0 else i] for name, values in hull.posterior.items()}
+        sentence += f" The posterior mean, {means['mean']:.3g}, then lies between {means['low']:.3g} and {means['high']:.3g}"
+        if means["certified"]:
             sentence += "."
-        elif np.isfinite(means.bound_low[i] + means.bound_high[i]):
+        elif np.isfinite(means["bound_low"] + means["bound_high"]):
             sentence += (
-                f" as far as a search has seen, and no set of fakes moves it beyond {means.bound_low[i]:.3g} and "
-                f"{means.bound_high[i]:.3g}."
+                f" as far as a search has seen, and no set of fakes moves it beyond {means['bound_low']:.3g} and "
+                f"{means['bound_high']:.3g}."
             )
         else:
             sentence += " as far as a search has seen; no bound is known under this prior."
     return sentence
 
 
-__all__ = ["ContaminationHull", "PosteriorRange", "contamination_hull"]
+__all__ = ["ContaminationHull", "contamination_hull"]

@@ -7,6 +7,7 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.tables import Rows, filled
 
 #: Categories of the table, the largest estimates first.
 ROWS = 20
@@ -53,23 +54,17 @@ def table_of(hull, title: str = TITLE) -> Table:
         ),
         Column("confidence_high", "to", spec=".4f", priority=1),
     ]
-    order = np.argsort(-hull.estimate, kind="stable")[:ROWS]
-    every = order.size * hull.share.size <= ROWS
-    picked = range(hull.share.size) if every else [int(hull.share.argmax())]
-    rows = []
-    for x in order:
-        for i in picked:
-            ends = (hull.low, hull.high, hull.confidence_low, hull.confidence_high)
-            row = [hull.labels[x], float(hull.share[i]), int(hull.fakes[i]), *(float(end[i, x]) for end in ends)]
-            if hull.posterior is not None:
-                row += [float(hull.posterior.low[i]), float(hull.posterior.high[i])]
-            rows.append(tuple(row))
+    order = np.argsort(-hull["estimate"].values, kind="stable")[:ROWS]
+    shares = hull["share"].values
+    picked = range(shares.size) if order.size * shares.size <= ROWS else [int(shares.argmax())]
+    shown = hull.isel(quantity=order, share=list(picked))
+    rows = Rows(shown, "quantity", "share")
     if hull.posterior is not None:
         columns += [
             Column("posterior_low", "posterior mean, from", spec=".4f", priority=1),
             Column("posterior_high", "to", spec=".4f", priority=1),
         ]
-    return Table(f"{title}: {hull.question}", tuple(columns), tuple(rows))
+    return filled(f"{title}: {hull.question}", [(column, rows.numbers(shown[column.key])) for column in columns])
 
 
 def figure_of(hull) -> Figure:
@@ -81,9 +76,7 @@ def figure_of(hull) -> Figure:
 
 def facts_of(hull) -> dict:
     """Return a ContaminationHull as plain data."""
-    names = ("question", "labels", "share", "fakes", "estimate", "low", "high", "confidence_low", "confidence_high")
-    facts = {name: getattr(hull, name) for name in (*names, "threshold", "turning", "turning_confident", "sentence")}
-    if hull.posterior is not None:
-        kept = ("mean", "low", "high", "credible_low", "credible_high", "gap")
-        facts["posterior"] = {name: getattr(hull.posterior, name) for name in kept}
-    return facts
+    arrays = {str(name): values.values for name, values in hull.drop_dims("at", errors="ignore").items()}
+    posterior = {name.removeprefix("posterior_"): arrays.pop(name) for name in list(arrays) if name.startswith("posterior_")}
+    labels = {"labels": hull["quantity"].values, "share": hull["share"].values}
+    return dict(hull.attrs) | labels | arrays | ({"posterior": posterior} if posterior else {})

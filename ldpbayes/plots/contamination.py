@@ -20,7 +20,7 @@ def plot_contamination(hull, *, ax=None, **style):
     hull : ContaminationHull
         From ``ldpbayes.robust.contamination_hull``.
     """
-    return (_curve if hull.curve else _categories)(hull, ax, style)
+    return (_curve if len(hull.curve) else _categories)(hull, ax, style)
 
 
 def _curve(hull, ax, style):
@@ -31,30 +31,29 @@ def _curve(hull, ax, style):
     inner = axes.fill_between(curve["share"], curve["low"], curve["high"], color=main, alpha=0.35, lw=0)
     inner.set_label("estimates that the honest may have")
     handles = [inner, outer]
-    handles += axes.plot(curve["share"][[0, -1]], hull.estimate[[0, 0]], color=main, lw=2, label="estimate from all reports")
+    handles += axes.plot(
+        curve["share"][[0, -1]], hull["estimate"][[0, 0]], color=main, lw=2, label="estimate from all reports"
+    )
     if hull.posterior is not None:
-        ends = axes.vlines(hull.share, hull.posterior.low, hull.posterior.high, color="0.1", lw=2)
+        ends = axes.vlines(hull["share"], hull["posterior_low"], hull["posterior_high"], color="0.1", lw=2)
         ends.set_label("posterior means")
         handles.append(ends)
     handles += turning(canvas, hull.threshold, hull.turning, "η")
     axes.set_xlim(0, curve["share"][-1])
     axes.set_xlabel("η, the largest share of fake reports", fontsize=LABEL)
-    axes.set_ylabel(plain(hull.labels[0]), fontsize=LABEL)
+    axes.set_ylabel(plain(hull["quantity"].item()), fontsize=LABEL)
     return canvas.finish(f"{hull.question}, if some reports are fake", handles, width=60)
 
 
 def _categories(hull, ax, style):
-    shown = largest(hull.estimate, TOP)
-    canvas = Canvas(ax, style, (WIDTH, 1.6 + 0.28 * shown.size))
-    (axes,), colors = canvas.axes, canvas.colors
-    i, y = int(hull.share.argmax()), np.arange(shown.size)[::-1]
-    axes.hlines(
-        y, hull.confidence_low[i, shown], hull.confidence_high[i, shown], color=colors[4], lw=2, label="with sampling error"
-    )
-    axes.hlines(
-        y, hull.low[i, shown], hull.high[i, shown], color=colors[0], lw=5, label="estimates that the honest may have"
-    )
-    axes.plot(hull.estimate[shown].clip(0, 1), y, "o", color=colors[5], ms=4, label="estimate from all reports")
-    axes.set_yticks(y, [plain(hull.labels[x]) for x in shown], fontsize=SMALL)
+    order, share = largest(hull["estimate"].values, TOP), float(hull["share"].max())
+    shown = hull.isel(quantity=order, share=int(hull["share"].values.argmax()))
+    canvas = Canvas(ax, style, (WIDTH, 1.6 + 0.28 * order.size))
+    (axes,), colors, y = canvas.axes, canvas.colors, np.arange(order.size)[::-1]
+    sure, ends = ((shown[f"{name}low"], shown[f"{name}high"]) for name in ("confidence_", ""))
+    axes.hlines(y, *sure, color=colors[4], lw=2, label="with sampling error")
+    axes.hlines(y, *ends, color=colors[0], lw=5, label="estimates that the honest may have")
+    axes.plot(shown["estimate"].clip(0, 1), y, "o", color=colors[5], ms=4, label="estimate from all reports")
+    axes.set_yticks(y, [plain(label) for label in shown["quantity"].values], fontsize=SMALL)
     axes.set_xlabel("share", fontsize=LABEL)
-    return canvas.finish(f"If at most {100 * hull.share[i]:.3g} % of the reports are fake")
+    return canvas.finish(f"If at most {100 * share:.3g} % of the reports are fake")

@@ -38,7 +38,7 @@ def test_the_range_of_a_lopsided_pair_contains_its_mean():
     tally = lb.Tally(GRR(2, 3.0), np.array([0, 1]), np.array([100, 1]), categories=("yes", "no"))
     hull = lb.robust.contamination_hull(tally, "yes", share=0.05, prior="flat")
     found = hull.posterior
-    assert found.low[0] <= found.mean <= found.high[0]
+    assert found.low[0] <= found["mean"].item() <= found.high[0]
     # with the single "no" gone, or with five "yes" gone: grids of one unknown
     every = means(tally, 5, 1.0)[:, 0]
     assert found.low[0] == pytest.approx(every.min(), abs=2e-4)
@@ -74,7 +74,7 @@ def test_ranges_grow_with_the_share_in_any_order(prior):
         found = lb.robust.contamination_hull(tally, question, share=shares, prior=prior).posterior
         order = np.argsort(shares)
         low, high = found.low[order], found.high[order]
-        assert low[0] == high[0] == pytest.approx(found.mean)
+        assert low[0] == high[0] == pytest.approx(found["mean"].item())
         assert (np.diff(low) <= 0).all() and (np.diff(high) >= 0).all()
 
 
