@@ -154,8 +154,8 @@ def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
 
 def _order(rows):
     """Return the iterative solvers for rows, the one to try first in front: by the cost of a full Newton step."""
-    size, narrow = rows.n_categories, min(rows.n_rows, rows.n_categories)
-    cost = rows.n_rows * size * narrow + narrow**3
+    size = rows.n_categories
+    cost = (rows.n_rows + size) * size**2
     if size == 2 or cost <= SMALL_NEWTON_OPERATIONS:
         return "newton", "quasi-newton"
     return ("quasi-newton", "newton") if cost <= LARGE_NEWTON_OPERATIONS else ("quasi-newton",)

@@ -292,11 +292,10 @@ def test_rank_deficient_cohorts_are_certified(epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
 @pytest.mark.parametrize("mass", [None, 0.5])
-def test_fewer_rows_than_categories_are_solved_in_the_space_of_the_rows(epsilon, mass):
+def test_fewer_rows_than_categories_are_certified(epsilon, mass):
     rng = np.random.default_rng(4)
     rows = DenseRows(1 + np.expm1(epsilon) * (rng.random((12, 200)) < 0.3), rng.integers(1, 3000, 12))
     mass = None if mass is None else np.full(200, mass)
-    assert mle._order(rows)[0] == "newton"
     solution = maximize(rows, mass, method="newton")
     assert solution.gap <= 1e-6 and solution.gap == pytest.approx(certificate(rows, solution.p, mass), abs=1e-9)
     if mass is None:

@@ -39,13 +39,13 @@ def newton(rows, mass, tolerance, max_iterations):
     z = np.maximum(total - gradient - m / p, 0.05 * total)
     barrier = 0.1 * float(p @ z) / size
     passes, best = 1.0, None
-    # Fewer reports than categories: the Newton matrix is diagonal plus low rank, solved in the space of the rows.
-    wide = rows.dense() if rows.n_rows <= size / 2 and size > 100 else None
-
     for iteration in range(1, max_iterations + 1):
         slope = barrier - p * (total - gradient) + m
-        relative = _relative_step(rows, wide, p, u, m, z, slope)
-        passes += min(size, rows.n_rows) / 2
+        # The matrix is scaled by p on both sides: entries of one order however small some categories are.
+        hessian = rows.gram(rows.counts / u**2)
+        hessian[np.diag_indices(size)] += m / p**2 + z / p
+        relative = _solve_positive(hessian * np.outer(p, p), slope)
+        passes += size / 2
         step = p * relative
         z_step = barrier / p - z - z * relative
         length = min(1.0, 0.995 / max(-relative.min(), 1e-300))
@@ -56,8 +56,6 @@ def newton(rows, mass, tolerance, max_iterations):
         passes += 1
         scale = p.sum()
         gap = duality_gap(gradient * scale, p / scale, mass)
-        if wide is not None and best is not None and 0.5 * best.gap < gap < 0.01 and size <= 512:
-            wide = None  # low rank plus a vanishing diagonal loses digits at the end; the full matrix does not
         if best is None or gap < best.gap:
             best = Solution(p / scale, gap, "newton", iteration, passes)
         if gap <= tolerance:
@@ -67,22 +65,6 @@ def newton(rows, mass, tolerance, max_iterations):
         average = float(p @ z) / size
         barrier = min(barrier, average) * (0.02 if min(length, z_length) > 0.9 else 0.3)
     return best
-
-
-def _relative_step(rows, wide, p, u, m, z, slope):
-    """Return Δp/p of the Newton step for the scaled right-hand side p·gradient = slope.
-
-    The matrix is scaled by p on both sides: entries of one order however small some categories are. With ``wide``, L as an
-    array of few rows, the step is solved in their space: the matrix is diagonal plus low rank.
-    """
-    if wide is None:
-        hessian = rows.gram(rows.counts / u**2)
-        hessian[np.diag_indices(p.size)] += m / p**2 + z / p
-        return _solve_positive(hessian * np.outer(p, p), slope)
-    scaled, diagonal = wide * p * (np.sqrt(rows.counts) / u)[:, None], m + p * z
-    inner = (scaled / diagonal) @ scaled.T
-    inner[np.diag_indices(rows.n_rows)] += 1
-    return (slope - scaled.T @ _solve_positive(inner, scaled @ (slope / diagonal))) / diagonal
 
 
 def _solve_positive(matrix, right):
