@@ -1,5 +1,6 @@
 """Several answers to one question side by side: exact, NUTS, MLE and oracle, and whether the channel fits at all."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,7 +9,7 @@ from ldpbayes import checks
 from ldpbayes.collections import as_data
 from ldpbayes.errors import listed
 from ldpbayes.estimators.together import point_estimates
-from ldpbayes.fitness.base import Fitness
+from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit
@@ -22,31 +23,6 @@ MAX_MCSE = 4.0
 MAX_SD = 3.0
 #: A posterior predictive p-value below this flags the channel.
 MIN_P_VALUE = 0.01
-
-
-@dataclass(frozen=True)
-class ChannelCheck:
-    """Posterior predictive check of one channel: can these tallies have come from it?
-
-    Attributes
-    ----------
-    name : str
-    statistic : float
-        Σ (observed − expected)² / expected at one draw of P.
-    p_value : float
-        Share of tallies simulated from that P with a statistic at least as large; uniform for reports from the design.
-    draws : int
-    """
-
-    name: str
-    statistic: float
-    p_value: float
-    draws: int
-
-    @property
-    def flagged(self):
-        """Whether the reports do not look like this channel's."""
-        return self.p_value < MIN_P_VALUE
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,8 +42,9 @@ class CrossCheck(AbstractResult):
         Point estimates minus the posterior mean, in posterior sd.
     verdicts : tuple of str
         One per category.
-    channels : tuple of ChannelCheck
-        The first is the whole collection; empty where the reports can be counted neither whole nor by support.
+    channels : tuple of Check
+        The posterior predictive checks, the first of the whole collection; empty where the reports can be counted neither
+        whole nor by support.
     outcome : str
         NUTS's own diagnostics.
     sampler_converged : bool
@@ -90,11 +67,15 @@ class CrossCheck(AbstractResult):
     fitness: Fitness = field(default_factory=lambda: Fitness(()))
 
     @property
+    def apart(self):
+        """Whether the two posteriors differ by more than their Monte Carlo errors allow."""
+        return bool((np.abs(self.difference_mcse) > MAX_MCSE).any())
+
+    @property
     def flagged(self):
         """Whether anything is wrong: a channel that does not fit, posteriors that differ, or a sampler to distrust."""
-        apart = (np.abs(self.difference_mcse) > MAX_MCSE).any()
-        misfit = self.fitness.flagged or any(check.flagged for check in self.channels)
-        return bool(apart or misfit or not self.sampler_converged)
+        misfit = self.fitness.flagged or any(check.p_value < MIN_P_VALUE for check in self.channels)
+        return self.apart or misfit or not self.sampler_converged
 
     @property
     def conclusion(self):
@@ -103,11 +84,11 @@ class CrossCheck(AbstractResult):
             f"The reports of {check.name} do not look like this channel's (posterior predictive p = {check.p_value:.4f}): "
             "the design, its parameters or the categories are probably wrong, and so is any posterior from them."
             for check in self.channels
-            if check.flagged
+            if check.p_value < MIN_P_VALUE
         ]
         if self.fitness.flagged:
             said.append(self.fitness.verdict)
-        if (np.abs(self.difference_mcse) > MAX_MCSE).any():
+        if self.apart:
             said.append(f"NUTS and {self.reference} differ by more than {MAX_MCSE:g} Monte Carlo standard errors.")
         if not self.sampler_converged:
             said.append(self.outcome)
@@ -138,7 +119,7 @@ class CellsCrossCheck(AbstractResult):
     @property
     def apart(self):
         """Labels of the cells whose two posteriors differ."""
-        return self._where(lambda found: (np.abs(found.difference_mcse) > MAX_MCSE).any())
+        return self._where(lambda found: found.apart)
 
     @property
     def doubtful(self):
@@ -223,7 +204,7 @@ def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chain
 
 
 def predictive_check(collection, tree, *, draws=1000, random_seed=None):
-    """Return a ChannelCheck of the whole collection, then one per channel.
+    """Return a Check of the whole collection, then one per channel.
 
     The discrepancy Σ_y (S_y − n (Qp)_y)² / (n (Qp)_y) of the observed tally at one draw p of the posterior is compared with
     that of tallies simulated from the same p; protocols with too many possible reports to list are compared by their support
@@ -243,7 +224,8 @@ def predictive_check(collection, tree, *, draws=1000, random_seed=None):
 
     Returns
     -------
-    tuple of ChannelCheck
+    tuple of Check
+        The statistic is that of the observed tally; the p-value is uniform for reports from the design.
 
     References
     ----------
@@ -289,7 +271,8 @@ def _verdict(x, in_mcse, estimates):
 def _check(name, observed, replicated):
     # The observed tally counts as one of them: a p-value of 0 is never claimed.
     p_value = (1 + (replicated >= observed * (1 - 1e-12)).sum()) / (1 + replicated.size)
-    return ChannelCheck(name, float(observed), float(p_value), replicated.size)
+    detail = f"{replicated.size:,} simulated tallies"
+    return Check(name, "", float(observed), math.nan, float(p_value), "posterior predictive", detail=detail)
 
 
 def _discrepancy(tallied, expected):

@@ -2,11 +2,11 @@
 
 import functools
 import math
-from dataclasses import asdict
 
 import numpy as np
 
 from ldpbayes import plots
+from ldpbayes.fitness.crosschecking import MIN_P_VALUE
 from ldpbayes.pages.check import facts_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import as_sentences
@@ -89,10 +89,11 @@ def _figure(check, title):
 
 def _notes(check):
     for found in check.channels:
-        word = "does not fit" if found.flagged else "fits"
-        p = f"p = {found.p_value:.3f} by {found.draws:,} simulated tallies"
+        flagged = found.p_value < MIN_P_VALUE
+        word = "does not fit" if flagged else "fits"
+        p = f"p = {found.p_value:.3f} by {found.detail}"
         text = f"Posterior predictive check of {found.name}: {p}: {word}."
-        yield Note(Kind.WARNING if found.flagged else Kind.DIAGNOSTIC, text)
+        yield Note(Kind.WARNING if flagged else Kind.DIAGNOSTIC, text)
     yield Note(Kind.WARNING if check.fitness.flagged else Kind.DIAGNOSTIC, check.fitness.verdict)
     yield Note(Kind.DIAGNOSTIC if check.sampler_converged else Kind.WARNING, as_sentences(check.outcome))
     yield Note(Kind.WARNING if check.flagged else Kind.VERDICT, as_sentences(check.conclusion))
@@ -105,6 +106,9 @@ def _facts(check):
         **{name: getattr(check, name) for name in names},
         "estimates_difference_sd": dict(check.estimates),
         "verdicts": list(check.verdicts),
-        "channels": [asdict(one) | {"flagged": one.flagged} for one in check.channels],
+        "channels": [
+            {"name": one.name, "statistic": one.statistic, "p_value": one.p_value, "flagged": one.p_value < MIN_P_VALUE}
+            for one in check.channels
+        ],
         "fitness": facts_of(check.fitness),
     }

@@ -272,16 +272,12 @@ def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None,
         raise ArgumentError("values must hold at least one number, got none.")
     if (n if along == "epsilon" else epsilon) is None:
         raise ArgumentError(f"{'n' if along == 'epsilon' else 'epsilon'} must be given for a curve along {along}.")
-    makers, question = _makers(protocols), _Question(kind, **assumptions)
-    settings = [
-        _check_known({"n_categories": n_categories, "epsilon": epsilon, "n": n, "error": None} | {along: float(value)})
-        for value in values
-    ]
-    out = {
-        name: np.array([_solve(name, maker, "error", setting, question).error for setting in settings])
-        for name, maker in makers.items()
-    }
-    floors = np.array([question.floors(*(setting[name] for name in _UNKNOWNS[:3])) for setting in settings])
+    makers, known = _makers(protocols), {"n_categories": n_categories, "epsilon": epsilon, "n": n}
+    plans = [plan(**known | {along: float(value)}, protocols=makers, kind=kind, **assumptions) for value in values]
+    by_name = [{one.protocol: one.error for one in some} for some in plans]
+    out = {name: np.array([errors[name] for errors in by_name]) for name in makers}
+    question = _Question(kind, **assumptions)
+    floors = np.array([question.floors(*(known | {along: float(value)}).values()) for value in values])
     return out | {"bound": floors[:, 0], "open answers": floors[:, 1]}
 
 
@@ -453,9 +449,9 @@ def _ladder():
 def _mle_risk(protocol, p, target, norm):
     """Return mle_risk, through the trace alone where a listed channel is too large for a plan to wait for."""
     work = (protocol.n_outputs or 0) * float(protocol.n_categories) ** 2
-    special = information.support_law(protocol) is not None or protocol.n_outputs == protocol.n_categories
     sized = work > _SIZED_WORK and np.ptp(p) <= 1e-15 and protocol.uniform_information() is not None
-    if special or (work <= _FULL_WORK and not sized) or protocol.hit_rates is None:
+    full = (work <= _FULL_WORK and not sized) or protocol.hit_rates is None or protocol.n_outputs == protocol.n_categories
+    if full or information.support_law(protocol) is not None:
         return risk.mle_risk(protocol, p, 1, target, norm)
     return risk.balanced_mle_risk(protocol, p, 1, target, norm)
 

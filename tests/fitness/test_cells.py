@@ -8,7 +8,7 @@ from fitcases import collection_of, zipf
 
 from ldpbayes import GRR, Cells, Collection, Tally, cli, fit
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.fitness import check, equality_test, information_criteria
+from ldpbayes.fitness import Check, check, equality_test, information_criteria
 from ldpbayes.protocols import designs
 from ldpbayes.protocols.hadamard import HadamardResponse
 
@@ -94,7 +94,7 @@ def test_a_cross_check_of_cells_joins_those_of_each():
     one |= {"difference_sd": np.zeros(n), "verdicts": ("agrees",) * n, "outcome": "Converged.", "sampler_converged": True}
 
     def found(mcse, p_value):
-        channels = (crosschecking.ChannelCheck("the collection", 1.0, p_value, 1000),)
+        channels = (Check("the collection", "", 1.0, np.nan, p_value, "posterior predictive"),)
         return crosschecking.CrossCheck(**one, difference_mcse=np.full(n, mcse), channels=channels)
 
     fits = check(cells_of(designs.warner(0.7), [p] * 2, 100, np.random.default_rng(0)))
