@@ -146,7 +146,8 @@ for name, text in designs.items():
     if name in ("a deep formula", "hostile formula 0"):
         lb.save(trees[name], "edited.nc")
         trees[name] = lb.load("edited.nc")
-lb.predictions(lb.load("good.nc"))
+good = lb.load("good.nc")
+lb.predictions(good), lb.comparisons(good, "g"), lb.poststratify(good, frame, count="number")
 seen, watching = [], False
 BAD = ("exec", "compile", "import", "open", "os.", "subprocess.", "pickle.", "socket.", "shutil.", "tempfile.", "ctypes.")
 
