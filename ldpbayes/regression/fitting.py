@@ -15,7 +15,7 @@ from ldpbayes.inference import effects
 from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.verdict import MIN_SHARE
-from ldpbayes.posteriors.base import Watch, level, seed
+from ldpbayes.posteriors.base import Watch
 from ldpbayes.priors.regression import INTERCEPT, SCALE, Effects, Regression
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.regression import maximum
@@ -25,6 +25,7 @@ from ldpbayes.regression.proposal import most_error, weighted
 from ldpbayes.regression.reports import Reports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
+from ldpbayes.road.request import Request
 
 if TYPE_CHECKING:
     from ldpbayes.result import Result
@@ -175,39 +176,29 @@ def regress(
     >>> found.coefficients.sel(category="yes").values.round(3).tolist()
     [-0.575, -0.578, -0.45, -0.146, 0.097, 0.014, 0.189]
     """
-    checks.choice(method, "method", METHODS)
+    request = Request.of(
+        method=checks.choice(method, "method", METHODS),
+        draws=checks.integer(draws, "draws", minimum=1),  # without draws there are no moments
+        chains=chains,
+        random_seed=random_seed,
+        ci_prob=ci_prob,
+        progressbar=progressbar,
+        estimates=False,
+        exclude=(),
+    )
     checks.choice(missing, "missing", ("refuse", "drop"))
     if method == "mle" and prior is not None:
         raise ArgumentError("prior must be left out with method='mle', which has none.")
     parsed = Formula.parse(formula)
-    draws, chains = (checks.integer(v, n, minimum=1) for v, n in ((draws, "draws"), (chains, "chains")))
-    random_seed, ci_prob = seed(random_seed), level(ci_prob)
-    named = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
-    named |= {"reference": reference}
-    design, count, weights, strata, cluster, reference = (checks.column(value, name) for name, value in named.items())
-    checks.flag(progressbar, "progressbar")
-    columns, reports = _read(
-        parsed,
-        data,
-        protocol,
-        report,
-        missing,
-        {
-            "design": design,
-            "count": count,
-            "weights": weights,
-            "strata": strata,
-            "cluster": cluster,
-            "categories": categories,
-        },
-    )
-    model = Model.of(columns, reports, reference, prior)
+    stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
+    stated = {name: checks.column(value, name) for name, value in stated.items()} | {"categories": categories}
+    columns, reports = _read(parsed, data, protocol, report, missing, stated)
+    model = Model.of(columns, reports, checks.column(reference, "reference"), prior)
     if method == "mle":
-        return _maximum(model, ci_prob)
+        return _maximum(model, request.ci_prob)
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
-    run = {"asked": draws * chains, "draws": draws, "chains": chains, "random_seed": random_seed, "ci_prob": ci_prob}
-    return _posterior(model, method, run, Watch(progressbar))
+    return _posterior(model, request, Watch(progressbar))
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,10 +430,10 @@ def _maximum(model, ci_prob):
 
 
 # ---- the posterior -------------------------------------------------------------------------------------------------------
-def _posterior(model, method, run, watch):
+def _posterior(model, request, watch):
     """Return the result of a model by the asked method, or by the first whose draws can be trusted."""
-    facts, rng = {}, np.random.default_rng(run["random_seed"])
-    size = model.target.entries.n_cells * model.prior.n_categories * run["draws"] * run["chains"]
+    facts, rng, method = {}, np.random.default_rng(request.random_seed), request.name
+    size = model.target.entries.n_cells * model.prior.n_categories * request.draws * request.chains
     if size > SLOW:
         warnings.warn(
             f"{model.target.entries.n_cells:,} distinct rows of covariates make this fit slow (about {size * EACH:.0f} s of "
@@ -460,8 +451,8 @@ def _posterior(model, method, run, watch):
     if method == "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS:
         raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
     steps = {
-        "laplace": lambda: _about_the_mode(model, found, run, rng, watch),
-        "chains": lambda: _by_chains(model, found[0], run, watch, method),
+        "laplace": lambda: _about_the_mode(model, found, request, rng, watch),
+        "chains": lambda: _by_chains(model, found[0], request, watch),
     }
     if method in ("hmc", "nuts") or model.prior.n_unknowns > MAX_UNKNOWNS:
         del steps["laplace"]
@@ -473,7 +464,7 @@ def _posterior(model, method, run, watch):
         answer = replace(answer, facts={k: v for k, v in answer.facts.items() if not k.startswith("log_evidence")})
     if model.reports.weighted and not model.prior.effects:
         answer = _stretched(model, answer, found[0], variance)
-    tree = _tree(model, answer, run, facts)
+    tree = _tree(model, answer, request, facts)
     if answer.problem and method == "laplace":
         raise ConvergenceError(f"The weights of the draws cannot be trusted: {answer.problem}.", tree)
     if not tree.attrs["converged"]:
@@ -495,6 +486,8 @@ class Draws:
     method, reason : str
     problem, checked : str
     independent : bool
+    chains : int
+        Fewer than asked for after an interruption.
     facts : dict
     stats : dict of (chains, draws) arrays
     known : dict, optional
@@ -508,14 +501,15 @@ class Draws:
     problem: str
     checked: str
     independent: bool
+    chains: int
     facts: dict
     stats: dict
     known: dict | None = None
 
 
-def _about_the_mode(model, found, run, rng, watch):
+def _about_the_mode(model, found, request, rng, watch):
     """Return Draws of a multivariate t about the mode, weighted by the posterior density and resampled."""
-    drawn = weighted(model.target, found, run["draws"] * run["chains"], rng, watch, run["ci_prob"])
+    drawn = weighted(model.target, found, request.draws * request.chains, rng, watch, request.ci_prob)
     chosen = drawn.chosen(rng)
     named = {"distribution": drawn.shares / drawn.shares.sum(axis=1, keepdims=True)}
     named |= {name: values for name, (_, values) in model.prior.variables(drawn.z).items()}
@@ -534,38 +528,38 @@ def _about_the_mode(model, found, run, rng, watch):
         drawn.verdict.problem,
         drawn.verdict.checked if drawn.verdict.accepted else "",
         True,
+        request.chains,
         facts,
         {},
         known,
     )
 
 
-def _by_chains(model, mode, run, watch, method):
+def _by_chains(model, mode, request, watch):
     """Return Draws by Hamiltonian Monte Carlo or the No-U-Turn sampler: of chains that went on, every so many of them."""
     from ldpbayes.inference import diagnostics
 
-    rng, prob, values = np.random.default_rng(run["random_seed"]), run["ci_prob"], model.prior.coefficients
+    rng, prob, values = np.random.default_rng(request.random_seed), request.ci_prob, model.prior.coefficients
     (z, stats, trouble), name = effects.sample(
-        model.target, mode, run["draws"], run["chains"], rng, watch, values=values, prob=prob, method=method
+        model.target, mode, request.draws, request.chains, rng, watch, values=values, prob=prob, method=request.name
     )
-    run["chains"] = len(z)
     errors = effects.end_errors(values, z, prob)
     facts = {"interval_error": float(errors.max(initial=0.0))}
     if not trouble and facts["interval_error"] > most_error(model.target):
         trouble = f"the end of an interval has an error of {facts['interval_error']:.2f} posterior sd"
-    step = max(z.shape[1] // run["draws"], 1)
+    step = max(z.shape[1] // request.draws, 1)
     flat = z.reshape(-1, z.shape[-1])
     shares = model.target.likelihoods(flat, watch=watch)[1]
     named = {"distribution": shares / shares.sum(axis=1, keepdims=True)}
     named |= {key: values for key, (_, values) in model.prior.variables(flat).items()}
     known = {
-        key: diagnostics.entries_of_chains(values.reshape(*z.shape[:2], -1), run["ci_prob"])
+        key: diagnostics.entries_of_chains(values.reshape(*z.shape[:2], -1), prob)
         for key, values in (named.items() if step > 1 else ())
     }
     kept = (np.arange(len(flat)) % z.shape[1]) % step == step - 1
     stats = {key: values[:, step - 1 :: step] for key, values in stats.items()}
     reason = "Chains in coordinates whitened by the Hessian work for every regression."
-    return Draws(flat[kept], shares[kept], name, reason, trouble, "", False, facts, stats, known)
+    return Draws(flat[kept], shares[kept], name, reason, trouble, "", False, len(z), facts, stats, known)
 
 
 def _stretched(model, answer, mode, variance):
@@ -600,7 +594,7 @@ def _design_effect(model, z):
     return float(max(np.trace(whole @ middle) / np.trace(whole @ information), 1e-3))
 
 
-def _tree(model, answer, run, facts):
+def _tree(model, answer, request, facts):
     """Return the result of draws."""
     import xarray as xr
 
@@ -609,20 +603,19 @@ def _tree(model, answer, run, facts):
     from ldpbayes.result.validation import validate
 
     prior, reports, entries = model.prior, model.reports, model.target.entries
-    split = (run["chains"], len(answer.z) // run["chains"])
+    split = (answer.chains, len(answer.z) // answer.chains)
     shares = answer.shares / entries.sizes.sum()
     shares /= shares.sum(axis=-1, keepdims=True)
     draws = {"distribution": (model.dims, shares.reshape(*split, -1))}
     for name, (dims, values) in prior.variables(answer.z).items():
         draws[name] = (dims, values.reshape(*split, *values.shape[1:]), {"of": "prior"})
-    settings = {name: run[name] for name in ("draws", "chains", "random_seed", "ci_prob")}
-    settings |= {"formula": model.design.text, "reference": prior.categories[prior.reference]}
+    settings = request.stated | {"formula": model.design.text, "reference": prior.categories[prior.reference]}
     about = {
         "n_patterns": entries.n_cells,
         "reason": answer.reason,
-        "random_seed": run["random_seed"],
+        "random_seed": request.random_seed,
         "sampling": "independent" if answer.independent else "mcmc",
-        "interrupted": int(len(answer.z) < run["asked"]),
+        "interrupted": int(len(answer.z) < request.draws * request.chains),
         "checked": answer.checked,
         "problem": answer.problem,
         "frequency_draws": "mean only",
@@ -642,9 +635,9 @@ def _tree(model, answer, run, facts):
         model, prior.describe(), method=answer.method, settings=settings, draws=draws, stats=answer.stats, attrs=about
     )
     tree["design"] = xr.DataTree(_patterns(model))
-    diagnostics.summarise(tree, run["ci_prob"], known=answer.known)
+    diagnostics.summarise(tree, request.ci_prob, known=answer.known)
     _add_frequency(tree, model, answer)
-    tree.attrs["prior_decides"] = _undecided(model, answer, run["ci_prob"])
+    tree.attrs["prior_decides"] = _undecided(model, answer, request.ci_prob)
     validate(tree)
     return tree
 

@@ -227,7 +227,7 @@ def _reports(table, protocols, columns, labels, labelled, stated, answer):
 
 def reports_of_cells(cells: Cells) -> tuple[Reports, np.ndarray]:
     """Return (reports, cell of each of their rows) of Cells whose reports were kept."""
-    kept = [likelihood.rows() for likelihood in cells.likelihoods]
+    kept: list[Any] = [likelihood.rows() for likelihood in cells.likelihoods]
     if None in kept:
         raise InfeasibleError(
             f"A regression needs the reports; of the cell {shown(cells.labels[kept.index(None)])} only a summary was kept. "
