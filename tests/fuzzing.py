@@ -219,7 +219,10 @@ class Fuzz:
             found["by"] = random.choice(["country", "report", "group", ["country", "who"]])
         if random.randrange(6) == 0:
             found["by_user"] = "who"
-        return found
+        return found | self.bad_rows(random)
+
+    def bad_rows(self, random):
+        return {"bad_rows": "skip", "quarantine": self.folder / "bad.csv"} if random.randrange(4) == 0 else {}
 
     def read_csv_with_protocol(self, random):
         path = self.write("stated.csv", mutate_text(random.choice(self.stated).decode(), random))
@@ -234,17 +237,17 @@ class Fuzz:
 
     def read_csv_by_two_doors(self, random):
         path = self.write("plain.csv", mutate_text(self.plain, random))
-        by, found = random.choice([None, "country"]), []
+        settings, found = {"by": random.choice([None, "country"])} | self.bad_rows(random), []
         for door in (read, lambda *args, **settings: scan(*args, **settings)()):
             try:
-                found.append(door(path, GRR(3, 1.0), report="report", categories=ABC, by=by).n_reports)
+                found.append(door(path, GRR(3, 1.0), report="report", categories=ABC, **settings).n_reports)
             except LDPBayesError:
                 found.append(None)
         assert found[0] == found[1]
 
     def read_parquet_with_protocol(self, random):
         path = self.write("stated.parquet", mutate_parquet(random.choice(self.parquets), random))
-        door = random.choice([read, lambda path, by=None, by_user=None: scan(str(path), by=by)()])
+        door = random.choice([read, lambda path, by_user=None, **settings: scan(str(path), **settings)()])
         found = door(path, **self.options(random))
         assert 0 < found.n_reports <= 30
 
@@ -254,8 +257,9 @@ class Fuzz:
         categories, by = random.choice([None, ABC]), random.choice([None, "report", "count"])
         report = "count" if by == "report" else "report"
         door = random.choice([read, lambda path, *args, **settings: scan(str(path), *args, **settings)()])
-        found = door(path, protocol, report=report, by=by, categories=categories)
-        assert found.n_reports == 30
+        skip = self.bad_rows(random)
+        found = door(path, protocol, report=report, by=by, categories=categories, **skip)
+        assert found.n_reports == 30 or (skip and found.n_reports < 30)
 
     def read_summaries(self, random):
         path = self.write("summary.parquet", mutate_parquet(random.choice(self.summaries), random))
