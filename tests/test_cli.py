@@ -192,11 +192,11 @@ def test_keys_that_are_set_are_those_of_the_command(capsys):
     """A key that is unknown, given twice, without a value, or with names where it takes none, is refused in one sentence."""
     for wrong in (
         ["wight=w"],
-        ["weight"],
-        ["weight=w", "weight=v"],
-        ["weight.north=w"],
+        ["weights"],
+        ["weights=w", "weights=v"],
+        ["weights.north=w"],
         ["noncompliance=no"],
-        ["population."],
+        ["population_size."],
     ):
         given = [word for text in wrong for word in ("--set", text)]
         status, out, err = run(capsys, "fit", NIGERIA, *given)

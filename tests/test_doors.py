@@ -380,7 +380,7 @@ def test_the_size_of_the_population_alone_is_read_by_every_door(tmp_path):
     table = pa.table({"answer": ["yes", "no"], "n": [80, 100]})
     pl.from_arrow(table).write_csv(tmp_path / "x.csv")
     (tmp_path / "c.toml").write_text(
-        'categories = ["no", "yes"]\npopulation = 200\n[[channels]]\nprotocol = "warner"\nfile = "x.csv"\n'
+        'categories = ["no", "yes"]\npopulation_size = 200\n[[channels]]\nprotocol = "warner"\nfile = "x.csv"\n'
         'report = "answer"\ncount = "n"\nparameters = { p = 0.7 }\n'
     )
     arguments = {"count": "n", "categories": ["no", "yes"], "population_size": 200}

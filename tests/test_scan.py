@@ -531,7 +531,7 @@ def test_scan_then_fit(reports, capsys):
         ("scan gone.parquet", "gone.parquet: cannot be read"),
         ("fit s.parquet --by country", "different pilots"),
         ("fit s.parquet --by county", "by must name grouping columns of the scan"),
-        ("fit s.parquet --set weight=w", "weights must be left out"),
+        ("fit s.parquet --set weights=w", "weights must be left out"),
     ],
 )
 def test_refusals_of_the_command_line(reports, capsys, command, sentence):

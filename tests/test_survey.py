@@ -136,7 +136,7 @@ def test_pseudo_posterior_by_every_engine_that_takes_weights():
 
 
 TOML = """categories = ["no", "yes"]
-weight = "w"
+weights = "w"
 strata = "region"
 cluster = "village"
 [[channels]]
@@ -179,7 +179,7 @@ def test_columns_of_files_and_frames(tmp_path, capsys):
     write(cells, tmp_path / "z.toml")
     assert list(read(tmp_path / "z.toml")) == list(cells)
     status, out, _ = run(
-        capsys, "fit", path, "--draws", "100", "--seed", "1", *(f"--set=population.r{i}=90" for i in range(3))
+        capsys, "fit", path, "--draws", "100", "--seed", "1", *(f"--set=population_size.r{i}=90" for i in range(3))
     )
     assert status == 0 and "a finite population" in out and "mean of F" not in out
 
@@ -233,16 +233,18 @@ def test_a_population_alone_is_a_design_too(tmp_path, capsys):
     """Without columns of weights, strata or clusters: from the command line, a file and a frame."""
     path = written(tmp_path)
     path.write_text("\n".join(line for line in TOML.splitlines() if line[:1] not in ("w", "s") and line[:3] != "clu"))
-    status, out, _ = run(capsys, "fit", path, "--draws", "50", "--seed", "1", "--set", "population=400")
+    status, out, _ = run(capsys, "fit", path, "--draws", "50", "--seed", "1", "--set", "population_size=400")
     assert status == 0 and "Sampled with a finite population." in out
     found = read(path, population_size=400)
     table = pyarrow.csv.read_csv(tmp_path / "t.csv")
     frame = read(table, GRR(2, 2.0), report="answer", categories=["no", "yes"], population_size=400)
     reports = (table["answer"].to_numpy() == "yes").astype(int)
     own = Collection.from_sample(["no", "yes"], GRR(2, 2.0), reports, population_size=400)
-    errors = [MLE()(one).standard_error[1] for one in (found, frame, own)]
-    assert errors == pytest.approx([errors[2]] * 3)
-    assert errors[2] < MLE()(read(path)).standard_error[1]
+    path.write_text("population = 400\n" + path.read_text())  # the key of earlier files
+    errors = [MLE()(one).standard_error[1] for one in (found, frame, read(path), own)]
+    assert errors == pytest.approx([errors[3]] * 4)
+    path.write_text(path.read_text().partition("\n")[2])
+    assert errors[3] < MLE()(read(path)).standard_error[1]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from ldpbayes.errors import ArgumentError, shown
 #: What noncompliance_prior must be.
 BETA = "two numbers above 0, the b,c of a Beta prior"
 #: Keys that --set takes; a dot stands for names after it, a question mark for either.
-KEYS = ("weight", "strata", "cluster", "by_user", "population?", "noncompliance.", "noncompliance_prior")
+KEYS = ("weights", "strata", "cluster", "by_user", "population_size?", "noncompliance.", "noncompliance_prior")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,15 +54,15 @@ def command(
 
       ldpbayes fit example:survey --by region
 
-      ldpbayes fit example:survey --set weight=w --set strata=region --set cluster=village
+      ldpbayes fit example:survey --set weights=w --set strata=region --set cluster=village
     """
     from ldpbayes.fitting import fit, select_method
     from ldpbayes.pages import show
 
     sample = options.assigned(assignments, *KEYS)
     laws, beta = sample.pop("noncompliance", None), sample.pop("noncompliance_prior", None)
-    if "population" in sample:
-        sample["population"] = _population(sample["population"])
+    if "population_size" in sample:
+        sample["population_size"] = _population(sample["population_size"])
     collection = options.read(file, by, **sample, **rows.settings)
     collection, belief = _ignoring(collection, options.prior(posterior.prior), laws, beta)
     exclude = tuple(options.columns(posterior.exclude) or ())
@@ -81,11 +81,11 @@ def command(
 
 
 def _population(stated):
-    """Return the number, or the numbers by stratum, of --set population=5000 or population.north=2000."""
-    rule = "a number, or population.STRATUM=number"
+    """Return the number, or the numbers by stratum, of --set population_size=5000 or population_size.north=2000."""
+    rule = "a number, or population_size.STRATUM=number"
     if isinstance(stated, dict):
-        return {name: options.levels(size, "population", rule)[0] for name, size in stated.items()}
-    return options.levels(stated, "population", rule)[0]
+        return {name: options.levels(size, "population_size", rule)[0] for name, size in stated.items()}
+    return options.levels(stated, "population_size", rule)[0]
 
 
 def _ignoring(collection, belief, laws, beta):

@@ -65,15 +65,15 @@ PANELS: dict[str, dict[str, tuple]] = {
         ),
         "assignments": _option(
             _MANY,
-            "Set a key of a collection file, key=value; may be repeated. Columns of the sample: weight, strata, cluster, "
-            "by_user (of users who sent several reports); population=5000 or population.north=2000; those who ignore the "
-            "device: noncompliance.no-sayer=no, and noncompliance_prior=1,9, a Beta prior of their share.",
+            "Set a key of a collection file, key=value; may be repeated. Columns of the sample: weights, strata, "
+            "cluster, by_user (users who sent several reports); population_size=5000 or population_size.north=2000. Those "
+            "who ignore the device: noncompliance.no-sayer=no; noncompliance_prior=1,9 is a Beta prior of their share.",
             "--set",
         ),
         "assignments of-regress": _option(
-            _MANY, "Columns of the sample, key=value: weight, strata, cluster. May be repeated.", "--set"
+            _MANY, "Columns of the sample, key=value: weights, strata, cluster. May be repeated.", "--set"
         ),
-        "assignments of-private-groups": _option(_MANY, "The column of survey weights: weight=NAME.", "--set"),
+        "assignments of-private-groups": _option(_MANY, "The column of survey weights: weights=NAME.", "--set"),
         "assignments of-plan": _option(
             _MANY,
             "Set an assumption, key=value; may be repeated. p: [bold]uniform[/bold] (the worst case for l2), "

@@ -88,7 +88,7 @@ def command(
     Examples:
 
       ldpbayes private-groups example:survey.csv --value income --report smokes --protocol warner -p p=0.7
-      --categories no,yes --set weight=w --target distribution
+      --categories no,yes --set weights=w --target distribution
 
       ldpbayes private-groups example:survey.csv --value region --report smokes --protocol warner -p p=0.7
       --categories no,yes
@@ -100,7 +100,7 @@ def command(
 
     settings = dataclasses.asdict(answer) | {"random_seed": options.chosen_seed(answer.random_seed)}
     settings["quantiles"] = options.levels(answer.quantiles, "quantiles", "levels such as .5,.75,.95")
-    weight = options.assigned(assignments, "weight").get("weight")
+    weight = options.assigned(assignments, "weights").get("weights")
     if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"output must end in .csv or .parquet, got {shown(str(output))}.")
     outputs.check(output, plot=plot)

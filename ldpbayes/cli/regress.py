@@ -46,7 +46,7 @@ def command(
       ldpbayes regress example:survey.csv "smoker ~ age" --protocol warner -p p=0.7 --categories no,yes --report smokes
       --method mle
 
-      ldpbayes regress example:survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --set weight=w
+      ldpbayes regress example:survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --set weights=w
       --set strata=region --set cluster=village
     """
     from ldpbayes.pages import show
@@ -56,8 +56,8 @@ def command(
         raise ArgumentError(f"method must be one of {', '.join(METHODS)}, got {shown(model.method)}.")
     if outputs.output is not None and model.method == "mle":
         raise ArgumentError("output must be left out with method mle, which has no draws; use --json or --page.")
-    sample = options.assigned(assignments, "weight", "strata", "cluster")
-    columns = {"count": count, "weights": sample.pop("weight", None), **sample, "report": reports.columns}
+    sample = options.assigned(assignments, "weights", "strata", "cluster")
+    columns = {"count": count, **sample, "report": reports.columns}
     data, stated, collection = _read(options.located(file), formula, reports, columns)
     outputs.check()
     seed = options.chosen_seed(model.random_seed)

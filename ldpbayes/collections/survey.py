@@ -282,31 +282,31 @@ class SampleColumns:
 
     Attributes
     ----------
-    weight, strata, cluster : str or None
-    population : float, mapping or None
+    weights, strata, cluster : str or None
+    population_size : float, mapping or None
         As in ``design_effect``.
     """
 
-    weight: str | None = None
+    weights: str | None = None
     strata: str | None = None
     cluster: str | None = None
-    population: float | Mapping | None = None
+    population_size: float | Mapping | None = None
 
     def __post_init__(self) -> None:
-        for name in ("weight", "strata", "cluster"):
+        for name in ("weights", "strata", "cluster"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value.strip()):
                 raise ArgumentError(f"{name} must be the name of a column, got {shown(value)}.")
         if len(set(self.names)) < len(self.names):
-            raise ArgumentError(f"weight, strata and cluster must be different columns, got {', '.join(self.names)}.")
+            raise ArgumentError(f"weights, strata and cluster must be different columns, got {', '.join(self.names)}.")
 
     def __bool__(self) -> bool:
-        return bool(self.names) or self.population is not None
+        return bool(self.names) or self.population_size is not None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that are named, in the order weight, strata, cluster."""
-        return tuple(name for name in (self.weight, self.strata, self.cluster) if name is not None)
+        """The columns that are named, in the order weights, strata, cluster."""
+        return tuple(name for name in (self.weights, self.strata, self.cluster) if name is not None)
 
     def survey(self, parts: Sequence[tuple[int, np.ndarray, np.ndarray, list]]) -> Survey:
         """Return the Survey of entries as a reader finds them.
@@ -330,15 +330,15 @@ class SampleColumns:
             if any(_blank(cell) for cell in cells):
                 raise DataError("holds missing values", field=name)
         weights = np.ones(len(place))
-        if self.weight is not None:
-            known = {cell: _weight(cell, self.weight) for cell in set(columns[self.weight])}
-            weights = np.array([known[cell] for cell in columns[self.weight]])
+        if self.weights is not None:
+            known = {cell: _weight(cell, self.weights) for cell in set(columns[self.weights])}
+            weights = np.array([known[cell] for cell in columns[self.weights]])
         strata, clusters = (
             None if name is None else np.array([str(cell) for cell in columns[name]], dtype=object)[asked]
             for name in (self.strata, self.cluster)
         )
         kept = channel[asked], place[asked], counts[asked], weights[asked]
-        return Survey(*kept, strata, clusters, self.population)
+        return Survey(*kept, strata, clusters, self.population_size)
 
     def surveys(self, cells: Mapping[tuple, Sequence]) -> dict[tuple, Survey]:
         """Return the Survey of every cell: domains of one sample, of which all know the strata.
@@ -444,7 +444,7 @@ class Survey:
     ) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
         """Yield (cells of the columns, by default ``columns()``, places, counts) of a channel's entries that share them."""
         names = names or self.columns()
-        held = [self.weights.tolist()] if names.weight else []
+        held = [self.weights.tolist()] if names.weights else []
         held += [labels.tolist() for labels in (self.strata, self.clusters) if labels is not None]
         groups: dict[tuple, list[int]] = {}
         for i in np.flatnonzero(self.channel == channel).tolist():

@@ -203,14 +203,14 @@ def assembled(
     return Cells(made, by, **named)
 
 
-def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, population=None, **settings):
+def read_stated(path, *, by=None, weights=None, strata=None, cluster=None, population_size=None, **settings):
     """Return the Collection or Cells of a Parquet or CSV file that states its protocol, named after the file.
 
     Parameters
     ----------
     path : path-like
         As for ``read``.
-    by, weight, strata, cluster, population
+    by, weights, strata, cluster, population_size
         As for ``read_collection``.
     **settings
         Further ones of ``read_table``.
@@ -229,7 +229,7 @@ def read_stated(path, *, by=None, weight=None, strata=None, cluster=None, popula
         if not source.names():  # an unreadable or empty file
             raise DataError("has no columns", source=path)
         facts = {"id": files.stem(files.as_path(path))} | ({} if by else {"published": published_of(source)})
-        sample = SampleColumns(weight, strata, cluster, population)
+        sample = SampleColumns(weights, strata, cluster, population_size)
         found = read_table(source, by=by, sample=sample, facts=facts, **settings)
     except DataError as err:
         raise err.at(source=path) from err.__cause__

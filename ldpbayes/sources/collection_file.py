@@ -21,7 +21,9 @@ from ldpbayes.sources.tally import Columns
 from ldpbayes.sources.users import check_user, single_protocols
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
-_SAMPLE = ("weight", "strata", "cluster", "population")
+_SAMPLE = ("weights", "strata", "cluster", "population_size")
+#: Keys as earlier files have them.
+_FORMER = {"weight": "weights", "population": "population_size"}
 _COLLECTION_KEYS = {*_TEXTS, *_SAMPLE, "by", "categories", "channels", "derived", "noncompliance", "ordered", "published"}
 _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n", "epsilon", "rate", "by_user"}
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
@@ -31,10 +33,10 @@ def read_collection(
     path,
     *,
     by=None,
-    weight=None,
+    weights=None,
     strata=None,
     cluster=None,
-    population=None,
+    population_size=None,
     by_user=None,
     bad_rows="refuse",
     quarantine=None,
@@ -60,8 +62,8 @@ def read_collection(
     A table ``[noncompliance]`` with lines ``name = "law"`` adds respondents who ignore the device; the laws are those of
     ``Collection.with_noncompliers``.
 
-    Keys ``weight``, ``strata`` and ``cluster``, columns that the tables of all channels have, say how the respondents were
-    sampled, and ``population`` how many respondents (or clusters, where clusters were sampled) there are: a number, or a
+    Keys ``weights``, ``strata`` and ``cluster``, columns that the tables of all channels have, say how the respondents were
+    sampled, and ``population_size`` how many respondents (or clusters, where these were sampled) there are: a number, or a
     table with one for each stratum. See ``Collection.from_sample``.
 
     A key ``by``, a column or a list of columns that the tables of all channels have, splits the reports into cells: the
@@ -72,9 +74,9 @@ def read_collection(
     path : path-like
     by : str or sequence of str, optional
         Grouping columns, instead of those of the file.
-    weight, strata, cluster : str, optional
+    weights, strata, cluster : str, optional
         Columns, instead of those of the file.
-    population : float or mapping, optional
+    population_size : float or mapping, optional
         Instead of that of the file.
     by_user : str, optional
         The column of users of every channel, instead of those of the file.
@@ -98,7 +100,7 @@ def read_collection(
         Where the channels together cannot tell some categories apart.
     """
     path = files.as_path(path)
-    document = files.read_toml(path)
+    document = {_FORMER.get(key, key): value for key, value in files.read_toml(path).items()}
     _known(document, _COLLECTION_KEYS, path)
     texts = {key: _typed(document, key, str, path) for key in _TEXTS if key in document}
     categories = document.get("categories")
@@ -117,7 +119,7 @@ def read_collection(
     by = _grouping(document if given is None else {"by": given}, path)
     laws = _typed(document, "noncompliance", dict, path, default={})
     skipped = Skipped.of(bad_rows, quarantine)
-    stated = zip(_SAMPLE, (weight, strata, cluster, population), strict=True)
+    stated = zip(_SAMPLE, (weights, strata, cluster, population_size), strict=True)
     try:
         sample = SampleColumns(*(document.get(name) if value is None else value for name, value in stated))
         facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
@@ -225,8 +227,8 @@ def _sampled(collection, by, parts):
     if all(survey is None for survey in surveys):
         return SampleColumns(), parts
     stated = [None if survey is None else survey.columns() for survey in surveys]
-    weight = next((one.weight for one in stated if one is not None and one.weight is not None), None)
-    alike = [None if one is None else replace(one, weight=weight) for one in stated]
+    weights = next((one.weights for one in stated if one is not None and one.weights is not None), None)
+    alike = [None if one is None else replace(one, weights=weights) for one in stated]
     if any(one is None or one != alike[0] for one in alike):
         raise ArgumentError("cells must all be sampled alike to be written in one file.")
     sample = alike[0]

@@ -126,7 +126,7 @@ def read(
     """
     layout: dict[str, Any] = {"protocol": protocol, "report": report, "count": count, "categories": categories, "name": name}
     layout |= {"epsilon_column": epsilon_column, "rate_column": rate_column}
-    sample = {"weight": weights, "strata": strata, "cluster": cluster, "population": population_size}
+    sample = {"weights": weights, "strata": strata, "cluster": cluster, "population_size": population_size}
     rows = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine}
     is_path = isinstance(source, str | bytes | os.PathLike)
     if is_path and files.as_path(source).suffix.lower() == ".toml":
@@ -142,10 +142,9 @@ def read(
 
 def _left_out(settings, why):
     """Refuse the first setting that is given to a source that states it itself."""
-    public = {"weight": "weights", "population": "population_size"}
     for name, value in settings.items():
         if value is not None:
-            raise ArgumentError(f"{public.get(name, name)} must be left out: {why}.")
+            raise ArgumentError(f"{name} must be left out: {why}.")
 
 
 def write(

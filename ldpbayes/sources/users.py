@@ -25,7 +25,7 @@ def check_user(user, sample=None):
     if not isinstance(user, str) or not user:
         raise ArgumentError(f"by_user must be the name of a column, got {shown(user)}.")
     if sample:
-        raise ArgumentError("weight, strata, cluster and population must be left out with by_user.")
+        raise ArgumentError("weights, strata, cluster and population_size must be left out with by_user.")
     return user
 
 
