@@ -93,18 +93,25 @@ def draws_of(result: xr.DataTree, target: str, cell: str | tuple[str, ...] | Non
     ArgumentError
         As cell_position, and on an unknown target or one that the result lacks.
     """
+    values = _of_cell(result, values_of(result, target), cell).transpose("chain", "draw", "category")
+    return values.values.reshape(-1, values.sizes["category"]), values["category"].values
+
+
+def values_of(result: xr.DataTree, target: str) -> xr.DataArray:
+    """Return the draws of a target, of all cells where the result has cells; or refuse one that the result lacks."""
     checks.choice(target, "target", TARGETS)
     from ldpbayes.result.validation import need_draws  # results load ArviZ
 
     need_draws(result)
-    position = cell_position(result, cell)
     if target not in result["posterior"]:
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")
-    values = result["posterior"][target]
-    if position is not None:
-        values = values.isel(cell=position)
-    values = values.transpose("chain", "draw", "category")
-    return values.values.reshape(-1, values.sizes["category"]), values["category"].values
+    return variable(result, "posterior", target)
+
+
+def _of_cell(result: xr.DataTree, values: Any, cell: str | tuple[str, ...] | None) -> Any:
+    """Return what arrays hold of one cell of a result, where the result has cells and they have that dim."""
+    position = cell_position(result, cell)
+    return values.isel(cell=position) if position is not None and "cell" in values.dims else values
 
 
 def exact_part(result: xr.DataTree, name: str, cell: str | tuple[str, ...] | None = None) -> NDArray | None:
@@ -130,8 +137,7 @@ def exact_part(result: xr.DataTree, name: str, cell: str | tuple[str, ...] | Non
     """
     if "exact" not in result.children or name not in result["exact"]:
         return None
-    values, position = variable(result, "exact", name), cell_position(result, cell)
-    found = (values.isel(cell=position) if "cell" in values.dims else values).values
+    found = _of_cell(result, variable(result, "exact", name), cell).values
     return found if np.isfinite(found).all() else None
 
 
@@ -231,9 +237,7 @@ def described(
 
 def summary(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:
     """Return the group ``summary``, of one cell where the result has cells."""
-    position = cell_position(result, cell)
-    found = result["summary"].to_dataset()
-    return found.isel(cell=position) if position is not None and "cell" in found.dims else found
+    return _of_cell(result, result["summary"].to_dataset(), cell)
 
 
 def prior_weight(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> float:
@@ -244,10 +248,8 @@ def prior_weight(result: xr.DataTree, cell: str | tuple[str, ...] | None = None)
     ArgumentError
         If the prior has no such weight.
     """
-    position = cell_position(result, cell)
     if "alpha" in result["constant_data"]:  # also in results of version 0.1.0, which hold nothing else
-        alpha = result["constant_data"]["alpha"]
-        return float((alpha.isel(cell=position) if "cell" in alpha.dims else alpha).sum())
+        return float(_of_cell(result, variable(result, "constant_data", "alpha"), cell).sum())
     weight = float(np.ravel(result.attrs.get("prior_weight", np.nan))[0])
     if not np.isfinite(weight):
         raise ArgumentError(f"This answer needs a Dirichlet prior, got {result.attrs.get('prior', 'another prior')}.")

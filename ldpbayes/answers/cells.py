@@ -74,14 +74,7 @@ def poststratify(
         return poststratify_table(result, weights, count, by=by, ci_prob=ci_prob)
     if count is not None or by is not None:
         raise ArgumentError("count and by must be left out: the result is not one of regress.")
-    checks.choice(target, "target", base.TARGETS)
-    ci_prob = checks.level(ci_prob)
-    from ldpbayes.result.validation import need_draws  # results load ArviZ
-
-    need_draws(result)
-    if target not in result["posterior"]:
-        raise ArgumentError("target must be 'distribution': this result has no frequencies.")
-    values = result["posterior"][target]
+    ci_prob, values = checks.level(ci_prob), base.values_of(result, target)
     if "cell" not in values.dims:
         raise ArgumentError("poststratify needs a result with cells, got the result of a single collection.")
     values = values.transpose("chain", "draw", "cell", "category")

@@ -157,7 +157,7 @@ def contamination_hull(
     ranges = dict(zip(ENDS, (low, high, sure_low, sure_high), strict=True))
     arrays: dict[str, tuple] = {name: (("share", "quantity"), values) for name, values in ranges.items()}
     arrays |= {"estimate": ("quantity", estimate), "fakes": ("share", fakes)}
-    facts = {"turning": math.nan, "turning_confident": math.nan}
+    facts: dict[str, Any] = {"turning": math.nan, "turning_confident": math.nan}
     if question is not None:
         facts, curve = _turned(every[0], shares, threshold)
         arrays |= {f"curve_{name}": ("at", values) for name, values in curve.items()}

@@ -355,23 +355,17 @@ class SampleColumns:
         counts = np.concatenate([one.counts for one in held])
         weights = counts * np.concatenate([one.weights for one in held])
         columns: list[list[Any]] = [[one.strata for one in held], [one.clusters for one in held]]
-        strata, clusters = (None if column[0] is None else np.concatenate(column).astype(str) for column in columns)
-        names, stratum = (np.array([ALL]), np.zeros(len(counts), int)) if strata is None else _numbered(strata)
+        strata, clusters = (None if column[0] is None else np.concatenate(column) for column in columns)
+        stratum, names = _codes(strata, len(counts), "strata")
         units = np.bincount(stratum, counts, len(names))
         if clusters is not None:
-            labels, cluster = _numbered(clusters)
+            cluster, labels = _codes(clusters, len(counts), "clusters")
             units = np.bincount(np.unique(stratum * len(labels) + cluster) // len(labels), minlength=len(names)).astype(
                 float
             )
         sums = zip(units.tolist(), np.bincount(stratum, weights, len(names)).tolist(), strict=True)
-        frame = dict(zip(names.tolist(), sums, strict=True))
+        frame = dict(zip(map(str, names), sums, strict=True))
         return {key: replace(one, frame=frame) for key, one in made.items()}
-
-
-def _numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (distinct labels, whole number of each entry)."""
-    names, numbers = np.unique(labels, return_inverse=True)
-    return names, numbers.ravel()
 
 
 def _blank(cell: Any) -> bool:
