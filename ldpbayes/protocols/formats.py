@@ -13,6 +13,8 @@ from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
 #: Bytes of a cohort before the bits of a report.
 COHORT_BYTES = 4
+#: Stands for a number that is not there, in text.
+GAP = "-"
 #: Reports of several numbers up to which a table of all counts is made at once.
 COUNTED = 2**20
 #: Reports from which they are not sorted where all are distinct, and of which so many are looked at first.
@@ -211,6 +213,71 @@ class CohortSets(AbstractFormat):
     def format(self, reports, categories):
         cohorts, packed = split_cohorts(reports)
         return [[str(c) for c in cohorts.tolist()], bits.format(packed, self.n_bits)]
+
+
+@dataclass(frozen=True)
+class Histories(AbstractFormat):
+    """Whole numbers about one user: fields of one number each, and a last field that lists all others, such as "3 0 1".
+
+    Attributes
+    ----------
+    leading : tuple of (str, int)
+        Name of each field of one number, and what it is below.
+    last : str
+        Name of the last field.
+    size : int
+        How many numbers it lists.
+    gaps : bool
+        Whether the listed numbers are one more than what their text says, and 0 is "-".
+    """
+
+    leading: tuple[tuple[str, int], ...]
+    last: str
+    size: int
+    gaps: bool = False
+
+    def check(self, reports):
+        array, width = np.asarray(reports), len(self.leading) + self.size
+        if array.ndim != 2 or array.shape[1] != width or not np.issubdtype(array.dtype, np.integer):
+            raise DataError(
+                f"reports must be an (m, {width}) array of integers, one history a row, got shape {array.shape} of "
+                f"{array.dtype}"
+            )
+        bad = np.flatnonzero((array < 0).any(axis=1))
+        if bad.size:
+            raise DataError(f"history {bad[0]} holds a number below zero", line=int(bad[0]))
+        for column, (name, limit) in zip(array.T, self.leading, strict=False):
+            bad = np.flatnonzero(column >= limit)
+            if bad.size:
+                raise DataError(f"{name} {column[bad[0]]} is outside 0..{limit - 1}", line=int(bad[0]), field=name)
+        return array.astype(np.int64, copy=False)
+
+    def parse(self, columns, categories):
+        *leading, last = columns
+        fields = zip(leading, self.leading, strict=True)
+        parts = [parse_integers(column, name, limit) for column, (name, limit) in fields]
+        if isinstance(last, (Bytes, Lists, Integers)):
+            refuse(last, f"{self.last} is a text of whole numbers with blanks between them, such as '3 0 1'")
+        numbers = np.empty((len(last), self.size), dtype=np.int64)
+        for i, text in enumerate(last):
+            cells = text.split()
+            plain = [cell for cell in cells if not (self.gaps and cell == GAP)]
+            if len(cells) != self.size or not all(cell.isascii() and cell.isdecimal() and len(cell) < 19 for cell in plain):
+                problem = f"{self.last} must be {self.size} whole numbers with blanks between them, got {shown(text)}"
+                raise DataError(problem, line=i, field=self.last)
+            numbers[i] = [0 if self.gaps and cell == GAP else int(cell) + self.gaps for cell in cells]
+        return np.column_stack([*parts, numbers])
+
+    def format(self, reports, categories):
+        leading = [[str(number) for number in column] for column in reports[:, : len(self.leading)].T.tolist()]
+        return [*leading, self.text(reports)]
+
+    def text(self, reports):
+        """Return the last field as text."""
+        listed = reports[:, len(self.leading) :].tolist()
+        if self.gaps:
+            return [" ".join(str(code - 1) if code else GAP for code in row) for row in listed]
+        return [" ".join(map(str, row)) for row in listed]
 
 
 def join_cohorts(cohorts, packed):

@@ -155,13 +155,6 @@ def difference_set(order: int, dimension: int) -> np.ndarray:
 def _powers(prime: int, degree: int) -> list[int]:
     """Return the powers of a generator of the field of p^m elements, 1 first."""
     order = prime**degree
-    if degree == 1:
-        for root in range(1, prime):
-            powers = [1]
-            while (power := powers[-1] * root % prime) != 1:
-                powers.append(power)
-            if len(powers) == order - 1:
-                return powers
     for code in range(1, order):  # x^m = Σ rule_j x^j
         rule = [code // prime**j % prime for j in range(degree)]
         element, powers = [1] + [0] * (degree - 1), []

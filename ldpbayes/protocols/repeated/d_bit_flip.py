@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols.repeated import memoized_bits
-from ldpbayes.protocols.repeated.histories import NOT_SAMPLED, Rates, _whole, check_times, every_history
+from ldpbayes.protocols.repeated.histories import Rates, check_times, every_history
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
     times: tuple[tuple[int, int], ...] | None = None
     name: ClassVar[str] = "d_bit_flip"
     report_fields: ClassVar[tuple[str, ...]] = ("times", "ones")
+    gaps: ClassVar[bool] = True
 
     def __post_init__(self):
         object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
@@ -146,13 +147,6 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         if bad.size:
             raise DataError(f"user {names[bad[0]]!r} has a memoized bit that changes, which it cannot where flip is 0")
         return np.column_stack([times, out])
-
-    def text(self, histories):
-        cells = [[str(code - 1) if code else NOT_SAMPLED for code in row] for row in histories[:, 1:].tolist()]
-        return [" ".join(row) for row in cells]
-
-    def untext(self, cells):
-        return [0 if cell == NOT_SAMPLED else 1 + _whole(cell) for cell in cells]
 
     def list_histories(self, times):
         inner = every_history([times + 1 if self.flip else 2] * self.sampled)

@@ -120,10 +120,6 @@ class Repeated(AbstractHistories):
         dtype = np.dtype(">i8") if example.dtype == np.int64 else example.dtype
         return dtype, example.shape[1:], dtype.itemsize * math.prod(example.shape[1:])
 
-    @property
-    def width(self):
-        return _HEAD + self._form[2] * max((t for t, _ in self.times), default=0) if self.times is not None else -1
-
     def check_reports(self, reports):
         array = np.asarray(reports)
         size = self._form[2]
@@ -145,9 +141,6 @@ class Repeated(AbstractHistories):
         except DataError as err:
             raise DataError(err.message, line=None if err.line is None else int(user[err.line])) from None
         return self._joined(self._bytes(single), user, len(array))
-
-    def check_histories(self, histories):
-        """Accept any reports: they were checked one by one."""
 
     def lengths(self, histories):
         return np.ascontiguousarray(histories[:, :_HEAD]).view(">u4").ravel().astype(np.int64)

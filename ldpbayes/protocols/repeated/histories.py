@@ -15,9 +15,9 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, log_above
-from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.decoding import SupportDecoder
-from ldpbayes.protocols.formats import parse_integers
+from ldpbayes.protocols.formats import Histories
+from ldpbayes.protocols.formats import merged as tallied
 from ldpbayes.protocols.laws import ListLaw, SupportLaw
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ MAX_ROW_ENTRIES = 2**28
 MAX_HISTORIES = 2**16
 #: Above so many reports the exact level is its limit, to the last digit of any setting of use.
 MAX_EXACT_TIMES = 2**12
-#: Stands for a bit that was not sampled, in text.
-NOT_SAMPLED = "-"
 
 Times = int | Mapping[int, int] | Sequence[tuple[int, int]] | None
 
@@ -125,14 +123,6 @@ class AbstractHistories(AbstractProtocol):
         """Return what the mean of a user's supports obeys, or None where supports have no such law."""
         return None
 
-    def text(self, histories: np.ndarray) -> list[str]:
-        """Return the last field of histories as text."""
-        return [" ".join(map(str, row)) for row in histories[:, self.n_leading :].tolist()]
-
-    def untext(self, cells: list[str]) -> list[int]:
-        """Return the integers of the last field of one history; a ValueError on others."""
-        return [_whole(cell) for cell in cells]
-
     #: Columns of a canonical history before those of the last field.
     n_leading: ClassVar[int] = 0
 
@@ -203,33 +193,22 @@ class AbstractHistories(AbstractProtocol):
             return None
         return np.unique(np.concatenate(parts), axis=0)
 
+    @property
+    def report_format(self):
+        return Histories(self.leading_fields, self.report_fields[-1], self.n_listed, self.gaps)
+
     def check_reports(self, reports):
-        array = np.asarray(reports)
-        if array.ndim != 2 or array.shape[1] != self.width or not np.issubdtype(array.dtype, np.integer):
-            raise DataError(
-                f"reports must be an (m, {self.width}) array of integers, one history a row, got shape {array.shape} of "
-                f"{array.dtype}"
-            )
-        bad = np.flatnonzero((array < 0).any(axis=1))
-        if bad.size:
-            raise DataError(f"history {bad[0]} holds a number below zero", line=int(bad[0]))
-        array = array.astype(np.int64, copy=False)
-        for column, (name, limit) in zip(array.T, self.leading_fields, strict=False):
-            bad = np.flatnonzero(column >= limit)
-            if bad.size:
-                raise DataError(f"{name} {column[bad[0]]} is outside 0..{limit - 1}", line=int(bad[0]), field=name)
+        array = self.report_format.check(reports)
         self._check_lengths(self.lengths(array))
         self.check_histories(array)
         return array
 
-    @property
-    @abc.abstractmethod
-    def width(self) -> int:
-        """Number of columns of a canonical history."""
+    #: Numbers that the last field of a history lists, and whether some of them may be missing.
+    n_listed: int
+    gaps: ClassVar[bool] = False
 
-    @abc.abstractmethod
     def check_histories(self, histories: np.ndarray) -> None:
-        """Raise a DataError, with the position as line, on the first history that the protocol cannot make."""
+        """Raise a DataError, with the position as line, on the first history that cannot be; by default none."""
 
     def _check_lengths(self, lengths):
         most = MAX_TIMES if self.times is None else max(t for t, _ in self.times)
@@ -238,40 +217,19 @@ class AbstractHistories(AbstractProtocol):
             i = int(bad[0])
             raise DataError(f"history {i} has {lengths[i]} reports, it must have 1 to {most}", line=i)
 
+    def tally_reports(self, reports):
+        return tallied(self.check_reports(reports))
+
     def parse_reports(self, columns, categories):
-        *leading, last = columns
-        parts = [
-            parse_integers(column, name, limit) for column, (name, limit) in zip(leading, self.leading_fields, strict=True)
-        ]
-        if isinstance(last, (Bytes, Lists, Integers)):
-            refuse(last, f"{self.report_fields[-1]} is a text of whole numbers with blanks between them, such as '3 0 1'")
-        size = self.width - len(parts)
-        numbers = np.empty((len(last), size), dtype=np.int64)
-        for i, text in enumerate(last):
-            try:
-                found = self.untext(text.split())
-            except ValueError:
-                found = []
-            if len(found) != size:
-                raise DataError(
-                    f"{self.report_fields[-1]} must be {size} whole numbers with blanks between them, got {shown(text)}",
-                    line=i,
-                    field=self.report_fields[-1],
-                )
-            numbers[i] = found
-        return self.check_reports(np.column_stack([*parts, numbers]) if len(numbers) else numbers.reshape(0, self.width))
+        return self.check_reports(self.report_format.parse(columns, categories))
 
     @property
     def leading_fields(self) -> tuple[tuple[str, int], ...]:
         """(name, limit) of the fields that are one number each."""
         return ()
 
-    def format_reports(self, reports, categories):
-        leading = [[str(number) for number in column] for column in reports[:, : self.n_leading].T.tolist()]
-        return [*leading, self.text(reports)]
-
     def report_columns(self, reports, categories):
-        return (*reports[:, : self.n_leading].T, self.text(reports))
+        return (*reports[:, : self.n_leading].T, self.report_format.text(reports))
 
     # ---- server --------------------------------------------------------------------------------------------------------
     def rows(self, reports: np.ndarray, counts: np.ndarray) -> "Rows":
@@ -457,9 +415,3 @@ def constant(values: np.ndarray, user: np.ndarray, names: Sequence, where: str, 
         name, both = names[user[i]], f"{out[user[i]]} and {values[i]}"
         raise DataError(f"user {name!r} has reports {where}, {both}; a user keeps one {word}")
     return out
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 18:
-        raise ValueError(text)
-    return int(text)

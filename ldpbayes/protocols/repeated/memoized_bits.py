@@ -75,9 +75,7 @@ class AbstractMemoizedBits(AbstractHistories):
         lower = chance(lam, on, off) * chance(kappa, 1 - on, 1 - off)
         return None if lower == 0 else (upper / lower) ** self.table.shape[1]
 
-    @property
-    def width(self):
-        return self.n_leading + self.n_bits
+    n_listed = property(lambda self: self.n_bits)
 
     @property
     def leading_fields(self):

@@ -77,15 +77,10 @@ class AbstractMemoizedSymbols(AbstractHistories):
         return (truth * odds + other * (1 + rest)) / (other * odds + truth + other * rest)
 
     # ---- reports -------------------------------------------------------------------------------------------------------
-    @property
-    def width(self):
-        return self.n_leading + self.size
+    n_listed = property(lambda self: self.size)
 
     def lengths(self, histories):
         return histories[:, self.n_leading :].sum(axis=1)
-
-    def check_histories(self, histories):
-        """Accept any counts: every history can occur."""
 
     # ---- what is public about a user: nothing here ---------------------------------------------------------------------
     def of_categories(self, histories: np.ndarray, by_symbol: np.ndarray) -> np.ndarray:
