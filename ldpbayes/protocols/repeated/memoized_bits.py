@@ -125,6 +125,8 @@ class AbstractMemoizedBits(AbstractHistories):
 
     def sums(self, histories: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return Σ of values, (m, n_bits), over the bits that each category sets, shape (m, a)."""
+        if self.table.shape[:2] == (1, 1):
+            return values[:, self.table[0, 0]]
         out = np.zeros((len(histories), self.n_categories), dtype=values.dtype)
         values = np.column_stack([values, np.zeros(len(values), dtype=values.dtype)])  # position −1, of no bit
         cohorts = histories[:, 0] if self.n_leading == 2 else np.zeros(len(histories), dtype=np.int64)
