@@ -432,19 +432,10 @@ def _sums(place: np.ndarray, size: int, weight: np.ndarray | None) -> tuple[np.n
 
 def _entries(records: Records, at: np.ndarray, index: np.ndarray, size: int) -> Entries:
     """Return how often each report was seen in each bin, among some records."""
-    J = len(records.table)
     weight = None
     if records.weight is not None:  # as many reports as the sample is worth
         weight = records.weight[at] * (records.weight.sum() / (records.weight**2).sum())
-    key = index * J + records.kind[at]
-    if size * J <= 4 * len(at) + 10_000:
-        count = np.bincount(key, weight, size * J).astype(float)
-        found = np.flatnonzero(count)
-        count = count[found]
-    else:
-        found, place = np.unique(key, return_inverse=True)
-        count = np.bincount(place, weight, len(found)).astype(float)
-    return Entries(found // J, found % J, count, records.table, size)
+    return Entries.counted(index, records.kind[at], weight, records.table, size)
 
 
 def _recipe(records: Records, at: np.ndarray, levels: tuple[float, ...]) -> dict[str, np.ndarray]:

@@ -21,6 +21,7 @@ from ldpbayes.inference.importance import Weighted, weigh
 from ldpbayes.inference.newton import SETTLED, climb
 from ldpbayes.inference.structure import BandedFactor, DenseFactor
 from ldpbayes.inference.verdict import Verdict
+from ldpbayes.sources import records
 
 #: Scales σ of a curve per normal score^(3/2), the nodes of their sum …
 SCALES = np.geomspace(0.05, 50.0, 14)
@@ -40,25 +41,8 @@ LEAST_DRAWN, LEAST_OF_NODE = 600, 20
 BLOCK = 4_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class Entries:
-    """The reports of one curve: how often each likelihood row was seen in each bin.
-
-    Attributes
-    ----------
-    bin, row : (e,) int arrays
-        In the order of the bins.
-    count : (e,) array
-    table : (J, k) array
-    size : int
-        Number of bins.
-    """
-
-    bin: np.ndarray
-    row: np.ndarray
-    count: np.ndarray
-    table: np.ndarray
-    size: int
+class Entries(records.Entries):
+    """The reports of one curve, whose cells are its bins."""
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -67,26 +51,21 @@ class Entries:
 
     @cached_property
     def _starts(self) -> np.ndarray:
-        return np.flatnonzero(np.append(True, np.diff(self.bin) > 0))
+        return np.flatnonzero(np.append(True, np.diff(self.cell) > 0))
 
     def per_bin(self, values: np.ndarray) -> np.ndarray:
         """Return the sums over the entries of each bin of an (e, …) array."""
-        out = np.zeros((self.size, *values.shape[1:]))
-        out[self.bin[self._starts]] = np.add.reduceat(values, self._starts, axis=0)
+        out = np.zeros((self.n_cells, *values.shape[1:]))
+        out[self.cell[self._starts]] = np.add.reduceat(values, self._starts, axis=0)
         return out
 
     @cached_property
     def _dense(self) -> np.ndarray | None:
         """Counts by bin and row, (m, J), where few of them are 0; else None."""
-        m, J = self.size, len(self.table)
-        if m * J > 3 * len(self.bin) + 1000:
+        m, J = self.n_cells, len(self.table)
+        if m * J > 3 * len(self.cell) + 1000:
             return None
-        return np.bincount(self.bin * J + self.row, self.count, m * J).reshape(m, J)
-
-    @cached_property
-    def totals(self) -> np.ndarray:
-        """Number of reports in each bin, (m,)."""
-        return np.bincount(self.bin, self.count, self.size)
+        return np.bincount(self.cell * J + self.row, self.weight, m * J).reshape(m, J)
 
     def log_likelihood(self, shares: np.ndarray) -> np.ndarray:
         """Return Σ_e n_e log Σ_x L_ex r_bx of shares (S, m, k), shape (S,)."""
@@ -100,7 +79,7 @@ class Entries:
         value = np.empty(len(shares))
         slope = np.empty_like(shares) if gradient else np.empty(0)
         dense = self._dense
-        width = self.size * len(self.table) if dense is not None else len(self.bin) * self.table.shape[1]
+        width = self.n_cells * len(self.table) if dense is not None else len(self.cell) * self.table.shape[1]
         step = max(1, BLOCK // max(width, 1))
         for start in range(0, len(shares), step):
             block = slice(start, start + step)
@@ -111,19 +90,19 @@ class Entries:
                 if gradient:
                     slope[block] = (dense / chance) @ self.table
             else:
-                chance = np.zeros((len(r), len(self.bin)))
+                chance = np.zeros((len(r), len(self.cell)))
                 for x in range(self.rows.shape[1]):
-                    chance += r[:, self.bin, x] * self.rows[:, x]
+                    chance += r[:, self.cell, x] * self.rows[:, x]
                 np.maximum(chance, 1e-300, out=chance)
-                value[block] = np.log(chance) @ self.count
+                value[block] = np.log(chance) @ self.weight
                 if gradient:
                     slope[block] = 0.0
-                    held = self.bin[self._starts]
-                    weight = self.count / chance
+                    held = self.cell[self._starts]
+                    weight = self.weight / chance
                     for x in range(self.rows.shape[1]):
                         slope[block, held, x] = np.add.reduceat(weight * self.rows[:, x], self._starts, axis=1)
             if gradient:
-                slope[block] -= self.totals[:, None]
+                slope[block] -= self.sizes[:, None]
                 slope[block] *= r
         return value, slope
 
@@ -298,7 +277,7 @@ class Curve:
         With draws g (S, m, K) their means.
         """
         if g.ndim == 3:
-            size = max(1, BLOCK // (len(self.entries.bin) * max(self.entries.table.shape[1], g.shape[2] ** 2)))
+            size = max(1, BLOCK // (len(self.entries.cell) * max(self.entries.table.shape[1], g.shape[2] ** 2)))
             blocks = [self._sums(g[start : start + size]) for start in range(0, len(g), size)]
             gradient, observed, empirical = (sum(one) / len(g) for one in zip(*blocks, strict=True))
             return gradient, observed, empirical
@@ -308,16 +287,16 @@ class Curve:
         """Return the sums over draws (S, m, K) of what slopes gives."""
         entries, basis = self.entries, self.basis
         r = np.moveaxis(self.shares(g), 0, 1)
-        own = r[entries.bin]
+        own = r[entries.cell]
         post = entries.rows[:, None] * own
         post /= np.maximum(post.sum(axis=2, keepdims=True), 1e-300)
         apart = (post - own) @ basis
-        weighted = apart * entries.count[:, None, None]
+        weighted = apart * entries.weight[:, None, None]
         gradient = entries.per_bin(weighted.sum(axis=1))
         outer = entries.per_bin(np.einsum("esc,esd->ecd", weighted, apart))
         # −∂² log Σ L r: the spread of the group under r less its spread given the report
-        prior = self._spread(r).sum(axis=1) * entries.totals[:, None, None]
-        left = entries.per_bin(self._spread(post).sum(axis=1) * entries.count[:, None, None])
+        prior = self._spread(r).sum(axis=1) * entries.sizes[:, None, None]
+        left = entries.per_bin(self._spread(post).sum(axis=1) * entries.weight[:, None, None])
         return gradient, prior - left, outer
 
     def _spread(self, p: np.ndarray) -> np.ndarray:
@@ -329,7 +308,7 @@ class Curve:
     def start(self) -> np.ndarray:
         """Return the constant curve at the shares that the pooled reports make likeliest."""
         k = self.entries.table.shape[1]
-        total = np.bincount(self.entries.row, self.entries.count, len(self.entries.table))
+        total = np.bincount(self.entries.row, self.entries.weight, len(self.entries.table))
         p = np.full(k, 1 / k)
         for _ in range(200):
             post = self.entries.table * p
@@ -338,7 +317,7 @@ class Curve:
             if np.abs(fresh - p).max() < 1e-6:
                 break
             p = fresh
-        return np.tile(np.log(p) @ self.basis, (self.entries.size, 1))
+        return np.tile(np.log(p) @ self.basis, (self.entries.n_cells, 1))
 
     def mode(self, scale: float, g: np.ndarray) -> "Mode":
         """Return the maximum of the log-density given σ, by Newton's method from g."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ldpbayes.sources.base import check_column
 from ldpbayes.sources.channels import labels_of
 from ldpbayes.sources.encode import Format
 from ldpbayes.sources.frames import arrow_of
-from ldpbayes.sources.records import entries_of, numbers_of, report_columns, sent, weights_of
+from ldpbayes.sources.records import Entries, entries_of, numbers_of, report_columns, sent, weights_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +67,7 @@ class Reports:
         count, weight = self.count[asked], self.weight[asked]
         return design_effect(scores[asked], weight, strata, cluster, counts=count).variance
 
-    def entries(self, cell: np.ndarray, n_cells: int, scale: float = 1.0) -> "Entries":
+    def entries(self, cell: np.ndarray, n_cells: int, scale: float = 1.0) -> Entries:
         """Return the likelihood of cells, by the number of the cell of each row.
 
         Parameters
@@ -78,55 +77,8 @@ class Reports:
         scale : float
             Factor of the weights, where there are some.
         """
-        m = len(self.table)
-        key = cell * m + self.code
         amount = self.count * (self.weight * scale if self.weighted else 1.0)
-        order = np.argsort(key, kind="stable")
-        starts = np.flatnonzero(np.append(True, np.diff(key[order]) > 0))
-        total = np.add.reduceat(amount[order], starts)
-        first = key[order[starts]]
-        kept = total > 0
-        return Entries(first[kept] // m, first[kept] % m, total[kept], self.table, self.log_constants, n_cells)
-
-
-@dataclass(frozen=True, eq=False)
-class Entries:
-    """log P(Y | p) of all cells: Σ_e weight_e log Σ_x table[row_e, x] p[cell_e, x], entries in the order of the cells.
-
-    Attributes
-    ----------
-    cell, row : (e,) int arrays
-    weight : (e,) array
-    table : (m, a) array
-    log_constants : (m,) array
-    n_cells : int
-    """
-
-    cell: np.ndarray
-    row: np.ndarray
-    weight: np.ndarray
-    table: np.ndarray
-    log_constants: np.ndarray
-    n_cells: int
-
-    @property
-    def n_categories(self) -> int:
-        return self.table.shape[1]
-
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        """Sum of the weights of each cell, shape (cells,)."""
-        return np.bincount(self.cell, self.weight, self.n_cells)
-
-    @cached_property
-    def starts(self) -> np.ndarray:
-        """Where the entries of each cell begin, with the end of the last: shape (cells + 1,)."""
-        return np.searchsorted(self.cell, np.arange(self.n_cells + 1))
-
-    @cached_property
-    def constant(self) -> float:
-        """The part of the log-likelihood that does not depend on p."""
-        return float(self.weight @ self.log_constants[self.row])
+        return Entries.counted(cell, self.code, amount, self.table, n_cells, self.log_constants)
 
 
 def read_reports(

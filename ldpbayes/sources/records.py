@@ -1,7 +1,9 @@
 """Records: tables whose rows are taken one by one, each with its report. The third fold, beside tally and scan."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -123,6 +125,70 @@ def report_columns(
     for name in report:
         check_column(names, name, "the frame ", " for report")
     return tuple(report)
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """log P(Y | p) of all cells: Σ_e weight_e log Σ_x table[row_e, x] p[cell_e, x], entries in the order of the cells.
+
+    Attributes
+    ----------
+    cell, row : (e,) int arrays
+    weight : (e,) array
+        How often the likelihood row was seen in the cell.
+    table : (m, a) array
+    n_cells : int
+    log_constants : (m,) array, optional
+        P(report j | p) = exp(log_constants_j) (table p)_j.
+    """
+
+    cell: np.ndarray
+    row: np.ndarray
+    weight: np.ndarray
+    table: np.ndarray
+    n_cells: int
+    log_constants: np.ndarray | None = None
+
+    @classmethod
+    def counted(
+        cls, cell: np.ndarray, row: np.ndarray, amount: np.ndarray | None, table: np.ndarray, n_cells: int, *rest: Any
+    ) -> Self:
+        """Return the entries of records, each of which counts by an amount, or once.
+
+        Parameters
+        ----------
+        cell, row : (n,) int arrays
+        amount : (n,) array, optional
+        table, n_cells, *rest
+            As the attributes.
+        """
+        m, key = len(table), cell * len(table) + row
+        if n_cells * m <= 4 * len(key) + 10_000:
+            found, place = np.arange(n_cells * m), key
+        else:
+            found, place = np.unique(key, return_inverse=True)
+        total = np.bincount(place, amount, len(found)).astype(float)
+        seen = total > 0
+        return cls(found[seen] // m, found[seen] % m, total[seen], table, n_cells, *rest)
+
+    @property
+    def n_categories(self) -> int:
+        return self.table.shape[1]
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Sum of the weights of each cell, shape (cells,)."""
+        return np.bincount(self.cell, self.weight, self.n_cells)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where the entries of each cell begin, with the end of the last: shape (cells + 1,)."""
+        return np.searchsorted(self.cell, np.arange(self.n_cells + 1))
+
+    @cached_property
+    def constant(self) -> float:
+        """The part of the log-likelihood that does not depend on p."""
+        return 0.0 if self.log_constants is None else float(self.weight @ self.log_constants[self.row])
 
 
 def numbers_of(table: Any, name: str) -> np.ndarray | None:

@@ -86,7 +86,7 @@ def test_sparse_and_dense_counts_have_one_likelihood():
     counts = np.random.default_rng(3).poisson(0.4, (40, 3))
     dense = entries(counts, 3)
     assert dense._dense is not None
-    sparse = Entries(dense.bin, dense.row, dense.count, dense.table, 40)
+    sparse = Entries(dense.cell, dense.row, dense.weight, dense.table, 40)
     sparse.__dict__["_dense"] = None
     shares = np.random.default_rng(4).dirichlet(np.ones(3), (5, 40))
     for one, other in zip(dense.score(shares), sparse.score(shares), strict=True):
