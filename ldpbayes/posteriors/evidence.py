@@ -122,7 +122,7 @@ def log_bayes_factors(collection, prior=REFERENCE, *, known=None, limit: float =
 def log_bayes_factors_of_cells(
     problems: list[Problem], known: list, means: np.ndarray | None = None, limit: float = LIMIT
 ) -> list[BayesFactors]:
-    """Return the BayesFactors of many collections under one prior, those of separable reports all at once.
+    """Return the BayesFactors of many collections under one prior, all of a kind at once.
 
     Parameters
     ----------
@@ -135,18 +135,17 @@ def log_bayes_factors_of_cells(
         Predicted seconds for one of them above which evidences are left out.
     """
     out: list = [None] * len(problems)
-    alike = [k for k, one in enumerate(problems) if _is_product(one)]
-    if len(alike) > 1 and _seconds(problems[alike[0]].n_categories) <= limit:
-        some = [problems[k] for k in alike]
-        evidences = _Separable([one.separable for one in some], some[0].n_categories)
-        for k, found in zip(alike, _factors(some, evidences, [known[k] for k in alike], limit), strict=True):
-            out[k] = found
-    for k in (k for k, found in enumerate(out) if found is None):
+    kinds: dict = {}
+    for k, problem in enumerate(problems):
         try:
-            evidences = _evidences(problems[k], limit, known[k], None if means is None else means[k])
-            out[k] = _factors([problems[k]], evidences, [known[k]], limit)[0]
+            kinds.setdefault(_kind(problem, limit), []).append(k)
         except InfeasibleError as err:
             out[k] = BayesFactors({}, {}, dict.fromkeys(COMPARED, str(err).rstrip(".")), "")
+    for kind, places in kinds.items():
+        some, about = [problems[k] for k in places], [known[k] for k in places]
+        evidences = kind(some, about, [None if means is None else means[k] for k in places])
+        for k, found in zip(places, _factors(some, evidences, about, limit), strict=True):
+            out[k] = found
     return out
 
 
@@ -188,7 +187,7 @@ def _factors(problems, evidences, known, limit):
             if known[k] is not None:
                 values["own"], errors["own"] = known[k]
             elif alpha is not None:
-                values["own"], errors["own"] = evidences.of(alpha), max(errors.values())
+                values["own"], errors["own"] = float(evidences.of(alpha)[k]), max(errors.values())
             else:
                 skipped["own"] = "its method gives no evidence"
         out.append(BayesFactors(values, errors, skipped, own))
@@ -210,8 +209,8 @@ def of_result(tree) -> tuple[float, float] | None:
     return None if found is None or np.ndim(found) else (float(found), float(tree.attrs.get("log_evidence_error", 0.0)))
 
 
-def _evidences(problem, limit, known, mean):
-    """Return the object that gives evidences, or raise InfeasibleError with the reason."""
+def _kind(problem, limit):
+    """Return the class that gives evidences, or raise InfeasibleError with the reason."""
     if problem.obstacle:
         raise InfeasibleError(problem.obstacle)
     a = problem.n_categories
@@ -219,7 +218,7 @@ def _evidences(problem, limit, known, mean):
     if _is_product(problem):
         if rounds > limit:
             raise InfeasibleError(f"they would take {rounds:.1g} s")
-        return _Separable([problem.separable], a)
+        return _Separable
     if a < 3:
         raise InfeasibleError("with two categories the reports have no separable form")
     if not problem.keeps_reports:
@@ -227,7 +226,7 @@ def _evidences(problem, limit, known, mean):
     seconds = rounds + ENTRY * problem.entries
     if seconds > limit:
         raise InfeasibleError(f"they would take some {seconds:.1g} s")
-    return _Expanded(problem, known, mean)
+    return _Expanded
 
 
 def _seconds(n_categories):
@@ -235,19 +234,24 @@ def _seconds(n_categories):
     return 4 * (ROUND + FACTOR * n_categories * (LOOKS + NODES))
 
 
-class _Separable:
-    """Evidences of the separable reports of one collection, whose equal factors are joined, or of several."""
+class _Products:
+    """Evidences of the reports of k collections whose likelihoods are products of factors; of one, equal ones are joined.
 
-    def __init__(self, forms, n_categories):
-        none = np.zeros(n_categories)
-        if len(forms) == 1:
-            self.family, self.group, constant = separable_family(forms[0], none)
-            self.constant = np.array([constant])
-        else:
-            (self.family, self.constant), self.group = stacked_factors(forms, none), np.arange(n_categories)
-        self.multiplicity = np.bincount(self.group).astype(float)
+    Parameters
+    ----------
+    family : PowerFactors or ExpandedFactors
+        k · G factors, to whose α that of a prior is added.
+    group : (a,) array
+        Which factor each category has.
+    constant : (k,) array
+        Logs of what the factors leave out.
+    """
 
-    def _found(self, alpha):
+    def __init__(self, family, group, constant):
+        self.family, self.group, self.constant = family, group, np.asarray(constant)
+        self.multiplicity = np.bincount(group).astype(float)
+
+    def found(self, alpha):
         """Return (log-evidences, errors) of each collection for its symmetric concentrations, each (k, m)."""
         (k, m), a = alpha.shape, self.multiplicity.sum()
         place = np.arange(self.family.alpha.size).reshape(k, 1, -1).repeat(m, axis=1).ravel()
@@ -258,70 +262,84 @@ class _Separable:
 
     def symmetric(self, alpha):
         """Return the log-evidences of each collection for its symmetric concentrations (k, m)."""
-        return self._found(alpha)[0]
+        return self.found(alpha)[0]
 
     def of(self, alpha):
-        """Return the log-evidence of one collection under Dirichlet(α)."""
-        family = self.family.take(self.group)
-        found = log_masses(replace(family, alpha=family.alpha + alpha), np.ones(alpha.size), 1)[0][0]
-        return float(found + self.constant[0] + gammaln(alpha.sum()) - gammaln(alpha).sum())
+        """Return the log-evidences (k,) under Dirichlet(α), with α (a,) or, of each collection, (k, a)."""
+        k, alpha = self.constant.size, np.atleast_2d(alpha)
+        family = self.family.take((np.arange(k)[:, None] * self.multiplicity.size + self.group).ravel())
+        family = replace(family, alpha=family.alpha + np.broadcast_to(alpha, (k, alpha.shape[1])).ravel())
+        found = log_masses(family, np.ones(alpha.shape[1]), k)[0]
+        return found + self.constant + gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
+
+
+class _Separable(_Products):
+    """Evidences of separable reports."""
+
+    def __init__(self, problems, known, means):
+        forms, a = [one.separable for one in problems], problems[0].n_categories
+        if len(forms) == 1:
+            family, group, constant = separable_family(forms[0], np.zeros(a))
+            super().__init__(family, group, [constant])
+        else:
+            family, constant = stacked_factors(forms, np.zeros(a))
+            super().__init__(family, np.arange(a), constant)
 
     def errors(self, alphas):
         """Return by name the errors (k,) at symmetric α (k,)."""
-        return dict(zip(alphas, self._found(np.stack(list(alphas.values()), axis=1))[1].T, strict=True))
+        return dict(zip(alphas, self.found(np.stack(list(alphas.values()), axis=1))[1].T, strict=True))
 
 
-class _Expanded:
+class _Expanded(_Products):
     """Evidences of the surrogate: the likelihood's expansion about a posterior mean, mended by an evidence that is known.
 
     The surrogate's own error is nearly the same under every prior. Where a fit under a Dirichlet prior found its mean and
     evidence, these mend it; else weighted draws under Jeffreys' prior.
     """
 
-    def __init__(self, problem, known=None, mean=None):
-        self.rows, self.size, alpha = problem.rows, problem.n_categories, problem.alpha
-        if alpha is None or known is None or mean is None or not np.isfinite(known).all():
-            alpha = np.full(self.size, 0.5)
-            engine = surrogate.expand(self.rows, alpha, 4)[0]
-            mean = engine.saddle_moments()[0]
-            p, log_surrogate = surrogate.proposals(engine, DRAWN, np.random.default_rng(0))
-            log_ratio = self.rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate
-            weight = np.exp(log_ratio - log_ratio.max())
-            known = log_ratio.max() + math.log(weight.mean()), weight.std(ddof=1) / weight.mean() / math.sqrt(DRAWN)
-        self.sampling = float(known[1])
-        factors, constant = self._about(np.maximum(mean, 1e-12))
-        self.expansion = factors, constant + known[0] - float(self._evidences(alpha[None], factors, constant)[0])
+    def __init__(self, problems, known, means):
+        self.rows, self.size = [one.rows for one in problems], problems[0].n_categories
+        start = [self._known(*one) for one in zip(problems, known, means, strict=True)]
+        self.sampling = np.array([error for *_, error in start])
+        super().__init__(*self._about([mean for _, mean, *_ in start]))
+        self.constant = (
+            self.constant + np.array([one for *_, one, _ in start]) - self.of(np.array([one[0] for one in start]))
+        )
 
-    def _about(self, mean):
-        """Return (factors, what they leave out of the log-likelihood) of the expansion at a mean."""
-        factors = surrogate.expanded(self.rows, np.ones(self.size), mean)
-        return factors, float(self.rows.log_likelihood(mean) - factors.log_smooth(mean).sum())
+    def _known(self, problem, known, mean):
+        """Return (α, posterior mean, log-evidence, its error) of a collection under some Dirichlet prior."""
+        alpha = problem.alpha
+        if alpha is not None and known is not None and mean is not None and np.isfinite(known).all():
+            return alpha, mean, *known
+        alpha = np.full(self.size, 0.5)
+        engine = surrogate.expand(problem.rows, alpha, 4)[0]
+        p, log_surrogate = surrogate.proposals(engine, DRAWN, np.random.default_rng(0))
+        log_ratio = problem.rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate
+        weight = np.exp(log_ratio - log_ratio.max())
+        error = float(weight.std(ddof=1) / weight.mean() / math.sqrt(DRAWN))
+        return alpha, engine.saddle_moments()[0], log_ratio.max() + math.log(weight.mean()), error
 
-    def symmetric(self, alpha):
-        """Return the log-evidences of the one collection for symmetric concentrations (1, m)."""
-        (factors, constant), alpha = self.expansion, alpha[0]
-        distinct, _, size = factors.grouped()
-        found = log_masses(distinct.repeated(alpha), size, alpha.size)[0]
-        return (found + constant + gammaln(self.size * alpha) - self.size * gammaln(alpha))[None]
-
-    def of(self, alpha):
-        """Return the log-evidence under Dirichlet(α)."""
-        return float(self._evidences(alpha[None], *self.expansion)[0])
+    def _about(self, means):
+        """Return (factors, group, what they leave out of the log-likelihoods) of the expansions at means."""
+        families, constant = [], []
+        for rows, mean in zip(self.rows, np.maximum(means, 1e-12), strict=True):
+            families.append(surrogate.expanded(rows, np.zeros(self.size), mean))
+            constant.append(float(rows.log_likelihood(mean) - families[-1].log_smooth(mean).sum()))
+        if len(families) == 1:
+            return *families[0].grouped()[:2], constant
+        return surrogate.joined(families), np.arange(self.size), constant
 
     def errors(self, alphas):
-        """Return by name what one more expansion, at the learnt prior's mean, changes, each of shape (1,)."""
-        alpha = np.array([[one[0]] * self.size for one in alphas.values()])
-        learnt = replace(self.expansion[0], alpha=alpha[list(alphas).index("learnt")])
-        other = self._about(surrogate.Proposal(learnt).saddle_moments()[0])
-        moved = self._evidences(alpha, *self.expansion) - self._evidences(alpha, *other)
-        moved -= moved[list(alphas).index(REFERENCE)]  # what moves all evidences alike is mended
-        return {name: np.array([SADDLE + self.sampling + abs(change)]) for name, change in zip(alphas, moved, strict=True)}
-
-    def _evidences(self, alpha, factors, constant):
-        """Return the log-evidences under Dirichlet priors (m, a), shape (m,)."""
-        every = replace(surrogate.joined([factors] * len(alpha)), alpha=alpha.ravel())
-        found = log_masses(every, np.ones(self.size), len(alpha))[0]
-        return found + constant + gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
+        """Return by name what one more expansion, at the learnt prior's mean, changes, each of shape (k,)."""
+        alpha = np.stack(list(alphas.values()), axis=1)
+        place, size = np.arange(self.constant.size)[:, None] * self.multiplicity.size, self.size
+        means = [
+            surrogate.Proposal(replace(self.family.take(each), alpha=np.full(size, one))).saddle_moments()[0]
+            for each, one in zip(place + self.group, alphas["learnt"], strict=True)
+        ]
+        moved = self.found(alpha)[0] - _Products(*self._about(means)).found(alpha)[0]
+        moved -= moved[:, [list(alphas).index(REFERENCE)]]  # what moves all evidences alike is mended
+        return dict(zip(alphas, SADDLE + (self.sampling[:, None] + np.abs(moved)).T, strict=True))
 
 
 def _integrated(symmetric, learnt, t, found):
