@@ -12,7 +12,7 @@ from scipy.special import softmax
 from ldpbayes.inference.ends import ends_of_weighted_draws, tails
 from ldpbayes.inference.importance import weigh
 from ldpbayes.posteriors.conditioned_product.batched import batch
-from ldpbayes.posteriors.exact import moments_of, stacked_factors
+from ldpbayes.posteriors.exact import stacked_factors
 from ldpbayes.posteriors.mixing import integrals_of
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.surrogate import expanded, joined
@@ -78,8 +78,6 @@ def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float
     if asked and problems[asked[0]].alpha is not None:
         kept = [k for k in asked if problems[k].keeps_reports]
         exact = [k for k in kept if problems[k].separable is not None and not (problems[k].separable.slope < 0).any()]
-        if len(exact) == 1:  # without compiled functions, and equal factors of many categories are worked on once
-            found[exact[0]], exact = _product(problems[exact[0]], ci_prob), []
         _exactly(problems, exact, ci_prob, found)
         left = [k for k in kept if found[k] is None and problems[k].separable is None and size > 2]
         _expanded(problems, [k for k in left if problems[k].entries <= MOST_ENTRIES], mean, sd, ci_prob, found)
@@ -98,12 +96,6 @@ def _exactly(problems: Sequence, places: list[int], ci_prob: float, found: list)
     ends = [np.stack([one.mean, *one.quantiles], axis=1) for one in both]
     for place, *pair in zip(places, *ends, strict=True):
         found[place] = pair
-
-
-def _product(problem: Any, ci_prob: float) -> list[np.ndarray]:
-    """Return (mean, lower, upper) under both scaled priors of one collection of separable reports."""
-    parts = [moments_of(problem.separable, scale * problem.alpha, problem.n_users) for scale in (1 / HALF, HALF)]
-    return [np.stack([part.mean, *part.quantile(tails(ci_prob))]) for part in parts]
 
 
 def _expanded(problems: Sequence, places: list[int], mean: Any, sd: Any, ci_prob: float, found: list) -> None:

@@ -13,7 +13,8 @@ from scipy.special import gammaln, logsumexp, ndtr
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors import surrogate, walk
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
-from ldpbayes.posteriors.exact import separable_family, stacked_factors
+from ldpbayes.posteriors.conditioned_product.factors import grouped
+from ldpbayes.posteriors.exact import stacked_factors
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Dirichlet, Learnt, Smooth
 
@@ -240,16 +241,15 @@ class _Products:
     Parameters
     ----------
     family : PowerFactors or ExpandedFactors
-        k · G factors, to whose α that of a prior is added.
-    group : (a,) array
-        Which factor each category has.
+        k · a factors, to whose α that of a prior is added.
     constant : (k,) array
         Logs of what the factors leave out.
     """
 
-    def __init__(self, family, group, constant):
-        self.family, self.group, self.constant = family, group, np.asarray(constant)
-        self.multiplicity = np.bincount(group).astype(float)
+    def __init__(self, family, constant):
+        self.constant, self.size = np.asarray(constant), family.alpha.size // len(constant)
+        self.family, self.group = grouped(family) if len(constant) == 1 else (family, np.arange(self.size))
+        self.multiplicity = np.bincount(self.group).astype(float)
 
     def found(self, alpha):
         """Return (log-evidences, errors) of each collection for its symmetric concentrations, each (k, m)."""
@@ -277,13 +277,7 @@ class _Separable(_Products):
     """Evidences of separable reports."""
 
     def __init__(self, problems, known, means):
-        forms, a = [one.separable for one in problems], problems[0].n_categories
-        if len(forms) == 1:
-            family, group, constant = separable_family(forms[0], np.zeros(a))
-            super().__init__(family, group, [constant])
-        else:
-            family, constant = stacked_factors(forms, np.zeros(a))
-            super().__init__(family, np.arange(a), constant)
+        super().__init__(*stacked_factors([one.separable for one in problems], np.zeros(problems[0].n_categories)))
 
     def errors(self, alphas):
         """Return by name the errors (k,) at symmetric α (k,)."""
@@ -298,7 +292,7 @@ class _Expanded(_Products):
     """
 
     def __init__(self, problems, known, means):
-        self.rows, self.size = [one.rows for one in problems], problems[0].n_categories
+        self.rows = [one.rows for one in problems]
         start = [self._known(*one) for one in zip(problems, known, means, strict=True)]
         self.sampling = np.array([error for *_, error in start])
         super().__init__(*self._about([mean for _, mean, *_ in start]))
@@ -311,7 +305,7 @@ class _Expanded(_Products):
         alpha = problem.alpha
         if alpha is not None and known is not None and mean is not None and np.isfinite(known).all():
             return alpha, mean, *known
-        alpha = np.full(self.size, 0.5)
+        alpha = np.full(problem.n_categories, 0.5)
         engine = surrogate.expand(problem.rows, alpha, 4)[0]
         p, log_surrogate = surrogate.proposals(engine, DRAWN, np.random.default_rng(0))
         log_ratio = problem.rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate
@@ -320,14 +314,12 @@ class _Expanded(_Products):
         return alpha, engine.saddle_moments()[0], log_ratio.max() + math.log(weight.mean()), error
 
     def _about(self, means):
-        """Return (factors, group, what they leave out of the log-likelihoods) of the expansions at means."""
+        """Return (factors, what they leave out of the log-likelihoods) of the expansions at means."""
         families, constant = [], []
         for rows, mean in zip(self.rows, np.maximum(means, 1e-12), strict=True):
-            families.append(surrogate.expanded(rows, np.zeros(self.size), mean))
+            families.append(surrogate.expanded(rows, np.zeros(mean.size), mean))
             constant.append(float(rows.log_likelihood(mean) - families[-1].log_smooth(mean).sum()))
-        if len(families) == 1:
-            return *families[0].grouped()[:2], constant
-        return surrogate.joined(families), np.arange(self.size), constant
+        return surrogate.joined(families), constant
 
     def errors(self, alphas):
         """Return by name what one more expansion, at the learnt prior's mean, changes, each of shape (k,)."""

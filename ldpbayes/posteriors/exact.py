@@ -12,6 +12,7 @@ from ldpbayes.errors import DataError, InfeasibleError
 from ldpbayes.inference.ends import LEVELS, tails
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
+from ldpbayes.posteriors.conditioned_product.factors import grouped
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.problem import scaled
 from ldpbayes.priors import as_prior
@@ -206,24 +207,8 @@ def separable_product(form, alpha, **settings):
     **settings
         Of ConditionedProduct.
     """
-    family, group, log_scale = separable_family(form, alpha)
-    return ConditionedProduct(family, group, **settings), log_scale
-
-
-def separable_family(form, alpha):
-    """Return (PowerFactors, group of each category, log of the constants left out) of a separable form.
-
-    Categories with equal factors are one group.
-
-    Parameters
-    ----------
-    form : Separable
-    alpha : (a,) array
-    """
     family, log_scale = stacked_factors([form], alpha)
-    key = np.column_stack([family.alpha, family.slopes, family.powers])
-    _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    return family.take(first), group.reshape(-1), float(log_scale[0])
+    return ConditionedProduct(*grouped(family), **settings), float(log_scale[0])
 
 
 def stacked_factors(forms, alpha):

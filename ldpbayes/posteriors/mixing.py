@@ -13,7 +13,8 @@ from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct
 from ldpbayes.posteriors.conditioned_product.batched import log_masses, saddle_quantiles
-from ldpbayes.posteriors.exact import Exact, moments_given, separable_family
+from ldpbayes.posteriors.conditioned_product.factors import grouped
+from ldpbayes.posteriors.exact import Exact, moments_given, stacked_factors
 from ldpbayes.posteriors.frequency import frequency_moments, mixed_frequency_moments
 from ldpbayes.posteriors.quadrature import MAX_GROUPS, START_SECONDS, Quadrature
 from ldpbayes.priors import Dirichlet
@@ -82,10 +83,30 @@ class NodeDraws:
     drawn: tuple[np.ndarray, np.ndarray] | None = None
 
 
-class Separable:
+class _Exact:
+    """Posteriors that are known at every node, whose draws are those of the nodes."""
+
+    exact, rough = True, None
+
+    def settle(self, mixture):
+        """Return None: exact evidence needs no pilot."""
+
+    def draws(self, nodes, counts, rng, watch):
+        pairs = [(prior, int(count)) for prior, count in zip(nodes.priors, counts, strict=True) if count]
+        shown = watch.track(pairs, "Exact posteriors of the nodes")
+        return Drawn(
+            np.concatenate([self.node_draws(prior, count, rng, watch).distribution for prior, count in shown]),
+            np.repeat(np.arange(counts.size), counts),
+            mixed_moments(nodes, *self.moments(nodes.priors), self.problem.n_users),
+            {},
+            verdict=Verdict(checked=self.sentence(nodes, counts)),
+        )
+
+
+class Separable(_Exact):
     """Exact posteriors, for reports that single out one category each."""
 
-    exact, product = True, True
+    product = True
 
     def __init__(self, problem, size):
         plan = Exact(draws=max(size, 2), chains=1).plan(problem_of(problem, Dirichlet.jeffreys(problem.n_categories)))
@@ -94,12 +115,10 @@ class Separable:
         self.problem, (_, form) = problem, plan.state
         self.reason, a = plan.reason, problem.n_categories
         self.seconds = plan.own + 0.1 + EXACT_SECONDS * min(a, FEW) + 5e-4 * a
-        self._family, self._group, self._log_scale = separable_family(form, np.zeros(problem.n_categories))
+        family, log_scale = stacked_factors([form], np.zeros(a))
+        (self._family, self._group), self._log_scale = grouped(family), float(log_scale[0])
         self._tilts, self._evidence, self._engines = {}, {}, {}
         self.rough = (lambda prior: self._mass(prior)[0]) if problem.n_categories >= MANY else None
-
-    def settle(self, mixture):
-        """Return None: exact evidence needs no pilot."""
 
     def log_evidence(self, prior):
         """Return the log-evidence."""
@@ -125,28 +144,13 @@ class Separable:
         """Return P(P_x ≤ value_x) of every category under one prior, shape (a,)."""
         return self._found(prior).engine.cdf(value)
 
-    def draws(self, nodes, counts, rng, watch):
-        parts = []
-        pairs = list(zip(nodes.priors, counts, strict=True))
-        for prior, count in watch.track(pairs, "Exact posteriors of the nodes"):
-            if count:
-                parts.append(self._drawn(prior, int(count), rng))
-        detail = f"Exact at {len(counts)} values of the hyperparameter. Independent draws: no chain diagnostics are needed."
-        return Drawn(
-            np.concatenate(parts),
-            np.repeat(np.arange(counts.size), counts),
-            mixed_moments(nodes, *self.moments(nodes.priors), self.problem.n_users),
-            {},
-            verdict=Verdict(checked=detail),
-        )
+    def sentence(self, nodes, counts):
+        """Return what was checked of draws."""
+        return f"Exact at {counts.size} values of the hyperparameter. Independent draws: no chain diagnostics are needed."
 
     def node_draws(self, prior, count, rng, watch):
         """Return the NodeDraws under one prior."""
-        return NodeDraws(self._drawn(prior, count, rng), count)
-
-    def _drawn(self, prior, count, rng):
-        """Return draws of P under one prior, shape (count, a)."""
-        return self._found(prior).engine.draws(count, rng)[0]
+        return NodeDraws(self._found(prior).engine.draws(count, rng)[0], count)
 
     def _start(self, total):
         """Return a tilt near that of Dirichlet priors of weight ``total``: it grows by what Σα does."""
@@ -173,10 +177,10 @@ class Separable:
         return self._engines[key]
 
 
-class Few:
+class Few(_Exact):
     """Quadrature, for a few categories that the reports can tell apart."""
 
-    rough, exact, product = None, True, False
+    product = False
 
     def __init__(self, problem, size):
         self.problem, self._engine, self._known = problem, Quadrature(draws=2, chains=1), {}
@@ -187,9 +191,6 @@ class Few:
         if seconds > QUICK:
             raise InfeasibleError(f"Quadrature at every node would take {30 * seconds:.2g} s.")
         self.reason, self.seconds = plan.reason, START_SECONDS + 30 * seconds
-
-    def settle(self, mixture):
-        """Return None: exact evidence needs no pilot."""
 
     def _found(self, prior):
         """Return the Integrals under one prior."""
@@ -215,19 +216,10 @@ class Few:
         """Return P(P_x ≤ value_x) of every category under one prior, shape (a,)."""
         return self._found(prior).cdf(value)
 
-    def draws(self, nodes, counts, rng, watch):
-        parts = [
-            self.node_draws(prior, int(count), rng, watch).distribution
-            for prior, count in zip(nodes.priors, counts, strict=True)
-        ]
+    def sentence(self, nodes, counts):
+        """Return what was checked of draws."""
         detail = self._found(nodes.priors[int(counts.argmax())]).sentence
-        return Drawn(
-            np.concatenate(parts),
-            np.repeat(np.arange(counts.size), counts),
-            mixed_moments(nodes, *self.moments(nodes.priors), self.problem.n_users),
-            {},
-            verdict=Verdict(checked=f"Quadrature at {counts.size} values of the hyperparameter; {detail}"),
-        )
+        return f"Quadrature at {counts.size} values of the hyperparameter; {detail}"
 
     def node_draws(self, prior, count, rng, watch):
         """Return the NodeDraws under one prior."""

@@ -19,7 +19,7 @@ from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.inference.proposals import MAX_DEFENDED
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
-from ldpbayes.posteriors.conditioned_product.factors import log1p_minus, positive_roots
+from ldpbayes.posteriors.conditioned_product.factors import grouped, log1p_minus, positive_roots
 
 #: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
 BLOCK = 500
@@ -68,21 +68,6 @@ class ExpandedFactors:
     def take(self, index):
         """Return the family of these factors only."""
         return type(self)(*(getattr(self, one.name)[index] for one in fields(self)))
-
-    def repeated(self, alpha):
-        """Return one set of these factors for every concentration, one after the other."""
-        own = (getattr(self, one.name) for one in fields(self)[1:])
-        return type(self)(np.repeat(alpha, self.alpha.size), *(np.tile(values, len(alpha)) for values in own))
-
-    def grouped(self):
-        """Return (the distinct factors, the group of each category, the number of categories in each group).
-
-        Factors that are equal to twelve digits count as equal: sums over the same reports can differ in the last ones.
-        """
-        digits, power = np.frexp([getattr(self, one.name) for one in fields(self)])
-        key = np.ldexp(np.round(digits * 2**40), power).T
-        _, first, group, size = np.unique(key, axis=0, return_index=True, return_inverse=True, return_counts=True)
-        return self.take(first), group.reshape(-1), size.astype(float)
 
     def polynomials(self):
         """Return None: the factors are no polynomials."""
@@ -137,9 +122,9 @@ class Proposal(TiltedFactors):
     """
 
     def __init__(self, family, start=None):
-        distinct, self.group, size = family.grouped()
+        distinct, self.group = grouped(family)
         self.whole = family
-        super().__init__(distinct, size, start)
+        super().__init__(distinct, np.bincount(self.group).astype(float), start)
 
     @cached_property
     def _fine(self):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes.posteriors.conditioned_product.engine import ConditionedProduct
-from ldpbayes.posteriors.conditioned_product.factors import RoughlyTilted, TiltedFactors
+from ldpbayes.posteriors.conditioned_product.factors import RoughlyTilted, TiltedFactors, grouped
 from ldpbayes.posteriors.conditioned_product.laws import Saddle
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 
@@ -61,7 +61,8 @@ def batch(family, k, levels=(), *, watch=None):
     for start in starts if watch is None else watch.track(starts, "Posteriors of the cells"):
         part = slice(start, min(start + starts.step, k))
         own = family.take(slice(part.start * a, part.stop * a))
-        found = ConditionedProduct(own, np.arange(a), sets=part.stop - part.start)
+        distinct, group = grouped(own) if k == 1 else (own, np.arange(a))
+        found = ConditionedProduct(distinct, group, sets=part.stop - part.start)
         out.mean[part], out.variance[part], out.log_evidence[part] = found.mean, found.variance, found.log_evidence
         out.rough[part], out.tilt[part] = found.rough, found.tilt
         if levels.size:

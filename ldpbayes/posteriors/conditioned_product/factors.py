@@ -1,7 +1,7 @@
 """Factors φ_x(g), tilted by e^{−tg} until their means sum to one, as discrete nodes: what all routes start from."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -324,6 +324,20 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
         # On 1/Σ E[g], which is linear in t for gamma factors.
         tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
     return (tilt, nodes, window) if start is None else tilted_many(family, multiplicity, k, size, close)
+
+
+def grouped(family):
+    """Return (the distinct factors, the group of each category).
+
+    Factors that are equal to twelve digits count as equal: sums over the same reports can differ in the last ones.
+
+    Parameters
+    ----------
+    family : PowerFactors or another family whose fields are arrays (a, …)
+    """
+    digits, power = np.frexp(np.column_stack([getattr(family, one.name) for one in fields(family)]))
+    _, first, group = np.unique(np.ldexp(np.round(digits * 2**40), power), axis=0, return_index=True, return_inverse=True)
+    return family.take(first), group.reshape(-1)
 
 
 def positive_roots(square, linear, constant):
