@@ -74,7 +74,8 @@ class Conjugate:
         size, a, count = draws * chains, self.many.n_categories, len(self.problems)
         alpha = self.problems[0].alpha
         found = self.many.under(alpha, (*tails(ci_prob), *LEVELS), watch)
-        exact = exact_entries(found, alpha, self.many.n_reports)
+        known = found.mean, found.variance, found.quantiles[:2], alpha, self.many.n_reports[:, None]
+        exact = exact_entries(*known, found.log_evidence)
         exact["distribution_quantile"] = np.moveaxis(found.quantiles[2:], 0, 1)
         p, f = np.empty((2, count, size, a))
         forms = [form for _, form in self.many.separable]
@@ -88,7 +89,7 @@ class Conjugate:
             rng = np.random.default_rng(seed)
             p[k], counts, _ = route.draws(np.arange(a), size, rng, of=k % TOGETHER)
             f[k] = frequency_draws(problem.rows, p[k], rng, signal=counts + certain(form, a))
-        p, f = (np.ascontiguousarray(np.moveaxis(one.reshape(count, chains, draws, a), 0, 2)) for one in (p, f))
+        p, f = (np.moveaxis(one.reshape(count, chains, draws, a), 0, 2) for one in (p, f))
         return {"distribution": p, "frequency": f, "exact": exact}
 
     def tree(self, cells, prior, sizes: dict, seeds: list, run: dict, stated: dict):

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.ends import tails
@@ -14,7 +14,7 @@ from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, log_ma
 from ldpbayes.posteriors.exact import moments_of, singling, stacked_factors
 from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.mixing import integrals_of, key_of, mixed_ends, server_of
+from ldpbayes.posteriors.mixing import heavy, integrals_of, key_of, mixed_ends, mixed_moments, moved_ends, server_of
 from ldpbayes.posteriors.mixture import ends_of, mixture_moments
 from ldpbayes.posteriors.surrogate import ExpandedFactors
 from ldpbayes.priors.base import Nodes
@@ -143,17 +143,26 @@ class Many:
         return out
 
 
-def exact_entries(found: Batch, alpha, n_reports) -> dict:
-    """Return the variables of the group ``exact`` of a Batch with two quantiles."""
-    mean, sd = frequency_moments(found.mean, found.variance, alpha, n_reports[:, None])
+def exact_entries(mean, variance, ends, alpha, n_reports, log_evidence) -> dict:
+    """Return the variables of the group ``exact``: moments of P with those of F, two ends, and the evidence.
+
+    Parameters
+    ----------
+    mean, variance : (…, a) arrays
+    ends : pair of (…, a) arrays
+    alpha : (a,) array
+    n_reports : (…, 1) array or number
+    log_evidence : (…) array or float
+    """
+    frequency_mean, frequency_sd = frequency_moments(mean, variance, alpha, n_reports)
     return {
-        "distribution_mean": found.mean,
-        "distribution_sd": np.sqrt(found.variance),
-        "distribution_lower": found.quantiles[0],
-        "distribution_upper": found.quantiles[1],
-        "frequency_mean": mean,
-        "frequency_sd": sd,
-        "log_evidence": found.log_evidence,
+        "distribution_mean": mean,
+        "distribution_sd": np.sqrt(variance),
+        "distribution_lower": ends[0],
+        "distribution_upper": ends[1],
+        "frequency_mean": frequency_mean,
+        "frequency_sd": frequency_sd,
+        "log_evidence": np.asarray(log_evidence),
     }
 
 
@@ -172,29 +181,14 @@ def mixed_entries(many: Many, mixture, levels, watch: Watch) -> tuple[dict, Node
         return known[key]
 
     nodes = mixture.nodes(total)
-    keep = nodes.weights > 1e-6
-    weights = nodes.weights[keep] / nodes.weights[keep].sum()
-    priors = [prior for prior, kept in zip(nodes.priors, keep, strict=True) if kept]
-    parts = []
-    for prior in watch.track(priors, "Posteriors of the cells at the nodes"):
-        alpha = prior.concentrations()
-        parts.append(exact_entries(many.under(alpha, levels), alpha, many.n_reports))
-    out = {}
-    for target in ("distribution", "frequency"):
-        means = np.stack([part[f"{target}_mean"] for part in parts])
-        sds = np.stack([part[f"{target}_sd"] for part in parts])
-        centre = np.tensordot(weights, means, 1)
-        inside = np.tensordot(weights, sds**2, 1)
-        out[f"{target}_mean"] = centre
-        out[f"{target}_sd"] = np.sqrt(inside + np.tensordot(weights, (means - centre) ** 2, 1))
-        if target == "distribution":
-            wider = out["distribution_sd"] / np.sqrt(inside)
-            for name in ("lower", "upper"):
-                end = np.tensordot(weights, np.stack([part[f"distribution_{name}"] for part in parts]), 1)
-                out[f"distribution_{name}"] = np.clip(centre + wider * (end - centre), 0.0, 1.0)
-    logs = np.stack([part["log_evidence"] for part in parts])
-    top = logs.max(axis=0)
-    out["log_evidence"] = top + np.log(np.tensordot(weights, np.exp(logs - top), 1))
+    some = heavy(nodes, 1e-6)
+    shown = watch.track(some.priors, "Posteriors of the cells at the nodes")
+    found = [many.under(prior.concentrations(), levels) for prior in shown]
+    means, variances, ends = (np.stack([getattr(one, name) for one in found]) for name in ("mean", "variance", "quantiles"))
+    out = mixed_moments(some, means, variances, many.n_reports[:, None])
+    ends = moved_ends(some, ends, variances, out["distribution_mean"], out["distribution_sd"])
+    out |= dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
+    out["log_evidence"] = logsumexp([one.log_evidence for one in found], axis=0, b=some.weights[:, None])
     return out, nodes
 
 
@@ -241,7 +235,8 @@ def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
     more: dict = {}
     if alpha is not None:
         found = many.under(alpha, levels, watch)
-        entries = exact_entries(found, alpha, many.n_reports)
+        sizes = many.n_reports[:, None]
+        entries = exact_entries(found.mean, found.variance, found.quantiles, alpha, sizes, found.log_evidence)
     elif prior.mixture() is not None:
         found, entries, more = _under_mixture(many, prior, levels, watch)
     else:
@@ -421,16 +416,7 @@ def undrawn(problem, levels, method: str = "auto"):
             lower, upper = saddle_quantiles(own.proposal, levels)[:, own.proposal.group]
         log_evidence, checked, facts = log_evidence + log_scale, found.sentence, found.facts()
     if entries is None:
-        frequency_mean, frequency_sd = frequency_moments(mean, variance, alpha, problem.n_users)
-        entries = {
-            "distribution_mean": mean,
-            "distribution_sd": np.sqrt(variance),
-            "distribution_lower": lower,
-            "distribution_upper": upper,
-            "frequency_mean": frequency_mean,
-            "frequency_sd": frequency_sd,
-            "log_evidence": np.array(float(log_evidence)),
-        }
+        entries = exact_entries(mean, variance, (lower, upper), alpha, problem.n_users, float(log_evidence))
     return entries, facts, checked, method
 
 

@@ -490,23 +490,48 @@ def mixed_moments(nodes, means, variances, n):
     Parameters
     ----------
     nodes : Nodes
-    means, variances : (k, a) arrays
+    means, variances : (k, …, a) arrays
         E[P | Y] and Var(P | Y) given each node.
-    n : int
+    n : int or (…, 1) array
         Number of users.
     """
-    weights = nodes.weights
     pairs = zip(means, variances, nodes.priors, strict=True)
     frequency = np.array([frequency_moments(m, v, prior.concentrations(), n) for m, v, prior in pairs])
     out = {}
-    for name, mean, sd in (
-        ("distribution", means, np.sqrt(variances)),
-        ("frequency", frequency[:, 0], frequency[:, 1]),
-    ):
-        centre = weights @ mean
+    for name, mean, square in (("distribution", means, variances), ("frequency", frequency[:, 0], frequency[:, 1] ** 2)):
+        centre = np.tensordot(nodes.weights, mean, 1)
         out[f"{name}_mean"] = centre
-        out[f"{name}_sd"] = np.sqrt(weights @ (sd**2 + (mean - centre) ** 2))
+        out[f"{name}_sd"] = np.sqrt(np.tensordot(nodes.weights, square + (mean - centre) ** 2, 1))
     return out
+
+
+def heavy(nodes, least):
+    """Return the nodes with at least so large a weight."""
+    keep = nodes.weights > least
+    priors = tuple(prior for prior, kept in zip(nodes.priors, keep, strict=True) if kept)
+    weights = nodes.weights[keep] / nodes.weights[keep].sum()
+    return replace(nodes, values=nodes.values[keep], weights=weights, priors=priors, log_evidences=nodes.log_evidences[keep])
+
+
+def moved_ends(nodes, ends, variances, centre, sd):
+    """Return averages of the nodes' quantiles, moved so that the interval is as much wider than theirs as the sd is.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    ends : (k, L, …, a) array
+        Quantiles given each node.
+    variances : (k, …, a) array
+        Var(P | Y) given each node.
+    centre, sd : (…, a) arrays
+        Mean and sd of P over the nodes.
+
+    Returns
+    -------
+    (L, …, a) array
+    """
+    wider = sd / np.sqrt(np.tensordot(nodes.weights, variances, 1))
+    return np.clip(centre + wider * (np.tensordot(nodes.weights, ends, 1) - centre), 0.0, 1.0)
 
 
 def mixed_frequencies(nodes, distribution, weight, node, n):
@@ -556,14 +581,11 @@ def mixed_ends(nodes, server, centre, sd, levels):
         Mean and sd of P over the nodes.
     levels : sequence of float
     """
-    keep = nodes.weights > 1e-7
-    weights = nodes.weights[keep] / nodes.weights[keep].sum()
-    priors = [prior for prior, kept in zip(nodes.priors, keep, strict=True) if kept]
+    nodes = heavy(nodes, 1e-7)
     if server.exact:
-        return [_inverted(server, weights, priors, level, centre) for level in levels]
-    inside = weights @ server.moments(priors)[1]
-    ends = np.tensordot(weights, np.array([server.ends(prior, levels) for prior in priors]), 1)
-    return list(np.clip(centre + sd / np.sqrt(inside) * (ends - centre), 0.0, 1.0))
+        return [_inverted(server, nodes.weights, nodes.priors, level, centre) for level in levels]
+    ends = np.array([server.ends(prior, levels) for prior in nodes.priors])
+    return list(moved_ends(nodes, ends, server.moments(nodes.priors)[1], centre, sd))
 
 
 def _inverted(server, weights, priors, level, centre):
