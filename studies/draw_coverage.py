@@ -10,7 +10,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.parquet as pq
 
+from ldpbayes.plots import PALETTE
 from studies import binary, coverage
+
+plt.rcParams["axes.prop_cycle"] = plt.cycler(color=PALETTE)
 
 PLACE = pathlib.Path(__file__).parents[1] / "docs" / "studies"
 METHODS = {

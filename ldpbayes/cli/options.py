@@ -313,11 +313,31 @@ class Shown:
             check_page(self.page)
         files.check_outputs(*others, plot, self.page)
 
-    def show(self, content, **written) -> None:
-        """Write the files that are asked for, then print a page: the arguments of ``printing.show``."""
+    def show(self, content, *, result=None, output=None, plot=None) -> None:
+        """Write the files that are asked for, then print a page.
+
+        Parameters
+        ----------
+        content : Page
+        result : Result, optional
+            What is saved at ``output``; without it the command has written ``output`` itself.
+        output, plot : path, optional
+            Where the result and the first figure go.
+        """
         from ldpbayes.cli import printing
 
-        printing.show(content, self.as_json, page=self.page, **written)
+        if output and result is not None:
+            result.save(output)
+        if plot:
+            from ldpbayes.plots import save_figure
+
+            first = content.figures[0]
+            save_figure((first.alone or first.draw)(), plot)
+        if self.page is not None:
+            content.save(self.page)
+        printing.display(content, self.as_json)
+        for path in () if self.as_json else filter(None, (output, plot, self.page)):
+            printing.say(f"Wrote {path}.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -330,18 +350,15 @@ class Outputs(Shown):
     def check(self, *others, plot=None) -> None:
         """Refuse a result too that somebody takes for a page."""
         super().check(self.output, *others, plot=self.plot)
-        if self.output is not None:
-            from ldpbayes.pages.renderers import renderers
+        if self.output is not None and self.output.suffix.lower() != ".nc":
+            name = shown(self.output.with_suffix(".nc").name)
+            raise ArgumentError(
+                f"output must be a NetCDF file such as {name}, got {shown(self.output.name)}; --page writes tables."
+            )
 
-            if self.output.suffix.lower() in {suffix for renderer in renderers().values() for suffix in renderer.suffixes}:
-                name = shown(self.output.with_suffix(".nc").name)
-                raise ArgumentError(
-                    f"output must be a NetCDF file such as {name}, got {shown(self.output.name)}; --page writes tables."
-                )
-
-    def show(self, content, **written) -> None:
+    def show(self, content, *, result=None, output=None, plot=None) -> None:
         """Write the result and the first figure too."""
-        super().show(content, output=self.output, plot=self.plot, **written)
+        super().show(content, result=result, output=output or self.output, plot=plot or self.plot)
 
 
 @dataclasses.dataclass(frozen=True)

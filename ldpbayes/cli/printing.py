@@ -24,40 +24,6 @@ def display(page, as_json=False):
     Terminal(hints=True).display(page.without(_said) if sys.stdout.isatty() and sys.stderr.isatty() else page)
 
 
-def show(content, as_json=False, *, result=None, output=None, plot=None, page=None):
-    """Write the files that are asked for, then print a page.
-
-    Parameters
-    ----------
-    content : Page
-    as_json : bool
-    result : xarray.DataTree, optional
-        What is saved at ``output``; without it the command has written ``output`` itself.
-    output, plot, page : path, optional
-        Where the result, the first figure and the page go.
-    """
-    if output and result is not None:
-        from ldpbayes.pages import save
-
-        save(result, output)
-    if plot:
-        from ldpbayes.plots import save_figure
-
-        first = content.figures[0]
-        save_figure((first.alone or first.draw)(), plot)
-    if page is not None:
-        content.save(page)
-    display(content, as_json)
-    if not as_json:
-        wrote(output, plot, page)
-
-
-def wrote(*paths):
-    """Say which files were written."""
-    for path in filter(None, paths):
-        say(f"Wrote {path}.")
-
-
 def say(sentence):
     """Print a sentence on standard output."""
     from ldpbayes.pages.renderers.terminal import out

@@ -37,7 +37,8 @@ def command(
         columns = tuple(Column(name, name, "text") for name in ("name", "what it shows", "repeats"))
         use = Note(Kind.METHOD, "Run one with: ldpbayes study NAME")
         return printing.display(Page("Studies", (Table("Studies", columns, tuple(map(tuple, list_studies()))),), (use,)))
-    options.Shown(page).check()
+    outputs = options.Shown(page)
+    outputs.check()
     chosen = find_study(study)
     settings = {"jobs": jobs, "random_seed": random_seed, "replications": replications}
     try:
@@ -51,5 +52,5 @@ def command(
     content = replace(of_study(table, chosen), again=again(options.command_line(), {}))
     save_figure(plot_study(table, chosen.x, chosen.lines, chosen.panels, title=chosen.title), path)
     printing.say(f"{content.title}.")
-    printing.show(content, page=page)
+    outputs.show(content)
     printing.say(f"Wrote {path.with_suffix('.parquet')} and {path.name}.")

@@ -12,7 +12,8 @@ from ldpbayes.result.beside import add_confidence, add_estimates
 from ldpbayes.result.building import EXACT, build
 from ldpbayes.result.cells import select, share, stack
 from ldpbayes.result.compliers import among_compliers, extended_draws
-from ldpbayes.result.frame import Result, load
+from ldpbayes.result.frame import Result
+from ldpbayes.result.saving import load
 from ldpbayes.result.validation import validate
 
 __all__ = [

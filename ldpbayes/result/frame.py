@@ -1,11 +1,8 @@
 """The class of results: a DataTree that can be read."""
 
-from os import PathLike
-
 import xarray as xr
 
 from ldpbayes.presenting import AbstractResult
-from ldpbayes.result import saving
 from ldpbayes.result.validation import validate
 
 
@@ -34,23 +31,3 @@ class Result(AbstractResult, xr.DataTree):
         """Return what a file of the result holds: its tree, which follows the schema of results."""
         validate(self)
         return self.tree
-
-
-def load(path: str | PathLike) -> "Result | AbstractResult":
-    """Return a result that ``save`` wrote, with this version or with an earlier one, and validate it.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    Result or PrivateGroups
-
-    Raises
-    ------
-    DataError
-        Where the file is damaged, cannot be read as NetCDF, or what it holds is no result.
-    """
-    stored = saving.load(path)
-    return Result(stored.to_dataset(), dict(stored.children)) if isinstance(stored, xr.DataTree) else stored

@@ -10,12 +10,14 @@ import io
 import os
 import subprocess
 import sys
+from os import PathLike
 
 import xarray as xr
 
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.presenting import AbstractResult
+from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import validate
 
 #: What stands between a NetCDF file and the SHA-256 of all its bytes. HDF5 ignores what follows the end of its file.
@@ -67,8 +69,8 @@ def save(result, path):
     files.write_bytes(path, data + SEAL + hashlib.sha256(data).digest())
 
 
-def load(path):
-    """Return what save() wrote, with this version or with an earlier one, and validate it.
+def load(path: str | PathLike) -> Result | AbstractResult:
+    """Return a result that ``save`` wrote as NetCDF, with this version or with an earlier one, and validate it.
 
     Parameters
     ----------
@@ -76,7 +78,7 @@ def load(path):
 
     Returns
     -------
-    DataTree or PrivateGroups
+    Result or PrivateGroups
 
     Raises
     ------
@@ -99,7 +101,7 @@ def load(path):
         validate(tree)
     except DataError as err:
         raise err.at(source=path) from None
-    return tree
+    return Result(tree.to_dataset(), dict(tree.children))
 
 
 def _sealed(path):

@@ -1,6 +1,5 @@
 """Pages as Parquet: the tables with every digit, for further work in any data frame library."""
 
-import io
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ from ldpbayes.pages.rendering import AbstractRenderer
 
 @dataclass(frozen=True)
 class Parquet(AbstractRenderer):
-    """The same rectangular table as CSV, with typed columns; what a row lacks is null. Needs the extra "frames".
+    """The same rectangular table as CSV, with typed columns; what a row lacks is null.
 
     As text it is CSV.
     """
@@ -25,18 +24,10 @@ class Parquet(AbstractRenderer):
 
     def encode(self, page: Page) -> bytes:
         """Return the bytes of a Parquet file."""
-        from ldpbayes.sources.base import optional
+        import pandas as pd
 
-        pyarrow, parquet = optional("pyarrow", "Writing Parquet"), optional("pyarrow.parquet", "Writing Parquet")
-        lines = list(lines_of(page))
-        columns = {}
-        for name in dict.fromkeys(key for line in lines for key in line):
-            values = [None if line.get(name, "") == "" else line[name] for line in lines]
-            if any(isinstance(value, str) for value in values):
-                values = [None if value is None else str(value) for value in values]
-            else:
-                values = [None if value is None else float(value) for value in values]
-            columns[name] = values
-        out = io.BytesIO()
-        parquet.write_table(pyarrow.table(columns), out)
-        return out.getvalue()
+        frame = pd.DataFrame(list(lines_of(page))).replace("", None)
+        for name, values in frame.items():
+            texts = any(isinstance(value, str) for value in values)
+            frame[name] = values.map(str, na_action="ignore") if texts else values.astype(float)
+        return frame.to_parquet(index=False)

@@ -28,7 +28,7 @@ err = Console(stderr=True, markup=False, highlight=False, soft_wrap=True, force_
 
 @dataclass(frozen=True)
 class Terminal(AbstractRenderer):
-    """Boxed tables and one line per note.
+    """The summary, boxed tables and one line per note.
 
     Parameters
     ----------
@@ -57,6 +57,8 @@ class Terminal(AbstractRenderer):
     def _print(self, page, file, color):
         width = self.width or line_width()
         wrapped = self.width is not None or sys.stdout.isatty()
+        if page.summary:
+            _console(file, width, color).print(visible(page.summary), soft_wrap=not wrapped)
         for i, table in enumerate(page.tables):
             kept, widths = layout(table, width)
             needed = sum(widths) + 3 * len(widths) + 1
