@@ -13,7 +13,7 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.encode import counts_of
 from ldpbayes.sources.stream import open_source
-from ldpbayes.sources.writing import write_simulated
+from ldpbayes.sources.writing import Layout, write_batches
 
 #: Rows of a file of reports; NumPy draws no users from a larger urn.
 MAX_ROWS = 10**9 - 1
@@ -225,7 +225,8 @@ def simulate_reports(path, protocol, truth, n=None, *, random_seed=None, categor
     if true_counts.sum() > MAX_ROWS:
         raise InfeasibleError(f"A file of reports has a row for each user, at most {MAX_ROWS:,}; a collection counts them.")
     batches = _simulated_batches(protocol, true_counts, rng)
-    write_simulated(path, batches, protocol, categories, _truth_entries(categories, distribution, true_counts))
+    published = _truth_entries(categories, distribution, true_counts)
+    write_batches(path, ((batch, {}) for batch in batches), Layout(protocol, categories, published))
     return true_counts
 
 

@@ -530,7 +530,7 @@ def test_where_means_the_same_in_every_format(tmp_path, suffix, where, expected)
 
 
 def test_patterns_and_many_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("ldpbayes.sources.parquet_batches.BATCH", 100)
+    monkeypatch.setattr("ldpbayes.sources.parquet.BATCH", 100)
     labels = np.array(ABC)[np.random.default_rng(1).integers(3, size=1000)]
     for i, part in enumerate(np.split(labels, 2)):
         table = pyarrow.table({"report": pyarrow.array(part).dictionary_encode()})

@@ -475,7 +475,7 @@ def read_table(path, names, report=None):
         columns where None is given.
     """
     from ldpbayes.sources.base import check_column, foreign, optional
-    from ldpbayes.sources.parquet_batches import read_whole, schema_of
+    from ldpbayes.sources.parquet import read_whole, schema_of
 
     pyarrow = optional("pyarrow", "Reading a table of records")
     files.open_input(path).close()

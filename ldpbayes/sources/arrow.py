@@ -75,9 +75,6 @@ class ArrowSource(AbstractSource):
         self._read = True
         return joined(self._open(list(dict.fromkeys(columns))))
 
-    def batches(self, columns, strict=True):
-        return super().batches([name for name in columns if strict or name in self.names()])
-
 
 class ArrowFile(AbstractFile):
     """A file of Arrow IPC, also called Feather."""

@@ -294,7 +294,7 @@ def _read_channel(path, categories, channel, position, by, sample, skipped):
     if not isinstance(channel.get("file"), str) or not channel["file"]:
         raise DataError("needs 'file'", source=path, field=field)
     protocol = _stated_protocol(path, categories, channel, field)
-    user = check_user(_typed(channel, "by_user", str, path, field))
+    user = _typed(channel, "by_user", str, path, field)
     report = channel.get("report")
     report = [report] if isinstance(report, str) else report
     if report is not None and (not isinstance(report, list) or not all(isinstance(column, str) for column in report)):

@@ -92,10 +92,6 @@ class FrameSource(AbstractSource):
             yield BatchPiece(batch, first)
             first += batch.num_rows
 
-    def batches(self, columns, strict=True):
-        held = self.names()
-        return super().batches([name for name in columns if strict or name in held])
-
     def first(self, name):
         with foreign("the frame cannot be read"):
             if name not in self.frame.collect_schema():

@@ -183,30 +183,6 @@ def protocols_of(
     return {text: one.protocol for text, one in column.items()} or {"": stated[0].protocol}, labels
 
 
-def protocol_of(
-    texts: Iterable[str],
-    metadata: Iterable[str] = (),
-    given: AbstractProtocol | None = None,
-    categories: Sequence[str] | None = None,
-) -> Stated:
-    """Return the one protocol of a table, as ``protocols_of`` finds it; several different ones are refused.
-
-    Raises
-    ------
-    DataError
-        Also where the column states several protocols.
-    """
-    found, labels = protocols_of(texts, metadata, given, categories)
-    first, *others = found.values()
-    for other in others:
-        if other != first:
-            raise DataError(
-                f"holds several protocols, {_named(first)} and {_named(other)}; scan the rows of each separately",
-                field=COLUMN,
-            )
-    return Stated(first, labels)
-
-
 def channel_names(protocols: Sequence[AbstractProtocol]) -> list[str]:
     """Return a distinct name for the channel of each protocol, such as "grr, epsilon 1"."""
     names: list[str] = []

@@ -1,16 +1,39 @@
-"""Parquet files: a piece is a run of row groups of one file, which ``parquet_batches`` reads."""
+"""Parquet files: pieces are runs of row groups, read in batches of rows whose bytes are limited before they are decoded.
+
+A file of some hundred bytes can say that it holds a gigabyte: columns are compressed, and a value that is repeated is
+written once. What a page takes is therefore read from the headers of the pages, and rows are read in batches that fit.
+"""
 
 from __future__ import annotations
 
+import functools
+import mmap
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+from ldpbayes import files
+from ldpbayes.errors import DataError
 from ldpbayes.sources.base import foreign
-from ldpbayes.sources.parquet_batches import opened, read_batches, schema_of
-from ldpbayes.sources.stream import AbstractFile, FilePiece
+from ldpbayes.sources.stream import BATCH, AbstractFile, FilePiece
 
 #: Rows of one piece: what is read between two notes in a checkpoint.
 _PIECE = 2**22
+
+#: Most bytes of one page, and about the most bytes of one column of a batch.
+MOST_BYTES = 2**27
+#: The encoding in which a value may repeat the one before it: DELTA_BYTE_ARRAY.
+_DELTA = 7
+#: Bytes that are read in one go.
+_TOGETHER = 2**24
+#: Items of the lists, and rows, of a row group and a file that are read from few bytes; and items, or rows, a byte. Reports
+#: that privacy has made random take more.
+_ITEMS, _ITEMS_A_BYTE, _ROWS_A_BYTE = 2**25, 2**8, 2**12
+#: Rows of a batch that is not worth a look at the file to enlarge.
+_SMALL = 2**16
+#: Items of the lists of a row group beyond which it is refused.
+_MOST_ITEMS = 2**30
 
 
 class ParquetFile(AbstractFile):
@@ -22,8 +45,9 @@ class ParquetFile(AbstractFile):
         return schema_of(self.path)
 
     def pieces(self):
-        with foreign("is not a readable Parquet file", self.path), opened(self.path, ()) as file:
-            rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        with foreign("is not a readable Parquet file", self.path):
+            metadata = _known(self.path).metadata
+        rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         out, held, first, n = [], [], 0, 0
         for i, size in enumerate(rows):
             if held and n + size > _PIECE:
@@ -47,3 +71,349 @@ class RowGroups(FilePiece):
 
     def rows(self, columns):
         return read_batches(self.source, columns, self.groups)
+
+
+def read_batches(path: Any, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[Any]:
+    """Yield the rows of a Parquet file as Arrow tables; texts come as dictionaries.
+
+    Parameters
+    ----------
+    path : str
+    columns : sequence of str
+    groups : sequence of int, optional
+        Row groups; all by default.
+
+    Raises
+    ------
+    DataError
+        Where the file is malformed, or its pages would take too much memory.
+    """
+    import pyarrow as pa
+
+    held: list = []
+    rows = size = 0
+    with foreign("is not a readable Parquet file", path):
+        for part, decoded in _parts(pa, path, columns, groups):
+            if held and (rows + part.num_rows > BATCH or size + decoded > MOST_BYTES):
+                yield pa.Table.from_batches(held).unify_dictionaries()
+                held, rows, size = [], 0, 0
+            held.append(part)
+            rows, size = rows + part.num_rows, size + decoded
+        if held:
+            yield pa.Table.from_batches(held).unify_dictionaries()
+
+
+def _parts(pa, path, columns, groups):
+    """Yield (record batch, about its bytes where dictionaries are decoded)."""
+    from pyarrow import parquet
+
+    known = _known(path)
+    codes = [name for name in columns if name in known.texts]
+    settings = {"metadata": known.metadata, "read_dictionary": codes, "page_checksum_verification": True}
+    with parquet.ParquetFile(path, **settings) as file:
+        _check_rows(path, file.metadata)
+        for together in _together(file, range(file.num_row_groups) if groups is None else groups):
+            size = min(_most_rows(path, file, group, columns) for group in together)
+            for batch in file.iter_batches(size, row_groups=together, columns=list(columns), use_threads=False):
+                yield from _sliced(pa, batch)
+
+
+def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
+    """Return the rows of a Parquet file that fit in one batch's bytes, or in so many batches as there are, as one table."""
+    import pyarrow as pa
+
+    schema = schema_of(path)
+    names = schema.names if columns is None else list(columns)
+    parts = list(read_batches(path, names))
+    if not parts:
+        return schema.empty_table().select(names)
+    return pa.concat_tables(parts).replace_schema_metadata(schema.metadata)
+
+
+def schema_of(path: Any) -> Any:
+    """Return the schema of a Parquet file as Arrow reads it."""
+    files.open_input(path).close()
+    with foreign("is not a readable Parquet file", path):
+        return _known(path).schema
+
+
+class _Known(NamedTuple):
+    """What the footer of a file says.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+    metadata : pyarrow.parquet.FileMetaData
+    groups : list of list of dict
+        The chunks of columns in every row group, as ``_footer`` reads them.
+    texts : frozenset of str
+        Names of the columns of texts that Arrow can read as dictionaries.
+    """
+
+    schema: Any
+    metadata: Any
+    groups: list[list[dict]]
+    texts: frozenset[str]
+
+
+def _known(path: Any) -> _Known:
+    state = os.stat(path)
+    return _parsed(path, state.st_size, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=8)
+def _parsed(path, size, changed):
+    """Return what a footer says; one of a large file takes a while to parse."""
+    from pyarrow import parquet, types
+
+    with parquet.ParquetFile(path) as file:
+        schema, metadata = file.schema_arrow, file.metadata
+        texts = {field.name for field in schema if types.is_string(field.type) or types.is_large_string(field.type)}
+        leaves = [file.schema.column(i).path for i in range(len(file.schema))]
+    groups = _footer(path, len(leaves))
+    # Arrow makes no codes of those in which a value may repeat the one before it.
+    chunks = (pair for group in groups for pair in zip(leaves, group, strict=True))
+    texts -= {leaf for leaf, chunk in chunks if chunk and _DELTA in chunk[_ENCODINGS]}
+    return _Known(schema, metadata, groups, frozenset(texts))
+
+
+def _together(file, groups):
+    """Yield lists of row groups of about _TOGETHER bytes: Arrow holds the bytes of all that it reads in one go."""
+    held, size = [], 0
+    for group in groups:
+        held.append(group)
+        size += max(file.metadata.row_group(group).total_byte_size, 0)
+        if size >= _TOGETHER:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+# ---- what the file says before it is decoded -------------------------------------------------------------------------
+def _check_rows(path, metadata):
+    size, rows = os.stat(path).st_size, metadata.num_rows
+    if rows > _ITEMS and rows > _ROWS_A_BYTE * size:
+        raise DataError(f"says that it holds {rows:,} rows in {size:,} bytes, which no reports do", source=path)
+
+
+def _most_rows(path, file, group, columns):
+    """Return how many rows of a row group are read at once: so many that no column takes more than about MOST_BYTES."""
+    n_rows, most = file.metadata.row_group(group).num_rows, BATCH
+    with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for i, chunk in enumerate(_known(path).groups[group]):
+            leaf = file.schema.column(i)
+            name = next((name for name in columns if leaf.path == name or leaf.path.startswith(f"{name}.")), None)
+            if name is None:
+                continue
+            if chunk is None:
+                raise DataError("is encrypted, and only plain columns are read", source=path, field=name)
+            try:
+                most = min(most, _most_of_column(path, group, data, chunk, leaf, n_rows))
+            except DataError as err:
+                raise err.at(source=path, field=name) from None
+    return max(1, most)
+
+
+def _most_of_column(path, group, data, chunk, leaf, n_rows):
+    pages = list(_pages(data, chunk))
+    for kind, size, n_values in pages:
+        if size > MOST_BYTES:
+            raise DataError(f"has a page of {size:,} bytes, more than {MOST_BYTES:,}; write smaller pages")
+        if kind == "dictionary" and n_values > 8 * size + 8:
+            raise DataError(f"has a dictionary of {n_values:,} entries in {size:,} bytes")
+    if leaf.max_repetition_level:
+        stored = max(chunk[_STORED], 1)
+        n_items = max(chunk[_VALUES], sum(n for kind, _, n in pages if kind == "data"))
+        if n_items > _MOST_ITEMS or (n_items > _ITEMS and n_items > _ITEMS_A_BYTE * stored):
+            raise DataError(f"says that it holds {n_items:,} items in {stored:,} bytes of lists; write smaller row groups")
+        return BATCH if n_items <= _ITEMS else max(1, _ITEMS * n_rows // n_items)
+    if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        return MOST_BYTES // max(leaf.length, 1)
+    if leaf.physical_type != "BYTE_ARRAY":
+        return BATCH
+    most = _windows([(size, n) for kind, size, n in pages if kind == "data"])
+    if _DELTA in chunk[_ENCODINGS]:  # a value may repeat the one before it for a byte or two
+        most = min(most, MOST_BYTES // max((size for _, size, _ in pages), default=1))
+    dictionary = max((size for kind, size, _ in pages if kind == "dictionary"), default=0)
+    if dictionary and chunk[_VALUES]:  # no entry is longer than all of them, which saves a look at most files
+        longest = dictionary if MOST_BYTES // dictionary >= _SMALL else _longest(path, group, leaf.path)
+        most = most if longest is None else min(most, MOST_BYTES // max(longest, 1))
+    return most
+
+
+def _windows(pages):
+    """Return the largest power of two of rows, at most BATCH, of which no run takes more than MOST_BYTES of pages."""
+    total = sum(size for size, _ in pages)
+    rows = BATCH
+    while total > MOST_BYTES and rows > 1:
+        start = size = n = largest = 0
+        for own, many in pages:
+            size, n = size + own, n + many
+            while start < len(pages) and n - pages[start][1] >= rows:
+                size, n, start = size - pages[start][0], n - pages[start][1], start + 1
+            largest = max(largest, size)
+        if largest <= MOST_BYTES:
+            break
+        rows //= 4
+    return rows
+
+
+def _longest(path, group, name):
+    """Return the length of the longest entry of the dictionary of a column in a row group; None where it has none."""
+    import pyarrow as pa
+    from pyarrow import compute, parquet
+
+    with parquet.ParquetFile(path, read_dictionary=[name]) as file:
+        for batch in file.iter_batches(1, row_groups=[group], columns=[name], use_threads=False):
+            array = batch.column(0)
+            return (
+                compute.max(compute.binary_length(array.dictionary)).as_py() if pa.types.is_dictionary(array.type) else None
+            )
+    return None
+
+
+def _sliced(pa, batch):
+    """Yield parts of a batch that would take at most about MOST_BYTES with decoded dictionaries, and their bytes."""
+    from pyarrow import compute
+
+    most = 0
+    for array in batch.columns:
+        if pa.types.is_dictionary(array.type) and _is_bytes(pa.types, array.type.value_type) and len(array.dictionary):
+            longest = compute.max(compute.binary_length(array.dictionary)).as_py() or 0
+            most = max(most, longest)
+    rows = max(1, min(batch.num_rows, MOST_BYTES // max(most, 1)))
+    for start in range(0, batch.num_rows, rows):
+        part = batch.slice(start, rows)
+        yield part, part.nbytes + most * part.num_rows
+
+
+def _is_bytes(types, kind):
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+
+
+# ---- the footer and the headers of pages: Thrift's compact protocol --------------------------------------------------
+# PyArrow ends the process where its accessors of a column's metadata find something that they do not like, so that the
+# fields are read here. A struct is a dict of the numbers and types of the fields that are used, others are passed over.
+_I32, _I64 = 5, 6
+#: Bytes of the types that have a fixed width: booleans, whose value is their type outside of lists, bytes and doubles.
+_WIDTHS = {1: 0, 2: 0, 3: 1, 7: 8}
+_ENCODINGS, _VALUES, _STORED, _DATA, _DICTIONARY, _ENCRYPTED = 2, 5, 7, 9, 11, 8
+#: Those of a column's chunk: what it holds and, where it is encrypted, how.
+_CHUNK = {3: {_ENCODINGS: [_I32], _VALUES: _I64, _STORED: _I64, _DATA: _I64, _DICTIONARY: _I64}, _ENCRYPTED: {}}
+_FOOTER = {4: [{1: [_CHUNK]}]}
+_COUNT = {1: _I32}
+#: Those of a page: kind, bytes when decompressed and as stored, and by kind the header with the number of values.
+_PAGE = {1: _I32, 2: _I32, 3: _I32, 5: _COUNT, 7: _COUNT, 8: _COUNT}
+_HEADERS = {0: 5, 2: 7, 3: 8}
+
+
+def _footer(path, n_columns):
+    """Return the chunks of columns in every row group of a file, each a dict of fields; None for one that is encrypted.
+
+    References
+    ----------
+    Apache Parquet, parquet.thrift: FileMetaData, RowGroup, ColumnChunk, ColumnMetaData.
+    """
+    with open(path, "rb") as handle:
+        size = handle.seek(0, os.SEEK_END)
+        handle.seek(max(size - 8, 0))
+        handle.seek(max(size - 8 - int.from_bytes(handle.read(4), "little"), 0))
+        data = handle.read()
+    try:
+        groups = [group.get(1, []) for group in _struct(data, 0, _FOOTER)[0].get(4, [])]
+    except (IndexError, RecursionError):
+        groups = None
+    if groups is None or any(len(chunks) != n_columns for chunks in groups):
+        raise DataError("has a footer that is broken", source=path)
+    return [[None if _ENCRYPTED in chunk else chunk.get(3) for chunk in chunks] for chunks in groups]
+
+
+def _pages(data, chunk):
+    """Yield (kind, bytes when decompressed, number of values) of the pages of a column chunk.
+
+    References
+    ----------
+    Apache Parquet, parquet.thrift: PageHeader.
+    """
+    starts = [place for place in (chunk.get(_DICTIONARY, 0), chunk[_DATA]) if place > 0]
+    at, seen = min(starts, default=0), 0
+    end = at + chunk[_STORED] + 256  # old writers leave out the header of the dictionary
+    while seen < chunk[_VALUES] and at < min(end, len(data)):
+        try:
+            header, at = _struct(data, at, _PAGE)
+        except (IndexError, RecursionError):
+            raise DataError("has a page whose header is broken") from None
+        size, stored = header.get(2, -1), header.get(3, -1)
+        n_values = header.get(_HEADERS.get(header.get(1)), {}).get(1, 0)
+        if size < 0 or stored < 0 or at + stored > len(data) or n_values < 0:
+            raise DataError("has a page whose header is broken")
+        at += stored
+        kind = {0: "data", 3: "data", 2: "dictionary"}.get(header.get(1), "other")
+        seen += n_values if kind == "data" else 0
+        yield kind, size, n_values
+
+
+def _struct(data, at, wanted, depth=0):
+    """Return ({number of a field: value} of those that are wanted, the place behind the struct)."""
+    if depth > 12:
+        raise IndexError
+    out: dict[int, Any] = {}
+    number = 0
+    while True:
+        byte = data[at]
+        at += 1
+        if byte == 0:
+            return out, at
+        if byte >> 4:
+            number += byte >> 4
+        else:
+            number, at = _zigzag(data, at)
+        kind = wanted.get(number) if wanted else None
+        value, at = _value(data, at, byte & 15, kind, depth)
+        if kind is not None:
+            out[number] = value
+
+
+def _value(data, at, kind, wanted, depth):
+    """Return (a value, the place behind it); one of another type than is wanted ends in an IndexError."""
+    if wanted is not None and kind != (wanted if isinstance(wanted, int) else 9 if isinstance(wanted, list) else 12):
+        raise IndexError
+    if kind in _WIDTHS:
+        return None, at + _WIDTHS[kind]
+    if kind in (4, 5, 6):
+        return _zigzag(data, at)
+    if kind == 8:
+        size, at = _varint(data, at)
+        return None, at + size
+    if kind in (9, 10):
+        head = data[at]
+        size, at = (head >> 4, at + 1) if head >> 4 != 15 else _varint(data, at + 1)
+        if head & 15 in _WIDTHS and not wanted:
+            return None, at + size * max(_WIDTHS[head & 15], 1)
+        items = []
+        for _ in range(size):
+            item, at = _value(data, at, head & 15, wanted and wanted[0], depth + 1)
+            if wanted:
+                items.append(item)
+        return items, at
+    if kind == 12:
+        return _struct(data, at, wanted, depth + 1)
+    raise IndexError
+
+
+def _varint(data, at):
+    out = shift = 0
+    while True:
+        byte = data[at]
+        out |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return out, at
+        if shift > 63:
+            raise IndexError
+
+
+def _zigzag(data, at):
+    number, at = _varint(data, at)
+    return (number >> 1) ^ -(number & 1), at

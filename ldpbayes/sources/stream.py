@@ -233,6 +233,7 @@ class AbstractSource(abc.ABC):
         strict : bool
             Whether every file must have every column; otherwise a table may lack one.
         """
+        columns = [name for name in columns if strict or name in self.names()]
         for piece in self.pieces(columns):
             yield from piece.batches(columns)
 

@@ -1,5 +1,7 @@
 """Reports as Parquet files in the layout that is read fastest and that states its protocol."""
 
+from __future__ import annotations
+
 import json
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +56,7 @@ def write_reports(
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {shown(protocol)}.")
     import pyarrow as arrow
 
-    layout = _Layout(arrow, protocol, categories)
+    layout = Layout(protocol, categories)
     batches: Iterator[tuple]
     if isinstance(reports, Iterator):
         batches = (_pair(batch, columns) for batch in reports)
@@ -68,33 +70,7 @@ def write_reports(
     return write_batches(path, batches, layout)
 
 
-def write_simulated(
-    path: Any, batches: Iterable, protocol: AbstractProtocol, categories: Sequence[str], published: Sequence[dict]
-) -> int:
-    """Write batches of simulated reports like write_reports, with the numbers that belong to them in the metadata.
-
-    Parameters
-    ----------
-    path : path-like
-    batches : iterator of arrays
-    protocol : AbstractProtocol
-    categories : sequence of str
-    published : sequence of dict
-        As in ``Collection.published``.
-
-    Returns
-    -------
-    int
-        The number of reports.
-    """
-    import pyarrow as arrow
-
-    layout = _Layout(arrow, protocol, categories)
-    layout.metadata |= {PUBLISHED: json.dumps(list(published), separators=(",", ":"))}
-    return write_batches(path, ((batch, {}) for batch in batches), layout)
-
-
-def write_batches(path: Any, batches: Iterable[tuple], layout: Any) -> int:
+def write_batches(path: Any, batches: Iterable[tuple], layout: Layout) -> int:
     """Write (reports, columns) batches as one file, whole or not at all, and return the number of reports."""
     path = files.as_path(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
@@ -119,10 +95,20 @@ def write_batches(path: Any, batches: Iterable[tuple], layout: Any) -> int:
     return total
 
 
-class _Layout:
-    """The columns of a file of reports through one protocol."""
+class Layout:
+    """The columns of a file of reports through one protocol.
 
-    def __init__(self, arrow, protocol, categories):
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    categories : sequence of str, optional
+    published : sequence of dict
+        Numbers that belong to the reports; as in ``Collection.published``.
+    """
+
+    def __init__(self, protocol, categories, published=()):
+        import pyarrow as arrow
+
         self.arrow, self.protocol = arrow, protocol
         self.labels = None if categories is None else checks.labels(categories, "categories")
         if self.labels is not None:
@@ -138,6 +124,7 @@ class _Layout:
         except (LDPBayesError, TypeError, ValueError) as err:
             raise ArgumentError(f"protocol must be one that a file can state, got {shown(protocol)}.") from err
         self.metadata = {parameters.METADATA: self.text}
+        self.metadata |= {PUBLISHED: json.dumps(list(published), separators=(",", ":"))} if published else {}
         self.schema = None
         self.rows = 0
 

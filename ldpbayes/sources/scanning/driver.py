@@ -15,7 +15,7 @@ from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total
 from ldpbayes.sources.channels import labels_of
-from ldpbayes.sources.parameters import COLUMN, METADATA, protocol_of, protocol_text, states_protocols
+from ldpbayes.sources.parameters import COLUMN, METADATA, protocol_text, protocols_of, states_protocols
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
 from ldpbayes.sources.scanning.fold import Fold, make_fold
 from ldpbayes.sources.scanning.found import Found
@@ -182,7 +182,7 @@ class Scan:
                 self._state.add(name, done, sofar)
 
         found = combined(partials(), note, total)
-        return self._whole(fold.nothing(at) if found is None else found)
+        return self._whole(Partial(()) if found is None else found)
 
     def _whole(self, total: Partial) -> Partial:
         """Return the total of a pass, which must have read every row of a source that knows its rows."""
@@ -308,8 +308,8 @@ def scan(
     texts = table.first(COLUMN)
     texts = texts if states_protocols(texts) else []
     given = labels_of(categories)
-    known = protocol_of(texts, courtesy, protocol, given)
-    protocol, categories = known.protocol, known.categories
+    known, categories = protocols_of(texts, courtesy, protocol, given)
+    (protocol,) = known.values()  # of the first row; the fold refuses those of others
     plain = protocol.epsilon <= PLAIN
     sample = (0 if plain or protocol.countable() else SAMPLED) if sample is None else sample
     keep = kept_below(protocol) if keep is None else keep

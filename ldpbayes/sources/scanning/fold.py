@@ -123,7 +123,7 @@ class Fold:
         if skipped is not None:
             skipped.finish(piece)
             total = combined([Partial((), skipped=skipped)], start=total)
-        return self.nothing(at) if total is None else total
+        return Partial(()) if total is None else total
 
     def _good(self, batch, weights, skipped, at=None):
         """Yield the partials of the good rows of a batch."""
@@ -133,14 +133,10 @@ class Fold:
 
         return good_rows(batch, weights, work, skipped, {name: self.report for name in self.report})
 
-    def nothing(self, at: Pilots | None = None) -> Partial:
-        """Return the partial result of no rows."""
-        return Partial(())
-
     def counted(self, table: Any) -> Partial:
         """Return the total of an Arrow table of distinct rows with the column ``COUNT`` of how often each came."""
         if not table.num_rows:
-            return self.nothing()
+            return Partial(())
         weights, skipped = column(table, COUNT).to_numpy().astype(np.int64), Skipped(self.skip) if self.skip else None
         total = combined(self._good(Batch(table), weights, skipped))
         return combined([Partial((), skipped=skipped)], start=total)
@@ -357,7 +353,7 @@ class Fold:
         spread = None if at.spread is None or not at.spread[at.places[key]].any() else at.spread[at.places[key]]
         return Summary(
             n_reports=float(n),
-            pilot=at.of(key),
+            pilot=at.points[at.places[key]],
             value=float(sums["value"]),
             gradient=sums["gradient"],
             square=sums["square"],

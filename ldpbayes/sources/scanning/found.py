@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -209,13 +210,8 @@ def _sum(cells):
 
 def _joined(samples):
     """Return one sample of several cells; it may hold as many reports as the largest of them."""
-    most = max(len(sample.keys) for sample in samples)
-    level = max(sample.level for sample in samples)
-    keys = np.concatenate([sample.keys for sample in samples])
-    reports = np.concatenate([sample.reports for sample in samples])
-    if level == 0:
-        most = len(keys)
-    return ReportSample.of(level, keys, reports, max(most, 1))
+    most = max(len(sample.keys) for sample in samples) if any(sample.level for sample in samples) else 2**62
+    return functools.reduce(lambda one, other: one.joined(other, max(most, 1)), samples)
 
 
 def _named(key):

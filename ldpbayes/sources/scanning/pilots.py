@@ -40,10 +40,6 @@ class Pilots:
     spread: FloatArray | None = None
     kept: frozenset = frozenset()
 
-    def of(self, key: tuple) -> FloatArray:
-        """Return the pilot of a cell, shape (a,)."""
-        return self.points[self.places[key]]
-
 
 def from_supports(protocol: AbstractProtocol, n: ArrayLike, supports: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return posterior mean and variance of each cell given its support counts alone, under Jeffreys' prior.

@@ -14,7 +14,7 @@ from ldpbayes.likelihoods import Summary
 from ldpbayes.sources.base import foreign
 from ldpbayes.sources.keys import plain_keys
 from ldpbayes.sources.parameters import parse_protocol, protocol_text
-from ldpbayes.sources.parquet_batches import read_whole, schema_of
+from ldpbayes.sources.parquet import read_whole, schema_of
 from ldpbayes.sources.scanning.partials import ReportSample
 
 _VECTORS = ("pilot", "gradient", "square", "cross", "spread", "supports")
