@@ -194,6 +194,17 @@ def test_the_limits_contain_the_truth_often_enough(protocol, share):
         assert coverage(protocol, question, truth, share, 1000) >= 0.95 - 0.014
 
 
+def test_a_conclusion_about_a_sum_is_that_about_the_rest():
+    """a + b > 0.6 turns where c < 0.4 does, and the ranges are each other's complement."""
+    tally = collected(GRR(3, 1.0))
+    labels = tally.categories
+    both = contamination_hull(tally, f"{labels[0]} + {labels[1]} > 60 %", share=0.05)
+    rest = contamination_hull(tally, f"{labels[2]} < 0.4", share=0.05)
+    np.testing.assert_allclose([both.low.item(), both.high.item()], [1 - rest.high.item(), 1 - rest.low.item()])
+    assert both.attrs["turning"] == rest.attrs["turning"]
+    assert both.low.item() == contamination_hull(tally, list(labels[:2]), share=0.05).low.item()
+
+
 # ---- errors, page, command line ----------------------------------------------------------------------------------------
 def test_bad_questions_are_one_sentence():
     tally = collected(GRR(3, 1.0))

@@ -1,6 +1,7 @@
 """What the answers share: the draws of a result, the positions of labels, Monte Carlo errors and the summary of a number."""
 
 import numbers
+import re
 from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any, cast
@@ -17,6 +18,9 @@ from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.ends import ends_of_equal_draws
 
 TARGETS = ("distribution", "frequency")
+#: A conclusion about shares of categories, and the number that it may end with.
+_CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*(.+?)\s*")
+_NUMBER = re.compile(r"[0-9]*\.?[0-9]+\s*%?")
 
 
 def variable(result: xr.DataTree, group: str, name: str) -> xr.DataArray:
@@ -147,6 +151,49 @@ def one_channel(collection: Collection, channel: str | None) -> Tally:
     if channel is None and len(names) > 1:
         raise ArgumentError(f"channel must name one of {listed(names)}.")
     return collection.tallies[0 if channel is None else names.index(checks.choice(channel, "channel", tuple(names)))]
+
+
+def conclusion(
+    asked: str | Iterable[str], known: tuple[str, ...], name: str
+) -> tuple[tuple[str, ...], str, float | str | None]:
+    """Return (categories, whose shares are added up; ">" or "<"; what they are compared with) of a question.
+
+    Parameters
+    ----------
+    asked : str or sequence of str
+        A category, several, or a conclusion such as "yes > 0.2", "often + always < 10 %" or "apples > pears".
+    known : tuple of str
+        The categories.
+    name : str
+        Of the argument, for errors.
+
+    Returns
+    -------
+    tuple
+        The last entry is a threshold, a category, or None where nothing is concluded.
+
+    Raises
+    ------
+    ArgumentError
+        On categories that are unknown or named twice, and on what is neither a share nor a category.
+    """
+    sign, right = ">", None
+    if isinstance(asked, str):
+        found = None if asked in known else _CONCLUSION.fullmatch(asked)
+        text, sign, right = (asked, ">", None) if found is None else found.groups()
+        labels = (text,) if text in known else tuple(part.strip() for part in text.split("+"))
+    else:
+        labels = tuple(checks.labels(asked, name, "a text or a list of categories"))
+    named = (*labels, right) if right in known else labels
+    if not labels or len({*named} & {*known}) < len(named):
+        raise ArgumentError(f"{name} must hold categories, each once ({listed(known)}), got {shown(asked)}.")
+    if right is None or right in known:
+        return labels, sign, right
+    if not _NUMBER.fullmatch(right):
+        such = f"'{known[0]} > 0.2' or '{known[0]} > {known[1]}'"
+        raise ArgumentError(f"{name} must be categories, or a conclusion such as {such}, got {shown(asked)}.")
+    threshold = float(right.rstrip("% ")) / (100 if right.endswith("%") else 1)
+    return labels, sign, checks.probability(threshold, "the threshold of a conclusion")
 
 
 def words(categories: str | Iterable[str]) -> str:

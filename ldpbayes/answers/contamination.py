@@ -2,7 +2,6 @@
 
 import math
 import numbers
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,10 @@ from scipy.special import betaincinv, ndtri
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
-from ldpbayes.answers.base import one_channel
+from ldpbayes.answers.base import conclusion, one_channel, words
 from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
-from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.inference.ends import tails
 from ldpbayes.priors import as_prior
 from ldpbayes.priors.base import AbstractPrior
@@ -36,8 +35,6 @@ TOLERANCE = 1e-6
 REACHED = 1e-9
 #: The ends of a range: of the estimate, and with sampling error.
 ENDS = ("low", "high", "confidence_low", "confidence_high")
-_CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*(.+?)\s*")
-_NUMBER = re.compile(r"[0-9]*\.?[0-9]+\s*%?")
 
 
 class ContaminationHull(Answer):
@@ -99,8 +96,8 @@ def contamination_hull(
     collection : Collection or Tally
         One channel, or several with ``channel``.
     question : str or sequence of str, optional
-        A category; a list of categories, for their sum; or a conclusion such as "yes > 0.2" or "apples > pears". By default
-        every category for itself.
+        A category; several, for their sum; or a conclusion such as "yes > 0.2", "a + b < 10 %" or "apples > pears". By
+        default every category for itself.
     share : float or sequence of float
         η, at least 0 and below 0.5.
     channel : str, optional
@@ -206,38 +203,17 @@ def _shares(share: Any) -> FloatArray:
 
 def _asked(question: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str, FloatArray, float, bool]:
     """Return (name, weights, threshold or nan, whether the conclusion says above) of a question."""
-    weights = np.zeros(len(labels))
-    if not isinstance(question, str):
-        parts = checks.labels(question, "question", "a text or a list of categories")
-        if not parts or len(set(parts)) != len(parts) or len(parts) == len(labels):
-            raise ArgumentError(f"question must name some of the categories, each once, got {shown(parts)}.")
-        for part in parts:
-            weights[_place(part, labels)] = 1.0
-        return " + ".join(parts), weights, math.nan, True
-    found = None if question in labels else _CONCLUSION.fullmatch(question)
-    if found is None:
-        weights[_place(question, labels)] = 1.0
-        return question, weights, math.nan, True
-    left, sign, right = found.groups()
-    weights[_place(left, labels)] = 1.0
-    if right in labels:
-        if right == left:
-            raise ArgumentError(f"question must compare two categories, got {shown(question)}.")
+    parts, sign, right = conclusion(question, labels, "question")
+    if len(parts) == len(labels):
+        raise ArgumentError(f"question must leave some category out, got {shown(question)}.")
+    weights = np.isin(labels, parts).astype(float)
+    name, threshold = words(parts), math.nan if right is None else 0.0
+    if isinstance(right, str):
         weights[labels.index(right)] = -1.0
-        return f"{left} − {right}", weights, 0.0, sign == ">"
-    if not _NUMBER.fullmatch(right):
-        raise ArgumentError(
-            f"question must be a category, or a conclusion such as '{labels[0]} > 0.2' or '{labels[0]} > {labels[1]}', got "
-            f"{shown(question)}."
-        )
-    threshold = float(right.rstrip("% ")) / (100 if right.endswith("%") else 1)
-    return left, weights, checks.probability(threshold, "the threshold of a conclusion"), sign == ">"
-
-
-def _place(label: str, labels: tuple[str, ...]) -> int:
-    if label not in labels:
-        raise ArgumentError(f"question must name one of {listed(labels)}, got {shown(label)}.")
-    return labels.index(label)
+        name = f"{name} − {right}"
+    elif right is not None:
+        threshold = right
+    return name, weights, threshold, sign == ">"
 
 
 class _Ends:

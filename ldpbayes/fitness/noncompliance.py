@@ -1,15 +1,15 @@
 """Some respondents may ignore the device: what their share would change."""
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.answers.base import conclusion
 from ldpbayes.collections import Collection
-from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import need_noncompliers
@@ -21,8 +21,6 @@ from ldpbayes.presenting import AbstractResult
 MAX_ENTRIES = 2**22
 #: Points of a curve; each is a maximum of the likelihood.
 MAX_POINTS = 10**5
-#: A conclusion about shares of categories.
-_CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*([0-9]*\.?[0-9]+)\s*(%?)\s*")
 #: No curve goes on to γ = 1, where nobody follows the device.
 MAX_GAMMA = 0.99
 
@@ -96,7 +94,9 @@ def sensitivity(
     """
     need_noncompliers(collection)
     known = collection.answers
-    labels, sign, stated = _conclusion(of, known)
+    labels, sign, stated = conclusion(of, known, "of")
+    if isinstance(stated, str):
+        raise ArgumentError(f"of must be compared with a share, got {shown(of)}.")
     if stated is not None and threshold is not None:
         raise ArgumentError("threshold must be left out where of states one.")
     threshold = stated if threshold is None else checks.probability(threshold, "threshold")
@@ -147,20 +147,3 @@ def sensitivity(
         if math.isnan(turning):
             sentence = f"{start} and turns nowhere; {allowed}."
     return Sensitivity(gammas, values, turning, errors, threshold, question, not found.identified, sentence)
-
-
-def _conclusion(of, known):
-    """Return (categories, ">" or "<", threshold or None) of what a user asks."""
-    if not isinstance(of, str):
-        labels, sign, threshold = checks.labels(of, "of", "categories of the compliers"), ">", None
-    else:
-        found = None if of in known else _CONCLUSION.fullmatch(of)
-        text, sign, threshold = (of, ">", None) if found is None else (found[1].strip(), found[2], float(found[3]))
-        threshold = threshold / 100 if found is not None and found[4] else threshold
-        labels = (text,) if text in known else tuple(part.strip() for part in text.split("+"))
-    for label in labels:
-        if label not in known:
-            raise ArgumentError(f"of must hold categories of the compliers ({listed(known)}), got {shown(label)}.")
-    if not labels or len(set(labels)) < len(labels):
-        raise ArgumentError(f"of must hold different categories of the compliers, got {shown(of)}.")
-    return labels, sign, None if threshold is None else checks.probability(threshold, "threshold")
