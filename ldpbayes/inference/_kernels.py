@@ -91,77 +91,93 @@ def likelihood(stacked, slope, basis, starts, index, value, entry_starts, row, w
     return total + math.log(product)
 
 
-@compiled(nogil=True)
-def density(
-    u, out, z, stacked, slope, centre, root, at, precision, places, begins, ends, scales, powers, first, fixed, *reports
-):
-    """Return the log-density of whitened coordinates u, and write its gradient to out; see effects.Bent.
-
-    Unknowns are bent ones, centre + u root; z, stacked and slope are room to work in.
+def compiled_density(of, back, likelihood):
+    """Return a compiled function: the log-density of coordinates u, which writes its gradient; see bending.Bend.
 
     Parameters
     ----------
-    u, out, z : (u,) arrays
-    stacked, slope : (K, a − 1) arrays
-    centre, root : (u,) and (u, u) arrays
-    at, precision : (u,) arrays
-        The unknowns that they are bent about, and the precision that reports give to effects times their variance there.
-    places, begins, ends, scales, powers : (factors,) arrays
-        Where the log of the sd of each batch of effects stands, where its effects begin and end, the scale of its prior, and
-        1 where this is exponential, 2 where it is half-normal.
-    first, fixed : int
-        Where the coefficients without a learnt sd begin, and their number.
-    *reports
-        What ``likelihood`` takes after these.
+    of, back : compiled functions
+        (u, z, *frame): write the unknowns of coordinates to z; (slope, out, *frame): their gradient, from that in unknowns.
+    likelihood : compiled function
+        (stacked, slope, *reports) → log-likelihood of the coefficients, writes its gradient to slope.
+
+    Returns
+    -------
+    compiled function
+        Of u and out, (u,) arrays; room: two (u,) arrays and two of coefficients, to work in; frame; bent: what Bend.arrays
+        says, namely the unknowns that effects are bent about, P, κ, of each batch the place of the log of its sd, where its
+        effects begin, end, by what they step and how far the coefficients are from them, the scale of its prior and 1 where
+        this is exponential, 2 where it is half-normal, and where the coefficients without a learnt sd begin, and their
+        number; reports.
     """
-    size, value = u.size, 0.0
+
+    @compiled(nogil=True)
+    def density(u, out, room, frame, bent, reports):
+        z, ratios, stacked, slope = room
+        at, precision, normality, places, begins, ends, steps, offsets, scales, powers, first, fixed = bent
+        value = 0.0
+        of(u, z, *frame)
+        flat, inner = stacked.ravel(), slope.ravel()
+        for i in range(fixed):
+            flat[i] = z[first + i]
+            value -= 0.5 * flat[i] * flat[i]
+        for f in range(places.size):
+            log_sd = min(z[places[f]], 300.0)
+            sd, apart = math.exp(log_sd), log_sd - at[places[f]]
+            grown, moved = math.exp(2.0 * normality * apart), math.exp(apart)
+            value += log_sd - (sd / scales[f]) ** powers[f] / powers[f]
+            for i in range(begins[f], ends[f], steps[f]):
+                fallen = (1.0 + precision[i]) / (1.0 + precision[i] * grown)
+                log_ratio = math.log(fallen) / normality
+                ratio = fallen if normality == 1.0 else math.exp(log_ratio)
+                ratios[i] = ratio
+                z[i] = at[i] * moved * ratio + math.sqrt(ratio) * z[i]
+                value += 0.5 * log_ratio - 0.5 * z[i] * z[i]
+                flat[offsets[f] + i] = sd * z[i]
+        value += likelihood(stacked, slope, *reports)
+        for i in range(fixed):
+            inner[i] -= flat[i]
+        # z becomes the gradient in the bent unknowns.
+        for f in range(places.size):
+            log_sd = min(z[places[f]], 300.0)
+            sd, apart = math.exp(log_sd), log_sd - at[places[f]]
+            grown, shifted = math.exp(2.0 * normality * apart), math.exp(apart)
+            along_sd = 1.0 - (sd / scales[f]) ** powers[f]
+            for i in range(begins[f], ends[f], steps[f]):
+                k = offsets[f] + i
+                share = precision[i] * grown / (1.0 + precision[i] * grown)
+                along_sd += inner[k] * flat[k] - share
+                along = sd * inner[k] - z[i]
+                moved = at[i] * shifted * ratios[i]
+                along_sd += along * ((1.0 - 2.0 * share) * moved - share * (z[i] - moved))
+                z[i] = along * math.sqrt(ratios[i])
+            z[places[f]] = along_sd
+        for i in range(fixed):
+            z[first + i] = inner[i]
+        back(z, out, *frame)
+        return value
+
+    return density
+
+
+@compiled(nogil=True)
+def dense(u, z, centre, root):
+    """Write centre + u root to z; root is symmetric."""
     z[:] = centre
-    for i in range(size):
-        for j in range(size):
+    for i in range(u.size):
+        for j in range(u.size):
             z[j] += u[i] * root[i, j]
-    flat, inner = stacked.ravel(), slope.ravel()
-    for i in range(fixed):
-        flat[i] = z[first + i]
-        value -= 0.5 * flat[i] * flat[i]
-    k = fixed
-    for f in range(places.size):
-        log_sd = min(z[places[f]], 300.0)
-        sd, apart = math.exp(log_sd), log_sd - at[places[f]]
-        grown = math.exp(2.0 * apart)
-        value += log_sd - (sd / scales[f]) ** powers[f] / powers[f]
-        for i in range(begins[f], ends[f]):
-            ratio = (1.0 + precision[i]) / (1.0 + precision[i] * grown)
-            z[i] = at[i] * math.exp(apart) * ratio + math.sqrt(ratio) * z[i]
-            value += 0.5 * math.log(ratio) - 0.5 * z[i] * z[i]
-            flat[k] = sd * z[i]
-            k += 1
-    value += likelihood(stacked, slope, *reports)
-    for i in range(fixed):
-        inner[i] -= flat[i]
-    # z becomes the gradient in the bent unknowns.
-    k = fixed
-    for f in range(places.size):
-        log_sd = min(z[places[f]], 300.0)
-        sd, apart = math.exp(log_sd), log_sd - at[places[f]]
-        grown, along_sd = math.exp(2.0 * apart), 1.0 - (sd / scales[f]) ** powers[f]
-        for i in range(begins[f], ends[f]):
-            ratio = (1.0 + precision[i]) / (1.0 + precision[i] * grown)
-            share = precision[i] * grown / (1.0 + precision[i] * grown)
-            along_sd += inner[k] * flat[k] - share
-            along = sd * inner[k] - z[i]
-            moved = at[i] * math.exp(apart) * ratio
-            along_sd += along * ((1.0 - 2.0 * share) * moved - share * (z[i] - moved))
-            z[i] = along * math.sqrt(ratio)
-            k += 1
-        z[places[f]] = along_sd
-    for i in range(fixed):
-        z[first + i] = inner[i]
-    for i in range(size):
+
+
+@compiled(nogil=True)
+def dense_gradient(slope, out, centre, root):
+    """Write the gradient in coordinates to out."""
+    for i in range(slope.size):
         out[i] = 0.0
-        for j in range(size):
-            out[i] += root[i, j] * z[j]
-    return value
+        for j in range(slope.size):
+            out[i] += root[i, j] * slope[j]
 
 
+density = compiled_density(dense, dense_gradient, likelihood)
 #: Moves chains along trajectories; the last parameters are what ``density`` takes after the first two.
 trajectories = compiled_trajectories(density)

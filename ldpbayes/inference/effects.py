@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ldpbayes.inference import hmc
+from ldpbayes.inference.bending import Bend
 from ldpbayes.inference.chains import least_effective
 from ldpbayes.inference.diagnostics import chain_numbers, entries_of_chains
 from ldpbayes.inference.handover import hand_over, in_order
@@ -39,25 +40,6 @@ MOST_SHARE = 0.98
 #: NUTS: draws of a short run, discarded ones before it and before the run that is kept, acceptance rates of one run and,
 #: where draws diverged, of another.
 SHORT, TUNE, ACCEPTANCE = 200, 200, (0.85, 0.99)
-
-
-class Batch(NamedTuple):
-    """Effects that are multiplied by one learnt scale.
-
-    Attributes
-    ----------
-    place : int
-        Where the log of the scale stands among the unknowns.
-    span : slice
-        Of the effects.
-    scale, power : float and int
-        Of the prior of the scale: exponential for power 1, half-normal for 2.
-    """
-
-    place: int
-    span: slice
-    scale: float
-    power: int
 
 
 class Target(Protocol):
@@ -222,35 +204,25 @@ def _by_nuts(density, start, chains, rng, watch, going):
 class Bent:
     """The log-density in coordinates u that are nearly standard normal, in which effects hardly depend on their scale.
 
-    Reports that gave an effect w σ the mean m and the precision r, as normal ones would, make w given σ normal with mean
-    σ r m/(1 + σ² r) and variance 1/(1 + σ² r). The bent unknowns are y with w = mean(σ) + sd(σ)/sd(σ̂) y, as far from σ as
-    the reports are normal; of what is no effect they are the unknowns themselves. The Hessian whitens them.
+    Unknowns are bent, and the Hessian whitens what they are bent to.
 
     Parameters
     ----------
     target : Target
-    at : (u,) array
-        Unknowns: log σ̂, and the means of the effects w at σ̂.
-    precision : (u,) array
-        σ̂² r of the effects, zero for what is no effect.
-
-    References
-    ----------
-    Papaspiliopoulos, Roberts and Sköld 2007, Statistical Science 22, on partially centred forms.
+    at, precision : (u,) arrays
+        Of bending.Bend.
     """
 
     def __init__(self, target: Target, at: np.ndarray, precision: np.ndarray):
-        self.target, self.at, self.precision, self._known = target, at, precision, None
+        self.target, self.bend, self._known = target, Bend(target.batches, at, precision), None
         self.centre, self.root = at.copy(), np.eye(at.size)
         if target.kernel is not None:
             from ldpbayes.inference import _kernels
 
             first, fixed, shape, reports = target.kernel
-            batches = [(b.place, b.span.start, b.span.stop, b.scale, b.power) for b in target.batches]
-            columns = np.array(batches, dtype=float).reshape(-1, 5).T
-            own = *np.ascontiguousarray(columns[:3].astype(np.int64)), *np.ascontiguousarray(columns[3:])
-            self._kernels, room = _kernels, [np.empty(one) for one in ((at.size,), shape, shape)]
-            self._known = lambda: (*room, self.centre, self.root, at, precision, *own, first, fixed, *reports)
+            own, room = self.bend.arrays(first, fixed), tuple(np.empty(one) for one in (at.size, at.size, shape, shape))
+            self._kernels = _kernels
+            self._known = lambda: (room, (self.centre, self.root), own, reports)
         for batch in target.batches:
             self.centre[batch.span] = 0.0
         self.root = self.inverse = np.eye(at.size)
@@ -280,16 +252,8 @@ class Bent:
         out = np.empty(u.size)
         if self._known is not None:
             return self._kernels.density(u, out, *self._known()), out
-        y = self.centre + u @ self.root
-        z = self._unbent(y.copy())
-        value, slope = self.target.value_and_gradient(z)
-        slope = slope.copy()
-        for place, apart, ratio, span in self._factors(y):
-            share = 1 - ratio / (1 + self.precision[span])
-            middle = self.at[span] * np.exp(apart) * ratio
-            value += 0.5 * float(np.log(ratio).sum())
-            slope[place] += (slope[span] * (middle - share * (z[span] + middle)) - share).sum()
-            slope[span] *= np.sqrt(ratio)
+        z = self.of(u)
+        value, slope = self.bend.pulled(z, *self.target.value_and_gradient(z))
         return value, self.root @ slope
 
     @property
@@ -302,22 +266,8 @@ class Bent:
 
     def of(self, u: np.ndarray) -> np.ndarray:
         """Return the unknowns of coordinates, shape (…, u)."""
-        return self._unbent(self.centre + u @ self.root)
-
-    def _unbent(self, z):
-        for _, apart, ratio, span in self._factors(z):
-            z[..., span] = self.at[span] * np.exp(apart) * ratio + np.sqrt(ratio) * z[..., span]
-        return z
+        return self.bend.unbent(self.centre + u @ self.root)
 
     def back(self, z: np.ndarray) -> np.ndarray:
         """Return the coordinates of unknowns, shape (…, u)."""
-        y = z.copy()
-        for _, apart, ratio, span in self._factors(z):
-            y[..., span] = (z[..., span] - self.at[span] * np.exp(apart) * ratio) / np.sqrt(ratio)
-        return (y - self.centre) @ self.inverse
-
-    def _factors(self, z):
-        for batch in self.target.batches:
-            apart = (np.minimum(z[..., batch.place], 300.0) - self.at[batch.place])[..., None]
-            ratio = (1 + self.precision[batch.span]) / (1 + self.precision[batch.span] * np.exp(2 * apart))
-            yield batch.place, apart, ratio, batch.span
+        return (self.bend.back(z) - self.centre) @ self.inverse

@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference import effects
+from ldpbayes.inference.bending import Batch
 from ldpbayes.inference.bridge import log_ratio
 from ldpbayes.inference.chains import least_effective
-from ldpbayes.inference.effects import Batch
 from ldpbayes.inference.importance import first_accepted, proposed, resample
 from ldpbayes.inference.newton import climb
 from ldpbayes.inference.proposals import Mixture, StudentT

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.inference.effects import Batch
+from ldpbayes.inference.bending import Batch
 from ldpbayes.inference.structure import curvature
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.reports import Entries

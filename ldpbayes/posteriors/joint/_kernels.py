@@ -1,16 +1,15 @@
 """Compiled: coordinates with the structure of an arrow, and the density of all cells in them."""
 
-import math
-
 import numpy as np
 
 from ldpbayes.compiling import compiled
+from ldpbayes.inference._kernels import compiled_density
 from ldpbayes.inference.hmc import compiled_trajectories
 from ldpbayes.posteriors._form_kernels import from_logits
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
-def arrow(u, centre, shared, blocks, border, out):
+def arrow(u, out, centre, shared, blocks, border):
     """Write the unknowns at whitened coordinates to out; see whitening.Arrow. Inner loops read contiguous numbers."""
     start = shared.shape[0]
     cells, width = blocks.shape[:2]
@@ -28,7 +27,7 @@ def arrow(u, centre, shared, blocks, border, out):
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
-def arrow_gradient(slope, shared, blocks, border, out):
+def arrow_gradient(slope, out, centre, shared, blocks, border):
     """Write the gradient in whitened coordinates to out."""
     start = shared.shape[0]
     cells, width = blocks.shape[:2]
@@ -49,59 +48,33 @@ def arrow_gradient(slope, shared, blocks, border, out):
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
-def grouped(
-    u, out, centre, shared, blocks, border, settings, basis, bent_at, mean, share, linear, curvature, starts, index, base,
-    slope, counts, row_starts, rows, row_counts, z, eta, d_eta, d_z, effects, shrunk,
-):  # fmt: skip
-    """Return the log-density of whitened coordinates under priors.base.Grouped, and write its gradient to out.
+def likelihood(stacked, slope, centre, scale, basis, eta, d_eta, forms):
+    """Return the log-likelihood of all cells under priors.base.Grouped, and write its gradient to slope.
 
-    ``settings`` holds the scales of the centre and of σ, and the number of σ; ``bent_at``, ``mean`` and ``share`` are those
-    of joint.bending.Bend; z, eta, d_eta, d_z, effects and shrunk are room to work in.
+    Parameters
+    ----------
+    stacked, slope : (1 + cells, k) arrays
+        Centre and effects of the cells, and the gradient in them.
+    centre, scale, basis
+        Of Grouped.
+    eta, d_eta : (cells, categories) arrays
+        Room to work in.
+    forms : tuple
+        What forms.Forms holds.
     """
-    arrow(u, centre, shared, blocks, border, z)
-    cells, width = blocks.shape[:2]
-    n_scales = int(settings[2])
-    start = width + n_scales
-    value = 0.0
-    for k in range(width):
-        value -= 0.5 * z[k] * z[k]
-        d_z[k] = -z[k]
-    sigma, apart = np.empty(n_scales), np.empty(n_scales)
-    for j in range(n_scales):
-        log_scale = min(z[width + j], 300.0)
-        scale = math.exp(log_scale)
-        value += log_scale - 0.5 * scale * scale
-        d_z[width + j] = 1 - scale * scale
-        sigma[j] = settings[1] * scale
-        apart[j] = log_scale - bent_at[j]
-    for c in range(cells):
-        for k in range(width):
-            i, j = c * width + k, k % n_scales
-            shrunk[i] = math.exp(-share[i] * apart[j])
-            value -= share[i] * apart[j]
-            moved = mean[i] * math.exp(apart[j]) * shrunk[i] * shrunk[i]
-            effects[i] = moved + shrunk[i] * z[start + i]
-            value -= 0.5 * effects[i] * effects[i]
-    offsets = np.empty((cells, width))
-    for c in range(cells):
-        for k in range(width):
-            offsets[c, k] = settings[0] * z[k] + sigma[k % n_scales] * effects[c * width + k]
-    np.dot(offsets, basis, eta)
-    value += from_logits(eta, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, d_eta)
-    np.dot(d_eta, basis.T, offsets)
-    for c in range(cells):
-        for k in range(width):
-            i, j = c * width + k, k % n_scales
-            d = offsets[c, k]
-            d_z[k] += settings[0] * d
-            d *= sigma[j]
-            along, slide = d - effects[i], shrunk[i] * z[start + i]
-            d_z[width + j] += d * effects[i] - share[i]
-            d_z[width + j] += along * ((1 - 2 * share[i]) * (effects[i] - slide) - share[i] * slide)
-            d_z[start + i] = along * shrunk[i]
-    arrow_gradient(d_z, shared, blocks, border, out)
+    linear, curvature, starts, index, base, inner, counts, row_starts, rows, row_counts = forms
+    slope[1:] = centre * stacked[0] + scale * stacked[1:]
+    np.dot(slope[1:], basis, eta)
+    value = from_logits(eta, linear, curvature, starts, index, base, inner, counts, row_starts, rows, row_counts, d_eta)
+    np.dot(d_eta, basis.T, slope[1:])
+    slope[0] = 0.0
+    for c in range(1, slope.shape[0]):
+        for k in range(slope.shape[1]):
+            slope[0, k] += centre * slope[c, k]
+            slope[c, k] *= scale
     return value
 
 
-#: Moves chains along trajectories; the last parameters are what ``grouped`` takes after the first two.
-trajectories = compiled_trajectories(grouped)
+density = compiled_density(arrow, arrow_gradient, likelihood)
+#: Moves chains along trajectories; the last parameters are what ``density`` takes after the first two.
+trajectories = compiled_trajectories(density)

@@ -7,13 +7,13 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.inference import verdict
+from ldpbayes.inference.bending import Batch, Bend
 from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_numbers, mcse_of_mean
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
 from ldpbayes.posteriors.forms import Forms, entries, expand, improved, log_weights, reweighed
 from ldpbayes.posteriors.joint.base import AbstractJoint
-from ldpbayes.posteriors.joint.bending import Bend
 
 #: Cells with at most so many entries (distinct reports × categories) in all keep their rows: a gradient visits them all.
 FEW_ENTRIES = 60_000
@@ -25,6 +25,8 @@ FIRST_SPREAD = 0.3
 #: keep this variance of its log from the cells that stay summaries, and that much from any of them: one cell's part has a
 #: heavy tail, the sum of many has not.
 ROUNDS, LEFT, ALONE = 3, 0.5, 0.05
+#: Of the bend: reports of weak cells bound effects, rather than saying where they are.
+NORMALITY = -0.3
 #: Times that a sampler goes on where its draws are too few.
 LONGER = 3
 
@@ -72,13 +74,27 @@ class Target:
         """The prior's form that is compiled as a whole, or None."""
         return None if self._logits is None else self._logits.grouped()
 
+    @property
+    def straight(self):
+        """The bend, one that changes nothing where there is none."""
+        size, scales = self.prior.n_unknowns, self.scales
+        if self.bend is not None or scales is None:
+            return self.bend
+        return self._bend_at(np.zeros(size), np.zeros(size))
+
+    def _bend_at(self, at, precision):
+        scales = self.scales
+        step, own = scales.stop - scales.start, range(scales.start, scales.stop)
+        spans = [slice(scales.stop + j, at.size, step) for j in range(step)]
+        return Bend([Batch(place, span, 1.0, 2) for place, span in zip(own, spans, strict=True)], at, precision, NORMALITY)
+
     def bent(self, z, share):
         """Return this target in unknowns bent about z, and z in them; as it is where no share is known."""
         if share is None:
             return self, z
-        stop, centre = self.scales.stop, z.copy()
-        centre[stop:] = 0.0
-        return replace(self, bend=Bend(self.scales, z[self.scales].copy(), z[stop:].copy(), share)), centre
+        stop, centre, precision = self.scales.stop, z.copy(), np.zeros(z.size)
+        centre[stop:], precision[stop:] = 0.0, share / (1 - share)
+        return replace(self, bend=self._bend_at(z.copy(), precision)), centre
 
     def unbent(self, y):
         """Return the prior's unknowns, shape (…, u)."""
@@ -86,10 +102,10 @@ class Target:
 
     def value_and_gradient(self, z):
         """Return the log-density at z, without the likelihood's constants, and its gradient."""
-        if self.bend is not None:
-            value, slope = self._plain(self.bend.unbent(z))
-            return value + self.bend.log_volume(z), self.bend.pullback(z, slope)
-        return self._plain(z)
+        if self.bend is None:
+            return self._plain(z)
+        z = self.bend.unbent(z)
+        return self.bend.pulled(z, *self._plain(z))
 
     def _plain(self, z):
         out = self._out

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ldpbayes.inference.effects import MOST_SHARE
 from ldpbayes.inference.newton import higher
 from ldpbayes.posteriors.joint.whitening import Arrow, whitened
 
@@ -53,7 +54,7 @@ def settled(target, z=None):
         z[scales.stop :] = (effects.reshape(len(effects), square.size, -1) * np.exp(-change)[:, None]).ravel()
         if (np.abs(change) < LEAST_CHANGE / np.sqrt(bend)).all():
             break
-    return z, None if scales is None else np.clip(1 - variances.ravel(), 0.0, 1.0)
+    return z, None if scales is None else np.clip(1 - variances.ravel(), 0.0, MOST_SHARE)
 
 
 def _step(target, z, kept):

@@ -136,7 +136,7 @@ class Arrow(AbstractCoordinates):
     def of(self, u):
         if u.ndim == 1:
             out = np.empty(u.size)
-            _kernels().arrow(u, self.centre, self.shared, self.blocks, self.border, out)
+            _kernels().arrow(u, out, *self._frame)
             return out
         start = len(self.shared)
         v, w = u[..., :start], u[..., start:].reshape(*u.shape[:-1], *self.blocks.shape[:2])
@@ -148,7 +148,7 @@ class Arrow(AbstractCoordinates):
 
     def gradient(self, slope):
         out = np.empty(slope.size)
-        _kernels().arrow_gradient(slope, self.shared, self.blocks, self.border, out)
+        _kernels().arrow_gradient(slope, out, *self._frame)
         return out
 
     def back(self, z):
@@ -166,7 +166,7 @@ class Arrow(AbstractCoordinates):
     def compiled(self, target):
         if target.grouped is None:
             return None
-        kernel, known = _kernels().grouped, self._known(target)
+        kernel, known = _kernels().density, self._known(target)
 
         def density(u):
             out = np.empty(u.size)
@@ -180,14 +180,17 @@ class Arrow(AbstractCoordinates):
         kernel, known = _kernels().trajectories, self._known(target)
         return lambda *moved: kernel(*moved, *known)
 
+    @property
+    def _frame(self):
+        return self.centre, self.shared, self.blocks, self.border
+
     def _known(self, target):
-        """Return what the compiled functions read beside the coordinates, and room for them to work in."""
-        form, shape, size = target.grouped, target.prior.shape, self.centre.size
-        settings = np.array([form.centre, form.scale, form.n_scales], float)
-        bend, effects = target.bend, size - len(self.shared)
-        bent = (bend.at, bend.mean, bend.share) if bend else (np.zeros(form.n_scales), np.zeros(effects), np.zeros(effects))
-        known = self.centre, self.shared, self.blocks, self.border, settings, form.basis, *bent, *target.forms.arrays
-        return *known, *map(np.empty, (size, shape, shape, size, effects, effects))
+        """Return what the compiled functions read, and room for them to work in."""
+        form, (cells, a), (_, width) = target.grouped, target.prior.shape, self.blocks.shape[:2]
+        size, shape = self.centre.size, (1 + cells, width)
+        room = tuple(np.empty(one) for one in (size, size, shape, shape))
+        reports = form.centre, form.scale, form.basis, np.empty((cells, a)), np.empty((cells, a)), target.forms.arrays
+        return room, self._frame, target.straight.arrays(0, width), reports
 
 
 def _border(gradient, centre, start):
