@@ -436,3 +436,26 @@ def test_what_write_does_not_take_is_refused_in_one_sentence(thing, path, argume
     with pytest.raises(lb.errors.ArgumentError, match=sentence):
         lb.write(thing, path, *arguments)
     assert not list(tmp_path.iterdir())
+
+
+def test_regressions_and_private_groups_read_reports_alike_from_every_type_of_column():
+    rng, labels = np.random.default_rng(1), ["no", "yes"]
+    device = GRR(2, 2.0)
+    codes, x = rng.integers(0, 2, 200), rng.normal(size=200).round(1)
+    texts = np.array(labels)[codes]
+    columns = {"texts": texts, "categories": pd.Categorical(texts), "arrow": pa.array(texts).dictionary_encode()}
+    columns |= {"blanks": [f" {text} " for text in texts], "whole": codes, "nullable": pd.array(codes, dtype="Int64")}
+    found = []
+    for name, values in columns.items():
+        whole = {"categories": None if name in ("whole", "nullable") else labels}
+        frame = pa.table({"x": x, "r": values}) if name == "arrow" else pd.DataFrame({"x": x, "r": values})
+        fitted = lb.regress(frame, "y ~ x", device, report="r", method="mle", **whole)
+        groups = lb.by_private_group(frame, "x", "r", device, draws=25, method="recipe", random_seed=1, **whole)
+        found.append(np.append(fitted.coefficients.values[:, 1], groups.mean()["mean"].values))
+    np.testing.assert_allclose(found[1:], found[:-1], rtol=1e-9)
+    for bad, said in (([0.5, *codes[1:]], "unknown report|whole"), ([None, *texts[1:]], "missing"), ([7, *codes[1:]], "7")):
+        frame = pd.DataFrame({"x": x, "r": bad})
+        with pytest.raises(lb.errors.DataError, match=said):
+            lb.regress(frame, "y ~ x", device, report="r", method="mle")
+        with pytest.raises(lb.errors.DataError, match=said):
+            lb.by_private_group(frame, "x", "r", device, draws=25)
