@@ -349,7 +349,11 @@ def _hashed_reports(cell, rng):
         protocol = CohortRR(cell["n_categories"], cell["epsilon"], **settings, **known)
     p, true_counts = truths(cell, 1, rng)
     collection = Collection(names, Tally(protocol, *protocol.simulate(true_counts[0], rng)))
-    oracle = protocol.least_squares(collection.rows) if cell["protocol"] != "subset" else Oracle()(collection).distribution
+    oracle = (
+        protocol.decoder().least_squares(collection.rows)
+        if cell["protocol"] != "subset"
+        else Oracle()(collection).distribution
+    )
     mle = MLE(tolerance=1e-4)(collection).distribution
     mean = common.expanded(collection, as_prior("jeffreys", p.size), rng)[0]
     learnt = common.learnt(collection, rng)[0]

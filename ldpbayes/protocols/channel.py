@@ -104,11 +104,6 @@ class Channel(AbstractProtocol):
         ratio = largest_ratio(self._shares)
         return math.inf if ratio == math.inf else log_above(ratio)
 
-    @property
-    def rank(self):
-        """Numerical rank of the matrix."""
-        return self._matrix_decoder.rank
-
     @cached_property
     def _matrix_decoder(self):
         return MatrixDecoder(self.matrix, ListLaw(self).tally)

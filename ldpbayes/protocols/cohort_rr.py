@@ -37,7 +37,7 @@ class CohortRR(AbstractProtocol):
     epsilon : float
         LDP level in nats, in [1e-9, 50].
     buckets, cohorts : int
-        k ≥ 2 and C ≥ 1. All S categories can be identified only if C(k − 1) + 1 ≥ S; see ``rank``.
+        k ≥ 2 and C ≥ 1. All S categories can be identified only if C(k − 1) + 1 ≥ S; see ``decoder().rank``.
     assignment : {"permutation", "label", "xxhash", "ldpbayes"}
         How a cohort maps categories to buckets. "permutation" (closed alphabet): position in the cohort's own permutation,
         mod k, so that buckets are filled evenly. "label" (open alphabet): hash of the candidate string; anyone may report
@@ -52,7 +52,7 @@ class CohortRR(AbstractProtocol):
     Notes
     -----
     Reports are (m, 2) integers (cohort, value), both counted from zero. The oracle is the least-squares decoder of the
-    paper, unbiased when the design matrix H has full column rank; ``least_squares`` also answers when it has not.
+    paper, unbiased when the design matrix H has full column rank; ``decoder().least_squares`` also answers when it has not.
     Tallies have a known law: users of a category spread over cohorts multinomially and each cohort is a GRR, so
     ``simulate`` costs O(C (S + k)) for any number of users.
 
@@ -63,8 +63,8 @@ class CohortRR(AbstractProtocol):
     Examples
     --------
     >>> protocol = CohortRR(4, epsilon=1.0, buckets=2, cohorts=3)
-    >>> protocol.design_matrix().sum(axis=0), protocol.rank
-    (array([3., 3., 3., 3.]), 4)
+    >>> protocol.n_outputs, protocol.decoder().rank
+    (6, 4)
     """
 
     n_categories: int
@@ -128,26 +128,13 @@ class CohortRR(AbstractProtocol):
         log_constant = -math.log(self.cohorts) - math.log(self.buckets + self.beta)
         return SupportRows(packed, self.beta, counts, self.n_categories, log_constant)
 
-    def design_matrix(self):
-        """Return H[(c, y), x] = [map_c(x) = y], shape (C k, S); its null space is that of the channel."""
-        return np.concatenate([self._indicator(c) for c in range(self.cohorts)])
-
     def identifying_matrix(self):
         """Return H, or HᵀH where that is smaller: it has the same null space."""
         if self.cohorts * self.buckets <= self.n_categories:
-            return self.design_matrix()
+            return np.concatenate([self._indicators(part) for part in self._blocks()])
         if self.n_categories**2 > MAX_CHANNEL_ENTRIES or self.cohorts * self.n_categories**2 > MAX_MEETINGS:
             raise InfeasibleError(f"{self.name} with {self.n_categories} categories is too large to check for rank.")
         return self.meetings
-
-    @property
-    def rank(self):
-        """Rank of H and of the channel: how many independent numbers the reports determine, at most C(k − 1) + 1."""
-        return self._cohort_decoder.rank
-
-    def least_squares(self, rows):
-        """Return the decoder's solution of least norm, shape (S,), which also exists where H lacks rank."""
-        return self._cohort_decoder.least_squares(rows)
 
     def decoder(self):
         """Return the least-squares decoder of the paper; see DesignDecoder."""
@@ -264,9 +251,6 @@ class CohortRR(AbstractProtocol):
         columns = np.tile(np.arange(self.n_categories), len(places))
         shape = len(places) * size, self.n_categories
         return scipy.sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=shape)
-
-    def _indicator(self, cohort):
-        return (np.arange(self.buckets)[:, None] == self.table[cohort]).astype(float)
 
     def _label_buckets(self, labels):
         seeds = hashing.derive(self.seed, np.arange(self.cohorts))

@@ -85,11 +85,6 @@ class RapporBits(AbstractProtocol):
         return log_above(max(on / off, (1 - off) / (1 - on)))
 
     @property
-    def rank(self):
-        """Rank of the stacked filters, which is that of the channel unless one row of bits is missing."""
-        return self.rappor.rank
-
-    @property
     def n_outputs(self):
         return 2 * self.rappor.cohorts * self.rappor.n_bits
 

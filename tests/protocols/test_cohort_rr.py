@@ -77,11 +77,21 @@ def test_rational_channel_is_the_channel_within_epsilon(protocol):
     np.testing.assert_allclose(np.array(exact, dtype=float), protocol.channel(), rtol=1e-12)
 
 
+def design_of(protocol):
+    """Return H[(c, y), x] = [map_c(x) = y]."""
+    return np.concatenate([np.arange(protocol.buckets)[:, None] == buckets for buckets in protocol.table]).astype(float)
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=name)
 def test_design_and_channel_have_the_same_null_space(protocol):
-    design, channel = protocol.design_matrix(), protocol.channel()
+    design, channel = design_of(protocol), protocol.channel()
     rank = np.linalg.matrix_rank(channel)
-    assert protocol.rank == rank == np.linalg.matrix_rank(design) == np.linalg.matrix_rank(np.concatenate([design, channel]))
+    assert (
+        protocol.decoder().rank
+        == rank
+        == np.linalg.matrix_rank(design)
+        == np.linalg.matrix_rank(np.concatenate([design, channel]))
+    )
     assert rank <= protocol.cohorts * (protocol.buckets - 1) + 1
     assert np.all(design.sum(axis=0) == protocol.cohorts)
 
@@ -95,11 +105,11 @@ def test_least_squares_is_equation_22(protocol):
     rows = protocol.rows(protocol.all_reports(), counts)
     k, c, e = protocol.buckets, protocol.cohorts, math.exp(protocol.epsilon)
     right = (c * (e + k - 1) * counts / counts.sum() - 1) / (e - 1)
-    expected = np.linalg.lstsq(protocol.design_matrix(), right, rcond=1e-12)[0]
-    np.testing.assert_allclose(protocol.least_squares(rows), expected, atol=1e-9)
+    expected = np.linalg.lstsq(design_of(protocol), right, rcond=1e-12)[0]
+    np.testing.assert_allclose(protocol.decoder().least_squares(rows), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("protocol", [q for q in PROTOCOLS if q.rank == q.n_categories], ids=name)
+@pytest.mark.parametrize("protocol", [q for q in PROTOCOLS if q.decoder().rank == q.n_categories], ids=name)
 def test_oracle_is_exactly_unbiased_with_its_exact_variance(protocol):
     """Mean and variance over the channel itself, one user at a time: no simulation."""
     a = protocol.n_categories
@@ -127,7 +137,7 @@ def test_one_cohort_of_as_many_buckets_is_grr():
 
 def test_rank_deficient_design_has_least_squares_but_no_oracle():
     protocol = CohortRR(9, 1.0, buckets=2, cohorts=3)
-    assert protocol.rank <= 4  # C(k − 1) + 1
+    assert protocol.decoder().rank <= 4  # C(k − 1) + 1
     rows = protocol.rows(protocol.all_reports(), np.arange(1, 7))
     with pytest.raises(ArgumentError, match="rank 9, these 3 cohorts of 2 buckets have rank"):
         protocol.oracle(rows)
@@ -135,8 +145,8 @@ def test_rank_deficient_design_has_least_squares_but_no_oracle():
         protocol.oracle_variance(np.full(9, 1 / 9), 10)
     # What the reports determine is unbiased all the same: H p̂ has mean H p.
     p = np.arange(1, 10) / 45
-    expected = protocol.least_squares(protocol.rows(protocol.all_reports(), protocol.channel() @ p))
-    np.testing.assert_allclose(protocol.design_matrix() @ expected, protocol.design_matrix() @ p, atol=1e-9)
+    expected = protocol.decoder().least_squares(protocol.rows(protocol.all_reports(), protocol.channel() @ p))
+    np.testing.assert_allclose(design_of(protocol) @ expected, design_of(protocol) @ p, atol=1e-9)
 
 
 # ---- clients ---------------------------------------------------------------------------------------------------------

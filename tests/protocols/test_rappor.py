@@ -173,9 +173,9 @@ def test_rank_deficient_filters_have_no_oracle():
     rows = crowded.rows(crowded.all_reports(), np.ones(4))
     with pytest.raises(ArgumentError, match="filters of rank 3, these 1 cohorts of 2 bits have rank 2"):
         crowded.oracle(rows)
-    estimate = crowded.least_squares(rows)
+    estimate = crowded.decoder().least_squares(rows)
     assert estimate[0] == pytest.approx(estimate[2])
-    assert protocol.least_squares(protocol.rows(protocol.all_reports(), np.ones(8))).shape == (3,)
+    assert protocol.decoder().least_squares(protocol.rows(protocol.all_reports(), np.ones(8))).shape == (3,)
 
 
 # ---- composite likelihood --------------------------------------------------------------------------------------------

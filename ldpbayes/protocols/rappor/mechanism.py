@@ -305,15 +305,6 @@ class Rappor(AbstractProtocol):
         levels = held + (h + 1) * sizes.astype(np.uint8)[cohorts]
         return LevelRows(levels, values, counts, hits, log_constants + h * missed)
 
-    @property
-    def rank(self):
-        """Rank of the stacked filters X; the oracle needs n_categories (the likelihood may tell apart more)."""
-        return self._filter_decoder.rank
-
-    def least_squares(self, rows):
-        """Return the decoder's solution of least norm, shape (a,), which also exists where X lacks rank."""
-        return self._filter_decoder.least_squares(rows)
-
     def decoder(self):
         """Return the least squares of bit counts on the filters; see DesignDecoder."""
         return self._filter_decoder
