@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import mmap
+import struct
 import sys
 from typing import ClassVar
 
@@ -10,7 +12,11 @@ from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.sources.base import check_column, foreign
 from ldpbayes.sources.frames import BatchPiece
+from ldpbayes.sources.parquet import MOST_BYTES, ROWS_A_BYTE, sliced
 from ldpbayes.sources.stream import BATCH, AbstractFile, AbstractSource, FilePiece
+
+#: Bytes that one byte of a compressed file may hold; reports that privacy has made random take more.
+_BYTES_A_BYTE = 2**8
 
 
 class ArrowSource(AbstractSource):
@@ -95,6 +101,7 @@ class IpcPiece(FilePiece):
     def rows(self, columns):
         import pyarrow as pa
 
+        _check_sizes(self.source)
         with foreign("is not a readable Arrow file", self.source), _opened(self.source, columns) as file:
             for i in range(file.num_record_batches):
                 try:
@@ -102,7 +109,8 @@ class IpcPiece(FilePiece):
                 except pa.ArrowMemoryError:
                     raise DataError("says that it holds more than there is memory for", source=self.source) from None
                 batch.validate(full=True)  # what does not fit in a damaged file would be read beyond its end
-                yield pa.Table.from_batches([batch])
+                for part, _ in sliced(batch):
+                    yield pa.Table.from_batches([part])
 
 
 def _opened(path, columns=None):
@@ -116,6 +124,68 @@ def _opened(path, columns=None):
             return file
         chosen = pa.ipc.IpcReadOptions(included_fields=[file.schema.get_field_index(name) for name in columns])
         return pa.ipc.open_file(pa.memory_map(str(path)), options=chosen)
+
+
+def _check_sizes(path):
+    """Refuse a file whose batches say that they hold far more than any reports that take so few bytes.
+
+    References
+    ----------
+    Apache Arrow, File.fbs and Message.fbs: Footer, Block, Message, RecordBatch, DictionaryBatch; a compressed buffer begins
+    with its size.
+    """
+    with files.open_input(path) as handle:
+        try:
+            with mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                footer = len(data) - 10 - _number(data, "<i", len(data) - 10)
+                for i in (2, 3):  # dictionaries and batches: their offset, and the bytes of their headers and bodies
+                    start, n = _vector(data, _root(data, footer), i)
+                    for at in range(start, start + 24 * n, 24):
+                        head, size, body = struct.unpack_from("<qi4xq", data, at)
+                        prefix = 8 if _number(data, "<i", head) == -1 else 4  # of files before Arrow 0.15
+                        table = _root(data, _place(data, _root(data, head + prefix), 2))
+                        table = _root(data, _place(data, table, 1)) if i == 2 else table
+                        held = _place(data, table, 0)
+                        rows, (first, many) = _number(data, "<q", held) if held else 0, _vector(data, table, 2)
+                        sizes = []
+                        if _place(data, table, 3):
+                            buffers = (struct.unpack_from("<qq", data, first + 16 * k) for k in range(many))
+                            sizes = [_number(data, "<q", head + size + place) for place, length in buffers if length]
+                        for held, most in ((max(rows, 0), ROWS_A_BYTE), (sum(max(one, 0) for one in sizes), _BYTES_A_BYTE)):
+                            if held > MOST_BYTES and held > most * (body + 1):
+                                raise DataError(
+                                    f"says that it holds {held:,} {'rows' if most == ROWS_A_BYTE else 'bytes'} in {body:,} bytes, "
+                                    "which no reports do",
+                                    source=path,
+                                )
+        except DataError:
+            raise
+        except (struct.error, ValueError, IndexError, TypeError) as err:
+            raise DataError("is not a readable Arrow file: its footer or a header is broken", source=path) from err
+
+
+def _number(data, kind, at):
+    if at < 0:
+        raise IndexError
+    return struct.unpack_from(kind, data, at)[0]
+
+
+def _root(data, at):
+    """Return the place of the table that a place of a flatbuffer points to."""
+    return at + _number(data, "<I", at)
+
+
+def _place(data, table, i):
+    """Return the place of a field of a table, or None where it is not there."""
+    fields = table - _number(data, "<i", table)
+    offset = _number(data, "<H", fields + 4 + 2 * i) if 4 + 2 * i < _number(data, "<H", fields) else 0
+    return table + offset if offset else None
+
+
+def _vector(data, table, i):
+    """Return (place of the first entry, number of entries) of a field that is a vector."""
+    at = _place(data, table, i)
+    return (0, 0) if at is None else (_root(data, at) + 4, _number(data, "<I", _root(data, at)))
 
 
 def texts_of(metadata):

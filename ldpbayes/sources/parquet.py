@@ -29,7 +29,7 @@ _DELTA = 7
 _TOGETHER = 2**24
 #: Items of the lists, and rows, of a row group and a file that are read from few bytes; and items, or rows, a byte. Reports
 #: that privacy has made random take more.
-_ITEMS, _ITEMS_A_BYTE, _ROWS_A_BYTE = 2**25, 2**8, 2**12
+_ITEMS, _ITEMS_A_BYTE, ROWS_A_BYTE = 2**25, 2**8, 2**12
 #: Rows of a batch that is not worth a look at the file to enlarge.
 _SMALL = 2**16
 #: Items of the lists of a row group beyond which it is refused.
@@ -115,7 +115,7 @@ def _parts(pa, path, columns, groups):
         for together in _together(file, range(file.num_row_groups) if groups is None else groups):
             size = min(_most_rows(path, file, group, columns) for group in together)
             for batch in file.iter_batches(size, row_groups=together, columns=list(columns), use_threads=False):
-                yield from _sliced(pa, batch)
+                yield from sliced(batch)
 
 
 def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
@@ -193,7 +193,7 @@ def _together(file, groups):
 # ---- what the file says before it is decoded -------------------------------------------------------------------------
 def _check_rows(path, metadata):
     size, rows = os.stat(path).st_size, metadata.num_rows
-    if rows > _ITEMS and rows > _ROWS_A_BYTE * size:
+    if rows > _ITEMS and rows > ROWS_A_BYTE * size:
         raise DataError(f"says that it holds {rows:,} rows in {size:,} bytes, which no reports do", source=path)
 
 
@@ -273,8 +273,9 @@ def _longest(path, group, name):
     return None
 
 
-def _sliced(pa, batch):
+def sliced(batch):
     """Yield parts of a batch that would take at most about MOST_BYTES with decoded dictionaries, and their bytes."""
+    import pyarrow as pa
     from pyarrow import compute
 
     most = 0

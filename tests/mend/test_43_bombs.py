@@ -99,6 +99,23 @@ def test_footers_that_lie_are_not_believed(tmp_path):
         parquet_batches._check_rows(path, types.SimpleNamespace(num_rows=10**11))
 
 
+def test_arrow_files_are_not_decoded_beyond_what_reports_take(tmp_path):
+    """Compressed buffers of zeros, dictionaries of long texts, and long entries of dictionaries that many rows name."""
+    many = pa.DictionaryArray.from_arrays(np.zeros(2**21, dtype=np.int32), pa.array([b"x" * 20_000]))
+    long = pa.DictionaryArray.from_arrays(np.zeros(10, dtype=np.int32), pa.array(["x" * 2**28]))
+    said = {"zeros": "says that it holds 268,", "many": "a report has 20000 bytes", "long": "says that it holds 268,"}
+    for (name, sentence), column in zip(said.items(), (pa.array(np.zeros(2**28, dtype=np.uint8)), many, long), strict=True):
+        path, table = tmp_path / f"{name}.arrow", pa.table({"report": column})
+        with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_table(table)
+        assert path.stat().st_size < 10**5
+        before = pa.total_allocated_bytes()
+        for door in (read, lambda *args, **settings: lb.scan(*args, **settings)()):
+            with pytest.raises(lb.errors.DataError, match=sentence):
+                door(path, lb.protocols.UnaryEncoding.optimized(32, 1.0), report="report")
+        assert pa.default_memory_pool().max_memory() - before < MEMORY
+
+
 def test_batches_hold_every_row_in_order(tmp_path, monkeypatch):
     """Limits that split every row group give the table of Arrow itself."""
     rng = np.random.default_rng(1)
