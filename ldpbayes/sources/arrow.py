@@ -127,41 +127,43 @@ def _opened(path, columns=None):
 
 
 def _check_sizes(path):
-    """Refuse a file whose batches say that they hold far more than any reports that take so few bytes.
+    """Refuse a file whose batches say that they hold far more than any reports that take so few bytes."""
+    with files.open_input(path) as handle:
+        try:
+            with mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                for kind, held, most, stored in _sizes(data):
+                    if held > max(MOST_BYTES, most * stored):
+                        said = f"says that it holds {held:,} {kind} in {stored:,} bytes, which no reports do"
+                        raise DataError(said, source=path)
+        except DataError:
+            raise
+        except (struct.error, ValueError, IndexError, TypeError) as err:
+            raise DataError("is not a readable Arrow file: its footer or a header is broken", source=path) from err
+
+
+def _sizes(data):
+    """Yield (rows or bytes, how many there are, most for a byte, bytes) of the dictionaries and batches of an Arrow file.
 
     References
     ----------
     Apache Arrow, File.fbs and Message.fbs: Footer, Block, Message, RecordBatch, DictionaryBatch; a compressed buffer begins
     with its size.
     """
-    with files.open_input(path) as handle:
-        try:
-            with mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                footer = len(data) - 10 - _number(data, "<i", len(data) - 10)
-                for i in (2, 3):  # dictionaries and batches: their offset, and the bytes of their headers and bodies
-                    start, n = _vector(data, _root(data, footer), i)
-                    for at in range(start, start + 24 * n, 24):
-                        head, size, body = struct.unpack_from("<qi4xq", data, at)
-                        prefix = 8 if _number(data, "<i", head) == -1 else 4  # of files before Arrow 0.15
-                        table = _root(data, _place(data, _root(data, head + prefix), 2))
-                        table = _root(data, _place(data, table, 1)) if i == 2 else table
-                        held = _place(data, table, 0)
-                        rows, (first, many) = _number(data, "<q", held) if held else 0, _vector(data, table, 2)
-                        sizes = []
-                        if _place(data, table, 3):
-                            buffers = (struct.unpack_from("<qq", data, first + 16 * k) for k in range(many))
-                            sizes = [_number(data, "<q", head + size + place) for place, length in buffers if length]
-                        for held, most in ((max(rows, 0), ROWS_A_BYTE), (sum(max(one, 0) for one in sizes), _BYTES_A_BYTE)):
-                            if held > MOST_BYTES and held > most * (body + 1):
-                                raise DataError(
-                                    f"says that it holds {held:,} {'rows' if most == ROWS_A_BYTE else 'bytes'} in {body:,} bytes, "
-                                    "which no reports do",
-                                    source=path,
-                                )
-        except DataError:
-            raise
-        except (struct.error, ValueError, IndexError, TypeError) as err:
-            raise DataError("is not a readable Arrow file: its footer or a header is broken", source=path) from err
+    footer = _root(data, len(data) - 10 - _number(data, "<i", len(data) - 10))
+    for field in (2, 3):  # of dictionaries and batches: offsets, and the bytes of headers and bodies
+        start, n = _vector(data, footer, field)
+        for at in range(start, start + 24 * n, 24):
+            head, size, body = struct.unpack_from("<qi4xq", data, at)
+            prefix = 8 if _number(data, "<i", head) == -1 else 4  # of files before Arrow 0.15
+            batch = _root(data, _place(data, _root(data, head + prefix), 2))
+            batch = _root(data, _place(data, batch, 1)) if field == 2 else batch
+            rows = _place(data, batch, 0)
+            yield "rows", _number(data, "<q", rows) if rows else 0, ROWS_A_BYTE, body + 1
+            if _place(data, batch, 3):
+                first, many = _vector(data, batch, 2)
+                buffers = (struct.unpack_from("<qq", data, first + 16 * i) for i in range(many))
+                sizes = (_number(data, "<q", head + size + place) for place, length in buffers if length)
+                yield "bytes", sum(max(one, 0) for one in sizes), _BYTES_A_BYTE, body + 1
 
 
 def _number(data, kind, at):
