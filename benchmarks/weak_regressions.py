@@ -5,8 +5,8 @@ with so many seeds each (5); references are kept in weak_regressions.csv, fits i
 are there are not made again: remove the second file to try a new version of the package. An end counts as right within .1
 posterior sd of the reference. References of two and three unknowns are sums over a grid, others differential-evolution
 Markov chains (ter Braak 2006, Statistics and Computing 16) of 256 walkers, with the error of their ends over ten stretches
-of time. Where that error was above .03, and for designs 11, 39, 79, 105, 154, 172 and 271, where a fit was off, chains are
-longer: BURN = 3000, STEPS = 12000 to 20000; for 43, 130 and 154, where a fit is off, BURN = 5000, STEPS = 60000.
+of time. Where that error was above .02, chains are longer: BURN = 5000, STEPS = 40000 (60000 for designs 43, 130 and 154);
+so they are for designs 39, 172 and 271, with BURN = 3000 and STEPS = 12000 to 20000.
 """
 
 import itertools

@@ -44,9 +44,6 @@ BATCH = 512
 MAX_END_ERROR, MAX_CHEAP_ERROR, ROOM = 0.1, 0.04, 4
 #: Axes along which log odds of so many cells move belong to those that are looked along.
 MOST_CELLS = 12
-#: Distances from the mode, in sd by the curvature, at which the density is looked at; where it falls by fewer nats than the
-#: first of these as far out as the second, a proposal of its own goes there, as many as the third at most.
-REACHES, SHALLOW, LONG, MOST_SEEDS = (2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 22.0, 33.0), 11.0, 7.0, 8
 #: Distances from the mean, in posterior sd, at which weights are looked at along axes, and the largest accepted there in
 #: units of the mean weight where the density has fallen by fewer nats: what has a larger one would hold little.
 FAR, MOST_MISSED, DEEP = (1.0, 2.0, 3.0, 4.5, 6.0, 9.0), 50.0, 8.0
@@ -189,7 +186,7 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
     """
     weak = 1 / math.sqrt(mode[1].min()) > WEAK
     few = mode[0].size <= MAX_MIXED
-    source: Any = Proposal(_split(target, mode) if few else (about(target, *mode),), target.prior, DEFENCE * weak, few)
+    source: Any = Proposal(_split(target, mode) if few else about(target, *mode), target.prior, DEFENCE * weak, few)
     drawn = max(2 ** math.ceil(math.log2(size)), LEAST_DRAWN) if few else size
     entries = target.entries.cell.size * target.entries.n_categories
     dear = entries * drawn > CHEAP
@@ -251,26 +248,9 @@ def _worth(one):
 
 
 def _split(target, mode):
-    """Return the first proposals of few unknowns: a split t about the mode, and others where a tail is flat."""
+    """Return the first proposal of few unknowns: a t about the mode whose halves along its axes have scales of their own."""
     z, eigenvalues, vectors = mode
-    root = vectors / np.sqrt(eigenvalues)
-
-    def log_density(at):
-        return target.log_density(at)[0]
-
-    covariance, seeds = root @ root.T, []
-    axes = _axes(target, covariance)
-    axes = np.concatenate([axes, -axes])
-    with np.errstate(all="ignore"):
-        values = log_density(np.concatenate([z[None], (z + np.multiply.outer(REACHES, axes)).reshape(-1, z.size)]))
-    near = (values[0] - values[1:]).reshape(len(REACHES), -1) < SHALLOW
-    reached = (near * np.array(REACHES)[:, None]).max(axis=0)
-    for k in np.argsort(-reached)[:MOST_SEEDS]:
-        if reached[k] < LONG:
-            break
-        wide = np.linalg.cholesky(covariance + np.outer(axes[k], axes[k]) * (0.4 * reached[k]) ** 2)
-        seeds.append(StudentT(z + 0.5 * reached[k] * axes[k], wide))
-    return StudentT(z, root).looking(log_density), *seeds
+    return StudentT(z, vectors / np.sqrt(eigenvalues)).looking(lambda at: target.log_density(at)[0])
 
 
 def _axes(target, covariance):
@@ -296,11 +276,11 @@ def _axes(target, covariance):
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A t about the mode and others in flat tails, t distributions fitted to weighted draws of proposals before, the prior.
+    """A t about the mode, t distributions fitted to weighted draws of proposals before, and the prior.
 
     Attributes
     ----------
-    first : tuple of StudentT
+    first : StudentT
     prior : Regression
     defence : float
         Share of the prior, by which weights are bounded as the likelihood is.
@@ -311,7 +291,7 @@ class Proposal:
         Of the fitted ones, with sum one.
     """
 
-    first: tuple
+    first: StudentT
     prior: Regression
     defence: float
     few: bool
@@ -321,10 +301,9 @@ class Proposal:
     @cached_property
     def mixture(self) -> Mixture:
         """The distribution as a whole."""
-        parts, shares = (*self.first, *self.fitted), np.full(len(self.first), 0.5 / max(len(self.first) - 1, 1))
-        shares[0] = 0.5 if len(self.first) > 1 else 1.0
+        parts, shares = (self.first, *self.fitted), np.ones(1)
         if self.shares is not None and self.few:
-            shares = np.append(FIRST * shares, (1 - FIRST) * self.shares)
+            shares = np.append(FIRST, (1 - FIRST) * self.shares)
         elif self.shares is not None:
             parts, shares = self.fitted, self.shares
         if self.defence:
@@ -333,7 +312,7 @@ class Proposal:
 
     def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
         """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
-        worth, u, degrees = found.found.effective_sample, found.z.shape[1], self.first[0].degrees
+        worth, u, degrees = found.found.effective_sample, found.z.shape[1], self.first.degrees
         if worth < LEAST_FOR_REFIT * u:
             return None
         if not self.few:
