@@ -15,8 +15,9 @@ from ldpbayes.posteriors.exact import moments_of, singling, stacked_factors
 from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.mixing import heavy, integrals_of, key_of, mixed_ends, mixed_moments, moved_ends, server_of
-from ldpbayes.posteriors.mixture import ends_of, mixture_moments
+from ldpbayes.posteriors.mixture import interval_facts, mixture_moments, shared_facts
 from ldpbayes.posteriors.surrogate import ExpandedFactors
+from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.base import Nodes
 
 #: Seconds of one factor of one cell: moments and the ends of an interval.
@@ -166,8 +167,8 @@ def exact_entries(mean, variance, ends, alpha, n_reports, log_evidence) -> dict:
     }
 
 
-def mixed_entries(many: Many, mixture, levels, watch: Watch) -> tuple[dict, Nodes]:
-    """Return (entries of ``exact``, nodes) of cells that share the hyperparameter of a mixture.
+def mixed_entries(many: Many, mixture, levels, watch: Watch) -> tuple[dict, Nodes, float]:
+    """Return (entries of ``exact``, nodes, log Bayes factor against Jeffreys' prior) of cells that share a hyperparameter.
 
     Means and variances are mixed over the nodes. The ends of intervals are averages of the nodes' ends, moved so that the
     interval is as much wider than theirs as the sd is.
@@ -189,7 +190,7 @@ def mixed_entries(many: Many, mixture, levels, watch: Watch) -> tuple[dict, Node
     ends = moved_ends(some, ends, variances, out["distribution_mean"], out["distribution_sd"])
     out |= dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
     out["log_evidence"] = logsumexp([one.log_evidence for one in found], axis=0, b=some.weights[:, None])
-    return out, nodes
+    return out, nodes, nodes.log_evidence - total(Dirichlet.jeffreys(many.n_categories))
 
 
 def _gaussians(summaries: list[Summary], alpha):
@@ -286,20 +287,15 @@ def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
 def _under_mixture(many: Many, prior, levels, watch: Watch) -> tuple[Batch, dict, dict]:
     """Return (Batch, entries of ``exact``, attrs) of cells that share the hyperparameter of a mixture."""
     mixture, k = prior.mixture(), len(many.n_reports)
-    entries, nodes = mixed_entries(many, mixture, levels, watch)
+    entries, nodes, factor = mixed_entries(many, mixture, levels, watch)
     mean, variance = entries["distribution_mean"], entries["distribution_sd"] ** 2
     found = Batch(mean, variance, entries["log_evidence"], np.empty((0, k, 0)), np.zeros(k, bool), np.full(k, np.nan))
-    name, centre = mixture.parameter, float(nodes.weights @ nodes.values)
-    ends = zip((f"{name}_lower", f"{name}_upper"), map(float, mixture.quantile(nodes, levels)), strict=True)
-    about = {
-        f"{name}_mean": centre,
-        f"{name}_sd": math.sqrt(float(nodes.weights @ (nodes.values - centre) ** 2)),
-        f"{name}_nodes": nodes.values.size,
-        "prior_weight": float(nodes.weights @ [one.total for one in nodes.priors]),
-        "log_evidence": float(nodes.log_evidence),
-        "prior": f"{prior.describe()}, one {name} for all cells",
-    }
-    return found, entries, about | dict(ends)
+    return (
+        found,
+        entries,
+        shared_facts(mixture, nodes, factor, levels[1] - levels[0])
+        | {"prior": f"{prior.describe()}, one {mixture.parameter} for all cells"},
+    )
 
 
 def outweighed(mean, sd, total):
@@ -344,7 +340,9 @@ def _mixed_one(problem, levels):
     """
     mixture = problem.prior.mixture()
     found = mixture_moments(problem, mixture, server_of(problem, 2))
-    nodes, facts = found.nodes, dict(found.facts)
+    nodes, factor = found.nodes, found.log_bayes_factor_jeffreys
+    facts = dict(found.facts) | interval_facts(mixture, nodes, levels[1] - levels[0])
+    facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
     ends = mixed_ends(nodes, found.server, found.mean, found.sd, levels)
     entries = {
         "distribution_mean": found.mean,
@@ -355,10 +353,7 @@ def _mixed_one(problem, levels):
         "frequency_sd": found.frequency_sd,
         "log_evidence": np.array(found.log_evidence),
     }
-    low, high = ends_of(mixture, nodes, levels[1] - levels[0])
-    factor = found.log_bayes_factor_jeffreys
-    facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
-    return entries, facts | {f"{mixture.parameter}_lower": low, f"{mixture.parameter}_upper": high}, found.checked
+    return entries, facts, found.checked
 
 
 def undrawn(problem, levels, method: str = "auto"):

@@ -203,6 +203,12 @@ def interval_facts(mixture, nodes, ci_prob):
     return {f"{mixture.parameter}_lower": low, f"{mixture.parameter}_upper": high}
 
 
+def shared_facts(mixture, nodes, factor, ci_prob):
+    """Return the attrs about a hyperparameter that all cells share."""
+    own = facts_of(mixture, nodes, factor) | interval_facts(mixture, nodes, ci_prob)
+    return own | {"log_evidence": float(nodes.log_evidence)}
+
+
 def ends_of(mixture, nodes, ci_prob):
     """Return the ends of the hyperparameter's equal-tailed interval."""
     low, high = mixture.quantile(nodes, np.array(tails(ci_prob)))

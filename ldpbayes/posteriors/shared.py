@@ -10,7 +10,7 @@ from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import Answer, Problem, Sample, Watch
 from ldpbayes.posteriors.expansion import doubtful_summary
 from ldpbayes.posteriors.mixing import ENOUGH, mixed_frequencies, mixed_moments, server_of, shares, spread_over
-from ldpbayes.posteriors.mixture import facts_of, interval_facts, parameter_draws
+from ldpbayes.posteriors.mixture import parameter_draws, shared_facts
 from ldpbayes.priors import Dirichlet
 
 
@@ -65,8 +65,7 @@ def fit_shared(method, cells, prior, run, many):
     order = rng.permutation(size)
     shape = (method.chains, method.draws)
     hyper = {mixture.parameter: parameter_draws(mixture, nodes, node, rng)[order].reshape(shape)}
-    facts = facts_of(mixture, nodes, factor) | interval_facts(mixture, nodes, run["ci_prob"])
-    facts |= {"log_evidence": float(nodes.log_evidence)}
+    facts = shared_facts(mixture, nodes, factor, run["ci_prob"])
     stated = {name: run[name] for name in ("random_seed", "ci_prob")}
     out = []
     for c, (server, own, parts) in enumerate(zip(servers, rngs, drawn, strict=True)):

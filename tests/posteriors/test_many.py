@@ -106,7 +106,7 @@ def test_cells_without_draws_are_those_of_single_fits(cells):
 def test_one_hyperparameter_of_all_cells(cells):
     """Against the engine that works on one cell after the other."""
     mixture = as_prior("learnt", 12).mixture()
-    out, nodes = mixed_entries(Many.of(cells.take([1])), mixture, (0.025, 0.975), Watch())
+    out, nodes, _ = mixed_entries(Many.of(cells.take([1])), mixture, (0.025, 0.975), Watch())
     known = Mixture().moments(cells[1], "learnt")
     assert nodes.log_evidence == pytest.approx(known.log_evidence, abs=1e-6)
     for name, value in {
