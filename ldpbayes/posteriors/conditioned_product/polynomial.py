@@ -364,8 +364,10 @@ def _log_polynomial(log_coefficient, log_value):
     top = np.where(np.isfinite(top), top, 0.0)
     powers = np.empty((f, POWERS, log_value.shape[1]))
     # What is further away than FOLDS has one power that counts.
-    powers[:, 0], powers[:, 1:] = 1.0, np.exp(np.clip(log_value, -FOLDS, FOLDS))[:, None]
-    np.multiply.accumulate(powers, axis=1, out=powers)
+    powers[:, 0], square, width = 1.0, np.exp(np.clip(log_value, -FOLDS, FOLDS)), 1
+    while width < POWERS:
+        np.multiply(powers[:, :width], square[:, None], out=powers[:, width : 2 * width])
+        square, width = square * square, 2 * width
     scale = top + POWERS * np.arange(blocks)[:, None] * log_value[:, None]
     largest = scale.max(axis=1)
     scale -= largest[:, None]
