@@ -3,10 +3,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from scipy import integrate, stats
+from scipy.special import logsumexp
 
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.conditioned_product.factors import log1p_minus
+from ldpbayes.posteriors.conditioned_product.polynomial import _log_polynomial
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +134,18 @@ def test_refusals():
     weak = QuadraticFactors(np.full(3, 0.5), np.zeros(3), np.full(3, 0.1))
     with pytest.raises(ConvergenceError, match="die out"):
         _ = ConditionedProduct(weak, np.arange(3)).mean
+
+
+def test_polynomials_of_any_length_keep_their_logarithms():
+    """Blocks without a coefficient count for nothing, however small the coefficients of the others are."""
+    rng = np.random.default_rng(1)
+    coefficient = np.full((3, 150), -np.inf)
+    coefficient[0, :20], coefficient[1, 70:150] = -2000 + rng.normal(size=20), 900 + 30 * rng.normal(size=80)
+    coefficient[2, ::40] = rng.normal(size=4)
+    value = np.array([np.linspace(-15, 15, 31)] * 3)
+    found = _log_polynomial(coefficient, value)
+    known = logsumexp(coefficient[:, None] + value[:, :, None] * np.arange(150), axis=2)
+    np.testing.assert_allclose(found, known, rtol=1e-13)
 
 
 def test_two_categories_are_one_integral():

@@ -360,8 +360,7 @@ def _log_polynomial(log_coefficient, log_value):
     padded = np.full((f, blocks * POWERS), -np.inf)
     padded[:, :m] = log_coefficient
     padded = padded.reshape(f, blocks, POWERS)
-    top = padded.max(axis=2, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
+    top = padded.max(axis=2, keepdims=True)  # −inf where a block has none
     powers = np.empty((f, POWERS, log_value.shape[1]))
     # What is further away than FOLDS has one power that counts.
     powers[:, 0], square, width = 1.0, np.exp(np.clip(log_value, -FOLDS, FOLDS)), 1
@@ -371,7 +370,7 @@ def _log_polynomial(log_coefficient, log_value):
     scale = top + POWERS * np.arange(blocks)[:, None] * log_value[:, None]
     largest = scale.max(axis=1)
     scale -= largest[:, None]
-    found = np.exp(padded - top) @ powers
+    found = np.exp(padded - np.where(np.isfinite(top), top, 0.0)) @ powers
     found *= np.exp(scale, out=scale)
     with np.errstate(divide="ignore"):
         return largest + np.log(found.sum(axis=1))
