@@ -11,11 +11,9 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, s
 from ldpbayes.result.building import of_draws
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.frame import Result
-from ldpbayes.result.regressions import of_regression
+from ldpbayes.result.regressions import of_regression, too_many
 from ldpbayes.result.validation import need_draws, need_result, validate
 
-#: A pointwise log-likelihood with more entries than this is not written out.
-MAX_POINTWISE = 5 * 10**7
 #: A log-likelihood that varies by less than this over the draws does not depend on P.
 FLAT = 1e-10
 #: Draws whose log-likelihood is computed together.
@@ -138,7 +136,7 @@ def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = No
         What it was fitted to; left out for a result of regress, which holds its reports.
     by : {"report", "cell"}, optional
         What is one observation: a user's report, or all reports of a cell. By default the report, where all reports were
-        kept and the group has at most MAX_POINTWISE entries.
+        kept and the group is not too large.
 
     Returns
     -------
@@ -161,35 +159,41 @@ def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = No
     """
     need_result(result)
     if "regression" in result.attrs:
-        return of_regression(result, by=by)
-    need_draws(result)
+        array, dim, coords = of_regression(result, by)
+    else:
+        need_draws(result)
+        array, dim, coords = _of_data(result, data, by)
+    posterior = result["posterior"]
+    coords = {name: posterior[name].values for name in ("chain", "draw")} | coords
+    array = array.reshape(posterior.sizes["chain"], posterior.sizes["draw"], -1)
+    result["log_likelihood"] = xr.DataTree(xr.Dataset({"reports": (("chain", "draw", dim), array)}, coords))
+    return result
+
+
+def _of_data(result, data, by):
+    """Return (log-likelihoods (S, ·), their dim, its labels) of a result and what it was fitted to."""
     values = result["posterior"]["distribution"]
     checks.instance(data, "data", (Collection, Cells), "the Collection or the Cells of the fit")
     if values.shape[2:] not in (data.shape, (*data.shape[:-1], len(data.answers))):
         raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {data.shape}.")
     apart = data.dims[:-1]
     checks.choice(by, "by", (None, "report", *apart))
-    chains, draws = values.shape[:2]
-    flat = extended_draws(result, data).reshape(chains * draws, -1, data.n_categories)
+    flat = extended_draws(result, data).reshape(values.shape[0] * values.shape[1], -1, data.n_categories)
     refused = _too_many(data, len(flat))
     if refused and (by == "report" or not apart):
         raise InfeasibleError(refused)
     if by == "cell" or refused:
-        found = np.stack([_log_likelihood(one, flat[:, c]) for c, one in enumerate(data.likelihoods)], axis=1)
-        dim, coords = "cell", data.cell_coords()
-    else:
-        parts = [_by_report(one.rows(), flat[:, c]) for c, one in enumerate(data.likelihoods)]
-        found = np.concatenate(parts, axis=1)
-        if not found.shape[1]:
-            raise InfeasibleError("No report depends on P, so that none has a log-likelihood to compare.")
-        dim, coords = "report", {"report": np.arange(found.shape[1])}
-        for cell in apart:
-            each = [part.shape[1] for part in parts]
-            coords[f"report_{cell}"] = (("report",), np.repeat(np.array(data.labels, dtype=object), each))
-    coords = {"chain": values["chain"].values, "draw": values["draw"].values} | coords
-    array = found.reshape(chains, draws, -1)
-    result["log_likelihood"] = xr.DataTree(xr.Dataset({"reports": (("chain", "draw", dim), array)}, coords))
-    return result
+        parts = [_log_likelihood(one, flat[:, c]) for c, one in enumerate(data.likelihoods)]
+        return np.stack(parts, axis=1), "cell", data.cell_coords()
+    parts = [_by_report(one.rows(), flat[:, c]) for c, one in enumerate(data.likelihoods)]
+    found = np.concatenate(parts, axis=1)
+    if not found.shape[1]:
+        raise InfeasibleError("No report depends on P, so that none has a log-likelihood to compare.")
+    coords = {"report": np.arange(found.shape[1])}
+    for cell in apart:
+        each = [part.shape[1] for part in parts]
+        coords[f"report_{cell}"] = (("report",), np.repeat(np.array(data.labels, dtype=object), each))
+    return found, "report", coords
 
 
 def _too_many(data, size):
@@ -198,13 +202,7 @@ def _too_many(data, size):
         return "Single reports have no log-likelihood where they are weighted."
     if not data.keeps_reports:
         return "Single reports have no log-likelihood: a summary keeps sums only."
-    entries = size * data.n_reports
-    if entries <= MAX_POINTWISE:
-        return ""
-    return (
-        f"The log-likelihood of single reports has {entries:.3g} entries (reports × draws), more than "
-        f"{MAX_POINTWISE:.3g}; thin the draws, or compare cells."
-    )
+    return too_many(size * data.n_reports)
 
 
 def _by_report(rows, draws):

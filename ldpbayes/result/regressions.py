@@ -13,27 +13,15 @@ MAX_POINTWISE = 5 * 10**7
 BLOCK = 2**22
 
 
-def of_regression(result: xr.DataTree, *, by: str | None = None) -> xr.DataTree:
-    """Add the group ``log_likelihood`` to a result of regress.
+def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str, dict]:
+    """Return (log-likelihoods (S, ·), their dim, its labels) of a result of regress, as ``add_log_likelihood`` adds them.
 
     Parameters
     ----------
     result : DataTree
-    by : {"report", "cell"}, optional
-        What is one observation: a user's report, in the order of the rows of the data, so that models with other terms can
-        be compared; or all reports of a distinct row of covariates.
-
-    Returns
-    -------
-    DataTree
-        The same tree, with the variable ``reports``.
-
-    Raises
-    ------
-    ArgumentError
-        For a weighted fit, whose likelihood is no product over users.
-    InfeasibleError
-        Where there are too many reports.
+    by : {"report", "cell"} or None
+        A user's report, in the order of the rows of the data, so that models with other terms can be compared; or all
+        reports of a distinct row of covariates.
     """
     checks.choice(by, "by", (None, "report", "cell"))
     if result.attrs.get("weighted"):
@@ -43,29 +31,27 @@ def of_regression(result: xr.DataTree, *, by: str | None = None) -> xr.DataTree:
     code, cell, count = (observed[name].values for name in ("code", "cell", "count"))
     informative = (np.ptp(table, axis=1) > 0)[code] & (count > 0)  # other reports say nothing about P, in any model
     pair, which = np.unique(np.stack([cell[informative], code[informative]]), axis=1, return_inverse=True)
-    posterior = result["posterior"]
-    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    users = int(count[informative].sum())
-    if by != "cell" and users * chains * draws > MAX_POINTWISE:
-        if by == "report":
-            raise InfeasibleError(
-                f"The log-likelihood of single reports has {users * chains * draws:.3g} entries (reports × draws), more "
-                f"than {MAX_POINTWISE:.3g}; thin the draws, or compare cells."
-            )
-        by = "cell"
+    posterior, users = result["posterior"], int(count[informative].sum())
+    refused = too_many(users * posterior.sizes["chain"] * posterior.sizes["draw"])
+    if refused and by == "report":
+        raise InfeasibleError(refused)
     found = _of_pairs(posterior, design, table, log_constants, pair)
-    if by == "cell":
+    if by == "cell" or refused:
         weight = np.bincount(which.ravel(), count[informative])
         starts = np.flatnonzero(np.append(True, np.diff(pair[0]) > 0))
-        array, dim = np.add.reduceat(found * weight, starts, axis=1), "cell"
-        coords = {"cell": pair[0][starts]}
-    else:
-        each = np.repeat(which.ravel(), count[informative].astype(np.int64))
-        array, dim, coords = found[:, each], "report", {"report": np.arange(each.size)}
-    coords = {"chain": posterior["chain"].values, "draw": posterior["draw"].values} | coords
-    array = array.reshape(chains, draws, -1)
-    result["log_likelihood"] = xr.DataTree(xr.Dataset({"reports": (("chain", "draw", dim), array)}, coords))
-    return result
+        return np.add.reduceat(found * weight, starts, axis=1), "cell", {"cell": pair[0][starts]}
+    each = np.repeat(which.ravel(), count[informative].astype(np.int64))
+    return found[:, each], "report", {"report": np.arange(each.size)}
+
+
+def too_many(entries: float) -> str:
+    """Return why a log-likelihood of single reports with so many entries cannot be written out; empty where it can."""
+    if entries <= MAX_POINTWISE:
+        return ""
+    return (
+        f"The log-likelihood of single reports has {entries:.3g} entries (reports × draws), more than "
+        f"{MAX_POINTWISE:.3g}; thin the draws, or compare cells."
+    )
 
 
 def _of_pairs(posterior, design, table, log_constants, pair):
