@@ -106,6 +106,7 @@ HOMES = {
         "priors.learnt",
     },
     "nutpie": {"inference.nuts", "posteriors.nuts"},
+    "cvxpy": {"estimators.solvers.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frames"},
@@ -261,7 +262,7 @@ def loaded_after(code):
     return set(done.stdout.splitlines()[-1].split())
 
 
-HEAVY = {"pymc", "pytensor", "nutpie", "matplotlib"}
+HEAVY = {"pymc", "pytensor", "nutpie", "cvxpy", "matplotlib"}
 
 
 def test_import_is_light():

@@ -73,7 +73,7 @@ BLOCKED = """
 import sys
 from importlib.machinery import PathFinder
 
-ABSENT = {"pymc", "pytensor", "nutpie", "matplotlib", "numba", "narwhals", "joblib"}
+ABSENT = {"pymc", "pytensor", "nutpie", "cvxpy", "matplotlib", "numba", "narwhals", "joblib"}
 
 find_spec = PathFinder.find_spec
 PathFinder.find_spec = lambda name, *rest: None if name.split(".")[0] in ABSENT else find_spec(name, *rest)

@@ -13,6 +13,7 @@ from ldpbayes.estimators.base import standard_errors
 from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.linearised import linearized
 from ldpbayes.estimators.solvers.base import LARGE_NEWTON_OPERATIONS, Solution, certificate
+from ldpbayes.estimators.solvers.convex import constrained
 from ldpbayes.estimators.solvers.newton import newton
 from ldpbayes.estimators.solvers.quasi_newton import quasi_newton
 from ldpbayes.priors import as_dirichlet
@@ -35,6 +36,11 @@ class MLE:
     max_iterations : int
     prior : optional
         Dirichlet, vector, number or "flat" with every α ≥ 1: the posterior mode (MAP). None is maximum likelihood.
+    constraints : callable, optional
+        p (a cvxpy Variable) -> list of convex cvxpy constraints, such as ``lambda p: [p[:-1] >= p[1:]]``. Solved by
+        sequential quadratic programs through cvxpy, usually two to five; 100 categories take about a second at any n.
+        The certificate is the maximum of the linearized likelihood over the constrained set (a linear program).
+        No standard errors; not with a prior.
 
     Examples
     --------
@@ -53,10 +59,15 @@ class MLE:
     tolerance: float = 1e-6
     max_iterations: int = 500
     prior: object = None
+    constraints: object = None
 
     def __post_init__(self):
         object.__setattr__(self, "tolerance", checks.positive(self.tolerance, "tolerance"))
         object.__setattr__(self, "max_iterations", checks.integer(self.max_iterations, "max_iterations", minimum=1))
+        if self.constraints is not None and not callable(self.constraints):
+            raise ArgumentError("constraints must be a function of the cvxpy variable p that returns a list of constraints.")
+        if self.constraints is not None and self.prior is not None:
+            raise ArgumentError("constraints must come without a prior.")
 
     def __call__(self, collection):
         """Return the Estimate for a Collection or a Tally.
@@ -65,6 +76,8 @@ class MLE:
         ------
         ArgumentError
             Where the prior has some α < 1.
+        InfeasibleError
+            Where no distribution meets the constraints.
 
         Warns
         -----
@@ -75,16 +88,22 @@ class MLE:
         rows = collection.rows
         mass = prior_mass(self.prior, collection.n_categories)
         name = "mle" if mass is None else "map"
-        solution = maximize(rows, mass, self.tolerance, self.max_iterations)
+        if self.constraints is not None:
+            solution = constrained(rows, self.constraints, self.tolerance, self.max_iterations)
+        else:
+            solution = maximize(rows, mass, self.tolerance, self.max_iterations)
         certified = solution.gap <= self.tolerance
         parts = [_verdict(solution, self.tolerance, certified)]
-        if collection.nature.weighted:
+        if self.constraints is not None:
+            error, exact = None, True
+            parts.append("No standard errors: those of the information do not hold under constraints.")
+        elif collection.nature.weighted:
             effect, covariance = linearized(collection, solution.p)
             error, exact = np.sqrt(covariance.diagonal()), True
             parts.append(f"Weighted; standard errors are linearized over the design (effect {effect.value:.3g}).")
         else:
             error, exact = standard_errors(rows, solution.p, mass)
-        parts += _error_notes(solution.p, error, exact)
+        parts += [] if error is None else _error_notes(solution.p, error, exact)
         if not (found := collection.noncompliance()).identified:
             parts.append(
                 f"Not an estimate of the share γ of respondents who ignore the device: every γ from {found.low:.3g} to "

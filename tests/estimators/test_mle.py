@@ -2,6 +2,8 @@
 
 import math
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.errors import ArgumentError, DiagnosticWarning
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators import base, mle
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import MAP, MLE, maximize
@@ -357,6 +359,47 @@ def test_auto_falls_back_from_newton(monkeypatch):
     assert solution.method == "quasi-newton" and solution.gap <= 1e-6
 
 
+# ---- constraints ------------------------------------------------------------------------------------------------------
+def monotone(p):
+    return [p[:-1] >= p[1:]]
+
+
+def test_constraints_are_met_and_certified():
+    import cvxpy as cp
+
+    data = survey(designs.forced_response(0.4, [1, 2, 1, 3, 1]), [40, 45, 30, 90, 22])
+    estimate = MLE(constraints=monotone, tolerance=1e-5)(data)
+    assert (np.diff(estimate.distribution) <= 1e-7).all()
+    p = cp.Variable(5, nonneg=True)
+    objective = data.rows.counts @ cp.log(data.rows.dense() @ p)
+    best = cp.Problem(cp.Maximize(objective), [cp.sum(p) == 1, *monotone(p)]).solve(solver=cp.CLARABEL)
+    assert estimate.log_likelihood == pytest.approx(best, abs=2e-5)
+    assert estimate.standard_error is None and "under constraints" in estimate.outcome
+
+
+def test_known_margin_and_bounds():
+    data = survey(designs.forced_response(0.5, [1, 1, 1, 1]), [100, 80, 60, 200])
+    estimate = MLE(constraints=lambda p: [p[0] + p[1] == 0.5, p[3] <= 0.4], tolerance=1e-5)(data)
+    assert estimate.distribution[:2].sum() == pytest.approx(0.5, abs=1e-7)
+    assert estimate.distribution[3] <= 0.4 + 1e-7
+
+
+def test_constraints_that_nothing_meets():
+    with pytest.raises(InfeasibleError, match="No distribution meets the constraints"):
+        MLE(constraints=lambda p: [p[0] >= 2])(survey(GRR(3, 1.0), [3, 4, 5]))
+
+
+@pytest.mark.parametrize("wrong", [lambda p: [p[0] * p[1] >= 0.1], lambda p: [1.0], lambda p: "monotone"])
+def test_constraints_must_be_convex(wrong):
+    with pytest.raises(ArgumentError, match="constraints must return convex cvxpy constraints"):
+        MLE(constraints=wrong)(survey(GRR(3, 1.0), [3, 4, 5]))
+
+
+def test_constraints_that_make_a_report_impossible():
+    with pytest.raises(InfeasibleError, match="exclude every category behind some report"):
+        MLE(constraints=lambda p: p[0] == 0)(survey(Channel(np.eye(3)), [3, 4, 5]))
+
+
 # ---- failures and settings ---------------------------------------------------------------------------------------------
 def test_stopping_early_is_said():
     rng = np.random.default_rng(1)
@@ -371,6 +414,8 @@ def test_stopping_early_is_said():
     [
         ({"tolerance": 0}, "tolerance must be"),
         ({"max_iterations": 0}, "max_iterations must be"),
+        ({"constraints": 3}, "constraints must be a function"),
+        ({"constraints": monotone, "prior": 2.0}, "without a prior"),
     ],
 )
 def test_settings_are_checked(settings, message):
@@ -382,6 +427,16 @@ def test_priors_that_do_not_apply():
     data = survey(designs.forced_response(0.5, [1, 2, 3]), [3, 4, 5])
     with pytest.raises(ArgumentError, match="one concentration per category"):
         MLE(prior=[1.0, 2.0])(data)
+
+
+def test_exact_methods_load_no_cvxpy():
+    code = (
+        "import sys, numpy as np; from ldpbayes.estimators.mle import MLE; from ldpbayes.estimators.oracle import Oracle\n"
+        "from ldpbayes.protocols import designs; from ldpbayes.collections import Collection, Tally\n"
+        "data = Collection(['a', 'b'], [Tally(designs.warner(0.7), [0, 1], [60, 40])]); MLE()(data); Oracle()(data)\n"
+        "assert not {'cvxpy', 'pymc', 'matplotlib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("matrix", [[[0.3, 0.3], [0.7, 0.7]], [[0.3, 0.3, 0.3], [0.7, 0.7, 0.7]]])

@@ -78,8 +78,8 @@ def test_a_proposal_that_misses_is_mended_on_small_batches(evaluated, monkeypatc
     split = proposal._split
 
     def narrow(*given):
-        first = split(*given)[0]
-        return (replace(first, root=0.2 * first.root),)
+        first = split(*given)
+        return replace(first, root=0.2 * first.root)
 
     monkeypatch.setattr(proposal, "_split", narrow)
     frame, protocol, _, _ = survey(2.0)
