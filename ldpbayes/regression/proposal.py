@@ -230,7 +230,8 @@ def _by_batches(target, source, prob, rng, watch):
         if better is None:
             break
         source = better
-        if batch.found.judged().accepted and batch.found.k_hat < GOOD_K_HAT and batch.missed <= MOST_MISSED:
+        weighs = batch.found.judged().accepted and batch.found.k_hat < GOOD_K_HAT and batch.missed <= MOST_MISSED
+        if weighs and batch.end_errors.max(initial=0.0) * math.sqrt(BATCH / LEAST_DRAWN) < MAX_END_ERROR:
             break
     return source
 
