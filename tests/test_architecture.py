@@ -268,6 +268,10 @@ HEAVY = {"pymc", "pytensor", "nutpie", "cvxpy", "matplotlib"}
 def test_import_is_light():
     heavy = HEAVY | {"xarray", "pandas", "numba", "arviz_base", "scipy.stats", "scipy.optimize"}
     assert not heavy & loaded_after("import ldpbayes.cli")
+    slow = HEAVY | {"scipy.optimize", "scipy.interpolate", "scipy.stats", "pydantic", "numba", "ldpbayes.regression"}
+    fit = "try:\n    main(['fit', 'example:nigeria'])\nexcept SystemExit:\n    pass"
+    loaded = loaded_after(f"from ldpbayes.cli import main\n{fit}")
+    assert "ldpbayes.pages.fit" in loaded and not slow & loaded
 
 
 def test_no_machine_paths_or_index_hosts():

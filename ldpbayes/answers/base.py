@@ -295,6 +295,9 @@ def prior_weight(result: xr.DataTree, cell: str | tuple[str, ...] | None = None)
     ArgumentError
         If the prior has no such weight.
     """
+    from ldpbayes.result.validation import need_result  # results load ArviZ
+
+    need_result(result)
     if "alpha" in result["constant_data"]:  # also in results of version 0.1.0, which hold nothing else
         return float(_of_cell(result, variable(result, "constant_data", "alpha"), cell).sum())
     weight = float(np.ravel(result.attrs.get("prior_weight", np.nan))[0])

@@ -12,7 +12,6 @@ import math
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 #: Tails are looked at beyond these quantiles.
 TAILS = 1 - 0.9, 0.9
@@ -72,6 +71,8 @@ def _split(x):
 
 def _normal_scores(x):
     """Return the normal quantiles of the ranks of each quantity, in the shape of x (k, m, n)."""
+    from scipy.stats import rankdata  # loads slowly
+
     size = x[0].size
     return ndtri((rankdata(x.reshape(len(x), -1), axis=1) - 3 / 8) / (size + 1 / 4)).reshape(x.shape)
 
