@@ -61,12 +61,12 @@ class Rotating(AbstractSampled):
         return super().prepare(problem)
 
     def _pilot(self, target, before, rng):
-        target, centre = target.bent(*settled(target, None if len(before) == 1 else before.mean(axis=0)))
+        target, centre = _settled(target, before)
         coordinates = whitened(target, centre)
         return target.unbent(coordinates.of(rng.standard_normal((PILOT, centre.size))))
 
     def _last(self, target, pilot, rng, watch):
-        target, centre = target.bent(*settled(target, pilot.mean(axis=0)))
+        target, centre = _settled(target, pilot)
         coordinates = whitened(target, centre)
         chains = [rng.standard_normal(centre.size) for _ in range(self.chains)]
         density = coordinates.density(target), coordinates.trajectories(target)
@@ -93,3 +93,8 @@ class Rotating(AbstractSampled):
             return target.unbent(coordinates.of(more)), held
 
         return target.unbent(coordinates.of(u)), stats, {"trajectory_steps": steps}, trouble, go_on
+
+
+def _settled(target, before):
+    """Return (the target bent about the middle of the posterior, that place): from draws where there is more than one."""
+    return target.bent(*settled(target, None if len(before) == 1 else before.mean(axis=0)))

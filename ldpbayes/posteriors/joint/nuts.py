@@ -48,6 +48,7 @@ class Whitened(AbstractSampled):
         return coordinates.of(u[0])
 
     def _last(self, target, pilot, rng, watch):
+        pilot = self._pilot(target, pilot, rng) if len(pilot) == 1 else pilot
         coordinates = whitened(target, pilot.mean(axis=0))
         white = type(coordinates) is not Plain
         start = coordinates.back(pilot)

@@ -172,8 +172,7 @@ class AbstractSampled(AbstractJoint):
     def _on_rows(self, problem, rng, watch, facts):
         prior = problem.prior
         target = Target(prior, Forms.of(problem.likelihoods), len(problem.cells))
-        pilot = self._pilot(target, np.zeros((1, prior.n_unknowns)), rng)
-        z, stats, more, trouble = self._enough(problem, target, pilot, rng, watch)
+        z, stats, more, trouble = self._enough(problem, target, np.zeros((1, prior.n_unknowns)), rng, watch)
         return _doubted(self._sample(problem, z, stats, facts | more | {"form": "reports"}), trouble)
 
     def _enough(self, problem, target, pilot, rng, watch):
