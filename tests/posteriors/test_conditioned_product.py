@@ -108,6 +108,19 @@ def test_a_dominating_category_has_exact_margins():
     np.testing.assert_allclose(one.variance, two.variance, rtol=1e-6)
 
 
+def test_transforms_that_are_zero_do_not_spoil_the_law_of_the_others():
+    """A share of .99998, whose transform is zero at many roots of unity. Ends against draws, whatever the tilt."""
+    counts = np.array([[88321, 959], [11292, 3187], [387, 45854]])
+    family = powers(np.full(3, 0.3), np.tile([3.9, 0.064], (3, 1)), counts)
+    levels, start = np.array([0.025, 0.5, 0.975]), ConditionedProduct(family, np.arange(3)).tilt
+    draws = ConditionedProduct(family, np.arange(3)).draws(20_000, np.random.default_rng(1))[0]
+    for tilt in (start, start + 20, start - 20):
+        ends = ConditionedProduct(family, np.arange(3), start=tilt).quantile(levels)
+        for level, row in zip(levels, ends, strict=True):
+            below = (draws <= row).mean(axis=0)
+            assert (np.abs(below - level) < 5 * np.sqrt(level * (1 - level) / len(draws))).all()
+
+
 def test_another_family_by_nested_quadrature():
     family = QuadraticFactors(np.array([1.0, 1.5, 1.0]), np.array([400.0, 1200, 1000]), np.array([4000.0, 8000, 2800]))
     engine = ConditionedProduct(family, np.arange(3))

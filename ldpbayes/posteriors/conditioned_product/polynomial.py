@@ -126,20 +126,15 @@ class PolynomialRoute:
 
     @cached_property
     def _transforms(self):
-        """H (k, G, J): transforms of the tables at the roots of unity."""
-        return self._inserted(lambda one: one.pmf)
+        """H (k, G, J): transforms of the tables at the roots of unity, away from zero, as others' are quotients by them."""
+        h = self._inserted(lambda one: one.pmf)
+        return np.where(h.real**2 + h.imag**2 < 1e-60, 1e-30, h)
 
     @cached_property
     def _product(self):
         """Π_x H_x (k, J)."""
         m, h = self.factors.multiplicity, self._transforms
         return h.prod(axis=1) if (m == 1).all() else (h ** m[:, None]).prod(axis=1)
-
-    @cached_property
-    def _divisor(self):
-        """H, away from zero."""
-        h = self._transforms
-        return np.where(h.real**2 + h.imag**2 < 1e-60, 1e-30, h)
 
     def _inserted(self, value):
         """Return the transforms of value(Tables) (f, W), shape (k, G, J)."""
@@ -198,7 +193,7 @@ class PolynomialRoute:
         P | k is Dirichlet(K), K = α + k, T = Σ K, so that with K and T centred first
         Cov = E[(K_x/T − μ_x)(K_y/T − μ_y)] + E[(δ_xy K_x/T − K_x K_y/T²)/(T + 1)].
         """
-        alpha, k, h = self.factors.family.alpha, self.factors.sets, self._divisor
+        alpha, k, h = self.factors.family.alpha, self.factors.sets, self._transforms
         total, weight, log_evidence = self._sum_weights
         typical = ((weight * total).sum(axis=1) / weight.sum(axis=1))[:, None]
         away = total - typical
@@ -273,7 +268,7 @@ class PolynomialRoute:
 
     def _others(self, index):
         """Return (laws of the sum of all counts of a set but one of factor x, for x in index, lowest sum of each)."""
-        factors, (low, size), h = self.factors, self._window, self._divisor
+        factors, (low, size), h = self.factors, self._window, self._transforms
         where = index // factors.multiplicity.size
         law = np.maximum(fft.irfft(self._product[where] / h.reshape(len(self._first), -1)[index], size), 0)
         # The window of the whole sum, moved by the mean of the rest: at the mode it would drift with every skewed factor.
