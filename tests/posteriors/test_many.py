@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldpbayes import Cells, Collection, Tally, answers, fit, load, result, save
+from ldpbayes import Cells, Collection, Tally, answers, fit, load, result, save, simulate
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.pages import show
@@ -20,6 +20,7 @@ from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import HadamardResponse, LocalHashing, UnaryEncoding
 from ldpbayes.protocols.designs import warner
 from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.local_hashing import PooledHashing
 
 LEVELS = (0.025, 0.5, 0.975)
 
@@ -274,3 +275,14 @@ def test_what_would_take_too_long_is_refused_with_the_predicted_time(monkeypatch
     monkeypatch.setattr(many, "LONGEST", 1e-6)
     with pytest.raises(InfeasibleError, match=r"1\.2e\+04 entries .* minutes and .* GB"):
         fit(Collection([str(x) for x in range(40)], [tally]), draws=0)
+
+
+def test_who_decides_is_told_where_the_transforms_of_a_part_do_not_die_out():
+    """A default fit of hashes of a pool ended in a ConvergenceError: one factor of a cell had no margin of its own."""
+    rng = np.random.default_rng([20, 91])
+    a, n = int(rng.integers(2, 51)), round(np.exp(rng.uniform(np.log(50), np.log(1e5))))
+    protocol = PooledHashing(a, float(np.exp(rng.uniform(np.log(0.2), np.log(6)))), seeds=4096)
+    truth = rng.dirichlet(np.full(a, rng.choice([0.1, 1.0, 10.0])))
+    found = fit(simulate(truth, protocol, n, random_seed=91)[0], random_seed=1)
+    summary = found["summary"].to_dataset().sel(target="distribution")
+    assert found.attrs["converged"] and float((np.abs(summary["mean"] - truth) / summary["sd"]).max()) < 4

@@ -68,13 +68,13 @@ def _product_polynomial(slopes, powers, first, last):
 
 
 def _tilt_of(slopes, powers, mean):
-    """Return g with Σ_j w_j c_j g/(1 + c_j g) = mean."""
+    """Return g with Σ_j w_j c_j g/(1 + c_j g) = mean, to 1e-7: any tilt near it serves."""
 
     def below(log_g):
         g = np.exp(log_g)
         return powers @ (slopes * g / (1 + slopes * g)) < mean
 
-    return math.exp(float(bisect(below, -90.0, 90.0, 60)))
+    return math.exp(float(bisect(below, -90.0, 90.0, 32)))
 
 
 def _binomial_log_pmf(n, odds):

@@ -4,8 +4,9 @@ from functools import cached_property
 
 import numpy as np
 
+from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product.factors import TiltedFactors
-from ldpbayes.posteriors.conditioned_product.laws import laws_of
+from ldpbayes.posteriors.conditioned_product.laws import Saddle, laws_of
 from ldpbayes.posteriors.conditioned_product.margins import INNER
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 
@@ -175,7 +176,13 @@ class ConditionedProduct:
         return out
 
     def _alone(self, law, x):
-        """Return (its index, Margin) of a factor of one set whose transforms lose digits."""
+        """Return (its index, Margin) of a factor whose transforms lose digits; of many sets the saddle may serve."""
         k, own = divmod(int(x), self.multiplicity.size)
         one = law if law.factors.sets == 1 else type(law)(law.factors.take([k]), law.line.take([k]))
-        return np.array([x]), one.margin_of(own)
+        try:
+            margin = one.margin_of(own)
+        except ConvergenceError:
+            if self.sets is None:
+                raise
+            margin = Saddle(one.factors).margin_of(own)
+        return np.array([x]), margin

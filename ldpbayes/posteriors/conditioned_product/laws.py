@@ -107,6 +107,11 @@ class Saddle:
         margin = Margin(factors.window[0], fine.step, density, fine.centre)
         return [(np.arange(mean.size), margin)], np.array([], dtype=int)
 
+    def margin_of(self, x):
+        """Return the Margin of one factor of one set."""
+        ((_, every),), _ = self.margins()
+        return Margin(every.low[[x]], every.step[[x]], every.density[[x]], every.centre[[x]])
+
 
 def laws_of(factors, route=None, saddle=False):
     """Return [(sets, law)] of TiltedFactors: which of the classes here each set goes with.
