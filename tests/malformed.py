@@ -787,6 +787,7 @@ HOOKS = {
     "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "tally_reports", "text", "untext",
     "check_histories", "check_reports", "device", "draw", "draw_one", "list_reports", "randomize",
     "randomize_one", "bucket", "draw_reports", "draw_seeds", "ones", "permanent", "shown", "sums",
+    "coded_rows", "draw_permanent_one", "draw_public", "draw_public_one", "of_categories", "single_bits",
     # priors
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient", "group_effects",
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",
@@ -842,7 +843,14 @@ METHODS = {
             "jeffreys": lambda m: dict(n_categories=3),
         },
     ),
-    "Page": (lambda m: m.page, {"render": lambda m: dict(renderer="markdown"), "without": lambda m: dict(texts=["a"])}),
+    "Page": (
+        lambda m: m.page,
+        {
+            "render": lambda m: dict(renderer="markdown"),
+            "save": lambda m: dict(path=m.folder / "q.md"),
+            "without": lambda m: dict(texts=["a"]),
+        },
+    ),
     "Column": (lambda m: lb.pages.Column("k", "h"), {"text": lambda m: dict(value=1.0)}),
     "Table": (lambda m: m.page.tables[0], {"only": lambda m: dict(columns=[0])}),
     "PrivateGroups": (
