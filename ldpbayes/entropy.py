@@ -112,7 +112,7 @@ def outcomes(client: Callable[[], Hashable]) -> dict[Hashable, Fraction]:
         ways, bits = found.setdefault(result, {}), sum(size for _, _, size in draws.bounds)
         ways[bits] = ways.get(bits, 0) + math.prod(high - low for low, high, _ in draws.bounds)
         if not left:
-            return {key: sum(Fraction(n, 2**bits) for bits, n in ways.items()) for key, ways in found.items()}
+            return {key: sum((Fraction(n, 2**bits) for bits, n in ways.items()), Fraction()) for key, ways in found.items()}
     raise InfeasibleError(f"The client has more than {MAX_OUTCOMES:,} possible sequences of draws.")
 
 

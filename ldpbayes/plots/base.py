@@ -117,7 +117,7 @@ def checked[F: Callable](rules: Mapping[str, Callable] | None = None) -> Callabl
     """Return a decorator of figures: arguments are checked by name, and what every figure takes joins its description."""
 
     def decorate(function: F) -> F:
-        call = checks.by_name(_RULES | (rules or {}))(function)
+        call = checks.by_name({**_RULES, **(rules or {})})(function)
         if "ax" in inspect.signature(function).parameters and function.__doc__:  # python -OO leaves none
             start, raises, rest = inspect.cleandoc(function.__doc__).partition("\n\nRaises\n")
             call.__doc__ = f"{start}\n{_EVERY}{raises}{rest}"

@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -279,7 +279,8 @@ class AbstractProtocol(abc.ABC):
         """
         if self.n_outputs is None or self.n_outputs * self.n_categories > MAX_CHANNEL_ENTRIES:
             raise InfeasibleError(f"{self} has too many possible reports for an exact channel.")
-        place = {np.asarray(report).tobytes(): y for y, report in enumerate(self.check_reports(self.all_reports()))}
+        reports = self.check_reports(self.all_reports())
+        place: dict[Hashable, int] = {np.asarray(report).tobytes(): y for y, report in enumerate(reports)}
         out = [[Fraction(0)] * self.n_categories for _ in place]
         for x in range(self.n_categories):
             for report, chance in entropy.outcomes(functools.partial(self._sent, x)).items():

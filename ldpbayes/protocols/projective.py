@@ -157,7 +157,8 @@ def _powers(prime: int, degree: int) -> list[int]:
     order = prime**degree
     for code in range(1, order):  # x^m = Σ rule_j x^j
         rule = [code // prime**j % prime for j in range(degree)]
-        element, powers = [1] + [0] * (degree - 1), []
+        element = [1] + [0] * (degree - 1)
+        powers: list[int] = []
         while len(powers) < order - 1:
             powers.append(sum(e * prime**j for j, e in enumerate(element)))
             element = [(s + element[-1] * r) % prime for s, r in zip([0, *element[:-1]], rule, strict=True)]
