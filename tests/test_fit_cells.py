@@ -47,7 +47,7 @@ def test_one_result_has_all_cells(cells, tree):
     assert tree["estimate"]["value"].dims == ("estimator", "cell", "category")
     assert tree["constant_data"]["n_reports"].values.tolist() == [1000, 200, 10]
     assert tree["constant_data"]["rural"].values.tolist() == [0.2, 0.3, 0.4]
-    assert tree["constant_data"]["alpha"].shape == (3, 3)
+    assert tree["constant_data"]["alpha"].dims == ("category",)  # one prior of all cells
     assert tree["cells"]["method"].values.tolist() == ["exact"] * 3 and tree.attrs["method"] == "exact"
     assert tree.attrs["n_cells"] == 3 and tree.attrs["title"] == "Three cells" and tree.attrs["converged"] == 1
     assert json.loads(tree.attrs["settings"])["random_seed"] == 3

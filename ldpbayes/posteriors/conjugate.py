@@ -107,8 +107,7 @@ class Conjugate:
         stated : dict
             What was asked for, to be recorded.
         """
-        from ldpbayes.result.building import build
-        from ldpbayes.result.cells import facts_of
+        from ldpbayes.result.cells import facts_of, of_cells
         from ldpbayes.result.validation import validate
 
         Exact(**sizes)  # which refuses sizes as for one cell
@@ -124,21 +123,10 @@ class Conjugate:
             random_seed=seeds,
             log_evidence=exact["log_evidence"],
         )
-        attrs = {
-            "n_cells": count,
-            "by": ", ".join(cells.by),
-            "prior": f"{prior.describe()}, independent in every cell",
-            "reason": f"{EVERY} Under such a prior the cells are independent.",
-            "random_seed": run["random_seed"],
-            "sampling": "independent",
-            "frequency_draws": "allocated",
-            "converged": 1,
-            "interrupted": 0,
-            "checked": CHECKED,
-            "problems": "",
-        }
+        reason = f"{EVERY} Under such a prior the cells are independent."
+        attrs = {"reason": reason, "sampling": "independent", "checked": CHECKED}
         draws = {name: (cells.dims, found[name]) for name in ("distribution", "frequency")}
-        tree = build(cells, prior, method="exact", settings=stated, draws=draws, exact=exact, attrs=attrs, facts=facts)
+        tree = of_cells(cells, prior, facts, stated, draws=draws, exact=exact, attrs=attrs)
         diagnostics.summarise(tree, run["ci_prob"])
         validate(tree)
         return tree

@@ -15,6 +15,8 @@ from ldpbayes.result.validation import validate
 
 #: Draws of F that would take more seconds than this in all are replaced by its mean.
 LIMIT_SECONDS = 60.0
+#: The dimension of a prior's settings that are over the longer alphabet, with respondents who ignore the device.
+LATENT = "latent_category"
 #: Variables of the group ``exact`` and their dims for one collection; of cells, the dim ``cell`` comes first.
 EXACT = {
     "distribution_mean": ("category",),
@@ -86,7 +88,11 @@ def build(
         known = {name: ((*data.dims[:-1], *EXACT[name]), np.asarray(value)) for name, value in exact.items()}
         tree["exact"] = _group(known, labels | more)
     tree["observed_data"] = _group(data.observed() if observed else {}, labels)
-    tree["constant_data"] = _group(constants(data, prior), labels, whole=len(data.dims) > 1)
+    held = constants(data, prior)
+    if len(labels["category"]) < data.n_categories:  # P is that of those who follow the device
+        labels[LATENT] = list(data.categories)
+        held = {name: (tuple(LATENT if dim == "category" else dim for dim in dims), x) for name, (dims, x) in held.items()}
+    tree["constant_data"] = _group(held, labels, whole=len(data.dims) > 1)
     if facts:
         tree["cells"] = _group({name: (("cell",), values) for name, values in facts.items()}, labels)
     tree.attrs |= {

@@ -1,9 +1,9 @@
 """Results of many cells: one tree made of a tree per cell, and one cell's tree taken out again."""
 
-import json
 import numbers
 from collections import Counter
 from datetime import date
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,7 @@ from ldpbayes.collections import Cells
 from ldpbayes.collections.nature import LEFT_OUT
 from ldpbayes.collections.noncompliance import EXPLANATION
 from ldpbayes.errors import ArgumentError, listed, shown
-from ldpbayes.result.compliers import LATENT
+from ldpbayes.result.building import build
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import need_result
 
@@ -24,43 +24,14 @@ SEVERAL = {
     "pseudo": "Pseudo-posterior: every cell has weights that add up to n / deff. The respondents' own frequencies F and the "
     "evidence have no meaning under weights and are left out.",
 }
-#: Facts about the fit of each cell that stand in the group ``cells``.
-FACTS = {
-    "method": "",
-    "reason": "",
-    "outcome": "",
-    "problems": "",
-    "converged": 0,
-    "interrupted": 0,
-    "random_seed": 0,
-    "worst_r_hat": np.nan,
-    "least_ess": np.nan,
-    "divergences": 0,
-    "k_hat": np.nan,
-    "effective_draws": np.nan,
-    "frequency_draws": "",
-    "log_evidence": np.nan,
-    "log_evidence_error": np.nan,
-    "effective_open_answers": np.nan,
-    "total_sd": np.nan,
-    "bound_sd": np.nan,
-    "worth": "",
-    "decides": "",
-    "prior_decides": 0,
-    "narrow_share": np.nan,
-    "decides_note": "",
-    "fitness": "",
-    "fitness_flagged": 0,
-    "fitness_p": np.nan,
-    "design_effect": np.nan,
-    "noncompliance_sd": np.nan,
-    "compliance_statistic": np.nan,
-    "compliance_p": np.nan,
-    "log_bayes_factor_noncompliance": np.nan,
-    "log_bayes_factor_flat": np.nan,
-    "log_bayes_factor_learnt": np.nan,
-    "log_bayes_factor_smooth": np.nan,
-    "log_bayes_factor_own": np.nan,
+#: Facts about the fit of each cell that stand in the group ``cells``, with what stands there where one is not known.
+FACTS: dict[str, Any] = {
+    **dict.fromkeys("method reason outcome problems frequency_draws worth decides decides_note fitness".split(), ""),
+    **dict.fromkeys("converged interrupted random_seed divergences prior_decides fitness_flagged".split(), 0),
+    **dict.fromkeys("worst_r_hat least_ess k_hat effective_draws log_evidence log_evidence_error".split(), np.nan),
+    **dict.fromkeys("effective_open_answers total_sd bound_sd narrow_share fitness_p design_effect".split(), np.nan),
+    **dict.fromkeys("noncompliance_sd compliance_statistic compliance_p".split(), np.nan),
+    **{f"log_bayes_factor_{name}": np.nan for name in ("noncompliance", "flat", "learnt", "smooth", "own")},
     "bayes_factors": "",
 }
 
@@ -73,12 +44,71 @@ def facts_of(count: int, **known) -> dict[str, np.ndarray]:
     }
 
 
-def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree:
+def of_cells(
+    cells: Cells,
+    prior: Any,
+    facts: dict[str, np.ndarray],
+    settings: dict,
+    *,
+    draws: dict,
+    exact: dict,
+    attrs: dict,
+    **more: Any,
+) -> Result:
+    """Return the result of cells with posteriors of their own, not yet summarised.
+
+    Parameters
+    ----------
+    cells : Cells
+    prior : AbstractPrior
+        Of each cell.
+    facts : dict of (cells,) arrays
+        From facts_of: what they say of the cells is said of the result.
+    settings : dict
+        How all cells were fitted.
+    draws, exact, attrs, **more
+        As in build.
+    """
+    methods = Counter(facts["method"].tolist())
+    bad = np.flatnonzero(facts["converged"] == 0)
+    outcome = f"All {len(cells)} cells were accepted by their own methods; see the group cells."
+    if bad.size:
+        named = listed([cells.labels[k] for k in bad])
+        outcome = f"Do not trust the cells {named} yet: the first of them says {facts['problems'][bad[0]]}"
+    how = set(facts["frequency_draws"].tolist())
+    about = {
+        "n_cells": len(cells),
+        "by": ", ".join(cells.by),
+        "prior": f"{prior.describe()}, independent in every cell",
+        "random_seed": settings["random_seed"],
+        "converged": int(not bad.size),
+        "interrupted": int(facts["interrupted"].any()),
+        "problems": outcome if bad.size else "",
+        "outcome": outcome,
+        "frequency_draws": how.pop() if len(how) == 1 else "several",
+    }
+    if "frequency" not in draws:
+        about["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
+    if cells.laws:
+        about["noncompliance"] = SEVERAL["noncompliance"]
+    for name, worst in (("effective_draws", np.min), ("worst_r_hat", np.max), ("least_ess", np.min)):
+        if (known := facts[name][~np.isnan(facts[name])]).size:
+            about[name] = float(worst(known))
+    if attrs["sampling"] == "mcmc":
+        about["divergences"] = int(facts["divergences"].sum())
+    method = next(iter(methods)) if len(methods) == 1 else "several"
+    given = {"settings": settings, "draws": draws, "exact": exact, "facts": facts, "attrs": about | attrs}
+    return build(cells, prior, method=method, **given, **more)
+
+
+def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) -> Result:
     """Return one result of the results of all cells, with the dim ``cell``.
 
     Parameters
     ----------
     cells : Cells
+    prior : AbstractPrior
+        Of each cell.
     trees : list of DataTree
         The summarised result of each cell, in the order of the cells.
     settings : dict
@@ -86,29 +116,32 @@ def stack(cells: Cells, trees: list[xr.DataTree], settings: dict) -> xr.DataTree
 
     Returns
     -------
-    DataTree
+    Result
         Groups as for one collection, each with the dim cell; the group ``cells`` says for each cell which method was
         used, why, and what its diagnostics say. Chains and draws are cut to the shortest of all cells.
     """
-    coords = cells.cell_coords()
-    chains, draws = (min(tree["posterior"].sizes[name] for tree in trees) for name in ("chain", "draw"))
-    tree = Result()
-    cut = {"chain": slice(chains), "draw": slice(draws)}
-    for group in ("posterior", "sample_stats"):
-        _join(tree, group, [part[group].isel(cut) if group in part.children else None for part in trees], coords)
-    for values in tree["posterior"].data_vars.values():
-        values.attrs.pop("of", None)  # hyperparameters of each cell, which the summaries of the cells have
-    exact = [part["exact"].to_dataset() if "exact" in part.children else None for part in trees]
-    size = trees[0]["posterior"].sizes["category"]
-    if len(cells) * size**2 > MAX_COVARIANCES:
-        exact = [None if part is None else part.drop_vars("distribution_cov", errors="ignore") for part in exact]
-    _join(tree, "exact", exact, coords)
-    _join(tree, "summary", [part["summary"] for part in trees], coords)
-    tree["observed_data"] = xr.DataTree(xr.Dataset(cells.observed()))
-    tree["constant_data"] = xr.DataTree(_constants(cells, [part["constant_data"].to_dataset() for part in trees], coords))
+    cut = {name: slice(min(tree["posterior"].sizes[name] for tree in trees)) for name in ("chain", "draw")}
+    posterior, exact = _joined(trees, "posterior", cut), _joined(trees, "exact")
+    labels = {str(name): values.values for name, values in trees[0]["posterior"].coords.items() if name not in cut}
+    if len(cells) * len(labels["category"]) ** 2 > MAX_COVARIANCES:
+        exact.pop("distribution_cov", None)
     facts = facts_of(len(trees), **{name: [_fact(part, name, blank) for part in trees] for name, blank in FACTS.items()})
-    tree["cells"] = xr.DataTree(xr.Dataset({name: (("cell",), values) for name, values in facts.items()}, coords))
-    tree.attrs |= _attrs(cells, trees, settings)
+    kinds = ", ".join(f"{name} ({count} cells)" for name, count in Counter(facts["method"].tolist()).most_common())
+    alone = all(part.attrs.get("sampling") == "independent" for part in trees)
+    attrs = {
+        "prior_weight": trees[0].attrs.get("prior_weight", np.nan),
+        "reason": f"Cells without a shared prior are fitted one by one: {kinds}.",
+        "sampling": "independent" if alone else "mcmc",
+    }
+    if any(part.attrs.get("pseudo") for part in trees):
+        attrs["pseudo"] = SEVERAL["pseudo"]
+    draws = {name: (dims[2:], values) for name, (dims, values) in posterior.items()}
+    known = {name: values for name, (_, values) in exact.items()}
+    tree = of_cells(cells, prior, facts, settings, draws=draws, exact=known, attrs=attrs, coords=labels)
+    for group, at in (("sample_stats", cut), ("summary", {})):
+        if variables := _joined(trees, group, at):
+            first = trees[0][group]
+            tree[group] = xr.DataTree(xr.Dataset(variables, dict(first.isel(at).coords) | cells.cell_coords(), first.attrs))
     return tree
 
 
@@ -195,39 +228,18 @@ def _only(values, renamed):
     return {dim: new for dim, new in renamed.items() if dim in values.dims}
 
 
-def _join(tree, group, parts, coords):
-    """Add a group with the variables that all cells have, along the dim cell."""
-    if any(part is None for part in parts):
-        return
-    datasets = [part if isinstance(part, xr.Dataset) else part.to_dataset() for part in parts]
-    shared = [name for name in datasets[0].data_vars if all(name in other.data_vars for other in datasets)]
-    first = datasets[0]
-    alike = [name for name in shared if all(other[name].sizes == first[name].sizes for other in datasets)]
-    data = {name: _stacked([other[name] for other in datasets]) for name in alike}
-    used = {dim for _, (dims, _) in data.items() for dim in dims}
-    kept = {name: first.coords[name] for name in first.coords if set(first.coords[name].dims) <= used}
-    if data:
-        tree[group] = xr.DataTree(xr.Dataset(data, kept | coords, first.attrs))
-
-
-def _stacked(values):
-    """Return (dims, array) of one variable of all cells; the cells come after chain, draw and target."""
-    dims = values[0].dims
-    place = sum(dim in ("chain", "draw", "target") for dim in dims)
-    return (*dims[:place], "cell", *dims[place:]), np.stack([one.values for one in values], axis=place)
-
-
-def _constants(cells, parts, coords):
-    """Return sizes, covariates and the settings of the prior, the same in every cell."""
-    data = xr.Dataset(cells.constants(), cells.cell_coords())
-    for name in parts[0].data_vars:
-        if name not in data.data_vars:
-            data[f"prior_{name}" if name in data.coords else name] = _stacked([part[name] for part in parts])
-    if "category" in data.dims:
-        data = data.assign_coords(category=parts[0]["category"].values)
-    if LATENT in data.dims:
-        data = data.assign_coords({LATENT: list(cells.categories)})
-    return data.assign_coords(coords)
+def _joined(trees, group, at=None):
+    """Return the variables of a group that all cells have, of one size, as {name: (dims, array)} with the dim cell."""
+    if not all(group in part.children for part in trees):
+        return {}
+    first, *others = parts = [part[group].to_dataset().isel(at or {}) for part in trees]
+    alike = [name for name in first if all(name in one and one[name].sizes == first[name].sizes for one in others)]
+    out = {}
+    for name in alike:  # the cells come after chain, draw and target
+        dims = first[name].dims
+        place = sum(dim in ("chain", "draw", "target") for dim in dims)
+        out[str(name)] = (*dims[:place], "cell", *dims[place:]), np.stack([one[name].values for one in parts], axis=place)
+    return out
 
 
 def _fact(part, name, blank):
@@ -238,53 +250,3 @@ def _fact(part, name, blank):
 
 def _kind(blank):
     return {str: object, int: np.int64, float: float}[type(blank)]
-
-
-def _attrs(cells, trees, settings):
-    methods = Counter(part.attrs["method"] for part in trees)
-    bad = [label for label, part in zip(cells.labels, trees, strict=True) if not part.attrs.get("converged", 1)]
-    independent = all(part.attrs.get("sampling") == "independent" for part in trees)
-    if bad:
-        first = trees[cells.labels.index(bad[0])].attrs.get("problems", "")
-        outcome = f"Do not trust the cells {listed(bad)} yet: the first of them says {first}"
-    else:
-        outcome = f"All {len(cells)} cells were accepted by their own methods; see the group cells."
-    kinds = ", ".join(f"{name} ({count} cells)" for name, count in methods.most_common())
-    first = trees[0].attrs
-    attrs = {
-        "collection": cells.id,
-        "title": cells.title,
-        "n_reports": cells.n_reports,
-        "n_cells": len(cells),
-        "by": ", ".join(cells.by),
-        "prior": f"{first['prior']}, independent in every cell",
-        "prior_weight": first.get("prior_weight", np.nan),
-        "method": next(iter(methods)) if len(methods) == 1 else "several",
-        "reason": f"Cells without a shared prior are fitted one by one: {kinds}.",
-        "settings": json.dumps(settings, sort_keys=True, default=float),
-        "random_seed": settings["random_seed"],
-        "sampling": "independent" if independent else "mcmc",
-        "converged": int(not bad),
-        "interrupted": int(any(part.attrs.get("interrupted") for part in trees)),
-        "problems": "" if not bad else outcome,
-        "outcome": outcome,
-        "identifiability": cells.identifiability(),
-        "caveat": cells.caveat(),
-        "device": cells.device(),
-    }
-    kinds = {part.attrs.get("frequency_draws", "") for part in trees}
-    attrs["frequency_draws"] = kinds.pop() if len(kinds) == 1 else "several"
-    if any("frequency" not in part["posterior"].data_vars for part in trees):
-        attrs["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
-    if cells.laws:
-        attrs["noncompliance"] = SEVERAL["noncompliance"]
-    if any(part.attrs.get("pseudo") for part in trees):
-        attrs["pseudo"] = SEVERAL["pseudo"]
-    effective = [part.attrs["effective_draws"] for part in trees if "effective_draws" in part.attrs]
-    if effective:
-        attrs["effective_draws"] = float(min(effective))
-    for name, worst in (("worst_r_hat", max), ("least_ess", min), ("divergences", sum)):
-        values = [part.attrs[name] for part in trees if name in part.attrs]
-        if values:
-            attrs[name] = worst(values)
-    return attrs

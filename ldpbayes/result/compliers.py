@@ -7,11 +7,9 @@ from ldpbayes import checks
 from ldpbayes.collections import Collection
 from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ArgumentError
+from ldpbayes.result.building import LATENT
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import need_result
-
-#: The dimension of a prior's settings that are over the longer alphabet.
-LATENT = "latent_category"
 
 
 def among_compliers(result: xr.DataTree, collection: Collection) -> xr.DataTree:

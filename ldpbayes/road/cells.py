@@ -108,8 +108,9 @@ def _each(cells: Cells, prior, seeds: list[int], request: Request) -> "xr.DataTr
             raise InfeasibleError(f"Cell {label}: {err}") from err
         except ConvergenceError as err:
             raise ConvergenceError(f"Cell {label}: {err}", err.result) from err
-    tree = result.stack(cells, trees, request.stated)
-    _say(tree, cells, [Problem.of(single.named(cell), prior) for cell in cells.collections()], request)
+    problems = [Problem.of(single.named(cell), prior) for cell in cells.collections()]
+    tree = result.stack(cells, problems[0].prior, trees, request.stated)
+    _say(tree, cells, problems, request)
     return tree
 
 
@@ -143,7 +144,8 @@ def _sharing(cells: Cells, prior, request: Request) -> "xr.DataTree":
     if "mixture" in request.exclude and request.automatic:
         raise InfeasibleError("One hyperparameter shared by all cells needs the method mixture, which was excluded.")
     answers, facts = fit_shared(engine, cells, prior, request.run, _in_one_call(cells))
-    tree, name = result.stack(cells, [answer.tree for answer in answers], request.stated), prior.mixture().parameter
+    own, name = answers[0].problem.prior, prior.mixture().parameter
+    tree = result.stack(cells, own, [answer.tree for answer in answers], request.stated)
     result.share(tree, name, facts)
     tree.attrs |= facts | {"prior": f"{prior.describe()}, one {name} for all cells"}
     tree.attrs["reason"] = (
