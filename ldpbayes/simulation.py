@@ -131,7 +131,8 @@ def population(source, n_categories=None, *, exponent=None, mean=None, alpha=Non
         # A separate stream, because simulate with the same seed must not reuse these random numbers.
         (rng,) = rng.spawn(1)
         alpha = checks.positive(1.0 if alpha is None else alpha, "alpha")
-        log_weights, title = _log_dirichlet(alpha, a, rng), f"one draw from Dirichlet({alpha:g})"
+        with np.errstate(divide="ignore"):
+            log_weights, title = np.log(rng.dirichlet(np.full(a, alpha))), f"one draw from Dirichlet({alpha:g})"
     weights = np.exp(log_weights - log_weights.max())
     width = len(str(a - 1))
     labels = tuple(f"c{i:0{width}d}" for i in x)
@@ -273,23 +274,6 @@ def _truth_entries(categories, distribution, true_counts):
         what = {"source": "truth", "what": "true distribution", "quantity": labels}
         entries.append(what | {"estimate": distribution.tolist()})
     return tuple(entries)
-
-
-def _log_dirichlet(alpha, size, rng):
-    """Return a draw from Dirichlet(α, …, α) in logarithms, which tiny concentrations do not empty.
-
-    log G(α) is log G(α + 1) + log(U)/α: a gamma variable of a small shape underflows, its logarithm does not.
-    """
-    if alpha > 0.1:
-        with np.errstate(divide="ignore"):
-            return np.log(rng.dirichlet(np.full(size, alpha)))
-    with np.errstate(over="ignore"):
-        found = np.log(rng.standard_gamma(1 + alpha, size)) + np.log1p(-rng.random(size)) / alpha
-    return (
-        np.where(np.isfinite(found), found, -np.inf)
-        if np.isfinite(found).any()
-        else np.where(np.arange(size) == rng.integers(size), 0.0, -np.inf)
-    )
 
 
 def _read_population(path):

@@ -68,7 +68,8 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
 def _category_table(tree, title, top):
     data = tree["summary"].to_dataset()
     spec, total = f".{_decimals(data['sd'].values)}f", data.sizes["category"]
-    cells, parts = _shown_cells(data, min(total, top), top), []
+    count = data.sizes.get("cell", 1)
+    cells, parts = min(count, max(top // total, 1)), []
     means = data["mean"].sel(target="distribution").values.reshape(-1, total)[:cells]
     shown = [largest(row, top) for row in means]
     if tree.attrs.get("draws") == "none":  # so many categories have no order that a reader knows
@@ -81,9 +82,12 @@ def _category_table(tree, title, top):
         columns += _target_columns(tree, rows, target, spec)
     for name in _estimators(tree):
         columns += _estimator_columns(tree, rows, name, spec)
-    cut = parts or cells < data.sizes.get("cell", 1)
-    whole = functools.partial(_category_table, tree, title, sys.maxsize) if cut else None
-    return filled(title, columns, _left_out(parts, data, cells), whole=whole)
+    if cells < count:
+        parts.append(f"the first {cells} of {count:,} cells")
+    if not parts:
+        return filled(title, columns)
+    note = f"{' of '.join(parts).capitalize()} are shown."
+    return filled(title, columns, note, whole=functools.partial(_category_table, tree, title, sys.maxsize))
 
 
 def _target_columns(tree, rows, target, spec):
@@ -134,8 +138,7 @@ def _targets(tree):
 def _derived_table(tree, top):
     data = tree["summary"].to_dataset()
     spec, n = f".{_decimals(data['derived_sd'].values)}f", data.sizes["quantity"]
-    cells = _shown_cells(data, n, top)
-    rows = Rows(data, "cell", "quantity", at=slice(cells * n))
+    rows = Rows(data, "cell", "quantity")
     columns = [*_key_columns(rows), rows.label("quantity")]
     columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix="derived_", spec=spec, priority=(0, 5, 0))
     known = "estimate" in tree.children and "derived" in tree["estimate"]
@@ -143,8 +146,7 @@ def _derived_table(tree, top):
         columns += _estimator_columns(tree, rows, name, spec, "derived", "derived_standard_error")
     # A model of one's own has other scalars beside the quantities of the collection.
     title = "Other quantities" if tree.attrs["method"] == "attached" else "Derived quantities"
-    whole = functools.partial(_derived_table, tree, sys.maxsize) if cells < data.sizes.get("cell", 1) else None
-    return filled(title, columns, _left_out([], data, cells), whole=whole)
+    return filled(title, columns).first(max(top // n, 1) * n)
 
 
 def _spent_table(tree):
@@ -177,46 +179,27 @@ def _by(summary):
     return own or ["cell"]
 
 
-def _shown_cells(data, rows, top):
-    """Return how many cells a table shows, with ``rows`` rows each; a single collection is one."""
-    return min(data.sizes.get("cell", 1), max(top // rows, 1))
-
-
-def _left_out(parts, data, cells):
-    """Return the sentence that says which part of a table is shown; empty where it is all of it."""
-    if cells < data.sizes.get("cell", 1):
-        parts = [*parts, f"the first {cells} of {data.sizes['cell']:,} cells"]
-    text = " of ".join(parts)
-    return f"{text[0].upper()}{text[1:]} are shown." if text else ""
-
-
 def _unknown_table(tree, name, top):
     """Return the table of an array of unknowns of the prior, such as the effects of groups."""
     data, dims = tree["summary"].to_dataset(), tree["posterior"][name].dims[2:]
-    spec = f".{min(_decimals(data[f'{name}_sd'].values), 4)}f"
-    rows, total = Rows(data, *dims, at=slice(top)), math.prod(data.sizes[dim] for dim in dims)
+    spec, rows = f".{min(_decimals(data[f'{name}_sd'].values), 4)}f", Rows(data, *dims)
     columns = [rows.label(str(dim), key=f"label_{dim}" if dim in _TAKEN else str(dim)) for dim in dims]
     columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
     columns += rows.diagnostics(data, f"{name}_", (3, 2))
-    said = [_ARRAYS.get(name, ""), f"The first {top:,} of {total:,} rows are shown." if total > top else ""]
-    whole = functools.partial(_unknown_table, tree, name, sys.maxsize) if total > top else None
-    return filled(f"{name[0].upper()}{name[1:]}".replace("_", " "), columns, " ".join(filter(None, said)), whole=whole)
+    return filled(f"{name[0].upper()}{name[1:]}".replace("_", " "), columns, _ARRAYS.get(name, "")).first(top)
 
 
 def _parameter_table(tree, top):
     """Return the table of what a prior learns, such as its concentration or the scale of its steps."""
     data = tree["summary"].to_dataset()
     each, n = "cell" in data["parameter_mean"].dims, data.sizes["parameter"]
-    cells = _shown_cells(data, n, top) if each else 1
-    rows = Rows(data, *(["cell"] if each else []), "parameter", at=slice(cells * n))
+    rows = Rows(data, *(["cell"] if each else []), "parameter")
     columns = [*(_key_columns(rows) if each else ()), rows.label("parameter")]
     columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix="parameter_", spec=".4g")
     if np.isfinite(data["parameter_r_hat"].values).any():
         columns += rows.diagnostics(data, "parameter_", (1, 2))
     title = "Hyperparameters of the prior" if "cell" not in data.dims or each else "Other unknowns of the model"
-    cut = each and cells < data.sizes["cell"]
-    whole = functools.partial(_parameter_table, tree, sys.maxsize) if cut else None
-    return filled(title, columns, _left_out([], data, cells) if each else "", whole=whole)
+    return filled(title, columns).first(max(top // n, 1) * n)
 
 
 def _notes(tree):
@@ -229,22 +212,7 @@ def _notes(tree):
     )
     if attrs.get("prior_reason"):
         yield Note(Kind.METHOD, as_sentences(attrs["prior_reason"]))
-    yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
-    kind = Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING
-    yield from stated(
-        attrs,
-        (kind, "outcome"),
-        (Kind.WARNING, "identifiability", "caveat"),
-        (Kind.DATA, "device", "pseudo", "spent", "noncompliance"),
-        (Kind.VERDICT, "compliance"),
-        (Kind.WORTH, "worth"),
-        (Kind.WARNING, "decides"),
-        (Kind.METHOD, "decides_note"),
-        (Kind.WARNING if attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
-    )
-    found, error = evidence.of_result(tree) or (None, None)
-    if found is not None:
-        yield Note(Kind.EVIDENCE, f"Log-evidence {found:.4f}" + (f", standard error {error:.4f}." if error else "."))
+    yield from notes_of(tree)
     if attrs.get("order"):
         yield Note(Kind.METHOD, attrs["order"])
     if attrs.get("bayes_factors"):
@@ -253,6 +221,31 @@ def _notes(tree):
         for name, text in zip(_estimators(tree), tree["estimate"]["outcome"].values, strict=True):
             label = _LABELS.get(name, name)
             yield Note(Kind.ESTIMATE, f"{label[0].upper()}{label[1:]}: {as_sentences(str(text))}")
+
+
+def notes_of(tree):
+    """Yield the notes that posteriors of P and of coefficients have: method, verdict, what reports do not say, evidence.
+
+    Parameters
+    ----------
+    tree : DataTree
+    """
+    attrs = tree.attrs
+    yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
+    yield from stated(
+        attrs,
+        (Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING, "outcome"),
+        (Kind.WARNING, "identifiability", "caveat"),
+        (Kind.DATA, "device", "pseudo", "spent", "noncompliance"),
+        (Kind.VERDICT, "compliance"),
+        (Kind.WORTH, "worth"),
+        (Kind.WARNING, "decides"),
+        (Kind.METHOD, "decides_note"),
+        (Kind.WARNING if attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
+    )
+    found, error = evidence.of_result(tree) or (math.nan, None)
+    if math.isfinite(found):
+        yield Note(Kind.EVIDENCE, f"Log-evidence {found:.4f}" + (f", standard error {error:.4f}." if error else "."))
 
 
 def _figures(tree, title, top, collection):

@@ -182,8 +182,8 @@ class Table:
         """Return the table with its first rows, which knows all of them."""
         if len(self.rows) <= top:
             return self
-        of = f"{len(self.rows):,} {what}s"
-        return replace(self, rows=self.rows[:top], note=f"The first {top:,} of {of} are shown.", whole=lambda: self)
+        note = f"{self.note} The first {top:,} of {len(self.rows):,} {what}s are shown.".lstrip()
+        return replace(self, rows=self.rows[:top], note=note, whole=lambda: self)
 
     def records(self) -> list[dict[str, Any]]:
         """Return every row as a dict by the keys of the columns."""

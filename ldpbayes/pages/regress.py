@@ -1,15 +1,15 @@
 """The page of a regression."""
 
 import functools
-import math
 from dataclasses import replace
 
 import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.answers.regression import predictions
+from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
-from ldpbayes.pages.prose import as_sentences, number_of
+from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.regression.maximum import Maximum
 
@@ -94,8 +94,7 @@ def _coefficient_table(tree, top):
     summary = tree["summary"].to_dataset()
     categories = [str(name) for name in summary["category"].values if str(name) != reference]
     summary = summary.sel(category=categories)
-    level, total = interval_of(summary.attrs["ci_prob"]), summary.sizes["term"] * len(categories)
-    rows = Rows(summary, "term", "category", at=slice(top))
+    level, rows = interval_of(summary.attrs["ci_prob"]), Rows(summary, "term", "category")
     draws = tree["posterior"]["coefficients"].sel(category=categories)
     middle = rows(draws.median(("chain", "draw")))
     odds = np.exp([middle, *(rows(summary[f"coefficients_{end}"]) for end in ("lower", "upper"))])
@@ -107,8 +106,7 @@ def _coefficient_table(tree, top):
         *_odds_columns(odds, level, (3, 4)),
         (positive, rows.numbers((draws > 0).mean(("chain", "draw")))),
     ]
-    note = f"The first {top:,} of {total:,} coefficients are shown." if top < total else ""
-    return filled(_coefficients_of(reference, categories), columns, note)
+    return filled(_coefficients_of(reference, categories), columns).first(top, "coefficient")
 
 
 def _share_table(summary):
@@ -134,20 +132,8 @@ def _notes(tree):
         f"{attrs['n_reports']:,} reports in {number_of(int(attrs['n_patterns']), 'distinct row')} of covariates; prior "
         f"{attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.",
     )
-    yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
-    kind = Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING
-    yield from stated(
-        attrs,
-        (kind, "outcome"),
-        (Kind.WARNING, "identifiability", "caveat"),
-        (Kind.DATA, "device"),
-        (Kind.WARNING, "prior_decides"),
-        (Kind.DATA, "pseudo"),
-    )
-    if math.isfinite(attrs.get("log_evidence", math.nan)):
-        yield Note(
-            Kind.EVIDENCE, f"Log-evidence {attrs['log_evidence']:.4f}, standard error {attrs['log_evidence_error']:.4f}."
-        )
+    yield from notes_of(tree)
+    yield from stated(attrs, (Kind.WARNING, "prior_decides"))
 
 
 def _figures(tree):

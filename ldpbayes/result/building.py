@@ -88,9 +88,9 @@ def build(
         known = {name: ((*data.dims[:-1], *EXACT[name]), np.asarray(value)) for name, value in exact.items()}
         tree["exact"] = _group(known, labels | more)
     tree["observed_data"] = _group(data.observed() if observed else {}, labels)
-    held = constants(data, prior)
-    if len(labels["category"]) < data.n_categories:  # P is that of those who follow the device
-        labels[LATENT] = list(data.categories)
+    held, latent = constants(data, prior), data.coords()["category"]
+    if len(labels["category"]) < len(latent):  # P is that of those who follow the device
+        labels[LATENT] = latent
         held = {name: (tuple(LATENT if dim == "category" else dim for dim in dims), x) for name, (dims, x) in held.items()}
     tree["constant_data"] = _group(held, labels, whole=len(data.dims) > 1)
     if facts:
