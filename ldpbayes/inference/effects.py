@@ -8,22 +8,21 @@ their scale.
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import Bend
-from ldpbayes.inference.chains import least_effective
+from ldpbayes.inference.chains import LEAST, least_effective
 from ldpbayes.inference.diagnostics import chain_numbers, entries_of_chains
 from ldpbayes.inference.handover import hand_over, in_order
-from ldpbayes.inference.nuts import sample_density
+from ldpbayes.inference.sampling import Run, by_hmc, by_nuts, going_on, settled
 from ldpbayes.inference.structure import curvature, roots, spread
 from ldpbayes.inference.verdict import MAX_R_HAT
 
-#: Trajectories of all chains in each round that says where the posterior lies, and how many such rounds there are; one will
-#: do from draws of it.
-PILOT, ROUNDS = 240, 3
+#: Rounds of trajectories that say where the posterior lies; one will do from draws of it.
+ROUNDS = 3
 #: Where log σ starts: the mode of a small sd between groups lies far from its mass.
 FIRST_SCALE = -1.0
 #: Chains go on until the worst unknown is worth so many draws and interval ends have errors below so many posterior sd.
@@ -62,14 +61,6 @@ class Target(Protocol):
         """Return the log-density of the unknowns z (u,), up to a constant, and its gradient."""
 
 
-class Run(NamedTuple):
-    """Unknowns (chains, draws, u), statistics by ArviZ's names, and what is wrong or an empty string."""
-
-    z: np.ndarray
-    stats: dict
-    trouble: str
-
-
 def sample(
     target: Target,
     start: np.ndarray,
@@ -102,68 +93,50 @@ def sample(
     method : {"auto", "hmc", "nuts"}
         ``auto`` goes on with NUTS where trajectories do not hold.
     """
-    size = start.shape[-1]
+    size, rounds = start.shape[-1], 1
     if start.ndim == 1:
-        centre = start.copy()
+        centre, rounds = start.copy(), ROUNDS
         for batch in target.batches:
             centre[batch.place] = max(centre[batch.place], FIRST_SCALE)
         density, at = Bent(target, centre, np.zeros(size)), [rng.standard_normal(size) for _ in range(chains)]
     else:
         density = Bent.about(target, start)
         at = list(density.back(start[rng.integers(len(start), size=chains)]))
-    steps = hmc.FIRST_STEPS
-    for _ in range(ROUNDS if start.ndim == 1 else 1):
-        steps = min(hmc.tried(density.pair, at, steps, rng), hmc.MAX_STEPS)
-        u, _ = hmc.moved(density.pair, at, steps, math.ceil(PILOT / chains), rng)
-        z, last = density.of(u[:, u.shape[1] // 3 :].reshape(-1, size)), density.of(np.array(at))
-        density = Bent.about(target, z)
-        at = list(density.back(last))
-    settings = {"draws": draws, "visited": target.visited, "values": values, "prob": prob, "watch": watch}
-    going = partial(_going_on, **settings, free=method == "auto")
+    density, at, z = settled(density, at, rounds, rng)
 
-    def along(steps, number):
-        (u, stats), trouble = hmc.sampled(density.pair, at, steps, number, rng, watch)
-        return Run(density.of(u), stats, trouble)
+    def going(more, each):
+        def times(run, made):
+            worst = 0.0 if values is None or made < LEAST else end_errors(values, run.z, prob).max()
+            most = MOST_TIMES * draws / made
+            if method == "auto":
+                cost = float(run.stats["n_steps"].sum()) * (target.visited + each)
+                most = max(most, min(COSTS[int(worst > ACCEPTABLE)] / cost, MOST_DRAWN / (len(run.z) * made)))
+            return _times(run.z, worst, most)
 
-    def by_hmc():
-        steps = min(hmc.tried(density.pair, at, hmc.FIRST_STEPS, rng), hmc.MAX_STEPS)
-        while True:
-            found = going(partial(along, steps), each=EACH[0])
-            steps *= 2
-            if not found.trouble or watch.interrupted or steps > hmc.MAX_STEPS:
-                return found
+        return going_on(more, times, draws, watch)
 
-    ways = {"hmc": by_hmc, "nuts": lambda: _by_nuts(density, z, chains, rng, watch, going)}
+    def nuts():
+        first = by_nuts(density, density.back(z), 1, rng, None, lambda more: more(SHORT), [(TUNE, ACCEPTANCE[0])])
+        u = density.back(first.z[0])
+        better = density.anew(u)
+        tries = [(TUNE, rate) for rate in ACCEPTANCE]
+        return by_nuts(better, better.back(first.z[0]), chains, rng, watch, partial(going, each=EACH[1]), tries)
+
+    ways = {"hmc": lambda: by_hmc(density, at, rng, watch, partial(going, each=EACH[0])), "nuts": nuts}
     asked = {name: way for name, way in ways.items() if method in ("auto", name)}
     outcome = hand_over(in_order(asked), lambda found: "" if watch.interrupted else found.trouble)
     return outcome.answer, outcome.name
 
 
-def _going_on(more, *, draws, visited, values, prob, watch, free, each):
-    """Return the Run of 1, 2, 4, … times the draws asked for, as ends and effective draws ask."""
-    runs, number, cost = [], draws, 0.0
-    while True:
-        found = more(number)
-        stop = bool(found.trouble) or watch.interrupted
-        if not stop or not runs:
-            runs.append(found)
-        z = np.concatenate([run.z for run in runs], axis=1)
-        cost += float(found.stats["n_steps"].sum()) * (visited + each)
-        size = z.shape[1]
-        worst = 0.0 if values is None or size < 4 else end_errors(values, z, prob).max()
-        ess = least_effective(z) if size >= 4 else ENOUGH
-        wanted = max(worst / AIMED, math.sqrt(ENOUGH / max(ess, 1.0))) ** 2
-        most = MOST_TIMES * draws / size
-        if free:
-            most = max(most, min(COSTS[int(worst > ACCEPTABLE)] / cost, MOST_DRAWN / (z.shape[0] * size)))
-        wanted = math.ceil(math.log2(max(wanted, 1.0))) if wanted < 1e9 else FASTEST  # nan: of chains that stood still
-        times = 2 ** min(wanted, math.floor(math.log2(most)), FASTEST)
-        if times <= 1 and most >= 2 and not stop and size >= 4 and chain_numbers(z)[0] > MAX_R_HAT:
-            times = 2
-        if stop or times <= 1:
-            stats = {name: np.concatenate([run.stats[name] for run in runs], axis=1) for name in runs[0].stats}
-            return Run(z, stats, found.trouble)
-        number = int(times - 1) * size
+def _times(z, worst, most):
+    """Return how many times the draws (chains, draws, u) made so far would do, a power of two, at most ``most``."""
+    ess = least_effective(z) if z.shape[1] >= LEAST else ENOUGH
+    wanted = max(worst / AIMED, math.sqrt(ENOUGH / max(ess, 1.0))) ** 2
+    wanted = math.ceil(math.log2(max(wanted, 1.0))) if wanted < 1e9 else FASTEST  # nan: of chains that stood still
+    times = 2 ** min(wanted, math.floor(math.log2(most)), FASTEST)
+    if times <= 1 and most >= 2 and z.shape[1] >= LEAST and chain_numbers(z)[0] > MAX_R_HAT:
+        return 2
+    return int(times)
 
 
 def end_errors(values: Callable[[np.ndarray], np.ndarray], z: np.ndarray, prob: float) -> np.ndarray:
@@ -180,25 +153,6 @@ def end_errors(values: Callable[[np.ndarray], np.ndarray], z: np.ndarray, prob: 
     each = values(z.reshape(-1, z.shape[-1])).reshape(*z.shape[:2], -1)
     found = entries_of_chains(each[..., np.ptp(each, axis=(0, 1)) > 0], prob)
     return np.concatenate([found[name] / found["sd"] for name in ("lower_error", "upper_error")])
-
-
-def _by_nuts(density, start, chains, rng, watch, going):
-    """Return the Run of the No-U-Turn sampler, from draws of the sampler before it."""
-
-    def run(acceptance, number, chains=chains, watch=watch):
-        begin = density.back(start)
-        settings = {"size": start.shape[1], "tune": TUNE, "target_accept": acceptance, "watch": watch}
-        settings |= {"draws": number, "chains": chains}
-        u, stats = sample_density(density.pair[0], lambda own: begin[own.integers(len(begin))], rng, **settings)
-        return Run(density.of(u), stats, "")
-
-    start = run(ACCEPTANCE[0], SHORT, 1, None).z[0]
-    density = Bent.about(density.target, start)
-    for acceptance in ACCEPTANCE:
-        found = going(partial(run, acceptance), each=EACH[1])
-        if not found.stats["diverging"].any() or watch.interrupted:
-            break
-    return found
 
 
 class Bent:
@@ -227,6 +181,10 @@ class Bent:
             self.centre[batch.span] = 0.0
         self.root = self.inverse = np.eye(at.size)
         self.root, self.inverse = roots(curvature(lambda u: self.value_and_gradient(u)[1], np.zeros(at.size)))
+
+    def anew(self, u: np.ndarray) -> "Bent":
+        """Return the density bent about draws of coordinates; see ``about``."""
+        return self.about(self.target, self.of(u))
 
     @classmethod
     def about(cls, target: Target, draws: np.ndarray) -> "Bent":

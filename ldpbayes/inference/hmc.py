@@ -141,6 +141,7 @@ def sampled(density, chains, steps, draws, rng, watch):
             yield u, stats
             if stats["diverging"].any():
                 lost.append(int(stats["diverging"].sum()))
+            if lost or stats["accepted"].mean() < LEAST_ACCEPTED / 2:
                 return
 
     found = watch.finished(blocks())
@@ -150,7 +151,8 @@ def sampled(density, chains, steps, draws, rng, watch):
         return (u, stats), f"trajectories of {steps} steps lost their energy"
     accepted = stats["accepted"].mean()
     if accepted < LEAST_ACCEPTED:
-        return (u, stats), f"{accepted:.0%} of the trajectories were accepted, where {LEAST_ACCEPTED:.0%} are needed"
+        share = f"{accepted:.0%}, where {LEAST_ACCEPTED:.0%} are needed"
+        return (u, stats), f"trajectories of {steps} steps were accepted at a rate of {share}"
     return (u, stats), ""
 
 

@@ -380,7 +380,7 @@ def sampled(table, theta, weight, draws, chains, rng, watch):
     scales = prior.draw_scales(chosen, rng)
     logs = np.stack([np.log(scales[name] / prior.scale) for name in prior.scales], axis=1) if free else chosen[:, :0]
     start = np.concatenate([logs, chosen / prior.deviations(logs)], axis=1)
-    (z, stats, trouble), name = effects.sample(Unknowns(table), start, draws, chains, rng, watch)
+    (z, stats, trouble, _), name = effects.sample(Unknowns(table), start, draws, chains, rng, watch)
     most = max(draws, MAX_KEPT // (chains * prior.n_categories))
     step = -(-z.shape[1] // most)  # none is left out that fits: R-hat of fewer draws says less
     z, stats = z[:, step - 1 :: step], {key: values[:, step - 1 :: step] for key, values in stats.items()}

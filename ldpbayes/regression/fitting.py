@@ -540,7 +540,7 @@ def _by_chains(model, mode, request, watch):
     from ldpbayes.inference import diagnostics
 
     rng, prob, values = np.random.default_rng(request.random_seed), request.ci_prob, model.prior.coefficients
-    (z, stats, trouble), name = effects.sample(
+    (z, stats, trouble, _), name = effects.sample(
         model.target, mode, request.draws, request.chains, rng, watch, values=values, prob=prob, method=request.name
     )
     errors = effects.end_errors(values, z, prob)

@@ -8,7 +8,8 @@ import pytest
 
 import ldpbayes as lb
 from ldpbayes.errors import DiagnosticWarning
-from ldpbayes.inference import importance, verdict
+from ldpbayes.inference import importance, sampling, verdict
+from ldpbayes.posteriors import base
 from ldpbayes.protocols import GRR
 
 
@@ -84,3 +85,19 @@ def test_no_other_module_has_limits_of_its_own():
         if any(word in line for word in limits)
     ]
     assert not [line for line in astray if "GOOD_K_HAT" not in line], astray
+
+
+def test_chains_that_go_on_again_and_again_keep_draws_at_equal_distances():
+    """Ten draws, then three times as many, then twice as many of these: the tenth of sixty is the last, all six apart."""
+    made = np.arange(60)
+
+    def more(number):
+        nonlocal made
+        z, made = made[:number], made[number:]
+        return sampling.Run(z[None, :, None], {"lp": z[None]})
+
+    wanted = iter([3, 2, 1])
+    run = sampling.going_on(more, lambda found, draws: next(wanted), 10, base.Watch(), thin=True)
+    np.testing.assert_array_equal(run.z[0, :, 0], np.arange(5, 60, 6))
+    np.testing.assert_array_equal(run.stats["lp"][0], np.arange(5, 60, 6))
+    assert run.facts["thinned"] == 6 and not made.size

@@ -320,7 +320,7 @@ def test_a_compiled_trajectory_is_the_plain_one_and_stretched_coordinates_are_co
     prior, rng = Hierarchical().on(cells), np.random.default_rng(1)
     target, _ = joint.Target(prior, Forms.of(cells.likelihoods), len(cells)).bent(*bend_of(prior, rng))
     coordinates = whitened(target, 0.2 * rng.standard_normal(prior.n_unknowns))
-    coordinates = coordinates.stretched(2 * rng.standard_normal((400, target.first)))
+    coordinates = coordinates.stretched(2 * rng.standard_normal((400, prior.n_unknowns)))
     u, v = rng.standard_normal((2, prior.n_unknowns))
     z = coordinates.of(u)
     np.testing.assert_allclose(coordinates.back(z), u, atol=1e-9)

@@ -1,19 +1,16 @@
 """All cells at once by Hamiltonian Monte Carlo, where coordinates make their posterior nearly standard normal."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.inference import hmc
+from ldpbayes.inference import sampling
 from ldpbayes.posteriors.base import Refusal
 from ldpbayes.posteriors.joint.sampled import AbstractSampled
 from ldpbayes.posteriors.joint.settling import settled
-from ldpbayes.posteriors.joint.whitening import MAX_DENSE, whitened
+from ldpbayes.posteriors.joint.whitening import MAX_DENSE, Within, whitened
 
-#: Trajectories of all chains that say where the posterior lies.
-TUNED = 240
 #: Draws of the normal approximation that say where to expand.
 PILOT = 150
 
@@ -61,40 +58,16 @@ class Rotating(AbstractSampled):
         return super().prepare(problem)
 
     def _pilot(self, target, before, rng):
-        target, centre = _settled(target, before)
-        coordinates = whitened(target, centre)
-        return target.unbent(coordinates.of(rng.standard_normal((PILOT, centre.size))))
+        density = _about(target, before)
+        return density.of(rng.standard_normal((PILOT, target.prior.n_unknowns)))
 
-    def _last(self, target, pilot, rng, watch):
-        target, centre = _settled(target, pilot)
-        coordinates = whitened(target, centre)
-        chains = [rng.standard_normal(centre.size) for _ in range(self.chains)]
-        density = coordinates.density(target), coordinates.trajectories(target)
-        steps = hmc.tried(density, chains, hmc.FIRST_STEPS, rng)
-        if steps <= hmc.MAX_STEPS:
-            u, _ = hmc.moved(density, chains, steps, math.ceil(TUNED / self.chains), rng)
-            later = u[:, u.shape[1] // 3 :, : target.first]
-            stretched = coordinates.stretched(later.reshape(-1, target.first))
-            chains, coordinates = list(stretched.back(coordinates.of(u[:, -1]))), stretched
-            density = coordinates.density(target), coordinates.trajectories(target)
-            steps = hmc.tried(density, chains, steps, rng)
-        run, trouble = None, ""
-        while steps <= hmc.MAX_STEPS and (run is None or trouble):
-            run, trouble = hmc.sampled(density, chains, steps, self.draws, rng, watch)
-            steps *= 2
-        if run is None:
-            trouble = f"trajectories of {hmc.MAX_STEPS} steps would seldom be accepted"
-            run = hmc.moved(density, chains, hmc.MAX_STEPS, hmc.TRIED, rng)
-        u, stats = run
-        steps = int(stats["n_steps"][0, 0])
-
-        def go_on(number):
-            more, held = hmc.moved(density, chains, steps, number, rng)
-            return target.unbent(coordinates.of(more)), held
-
-        return target.unbent(coordinates.of(u)), stats, {"trajectory_steps": steps}, trouble, go_on
+    def _last(self, target, pilot, rng, watch, going):
+        at = [rng.standard_normal(target.prior.n_unknowns) for _ in range(self.chains)]
+        density, at, _ = sampling.settled(_about(target, pilot), at, 1, rng)
+        return sampling.by_hmc(density, at, rng, watch, going)
 
 
-def _settled(target, before):
-    """Return (the target bent about the middle of the posterior, that place): from draws where there is more than one."""
-    return target.bent(*settled(target, None if len(before) == 1 else before.mean(axis=0)))
+def _about(target, before):
+    """Return the density in coordinates about the middle of the posterior: from draws where there is more than one."""
+    target, centre = target.bent(*settled(target, None if len(before) == 1 else before.mean(axis=0)))
+    return Within(target, whitened(target, centre))

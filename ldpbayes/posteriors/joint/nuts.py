@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes import checks
-from ldpbayes.inference.nuts import sample_density
+from ldpbayes.inference.sampling import by_nuts
 from ldpbayes.posteriors.joint.sampled import AbstractSampled
-from ldpbayes.posteriors.joint.whitening import Plain, whitened
+from ldpbayes.posteriors.joint.whitening import Within, whitened
 
 #: Where draws diverge, they are made once more with this acceptance rate.
 CAREFUL = 0.99
@@ -42,53 +42,18 @@ class Whitened(AbstractSampled):
         object.__setattr__(self, "target_accept", accept)
 
     def _pilot(self, target, before, rng):
-        coordinates = whitened(target, before.mean(axis=0))
-        settings = {"draws": PILOT, "tune": PILOT_TUNE, "chains": 1, "target_accept": self.target_accept}
-        u, _ = sample_in(target, coordinates, rng, start=coordinates.back(before), **settings)
-        return coordinates.of(u[0])
+        density, tries = _about(target, before), [(PILOT_TUNE, self.target_accept)]
+        return by_nuts(density, density.back(before), 1, rng, None, lambda more: more(PILOT), tries).z[0]
 
-    def _last(self, target, pilot, rng, watch):
+    def _last(self, target, pilot, rng, watch, going):
         pilot = self._pilot(target, pilot, rng) if len(pilot) == 1 else pilot
-        coordinates = whitened(target, pilot.mean(axis=0))
-        white = type(coordinates) is not Plain
-        start = coordinates.back(pilot)
-        settings, more = {"draws": self.draws, "tune": TUNE if white else self.tune, "chains": self.chains}, {}
-        u, stats = sample_in(
-            target, coordinates, rng, target_accept=self.target_accept, start=start, watch=watch, **settings
-        )
-        if stats["diverging"].any() and self.target_accept < CAREFUL and not (watch is not None and watch.interrupted):
-            # Once more with smaller steps: a scale near zero makes the effects narrow.
-            settings |= {"tune": max(settings["tune"], self.tune)}
-            more = {"target_accept_used": CAREFUL}
-            u, stats = sample_in(target, coordinates, rng, target_accept=CAREFUL, start=start, watch=watch, **settings)
-        settings |= {"target_accept": more.get("target_accept_used", self.target_accept), "watch": watch}
-        ends = u[:, -1]
-
-        def go_on(number):
-            nonlocal ends
-            again = settings | {"start": ends, "draws": number, "tune": TUNE}
-            found, held = sample_in(target, coordinates, rng, **again)
-            ends = found[:, -1]
-            return coordinates.of(found), held
-
-        return coordinates.of(u), stats, more, "", go_on
+        density = _about(target, pilot)
+        tune = TUNE if density.coordinates.white else self.tune
+        # A scale near zero makes the effects narrow.
+        careful = [(max(tune, self.tune), CAREFUL)] if self.target_accept < CAREFUL else []
+        tries = [(tune, self.target_accept), *careful]
+        return by_nuts(density, density.back(pilot), self.chains, rng, watch, going, tries)
 
 
-def sample_in(target, coordinates, rng, *, start, **settings):
-    """Return (draws (chains, draws, u), statistics) in the given coordinates; chains start near some points of theirs.
-
-    Parameters
-    ----------
-    target : Target
-    coordinates : Plain, Dense or Arrow
-    rng : numpy.random.Generator
-    start : (k, u) array
-    **settings
-        As for ``chains.sample_density``.
-    """
-    size = coordinates.centre.size
-
-    def begin(own):
-        return start[own.integers(len(start))] + 0.1 * own.standard_normal(size)
-
-    return sample_density(coordinates.density(target), begin, rng, size=size, **settings)
+def _about(target, before):
+    return Within(target, whitened(target, before.mean(axis=0)))

@@ -9,6 +9,7 @@ from ldpbayes import checks
 from ldpbayes.inference import verdict
 from ldpbayes.inference.bending import Batch, Bend
 from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_numbers, mcse_of_mean
+from ldpbayes.inference.sampling import going_on
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
@@ -27,8 +28,8 @@ FIRST_SPREAD = 0.3
 ROUNDS, LEFT, ALONE = 3, 0.5, 0.05
 #: Of the bend: reports of weak cells bound effects, rather than saying where they are.
 NORMALITY = -0.3
-#: Times that a sampler goes on where its draws are too few.
-LONGER = 3
+#: Chains become at most so many times as long as was asked for, or more where that was little.
+LONGEST = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +143,8 @@ class AbstractSampled(AbstractJoint):
         """Return some unknowns of a rough posterior, (draws, u), from those of one before it."""
 
     @abc.abstractmethod
-    def _last(self, target, pilot, rng, watch):
-        """Return (unknowns (chains, draws, u), statistics, facts, why they cannot be trusted or "", how to go on).
-
-        The last is a callable: draws of each chain → (unknowns, statistics), from where the run ended.
-        """
+    def _last(self, target, pilot, rng, watch, going):
+        """Return the Run of the chains that a reader gets; see inference.sampling for ``going``."""
 
     def prepare(self, problem):
         size = entries(problem.likelihoods)
@@ -172,33 +170,21 @@ class AbstractSampled(AbstractJoint):
     def _on_rows(self, problem, rng, watch, facts):
         prior = problem.prior
         target = Target(prior, Forms.of(problem.likelihoods), len(problem.cells))
-        z, stats, more, trouble = self._enough(problem, target, np.zeros((1, prior.n_unknowns)), rng, watch)
-        return _doubted(self._sample(problem, z, stats, facts | more | {"form": "reports"}), trouble)
+        run = self._enough(problem, target, np.zeros((1, prior.n_unknowns)), rng, watch)
+        return _doubted(self._sample(problem, run.z, run.stats, facts | run.facts | {"form": "reports"}), run.trouble)
 
     def _enough(self, problem, target, pilot, rng, watch):
-        """Return (unknowns, statistics, facts, trouble) of the last run, which goes on where its draws are too few.
+        """Return the Run of chains that go on where their draws are too few; as many are kept as were asked for."""
+        longest = LONGEST * self.draws * max(verdict.USUAL / (self.draws * self.chains), 1.0)
 
-        Of a longer run every second draw is kept, or every third, and so on: as many as were asked for.
-        """
-        z, stats, facts, trouble, go_on = self._last(target, pilot, rng, watch)
-        for _ in range(LONGER):
-            judged = self._judged(problem, z, stats)
-            if trouble or watch.interrupted or judged.next != "more":
-                break
-            length, times = z.shape[1], judged.times
-            runs = [_every(times, 0, z, stats)]
-            with watch.keeping(lambda: True):
-                for piece in range(1, times):
-                    more, held = go_on(length)
-                    if watch.interrupted:
-                        break
-                    runs.append(_every(times, piece * length, more, held))
-            if watch.interrupted:
-                break
-            z = np.concatenate([run for run, _ in runs], axis=1)
-            stats = {name: np.concatenate([held[name] for _, held in runs], axis=1) for name in stats}
-            facts = facts | {"thinned": facts.get("thinned", 1) * judged.times}
-        return z, stats, facts, trouble
+        def times(run, made):
+            judged = self._judged(problem, run.z, run.stats)
+            return judged.times if judged.next == "more" and judged.times * made <= longest else 1
+
+        def going(more):
+            return going_on(more, times, self.draws, watch, thin=True)
+
+        return self._last(target, pilot, rng, watch, going)
 
     def _judged(self, problem, z, stats):
         """Return the Verdict on unknowns (chains, draws, u) by what a result shows of them."""
@@ -226,7 +212,7 @@ class AbstractSampled(AbstractJoint):
         rounds = 0
         while True:
             target = Target(prior, Forms.of(likelihoods, summaries), len(problem.cells))
-            z, stats, facts, trouble = self._enough(problem, target, z, rng, watch)
+            z, stats, trouble, facts = self._enough(problem, target, z, rng, watch)
             facts = facts | {"form": "summaries"} | ({"cells_on_rows": len(kept)} if kept else {})
             if trouble:
                 return _doubted(self._sample(problem, z, stats, facts), trouble)
@@ -269,12 +255,6 @@ class AbstractSampled(AbstractJoint):
         }
         draws = p.reshape(chains, length, *p.shape[1:])
         return Sample(draws, independent=False, stats=stats, facts=facts, variables=variables)
-
-
-def _every(times, before, z, stats):
-    """Return the draws of a piece of a run, and their statistics, thinned; so many draws came before it."""
-    chosen = slice((times - 1 - before) % times, None, times)
-    return z[:, chosen], {name: values[:, chosen] for name, values in stats.items()}
 
 
 def pooled_mean(likelihoods):

@@ -1,6 +1,7 @@
 """Coordinates in which the posterior of all cells is nearly standard normal, from its Hessian at one point."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +13,15 @@ MAX_DENSE = 400
 
 
 class AbstractCoordinates:
-    """Coordinates u of unknowns z = of(u)."""
+    """Coordinates u of unknowns z = of(u).
+
+    Attributes
+    ----------
+    white : bool
+        Whether the posterior is nearly standard normal in them.
+    """
+
+    white: ClassVar[bool] = True
 
     def density(self, target):
         """Return u → (log-density, gradient): in one compiled call where the prior has such a form."""
@@ -34,8 +43,8 @@ class AbstractCoordinates:
         """Return u → (log-density, gradient) in one compiled call, or None where the prior has no such form."""
         return None
 
-    def stretched(self, draws):
-        """Return coordinates in which draws of the first of them have covariance one, where these are apart."""
+    def stretched(self, u):
+        """Return coordinates in which draws of the first of these have covariance one, where they are apart."""
         return self
 
 
@@ -44,6 +53,7 @@ class Plain(AbstractCoordinates):
     """z = centre + u."""
 
     centre: np.ndarray
+    white: ClassVar[bool] = False
 
     def of(self, u):
         return self.centre + u
@@ -159,8 +169,8 @@ class Arrow(AbstractCoordinates):
         w = np.linalg.solve(self.blocks, left[..., None])[..., 0]
         return np.concatenate([v, w.reshape(*z.shape[:-1], -1)], axis=-1)
 
-    def stretched(self, draws):
-        _, root = spread(draws)
+    def stretched(self, u):
+        _, root = spread(u[:, : len(self.shared)])
         return replace(self, shared=root @ self.shared, border=root @ self.border)
 
     def compiled(self, target):
@@ -191,6 +201,30 @@ class Arrow(AbstractCoordinates):
         room = tuple(np.empty(one) for one in (size, size, shape, shape))
         reports = form.centre, form.scale, form.basis, np.empty((cells, a)), np.empty((cells, a)), target.forms.arrays
         return room, self._frame, target.straight.arrays(0, width), reports
+
+
+class Within:
+    """The density of a target in coordinates of its bent unknowns, as inference.sampling takes it.
+
+    Parameters
+    ----------
+    target : Target
+    coordinates : AbstractCoordinates
+    """
+
+    def __init__(self, target, coordinates):
+        self.target, self.coordinates = target, coordinates
+        self.pair = coordinates.density(target), coordinates.trajectories(target)
+
+    def of(self, u):
+        return self.target.unbent(self.coordinates.of(u))
+
+    def back(self, z):
+        bend = self.target.bend
+        return self.coordinates.back(z if bend is None else bend.back(z))
+
+    def anew(self, u):
+        return Within(self.target, self.coordinates.stretched(u))
 
 
 def _border(gradient, centre, start):

@@ -1,0 +1,202 @@
+"""One way of chains from the first trajectories to the last draw, for every density with coordinates of its own.
+
+Trajectories say where the posterior lies, Hamiltonian Monte Carlo takes more steps where too few of its trajectories are
+accepted, the No-U-Turn sampler takes smaller ones where draws diverge, and chains that are short of draws go on.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ldpbayes.inference import hmc
+from ldpbayes.inference.nuts import sample_density
+
+#: Trajectories of all chains in each round that says where the posterior lies; the first third of them are left out.
+PILOT = 240
+#: Starting points of NUTS are spread by so much in each coordinate.
+SPREAD = 0.1
+
+
+class Density(Protocol):
+    """A log-density in coordinates u that are nearly standard normal.
+
+    Attributes
+    ----------
+    pair : tuple of callables
+        u → (log-density, gradient), and what moves a chain along trajectories; see inference.hmc.
+    """
+
+    pair: tuple[Callable, Callable]
+
+    def of(self, u: np.ndarray) -> np.ndarray:
+        """Return the unknowns of coordinates, shape (…, u)."""
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        """Return the coordinates of unknowns, shape (…, u)."""
+
+    def anew(self, u: np.ndarray) -> "Density":
+        """Return the same density in coordinates that draws (S, u) say are better."""
+
+
+class Run(NamedTuple):
+    """Chains.
+
+    Attributes
+    ----------
+    z : (chains, draws, u) array
+        Unknowns.
+    stats : dict
+        Statistics (chains, draws) by ArviZ's names.
+    trouble : str
+        Why the draws cannot be trusted, or an empty string.
+    facts : dict
+        What a result says about the run.
+    """
+
+    z: np.ndarray
+    stats: dict
+    trouble: str = ""
+    facts: dict = {}
+
+
+#: (callable: draws of each chain → Run, from where the chains are) → Run of as many as are needed.
+Going = Callable[[Callable[[int], Run]], Run]
+
+
+def going_on(
+    more: Callable[[int], Run], times: Callable[[Run, int], int], draws: int, watch: Any, *, thin: bool = False
+) -> Run:
+    """Return the Run of chains that go on while more draws are needed.
+
+    Parameters
+    ----------
+    more : callable
+        Draws of each chain → Run, from where the chains are.
+    times : callable
+        (Run, draws made of each chain) → how many times these would do, 1 where they are enough.
+    draws : int
+        Of each chain, at first.
+    watch : Watch
+        An interruption leaves what was made before the chains went on.
+    thin : bool
+        Whether as many draws are kept as were made at first, at equal distances; else all.
+    """
+    run, made = more(draws), draws
+    while not (run.trouble or watch.interrupted) and (factor := times(run, made)) > 1:
+        length, step = run.z.shape[1], made // draws if thin else 1
+        each = factor if thin else 1
+        runs = [_every(each, 0, run)]
+        with watch.keeping(lambda: True):
+            for before in range(made, factor * made, length):
+                found = more(length)
+                if found.trouble:
+                    return run._replace(trouble=found.trouble)
+                if watch.interrupted:
+                    break
+                runs.append(_every(step * each, before, found))
+        if watch.interrupted:
+            break
+        z = np.concatenate([one.z for one in runs], axis=1)
+        stats = {name: np.concatenate([one.stats[name] for one in runs], axis=1) for name in run.stats}
+        made *= factor
+        run = Run(z, stats, "", run.facts | ({"thinned": made // draws} if thin else {}))
+    return run
+
+
+def _every(step, before, run):
+    """Return every so many of the draws of a Run, as many of which came before it."""
+    chosen = slice((-1 - before) % step, None, step)
+    return run._replace(z=run.z[:, chosen], stats={name: values[:, chosen] for name, values in run.stats.items()})
+
+
+def settled(density: Density, at: list, rounds: int, rng: np.random.Generator) -> tuple[Density, list, np.ndarray]:
+    """Return (density, where the chains are in its coordinates, draws (S, u) of the unknowns) after rounds of trajectories.
+
+    Parameters
+    ----------
+    density : Density
+    at : list of (u,) arrays
+        Where the chains are.
+    rounds : int
+    rng : numpy.random.Generator
+    """
+    steps = hmc.FIRST_STEPS
+    for _ in range(rounds):
+        steps = min(hmc.tried(density.pair, at, steps, rng), hmc.MAX_STEPS)
+        u, _ = hmc.moved(density.pair, at, steps, math.ceil(PILOT / len(at)), rng)
+        last, later = density.of(np.array(at)), u[:, u.shape[1] // 3 :].reshape(-1, u.shape[-1])
+        z, density = density.of(later), density.anew(later)
+        at = list(density.back(last))
+    return density, at, z
+
+
+def by_hmc(density: Density, at: list, rng: np.random.Generator, watch: Any, going: Going) -> Run:
+    """Return the Run of Hamiltonian Monte Carlo, with twice the steps as long as its trajectories cannot be trusted.
+
+    Parameters
+    ----------
+    density : Density
+    at : list of (u,) arrays
+        Where the chains are.
+    rng : numpy.random.Generator
+    watch : Watch
+    going : callable
+        See Going.
+    """
+    steps = min(hmc.tried(density.pair, at, hmc.FIRST_STEPS, rng), hmc.MAX_STEPS)
+    while True:
+
+        def more(number, steps=steps):
+            (u, stats), trouble = hmc.sampled(density.pair, at, steps, number, rng, watch)
+            return Run(density.of(u), stats, trouble, {"trajectory_steps": steps})
+
+        found = going(more)
+        steps *= 2
+        if not found.trouble or watch.interrupted or steps > hmc.MAX_STEPS:
+            return found
+
+
+def by_nuts(
+    density: Density,
+    start: np.ndarray,
+    chains: int,
+    rng: np.random.Generator,
+    watch: Any,
+    going: Going,
+    tries: Iterable[tuple[int, float]],
+) -> Run:
+    """Return the Run of the No-U-Turn sampler, made once more with smaller steps where draws diverge.
+
+    Parameters
+    ----------
+    density : Density
+    start : (k, u) array
+        Coordinates near some of which chains start.
+    chains : int
+    rng : numpy.random.Generator
+    watch : Watch or None
+    going : callable
+        See Going.
+    tries : iterable of (int, float)
+        Discarded draws and acceptance rate of each try.
+    """
+    for tune, rate in tries:
+        near = start
+
+        def more(number, tune=tune, rate=rate):
+            nonlocal near
+            begin, settings = near, {"draws": number, "tune": tune, "chains": chains, "target_accept": rate}
+
+            def at(own):
+                return begin[own.integers(len(begin))] + SPREAD * own.standard_normal(begin.shape[1])
+
+            u, stats = sample_density(density.pair[0], at, rng, size=start.shape[1], watch=watch, **settings)
+            near = u[:, -1]
+            return Run(density.of(u), stats, "", {"target_accept_used": rate})
+
+        found = going(more)
+        if not found.stats["diverging"].any() or (watch is not None and watch.interrupted):
+            break
+    return found
