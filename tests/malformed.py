@@ -304,6 +304,7 @@ CALLS = {
         derived=(),
         published=(),
         ordered=False,
+        missing=1,
     ),
     "Derived": lambda m: dict(name="share", of=["a"], given=["a", "b"]),
     "Cells": lambda m: dict(
@@ -516,7 +517,7 @@ CALLS = {
     "save a page": lambda m: dict(result=m.page, path=m.folder / "p.md"),
     "load_example": lambda m: dict(name="nigeria"),
     "read": lambda m: dict(source=m.toml),
-    "read a table": lambda m: dict(source=m.csv, protocol=m.grr, **COUNTED),
+    "read a table": lambda m: dict(source=m.csv, protocol=m.grr, missing="-", **COUNTED),
     "read a survey": lambda m: dict(
         source=m.frame,
         protocol=m.warner,
@@ -541,6 +542,7 @@ CALLS = {
         keep=0,
         random_seed=0,
         progressbar=False,
+        missing="-",
     ),
     "write_collection": lambda m: dict(collection=m.survey, path=m.folder / "again.toml"),
     "write_reports": lambda m: dict(

@@ -67,8 +67,12 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "Set a key of a collection file, key=value; may be repeated. Columns of the sample: weights, strata, "
             "cluster, by_user (users who sent several reports); population_size=5000 or population_size.north=2000. Those "
-            "who ignore the device: noncompliance.no-sayer=no; noncompliance_prior=1,9 is a Beta prior of their share.",
+            "who gave no answer: missing=LABEL. Those who ignore the device: noncompliance.no-sayer=no; "
+            "noncompliance_prior=1,9 is a Beta prior of their share.",
             "--set",
+        ),
+        "assignments of-scan": _option(
+            _MANY, "The label of those who gave no answer: missing=LABEL. They are counted, as are empty entries.", "--set"
         ),
         "assignments of-regress": _option(
             _MANY, "Columns of the sample, key=value: weights, strata, cluster. May be repeated.", "--set"
@@ -454,7 +458,7 @@ def read(file, by=None, **sample):
         if "bad_rows" in sample:
             raise ArgumentError("bad_rows and quarantine must be left out: a file of summaries has no rows of reports.")
         if sample:
-            raise ArgumentError("weights must be left out, and so must by-user: a file of summaries has no respondents.")
+            raise ArgumentError(f"{next(iter(sample))} must be left out: a file of summaries has no respondents.")
         found = read_summaries(file)
         return found.added(by) if by else found
     if os.path.isdir(file) or pathlib.Path(file).suffix.lower() in READERS:  # reports that state their protocol

@@ -25,6 +25,7 @@ def command(
     by=None,
     pilot_by=None,
     output=None,
+    assignments=None,
     top=40,
     *,
     reports: options.Reports,
@@ -69,6 +70,7 @@ def command(
         pilot_by=options.columns(pilot_by),
         categories=reports.labels,
         progressbar=outputs.shows_progress,
+        missing=options.assigned(assignments, "missing").get("missing"),
         **dataclasses.asdict(reading),
     )
     try:

@@ -238,8 +238,10 @@ class Cells(Mapping, AbstractData):
         return {"cell": np.array(self.labels, dtype=object)} | columns
 
     def constants(self) -> dict:
-        """Return the sizes and the covariates of the cells as variables of a Dataset."""
+        """Return the sizes, the missing answers and the covariates of the cells as variables of a Dataset."""
         data: dict = {"n_reports": (("cell",), self.sizes)}
+        missing = np.array([cell.missing for cell in self.values()])
+        data |= {"missing": (("cell",), missing)} if missing.any() else {}
         for name, values in (self.covariates or {}).items():
             array = np.asarray(values)
             plain = array if array.dtype.kind in "iufbM" else np.array([str(value) for value in array], dtype=object)
@@ -309,7 +311,7 @@ class Cells(Mapping, AbstractData):
             raise ArgumentError("cells with sampling weights cannot be pooled; read their respondents as one collection.")
         if not self.keeps_reports:
             raise ArgumentError("cells that are summaries cannot be pooled; add the summaries up instead.")
-        tallies = []
+        tallies, missing = [], sum(cell.missing for cell in self.values())
         for name, held in self.channels().items():
             kinds: dict[object, list[Tally]] = {}
             for _, tally in held:
@@ -319,7 +321,9 @@ class Cells(Mapping, AbstractData):
                 reports = np.concatenate([tally.reports for tally in same])
                 counts = np.concatenate([tally.counts for tally in same])
                 tallies.append(replace(same[0], reports=reports, counts=counts, name=label))
-        return Collection(self.categories, tuple(tallies), id=self.id, title=self.title, derived=self.derived)
+        return Collection(
+            self.categories, tuple(tallies), id=self.id, title=self.title, derived=self.derived, missing=missing
+        )
 
     def summaries(self, pilot: ArrayLike, spread: ArrayLike | None = None) -> Cells:
         """Return these cells with the likelihood of each expanded at a pilot.
@@ -339,7 +343,7 @@ class Cells(Mapping, AbstractData):
         pilots = _of_each(pilot, "pilot", shape)
         spreads = [None] * len(self) if spread is None else _of_each(spread, "spread", shape)
         found = {
-            key: Summary.of(cell.likelihood, at, about)
+            key: replace(Summary.of(cell.likelihood, at, about), missing=cell.missing)
             for (key, cell), at, about in zip(self.items(), pilots, spreads, strict=True)
         }
         return self.with_cells(found)

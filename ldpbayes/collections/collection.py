@@ -43,6 +43,8 @@ class Collection(AbstractData):
         likelihood is then a weighted one.
     ordered : bool
         Whether the categories stand in their order, as ages do; the prior ``smooth`` is then an option.
+    missing : int
+        How many more people were asked and gave no answer.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Collection(AbstractData):
     published: tuple[dict, ...] = field(default=(), repr=False)
     survey: Survey | None = field(default=None, repr=False)
     ordered: bool = field(default=False, repr=False)
+    missing: int = field(default=0, repr=False)
 
     if TYPE_CHECKING:  # any sequence goes in; tuples come out
 
@@ -81,6 +84,7 @@ class Collection(AbstractData):
             published: Sequence[dict] = (),
             survey: Survey | None = None,
             ordered: bool = False,
+            missing: int = 0,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -97,6 +101,7 @@ class Collection(AbstractData):
             check_text(getattr(self, name), name)
         if not isinstance(self.ordered, bool):
             raise DataError(f"ordered must be true or false, got {shown(self.ordered)}")
+        checks.integer(self.missing, "missing", 0, checks.MAX_COUNT)
         alone = isinstance(self.tallies, Tally)
         tallies = (self.tallies,) if alone else checks.entries(self.tallies, "tallies", "Tally objects")
         if not tallies:
@@ -209,7 +214,7 @@ class Collection(AbstractData):
         merged = {tally.name: tally for tally in self.tallies}
         for tally in other.tallies:
             merged[tally.name] = merged[tally.name] + tally if tally.name in merged else tally
-        return replace(self, tallies=tuple(merged.values()))
+        return replace(self, tallies=tuple(merged.values()), missing=self.missing + other.missing)
 
     def __radd__(self, other: int) -> "Collection":
         """Return the collection itself where ``sum`` adds it to zero."""
@@ -249,8 +254,8 @@ class Collection(AbstractData):
         return Nature.COMPOSITE if self.rows.sampler() is None else Nature.FULL
 
     def constants(self) -> dict:
-        """Return the number of users as a variable of a Dataset."""
-        return {"n_reports": ((), self.n_reports)}
+        """Return the number of users, and of those without an answer where there are any, as variables of a Dataset."""
+        return {"n_reports": ((), self.n_reports)} | ({"missing": ((), self.missing)} if self.missing else {})
 
     def observed(self, prefix: str = "") -> dict:
         """Return the reports and counts as variables of a Dataset, their names starting with a prefix."""

@@ -51,6 +51,11 @@ class Summarized(AbstractData):
         return cls(tuple(map(str, range(summary.n_categories))), summary)
 
     @property
+    def missing(self) -> int:
+        """How many more people were asked and gave no answer."""
+        return self.summary.missing
+
+    @property
     def likelihood(self) -> Summary:
         """The summary."""
         return self.summary

@@ -71,6 +71,8 @@ class Summary(AbstractLikelihood):
         the expansion is off.
     rate : float
         The probability with which a report is in the sample.
+    missing : int
+        How many more people were asked and gave no answer.
 
     Notes
     -----
@@ -93,6 +95,7 @@ class Summary(AbstractLikelihood):
     supports: np.ndarray | None = None
     sample: Rows | None = None
     rate: float = 1.0
+    missing: int = 0
 
     @classmethod
     def of(cls, likelihood: AbstractLikelihood, pilot, spread=None) -> Summary:
@@ -254,7 +257,7 @@ class Summary(AbstractLikelihood):
                 "summaries add up only where they have the same pilot and spread: expand both sets of reports at one pilot, "
                 "in a second pass over them."
             )
-        names = ("n_reports", "value", "gradient", "square", "cross", "log_constant")
+        names = ("n_reports", "value", "gradient", "square", "cross", "log_constant", "missing")
         sample, rate = _joined(self, other)
         return replace(
             self,

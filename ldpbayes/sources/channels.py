@@ -18,6 +18,7 @@ from ldpbayes.protocols.grr import GRR
 from ldpbayes.sources import parameters
 from ldpbayes.sources.base import sorted_keys
 from ldpbayes.sources.encode import encoded_key, matching
+from ldpbayes.sources.missing import Missing, sentence
 from ldpbayes.sources.numbers import number
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import AbstractSource, open_source
@@ -112,6 +113,7 @@ def read_table(
     facts: Mapping | None = None,
     bad_rows: str = "refuse",
     quarantine: Any = None,
+    missing: str | Sequence[str] | None = None,
 ) -> Tally | Collection | Cells:
     """Return the reports of files or of a data frame; parameters as for ``read``, and columns of the sample together.
 
@@ -123,7 +125,7 @@ def read_table(
     name = "all" if name is None else checks.text(name, "name", empty=False)
     stated = {"count": count, "epsilon_column": epsilon_column, "rate_column": rate_column, "by_user": by_user}
     count, epsilon, rate, by_user = (checks.column(value, what) for what, value in stated.items())
-    skipped = Skipped.of(bad_rows, quarantine)
+    skipped, absent = Skipped.of(bad_rows, quarantine), Missing.of(missing, by)
     levels = {"categories": labels_of(categories), "report": report or (), "epsilon": epsilon, "rate": rate, "name": name}
     source = data if isinstance(data, AbstractSource) else open_source(data)
     source.lenient = skipped is not None
@@ -134,17 +136,20 @@ def read_table(
         fields = made_by[0].report_fields
         if report is not None and any(len(one.report_fields) != len(report) for one in made_by):
             raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(report)}.")
-        columns = Columns(report, count, {}, by, categories is not None, skipped)
+        columns = Columns(report, count, {}, by, categories is not None, skipped, absent)
         found = read_cells(source, channels, columns, user, sample)
         said = "" if skipped is None else skipped.tell(quarantine)
+        if not any(found) and absent is not None and absent.counts:
+            raise DataError("has no answer: all are missing")
         if not any(found):
             raise DataError(f"has no good row: {said.rstrip('.')}" if said else "the frame has no rows")
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     labels = channels.categories or tuple(str(i) for i in range(channels.protocols[0].n_categories))
-    if not by and not sample and facts is None and skipped is None and len(found) == 1:
+    if not by and not sample and facts is None and skipped is absent is None and len(found) == 1:
         return found[0][()][0]
-    return assembled(found, labels, by, sample, {**(facts or {}), **({"notes": said} if said else {})})
+    facts = {**(facts or {}), **({"notes": said} if said else {})}
+    return assembled(found, labels, by, sample, facts, {} if absent is None else absent.counts)
 
 
 def read_cells(
@@ -173,6 +178,7 @@ def assembled(
     by: Sequence[str],
     sample: SampleColumns,
     facts: dict,
+    missing: Mapping[tuple[str, ...], int],
 ) -> Collection | Cells:
     """Return the Collection, or with grouping columns the Cells, of the tallies of all channels by cell.
 
@@ -185,6 +191,8 @@ def assembled(
     sample : SampleColumns
     facts : dict
         Fields of the collection, or of all cells; ``id`` and ``title`` are those of the cells as a whole.
+    missing : mapping
+        From the keys of cells, as texts, to the number of answers that are missing there.
     """
     keys = sorted_keys({key for cells in found for key in cells})
     groups = {key: [cells[key] for cells in found if key in cells] for key in keys}
@@ -192,15 +200,18 @@ def assembled(
     if sample:
         surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(held)] for key, held in groups.items()})
     tallies = {key: tuple(tally for tally, *_ in held) for key, held in groups.items()}
-    if not by:
-        return Collection(tuple(categories), tallies[()], survey=surveys[()], **facts)
-    named = {name: facts.pop(name) for name in ("id", "title") if name in facts}
-    if not sample:
-        return Cells.from_groups(tallies, categories, by, **named, **facts)
+    if said := sentence(missing, sum(tally.n_reports for own in tallies.values() for tally in own)):
+        facts["notes"] = "\n".join(filter(None, (facts.get("notes"), said)))
+    named = {name: facts.pop(name) for name in ("id", "title") if by and name in facts}
     made = {}
     for key, own in tallies.items():
-        made[key] = Collection(tuple(categories), own, id=", ".join(map(str, key)), survey=surveys[key], **facts)
-    return Cells(made, by, **named)
+        texts = tuple(map(str, key))
+        facts |= {"survey": surveys[key], "missing": missing.get(texts, 0)} | ({"id": ", ".join(texts)} if by else {})
+        try:
+            made[key] = Collection(tuple(categories), own, **facts)
+        except DataError as err:
+            raise (DataError(f"cell {facts['id']!r}: {err.message}", field=err.field) if by else err) from err.__cause__
+    return Cells(made, by, **named) if by else made[()]
 
 
 def read_stated(path, *, by=None, weights=None, strata=None, cluster=None, population_size=None, **settings):

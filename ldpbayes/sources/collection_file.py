@@ -14,6 +14,7 @@ from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, sho
 from ldpbayes.protocols import make_protocol
 from ldpbayes.sources.base import is_whole
 from ldpbayes.sources.channels import assembled, find_channels, read_cells
+from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import open_source
@@ -25,6 +26,7 @@ _SAMPLE = ("weights", "strata", "cluster", "population_size")
 #: Keys as earlier files have them.
 _FORMER = {"weight": "weights", "population": "population_size"}
 _COLLECTION_KEYS = {*_TEXTS, *_SAMPLE, "by", "categories", "channels", "derived", "noncompliance", "ordered", "published"}
+_COLLECTION_KEYS |= {"missing"}
 _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n", "epsilon", "rate", "by_user"}
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
 
@@ -40,6 +42,7 @@ def read_collection(
     by_user=None,
     bad_rows="refuse",
     quarantine=None,
+    missing=None,
 ):
     """Read a collection file and the tables that it names.
 
@@ -66,6 +69,9 @@ def read_collection(
     sampled, and ``population_size`` how many respondents (or clusters, where these were sampled) there are: a number, or a
     table with one for each stratum. See ``Collection.from_sample``.
 
+    ``missing``, a label or a list of labels, says what the tables have for an answer that was not given, beside nothing at
+    all; how many these are, by cell, stands in ``missing`` of the result and in its notes.
+
     A key ``by``, a column or a list of columns that the tables of all channels have, splits the reports into cells: the
     result has one collection for every combination that occurs.
 
@@ -80,8 +86,8 @@ def read_collection(
         Instead of that of the file.
     by_user : str, optional
         The column of users of every channel, instead of those of the file.
-    bad_rows, quarantine
-        As for ``read``.
+    bad_rows, quarantine, missing
+        As for ``read``; ``missing`` instead of that of the file.
 
     Returns
     -------
@@ -119,19 +125,22 @@ def read_collection(
     by = _grouping(document if given is None else {"by": given}, path)
     laws = _typed(document, "noncompliance", dict, path, default={})
     skipped = Skipped.of(bad_rows, quarantine)
+    labels = document.get("missing") if missing is None else missing
     stated = zip(_SAMPLE, (weights, strata, cluster, population_size), strict=True)
     try:
+        absent = Missing.of(labels, by)
         sample = SampleColumns(*(document.get(name) if value is None else value for name, value in stated))
         facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
         facts |= {"id": files.stem(path), "ordered": _typed(document, "ordered", bool, path, default=False), **texts}
         if sample:
             check_user(next((c["by_user"] for c in channels if "by_user" in c), by_user), sample)
         own = [channel if by_user is None else channel | {"by_user": by_user} for channel in channels]
-        read = [_read_channel(path, categories, channel, i, by, sample, skipped) for i, channel in enumerate(own)]
+        read = [_read_channel(path, categories, channel, i, by, sample, skipped, absent) for i, channel in enumerate(own)]
         read = [cells for found in read for cells in found]
         if said := "" if skipped is None else skipped.tell(quarantine):
             facts["notes"] = "\n".join(filter(None, (facts.get("notes"), said)))
-        collection = assembled(read if sample else _plain(read), categories, by, sample, facts)
+        counts = {} if absent is None else absent.counts
+        collection = assembled(read if sample else _plain(read), categories, by, sample, facts, counts)
         if laws:
             collection = collection.with_noncompliers(laws)
     except DataError as err:
@@ -178,6 +187,12 @@ def write_collection(collection, path):
     document = {key: _shared(collection, key, by) for key in _TEXTS if _shared(collection, key, by)}
     document |= {"by": list(by)} if by else {}
     document |= {key: getattr(sample, key) for key in _SAMPLE if getattr(sample, key) is not None}
+    lost = [(tuple(map(str, key)), cell.missing) for key, cell in collection.items()] if by else [((), collection.missing)]
+    lost = [(key, n) for key, n in lost if n]
+    label = "no answer"
+    while label in collection.categories:
+        label += "?"
+    document |= {"missing": label} if lost else {}
     document["categories"] = list(collection.categories)
     document |= {"ordered": True} if _shared(collection, "ordered", by) else {}
     document["channels"] = [_channel_entry(tallies, table.name, single) for tallies in channels.values()]
@@ -194,7 +209,7 @@ def write_collection(collection, path):
     # Both are finished before either takes its place: an interrupted run leaves the old pair.
     with files.replacing(table) as rows, files.replacing(path) as description:
         with open(rows, "w", encoding="utf-8", newline="") as handle:
-            lines = _table_lines(collection.categories, (*by, *sample.names), parts, single)
+            lines = _table_lines(collection.categories, (*by, *sample.names), parts, single, lost, label)
             files.write_rows(handle, lines)
         description.write_text(described, encoding="utf-8", newline="\n")
 
@@ -265,7 +280,7 @@ def _channel_entry(tallies, table, single):
     return entry | ({"parameters": parameters} if parameters else {})
 
 
-def _table_lines(categories, by, parts, single):
+def _table_lines(categories, by, parts, single, lost, label):
     """Yield the lines of the table: channels share the columns of the same name and leave the others empty."""
     fields = list(dict.fromkeys(field for _, tally in parts for field in tally.protocol.report_fields))
     yield [*by, *([] if single else ["channel"]), *fields, "count"]
@@ -275,6 +290,10 @@ def _table_lines(categories, by, parts, single):
         cells = [texts.get(field, itertools.repeat("")) for field in fields]
         names = [itertools.repeat(text) for text in (*key, *([] if single else [tally.name]))]
         yield from zip(*names, *cells, tally.counts.tolist(), strict=False)
+    first = parts[0][1]
+    for key, n in lost:  # answers that are missing, as lines of the first channel
+        entries = (label if field in first.protocol.report_fields else "" for field in fields)
+        yield [*key, *[""] * (len(by) - len(key)), *([] if single else [first.name]), *entries, n]
 
 
 def _grouping(document, path):
@@ -286,7 +305,7 @@ def _grouping(document, path):
     return by
 
 
-def _read_channel(path, categories, channel, position, by, sample, skipped):
+def _read_channel(path, categories, channel, position, by, sample, skipped, absent):
     """Return the tallies by key of every channel of a [[channels]] table; the only key is () without grouping columns."""
     name = _typed(channel, "name", str, path, "channels", default="all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}"
@@ -316,7 +335,7 @@ def _read_channel(path, categories, channel, position, by, sample, skipped):
             if report is not None and len(report) != len(one.report_fields):
                 fields = ", ".join(one.report_fields)
                 raise DataError(f"report must name {len(one.report_fields)} columns ({fields})", source=path, field=field)
-        tallies = read_cells(source, found, Columns(report, count, where, by, skipped=skipped), user, sample)
+        tallies = read_cells(source, found, Columns(report, count, where, by, skipped=skipped, missing=absent), user, sample)
         if not any(tallies):
             condition = " and ".join(f"{key} = {shown(value)}" for key, value in where.items())
             raise DataError(f"has no rows for channel {shown(name)}" + (f", where {condition}" if where else ""))

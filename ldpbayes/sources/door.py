@@ -35,6 +35,7 @@ def read(
     by_user: str | None = None,
     bad_rows: str = "refuse",
     quarantine: str | os.PathLike | None = None,
+    missing: str | Sequence[str] | None = None,
 ) -> Tally | Collection | Cells:
     """Read reports from a file or a data frame.
 
@@ -103,11 +104,15 @@ def read(
         and stands in the ``notes`` of the result.
     quarantine : path-like, optional
         A CSV file for the rows that are left out, with file, line or row, reason and text; at most 1,000,000 of them.
+    missing : str or sequence of str, optional
+        Labels in the column of reports, such as ``"no answer"``, which say that somebody who was asked gave none. None,
+        NaN and empty texts (but of sets, where they are the one without members) then say so too. These rows are no bad
+        rows: they are counted, by cell, in ``missing`` of the result and in its ``notes``. Without it they are refused.
 
     Returns
     -------
     Tally, Collection or Cells
-        A Tally of one channel, a Collection where there are several channels or bad rows are left out, Cells with ``by``.
+        A Tally of one channel, a Collection where there are several channels or rows are left out, Cells with ``by``.
 
     Raises
     ------
@@ -126,8 +131,8 @@ def read(
     """
     layout: dict[str, Any] = {"protocol": protocol, "report": report, "count": count, "categories": categories, "name": name}
     layout |= {"epsilon_column": epsilon_column, "rate_column": rate_column}
-    sample = {"weights": weights, "strata": strata, "cluster": cluster, "population_size": population_size}
-    rows = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine}
+    sample: dict[str, Any] = {"weights": weights, "strata": strata, "cluster": cluster, "population_size": population_size}
+    rows: dict[str, Any] = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine, "missing": missing}
     is_path = isinstance(source, str | bytes | os.PathLike)
     if is_path and files.as_path(source).suffix.lower() == ".toml":
         _left_out(layout, "a collection file states it")

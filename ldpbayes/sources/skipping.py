@@ -192,7 +192,8 @@ def good_rows(
                 skipped.add(batch, table.filter(bad), rows[bad], err, None if own is None else own[bad])
                 rows = rows[~bad]
         else:
-            waiting += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
+            half = 0 if rows is None else len(rows) // 2
+            waiting += [] if rows is None else [rows[half:], rows[:half]]
 
 
 def _same(table, row, names):

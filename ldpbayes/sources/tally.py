@@ -16,6 +16,7 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column, check_total
 from ldpbayes.sources.encode import Format, column, counts_of, encoded_key, matching
 from ldpbayes.sources.keys import check_kinds, kinds_of
+from ldpbayes.sources.missing import Missing, added
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import COUNT, AbstractSource, Batch
 
@@ -63,6 +64,8 @@ class Columns:
         Whether the caller named the categories; by default where they are named.
     skipped : Skipped, optional
         Takes bad rows, which are refused without it.
+    missing : Missing, optional
+        Counts missing answers, which are bad rows without it.
     """
 
     report: Sequence[str] | None = None
@@ -71,6 +74,7 @@ class Columns:
     by: Sequence[str] = ()
     labelled: bool | None = None
     skipped: Skipped | None = None
+    missing: Missing | None = None
 
 
 def tallies(
@@ -102,14 +106,8 @@ def tallies(
         for key, parts in cells.items():
             reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
             tally = Tally.trusted(protocol, reports, counts, name, channels.categories)
-            where_from = (None, None, [])
-            if sampled:
-                where_from = (
-                    places(tally, reports),
-                    counts,
-                    [entries for part in parts for entries in [part[2]] * len(part[1])],
-                )
-            out[-1][key] = tally, *where_from
+            entries = [entry for part in parts for entry in [part[2]] * len(part[1])] if sampled else []
+            out[-1][key] = (tally, places(tally, reports), counts, entries) if sampled else (tally, None, None, entries)
             check_total(sum(int(part[1].sum()) for part in parts), tally.n_reports)
     return out
 
@@ -147,6 +145,8 @@ class _Fold:
         for protocol in channels.protocols:
             report = protocol.report_fields if columns.report is None else tuple(columns.report)
             self.formats.append(Format(protocol, report, list(labels), labelled, channels.positions))
+        if columns.missing is not None:
+            columns.missing.check(labels)
         self.fields = list(dict.fromkeys(name for one in self.formats for name in one.report))
         for name in columns.by:
             if name == columns.count or name in self.fields:
@@ -169,8 +169,10 @@ class _Fold:
             def work(table, weights, rows, batch=batch):
                 return self._parts(batch, table, weights)
 
-            for n_read, parts in good_rows(batch, weights, work, own.skipped, alike):
+            for n_read, absent, parts in good_rows(batch, weights, work, own.skipped, alike):
                 self.n_read += n_read
+                if own.missing is not None:
+                    own.missing.counts = added(own.missing.counts, absent)
                 for place, keys, group, reports, counts in parts:
                     self.totals[place] += int(counts.sum())
                     if self.totals[place] > MAX_COUNT:
@@ -182,16 +184,16 @@ class _Fold:
             own.skipped.finish(last)
 
     def _parts(self, batch, table, weights):
-        """Return (reports that were read, parts by channel) of a table of rows of a batch."""
+        """Return (reports that were read, missing answers by cell, parts by channel) of a table of rows of a batch."""
         rows, own, held = None, self.columns, batch.names or table.schema.names
+        absent: dict[tuple, int] = {}
         for name in own.where:
             check_column(held, name)
         if own.where:
             rows = matching(table, own.where)
-        if rows is not None:
-            table, weights = table.take(rows), None if weights is None else weights[rows]
+        table, weights = _taken(table, weights, rows)
         if not table.num_rows:
-            return 0, []
+            return 0, absent, []
         try:
             if own.count:
                 check_column(held, own.count)
@@ -201,16 +203,20 @@ class _Fold:
             for place, here in self._places(table):
                 for name in (*self.formats[place].report, *own.by):
                     check_column(held, name)
-                part, many = (
-                    (table, weights) if here is None else (table.take(here), None if weights is None else weights[here])
-                )
+                part, many = _taken(table, weights, here)
+                given = None
                 try:
-                    parts.append((place, *self.formats[place].distinct(part, own.by, many)))
+                    if own.missing is not None:
+                        part, many, given, lost = own.missing.split(part, self.formats[place], many)
+                        absent = added(absent, lost)
+                    if part.num_rows:
+                        parts.append((place, *self.formats[place].distinct(part, own.by, many)))
                 except DataError as err:
-                    raise _moved(err, here) from None
+                    raise moved(moved(err, given), here) from None
         except DataError as err:
-            raise _moved(err, rows) from None
-        return table.num_rows if weights is None else int(weights.sum()), parts
+            raise moved(err, rows) from None
+        n_rows = table.num_rows if weights is None else int(weights.sum())
+        return n_rows - sum(absent.values()), absent, parts
 
     def _places(self, table):
         """Yield (place of a channel, its rows or None for all)."""
@@ -228,8 +234,13 @@ class _Fold:
             yield place, None if len(every) == 1 else np.flatnonzero(of == place)
 
 
-def _moved(err, rows):
-    """Return an error whose line is a place among rows as one of the table that they were taken from."""
+def _taken(table, weights, rows):
+    """Return some rows of a table and their weights; None for all."""
+    return (table, weights) if rows is None else (table.take(rows), None if weights is None else weights[rows])
+
+
+def moved(err, rows):
+    """Return an error whose line is a place among rows, None for all, as one of the table that they were taken from."""
     return err if rows is None or err.line is None else DataError(err.message, line=int(rows[err.line]), field=err.field)
 
 

@@ -187,7 +187,8 @@ class Scan:
     def _whole(self, total: Partial) -> Partial:
         """Return the total of a pass, which must have read every row of a source that knows its rows."""
         if self.table.n_rows is not None:
-            check_total(self.table.n_rows, total.n_rows + (total.skipped.total if total.skipped else 0))
+            left_out = sum(total.missing.values()) + (total.skipped.total if total.skipped else 0)
+            check_total(self.table.n_rows, total.n_rows + left_out)
         return total
 
     def _marks(self) -> list[str]:
@@ -202,6 +203,7 @@ class Scan:
             fold.spread,
             fold.labelled,
             fold.skip,
+            fold.missing and fold.missing.labels,
         )
         return [protocol_text(fold.protocol, fold.categories), repr(settings)]
 
@@ -223,6 +225,7 @@ def scan(
     spark: Any = None,
     bad_rows: str = "refuse",
     quarantine: Any = None,
+    missing: str | Sequence[str] | None = None,
 ) -> Scan:
     """Return a scan of reports that need not fit in memory, to be run by calling it.
 
@@ -266,8 +269,9 @@ def scan(
     spark : pyspark.sql.SparkSession or str, optional
         A session, or the URL of a master such as ``"local[2]"``: the workers of Spark read the row groups of Parquet files,
         which they must see under the same paths. The cells are those that one machine finds.
-    bad_rows, quarantine
-        As for ``read``: rows that hold no report are refused, or left out, counted and written to a CSV file.
+    bad_rows, quarantine, missing
+        As for ``read``: rows that hold no report are refused, or left out, counted and written to a CSV file; answers that
+        are missing are counted by cell.
 
     Returns
     -------
@@ -313,7 +317,7 @@ def scan(
     plain = protocol.epsilon <= PLAIN
     sample = (0 if plain or protocol.countable() else SAMPLED) if sample is None else sample
     keep = kept_below(protocol) if keep is None else keep
-    settings = sample, random_seed, keep, not plain, given is not None, bool(texts), skipped.most if skipped else 0
+    settings = sample, random_seed, keep, not plain, given is not None, bool(texts), skipped.most if skipped else 0, missing
     fold = make_fold(protocol, report, by, pilot_by, categories, *settings)
     prepared = Scan(table, fold, jobs, shown, checkpoint)
     prepared.quarantine = quarantine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ldpbayes.sources.base import check_total, sorted_keys
 from ldpbayes.sources.encode import Format, cells, column, encoded_key
 from ldpbayes.sources.frames import BatchPiece
 from ldpbayes.sources.keys import check_kinds, kinds_of
+from ldpbayes.sources.missing import Missing, sentence
 from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import pilots
 from ldpbayes.sources.scanning.found import Found
@@ -26,6 +27,7 @@ from ldpbayes.sources.scanning.partials import Partial, ReportSample, combined
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import COUNT, AbstractPiece, Batch
+from ldpbayes.sources.tally import moved
 
 #: The key of the only cell where no grouping columns are given.
 ALL = ("all",)
@@ -62,6 +64,8 @@ class Fold:
         Whether the table has a column that states the protocol of each report, which must be this one.
     skip : int
         Whether bad rows are left out: the number of them whose places and texts are kept; 0 refuses them.
+    missing : Missing, optional
+        Which answers are missing and are counted by cell.
     """
 
     protocol: AbstractProtocol
@@ -76,10 +80,13 @@ class Fold:
     labelled: bool = False
     stated: bool = False
     skip: int = 0
+    missing: Missing | None = None
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         labels = self.categories or tuple(str(i) for i in range(self.protocol.n_categories))
+        if self.missing is not None:
+            self.missing.check(labels)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "_text", protocol_text(self.protocol, self.categories))
         object.__setattr__(self, "_format", Format(self.protocol, self.report, labels, self.labelled, self.stated))
@@ -138,8 +145,7 @@ class Fold:
         if not table.num_rows:
             return Partial(())
         weights, skipped = column(table, COUNT).to_numpy().astype(np.int64), Skipped(self.skip) if self.skip else None
-        total = combined(self._good(Batch(table), weights, skipped))
-        return combined([Partial((), skipped=skipped)], start=total)
+        return sum(self._good(Batch(table), weights, skipped), start=Partial((), skipped=skipped))
 
     def _check_protocol(self, batch):
         """Refuse a batch whose column ``protocol`` states another one."""
@@ -161,6 +167,19 @@ class Fold:
     def _batch(self, table, weights, at, batch, rows):
         """Return the partial of a table: a batch, or its rows at some places."""
         self._check_protocol(table)
+        given, absent = None, {}
+        if self.missing is not None:
+            table, weights, given, absent = self.missing.split(table, self._format, weights)
+            rows = rows if given is None else given if rows is None else rows[given]
+            if not table.num_rows:
+                return Partial((), missing=absent)
+        try:
+            return replace(self._answers(table, weights, at, batch, rows), missing=absent)
+        except DataError as err:
+            raise moved(err, given) from None
+
+    def _answers(self, table, weights, at, batch, rows):
+        """Return the partial of a table whose rows all hold an answer."""
         if self.countable:
             keys, group, reports, counts = self._format.distinct(table, self.by, weights)
             n_rows = table.num_rows if weights is None else int(weights.sum())
@@ -322,7 +341,9 @@ class Fold:
         """
         self._check_rows(first)
         if self.countable:
-            return self._found({key: self._collection(key, rows) for key, rows in self._rows(first.settle()).items()}, first)
+            return self._found(
+                {key: self._collection(key, rows, first) for key, rows in self._rows(first.settle()).items()}, first
+            )
         if second is None or at is None:
             raise ArgumentError(
                 f"reports of {self.protocol.name} are not counted: their scan needs a second pass, "
@@ -338,13 +359,13 @@ class Fold:
         cells = {}
         for key, i in of.items():
             if key in kept:
-                cells[key] = self._collection(key, kept[key])
+                cells[key] = self._collection(key, kept[key], first)
             else:
                 here = {name: total[i] for name, total in totals.items()}
-                cells[key] = self._summary(key, sizes[key], supports[key], here, at, form)
+                cells[key] = self._summary(key, sizes[key], supports[key], here, at, form, first)
         return self._found(cells, first)
 
-    def _summary(self, key, n, supports, sums, at, form):
+    def _summary(self, key, n, supports, sums, at, form, first):
         """Return the Summary of a cell, of its sums of the second pass."""
         if form is None:
             log_constant = float(sums["log_constant"])
@@ -361,6 +382,7 @@ class Fold:
             log_constant=log_constant,
             spread=spread,
             supports=np.asarray(supports, dtype=float),
+            missing=first.missing.get(tuple(map(str, key)), 0),
         )
 
     def _rows(self, partial):
@@ -376,29 +398,41 @@ class Fold:
             if len(rows)
         }
 
-    def _collection(self, key, rows):
-        tally = Tally.trusted(self.protocol, *rows, categories=self.labels)
-        return Collection(self.labels, (tally,), id=", ".join(map(str, key or ALL)))
+    def _collection(self, key, rows, first):
+        tally, texts = Tally.trusted(self.protocol, *rows, categories=self.labels), tuple(map(str, key))
+        return Collection(self.labels, (tally,), id=", ".join(texts or ALL), missing=first.missing.get(texts, 0))
 
     def _found(self, cells, first):
         keys = sorted_keys(cells)
         places = {key: i for i, key in enumerate(first.keys)}
         samples = {key or ALL: first.samples[places[key]] for key in keys if places[key] in first.samples}
         named = {key or ALL: cells[key] for key in keys}
-        said = "" if first.skipped is None else first.skipped.sentence
-        found = Found(named, self.by or None, None, self.labels, protocol=self.protocol, samples=samples, notes=said)
+        said = ["" if first.skipped is None else first.skipped.sentence, sentence(first.missing, first.n_rows)]
+        found = Found(
+            named,
+            self.by or None,
+            None,
+            self.labels,
+            protocol=self.protocol,
+            samples=samples,
+            notes=" ".join(filter(None, said)),
+        )
         check_total(first.n_rows, round(found.n_reports))
         return found
 
     def _check_rows(self, first):
         """Refuse a table without rows, and keys that are equal in Python though their columns are of several kinds."""
         if not first.keys:
+            if first.missing:
+                raise DataError("the source has no answer: all are missing")
             said = first.skipped.sentence if first.skipped is not None else ""
             raise DataError(f"the source has no good row: {said.rstrip('.')}" if said else "the source has no rows")
         check_kinds(first.kinds, self.by)
 
 
-def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, spread, labelled, stated, skip) -> Fold:
+def make_fold(
+    protocol, report, by, pilot_by, categories, sample, seed, keep, spread, labelled, stated, skip, missing
+) -> Fold:
     """Return the Fold of arguments as ``scan`` takes them, checked."""
     report = protocol.report_fields if report is None else checks.columns(report, "report")
     if len(report) not in _widths(protocol):
@@ -416,7 +450,8 @@ def make_fold(protocol, report, by, pilot_by, categories, sample, seed, keep, sp
     sample = checks.integer(sample, "sample", 0, 10**8)
     seed = checks.integer(seed, "random_seed", 0, checks.MAX_SEED - 1)
     keep = checks.integer(keep, "keep", 0, 10**9)
-    return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, sample, seed, keep, spread, labelled, stated, skip)
+    settings = sample, seed, keep, spread, labelled, stated, skip, Missing.of(missing, by)
+    return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, *settings)
 
 
 def _joined(batches, least):

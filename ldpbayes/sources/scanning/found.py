@@ -202,7 +202,8 @@ def _sum(cells):
         merged = tallies[0]
         for tally in tallies[1:]:
             merged = merged + tally
-        return Collection(total.categories, (merged,), id=total.id, title=total.title)
+        missing = sum(cell.missing for cell in cells)
+        return Collection(total.categories, (merged,), id=total.id, title=total.title, missing=missing)
     for cell in cells[1:]:
         total = total + cell
     return total

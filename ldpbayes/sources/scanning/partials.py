@@ -16,6 +16,7 @@ from ldpbayes.errors import DataError
 from ldpbayes.protocols.formats import distinct
 from ldpbayes.sources.base import optional
 from ldpbayes.sources.keys import finer
+from ldpbayes.sources.missing import added
 from ldpbayes.sources.skipping import Skipped
 
 #: Rows of a table of counts that wait before they are merged.
@@ -108,6 +109,8 @@ class Partial:
         What each grouping column holds; see ``sources.keys``.
     skipped : Skipped, optional
         Rows that were left out.
+    missing : mapping
+        From the keys of cells, as texts, to the number of answers that are missing there.
     """
 
     keys: tuple[tuple, ...]
@@ -123,6 +126,7 @@ class Partial:
     n_rows: int = 0
     kinds: tuple[frozenset[str], ...] = ()
     skipped: Skipped | None = None
+    missing: Mapping[tuple[str, ...], int] = field(default_factory=dict)
 
     def __add__(self, other: Partial) -> Partial:
         """Return the partial of both pieces."""
@@ -141,7 +145,8 @@ class Partial:
         kinds = tuple(mine | theirs for mine, theirs in zip(self.kinds, other.kinds, strict=False))
         held = group, reports, counts, self.merged, samples, most, settled
         skipped = other.skipped if self.skipped is None else self.skipped + other.skipped
-        return Partial(tuple(places), sums, errors, *held, n_rows, kinds or self.kinds or other.kinds, skipped)
+        missing = added(self.missing, other.missing)
+        return Partial(tuple(places), sums, errors, *held, n_rows, kinds or self.kinds or other.kinds, skipped, missing)
 
     def __radd__(self, other: int) -> Partial:
         """Let sum() start from 0."""
@@ -212,6 +217,7 @@ class Partial:
             "rows": self.n_rows,
             "kinds": [sorted(kinds) for kinds in self.kinds],
             "skipped": self.skipped and vars(self.skipped),
+            "missing": list(self.missing.items()),
         }
         arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         out = io.BytesIO()
@@ -249,6 +255,7 @@ class Partial:
                 header["rows"],
                 tuple(map(frozenset, header["kinds"])),
                 header["skipped"] and Skipped(**header["skipped"]),
+                {tuple(key): n for key, n in header["missing"]},
             )
         except Exception as err:
             raise DataError("is not a partial result of a scan") from err

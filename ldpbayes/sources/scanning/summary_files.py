@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ COLUMNS = (
     "sample_keys",
     "sample_reports",
 )
+#: Answers that are missing, a column that files of earlier versions have not.
+_MISSING = "missing"
 #: The key of the file's metadata that names the grouping columns; without it they are the columns not listed above.
 _BY = b"ldpbayes.by"
 #: That of what a reader should know.
@@ -45,13 +48,14 @@ def write(found: Any, path: Any) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    taken = [name for name in found.by if name in COLUMNS]
+    taken = [name for name in found.by if name in (*COLUMNS, _MISSING)]
     if taken:
         raise DataError(f"a grouping column cannot be called {shown(taken[0])} in a file of summaries; rename it")
     text = protocol_text(found.protocol, found.categories)
-    rows: dict[str, list] = {name: [] for name in (*found.by, *COLUMNS)}
+    rows: dict[str, list] = {name: [] for name in (*found.by, *COLUMNS, _MISSING)}
     for key, cell in found.items():
         row = dict.fromkeys(rows) | dict(zip(found.by, key, strict=True)) | {"protocol": text}
+        row[_MISSING] = cell.missing
         row |= _of_collection(cell) if isinstance(cell, Collection) else _of_summary(cell)
         if key in found.samples:
             sample = found.samples[key]
@@ -69,6 +73,7 @@ def write(found: Any, path: Any) -> None:
         "sample_level": pa.int32(),
         "sample_keys": pa.list_(pa.uint64()),
         "sample_reports": pa.large_binary(),
+        _MISSING: pa.int64(),
     }
     with foreign("the grouping columns cannot be written"):
         keys = {name: pa.array(rows[name]) for name in found.by}
@@ -136,6 +141,8 @@ def _found(table):
             cells[key] = Collection(labels, (tally,), id=", ".join(map(str, key)))
         else:
             cells[key] = _summary(row, protocol.n_categories)
+        if _MISSING not in by and row.get(_MISSING):
+            cells[key] = replace(cells[key], missing=row[_MISSING])
         if row["sample_level"] is not None:
             if row["sample_reports"] is None or not 0 <= row["sample_level"] <= 64:
                 raise DataError("holds a sample that was cut off", field="sample_reports")

@@ -1,0 +1,142 @@
+"""Answers that are missing: who was asked and gave none is counted by cell, not dropped in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.sources.encode import Format, cells, column, encoded_key, texts
+
+#: Cells that a sentence names.
+NAMED = 10
+
+
+@dataclass(eq=False)
+class Missing:
+    """Which answers are missing, and how many.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        Entries that say so, beside None, NaN and, but for sets, empty texts.
+    by : tuple of str
+        Grouping columns of the cells.
+    counts : dict
+        By the key of a cell, its parts as texts.
+    """
+
+    labels: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    counts: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, missing: str | Sequence[str] | None, by: Sequence[str]) -> Missing | None:
+        """Return where to count missing answers, None where they are refused as bad rows are.
+
+        Parameters
+        ----------
+        missing : str or sequence of str, optional
+            Labels.
+        by : sequence of str
+        """
+        if missing is None:
+            return None
+        labels = (missing,) if isinstance(missing, str) else checks.labels(missing, "missing", "a label or several")
+        return cls(tuple(label.strip() for label in labels), tuple(by))
+
+    def check(self, categories: Sequence[str]) -> None:
+        """Refuse a label that is a category."""
+        both = [label for label in self.labels if label in categories]
+        if both:
+            raise ArgumentError(f"missing must be no category, got {shown(both[0])}, which is one.")
+
+    def split(self, table: Any, form: Format, weights: np.ndarray | None) -> tuple[Any, Any, np.ndarray | None, dict]:
+        """Return the rows of a table that hold an answer, their weights and places, None for all, and the others by cell.
+
+        Whole numbers that their frame holds as floats, for the sake of NaN, are whole numbers again.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+        form : Format
+            All columns of a report are missing where no answer was given. The empty text is a set without members.
+        weights : (m,) int array, optional
+            How many answers each row stands for.
+        """
+        absent = np.ones(table.num_rows, dtype=bool)
+        supports = form.protocol.supports()
+        labels = {*self.labels, *([""] if supports is None or supports.hashed is not None else [])}
+        for name in form.report:
+            absent &= _absent(table, name, labels)
+        rows = np.flatnonzero(absent)
+        if not len(rows):
+            return table, weights, None, {}
+        keys, sizes, place = cells([encoded_key(table, name) for name in self.by], table.num_rows)
+        many = rows * 0 + 1 if weights is None else weights[rows]
+        sizes = np.bincount(place[rows], many, len(keys)).astype(np.int64).tolist()
+        given = np.flatnonzero(~absent)
+        table, weights = table.take(given), None if weights is None else weights[given]
+        for name in form.report:
+            table = _whole(table, name, form.labels)
+        return table, weights, given, {tuple(map(str, key)): n for key, n in zip(keys, sizes, strict=True) if n}
+
+
+def _absent(table, name, labels):
+    """Return which entries of a column of reports are missing; bytes and lists are so where they are None alone."""
+    import pyarrow as pa
+
+    array = column(table, name, missing=True)
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    absent = array.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(array.type):
+        own = [int(label) for label in labels if label.lstrip("-").isdecimal() and len(label) < 19]
+        return absent | np.isin(array.fill_null(0).to_numpy(zero_copy_only=False), own)
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_floating(kind)):
+        return absent
+    codes, values = encoded_key(table, name, missing=True)
+    kept = "" if texts(table) else None  # what encoded_key has for blanks: of a file of texts they are None too
+    told = [kept in (None, *labels) if key is None else str(key).strip() in labels for key in values]
+    return np.array(told or [True])[codes]
+
+
+def _whole(table, name, labels):
+    """Return a table one of whose columns holds whole numbers as such, unless labels are numbers with a point."""
+    import pyarrow as pa
+
+    array = table.column(name)
+    if not pa.types.is_floating(array.type) or any("." in label for label in labels):
+        return table
+    try:
+        return table.set_column(table.schema.get_field_index(name), name, array.cast(pa.int64()))
+    except pa.ArrowInvalid:
+        return table
+
+
+def added(one: Mapping, other: Mapping) -> dict:
+    """Return the counts of both by key."""
+    return {key: one.get(key, 0) + other.get(key, 0) for key in (*one, *other)}
+
+
+def sentence(missing: Mapping[tuple[str, ...], int], n_reports: int) -> str:
+    """Return how many gave no answer, in all and by cell, the most first; empty where everyone gave one.
+
+    Parameters
+    ----------
+    missing : mapping
+        From keys of cells to numbers.
+    n_reports : int
+        Answers that were given.
+    """
+    total = sum(missing.values())
+    if not total:
+        return ""
+    asked = total + n_reports
+    said = f"{total:,} of {asked:,} who were asked ({100 * total / asked:.3g} %) gave no answer and are left out"
+    most = sorted(missing.items(), key=lambda item: (-item[1], item[0]))
+    named = [f"{n:,} in {', '.join(key)}" for key, n in most if key and n]
+    return f"{said}{': ' if named else ''}{listed(named, most=NAMED)}."

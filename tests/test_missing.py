@@ -1,0 +1,154 @@
+"""Answers that are missing: counted by cell beside what the answers say, at every door that reads."""
+
+import json
+
+import numpy as np
+import pandas
+import pyarrow
+import pytest
+from commands import run
+
+from ldpbayes import fit, read, write
+from ldpbayes.collections import Collection, Tally
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.protocols import GRR, UnaryEncoding
+from ldpbayes.sources import read_summaries, scan
+from ldpbayes.sources.scanning import Partial
+
+ABC = ("a", "b", "c")
+ROWS = [("a", "x"), ("b", "y"), ("no answer", "x"), ("c", "x"), (None, "y"), ("", "y"), ("a", "y"), (" no answer ", "z")]
+GOOD = [row for row in ROWS if row[0] in ABC]
+#: Missing answers of each cell; nobody of z gave one.
+COUNTS = {("x",): 1, ("y",): 2}
+STATED = {"report": "report", "categories": ABC, "by": "g"}
+SAID = "4 of 8 who were asked (50 %) gave no answer and are left out: 2 in y, 1 in x, 1 in z."
+
+
+def frame(rows=ROWS):
+    return pandas.DataFrame(rows, columns=["report", "g"])
+
+
+def as_csv(folder):
+    frame().to_csv(folder / "t.csv", index=False)
+    return folder / "t.csv"
+
+
+def as_arrow(folder):
+    return pyarrow.Table.from_pandas(frame())
+
+
+def as_dictionary(folder):
+    return pyarrow.table({"report": as_arrow(folder)["report"].dictionary_encode(), "g": as_arrow(folder)["g"]})
+
+
+def as_duckdb(folder):
+    return __import__("duckdb").from_arrow(as_arrow(folder))
+
+
+def summed(*args, **settings):
+    return scan(*args, **settings)()
+
+
+def counts_of(cells):
+    return {key: cell.missing for key, cell in cells.items()}
+
+
+@pytest.mark.parametrize("make", [as_csv, as_arrow, as_dictionary, as_duckdb, lambda folder: frame()])
+def test_the_answers_are_those_of_the_others_and_missing_ones_are_counted_by_cell(make, tmp_path):
+    good = read(frame(GOOD), GRR(3, 1.0), **STATED)
+    for door in (read, summed):
+        with pytest.raises(DataError):  # without a word they are bad rows
+            door(make(tmp_path), GRR(3, 1.0), **STATED)
+        cells = door(make(tmp_path), GRR(3, 1.0), **STATED, missing="no answer")
+        assert counts_of(cells) == COUNTS
+        assert [one.tallies[0].counts.tolist() for one in cells.values()] == [
+            one.tallies[0].counts.tolist() for one in good.values()
+        ]
+        assert cells["x",].notes == SAID
+        assert fit(cells, draws=0).constant_data["missing"].values.tolist() == [1, 2]
+
+
+def test_counts_weights_and_conditions_count_people(tmp_path):
+    table = pandas.DataFrame(
+        {"report": ["a", "b", "-", "-", "x"], "n": [5, 6, 3, 4, 9], "w": [1.0, 2.0, None, None, 1.0], "wave": list("11112")}
+    )
+    table.to_csv(tmp_path / "t.csv", index=False)
+    text = (
+        'categories = ["a", "b"]\nmissing = ["-", "refused"]\n[[channels]]\nprotocol = "grr"\nfile = "t.csv"\ncount = "n"\n'
+    )
+    (tmp_path / "c.toml").write_text(text + 'n = 11\nwhere = { wave = "1" }\nparameters = { epsilon = 1.0 }\n')
+    for sample in ({}, {"weights": "w"}):
+        found = read(tmp_path / "c.toml", **sample)
+        assert found.missing == 7 and found.n_reports == 11 and "7 of 18 who were asked (38.9 %)" in found.notes
+        write(found, tmp_path / "again.toml")
+        again = read(tmp_path / "again.toml")
+        assert again.missing == 7 and again.tallies == found.tallies and again.survey == found.survey
+    with pytest.raises(DataError, match=r"t\.csv"):
+        read(tmp_path / "c.toml", missing="refused")
+
+
+def test_cells_come_back_from_files(tmp_path):
+    cells = read(frame(), GRR(3, 1.0), **STATED, missing="no answer")
+    write(cells, tmp_path / "c.toml")
+    assert counts_of(read(tmp_path / "c.toml")) == COUNTS
+    summed(frame(), GRR(3, 1.0), **STATED, missing="no answer").to_parquet(tmp_path / "s.parquet")
+    found = read_summaries(tmp_path / "s.parquet")
+    assert counts_of(found) == COUNTS and counts_of(found.added()) == {("all",): 3} and found.notes == SAID
+    assert cells.pooled().missing == 3
+    sets = read(pandas.DataFrame({"report": ["", "0;1", "NA"]}), UnaryEncoding.symmetric(3, 1.0), missing="NA")
+    write(sets, tmp_path / "sets.toml")
+    again = read(tmp_path / "sets.toml")
+    assert again.missing == 1 and again.tallies == sets.tallies
+
+
+def test_numbers_nan_and_bytes_have_missing_answers_too():
+    coded = pandas.DataFrame({"report": [0, 1, -9, 1]})
+    for missing in ("-9", ["-9", "-8"]):
+        found = read(coded, GRR(2, 1.0), missing=missing)
+        assert isinstance(found, Collection) and (found.missing, found.n_reports) == (1, 3)
+    for values in (pandas.array([0, None, 1], dtype="Int64"), [0, float("nan"), 1]):  # the second are floats
+        for door in (read, summed):
+            found = door(pandas.DataFrame({"report": values}), GRR(2, 1.0), missing="", categories=["0", "1"])
+            assert found.n_reports == 2 and "1 of 3" in (found if door is read else found["all",]).notes
+    protocol, rng = UnaryEncoding.optimized(40, 1.0), np.random.default_rng(1)
+    bits = [bytes(one) for one in protocol.privatize(rng.integers(40, size=60), rng)]
+    sets = read(pyarrow.table({"report": ["", "1;2", None, "NA"]}), protocol, missing="NA")
+    assert (sets.n_reports, sets.missing) == (2, 2)  # the empty text is the set without members
+    table = pyarrow.table({"report": [None, *bits[:30], None, *bits[30:]], "g": ["x"] * 31 + ["y"] * 31})
+    first = scan(pyarrow.table({"report": bits, "g": ["x"] * 30 + ["y"] * 30}), protocol, by="g", sample=10)()
+    prepared = scan(table, protocol, by="g", missing="", sample=10)
+    assert counts_of(prepared()) == {("x",): 1, ("y",): 1}
+    np.testing.assert_allclose(prepared()["x",].gradient, first["x",].gradient, rtol=1e-9)
+    partials = [Partial.from_bytes(prepared.partial(part).to_bytes()) for part in table.to_batches(20)]
+    assert sum(partials).missing == {("x",): 1, ("y",): 1}
+
+
+def test_bad_rows_are_another_matter(tmp_path):
+    rows = pandas.DataFrame([*ROWS, ("purple", "x"), (None, None)], columns=["report", "g"])
+    for door in (read, summed):
+        with pytest.raises(DataError, match=r"purple|missing values"):
+            door(rows, GRR(3, 1.0), **STATED, missing="no answer")
+        with pytest.warns(match="2 rows that hold no report were left out"):
+            cells = door(rows, GRR(3, 1.0), **STATED, missing="no answer", bad_rows="skip")
+        assert counts_of(cells) == COUNTS and SAID in cells["x",].notes and "2 rows" in cells["x",].notes
+        with pytest.raises(ArgumentError, match="missing must be no category, got 'a'"):
+            door(rows, GRR(3, 1.0), **STATED, missing="a")
+        with pytest.raises(DataError, match="all are missing"):
+            door(frame([(None, "x")]), GRR(3, 1.0), **STATED, missing="")
+        with pytest.raises(ArgumentError, match="missing must be a label or several"):
+            door(rows, GRR(3, 1.0), **STATED, missing=3)
+    assert (Collection(ABC, Tally(GRR(3, 1.0), [0], [2]), missing=2) + Collection(ABC, Tally(GRR(3, 1.0), [1]))).missing == 2
+
+
+def test_the_command_line_says_how_many(tmp_path, capsys):
+    as_csv(tmp_path)
+    (tmp_path / "c.toml").write_text(
+        'categories = ["a", "b", "c"]\n[[channels]]\nprotocol = "grr"\nfile = "t.csv"\nparameters = { epsilon = 1.0 }\n'
+    )
+    state = ["--set", "missing=no answer"]
+    status, out, _ = run(capsys, "fit", tmp_path / "c.toml", "--by", "g", "--draws", "0", *state, "--json")
+    assert status == 0 and SAID in json.dumps(json.loads(out))
+    stated = "--protocol grr -p epsilon=1 --categories a,b,c --by g".split()
+    status, out, _ = run(capsys, "scan", tmp_path / "t.csv", *stated, *state)
+    assert status == 0 and SAID in " ".join(out.split())
+    assert run(capsys, "fit", tmp_path / "c.toml", "--draws", "0")[0] == 2
