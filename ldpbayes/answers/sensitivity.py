@@ -13,10 +13,8 @@ from ldpbayes.inference.ends import ends_of_weighted_draws, tails
 from ldpbayes.inference.importance import weigh
 from ldpbayes.posteriors.conditioned_product.batched import batch
 from ldpbayes.posteriors.exact import stacked_factors
-from ldpbayes.posteriors.mixing import integrals_of
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.surrogate import expanded, joined
-from ldpbayes.priors import Dirichlet
 
 #: The prior is scaled by one over this and by this: a doubling in all.
 HALF = math.sqrt(2.0)
@@ -24,8 +22,8 @@ HALF = math.sqrt(2.0)
 MOVED = 0.1
 #: … and by more than this share of the population.
 FLOOR = 0.002
-#: Entries of the likelihood's rows up to which a fit is made again, and predicted seconds up to which by quadrature.
-MOST_ENTRIES, QUICK = 1e7, 0.33
+#: Entries of the likelihood's rows up to which a fit is made again.
+MOST_ENTRIES = 1e7
 #: An expansion stands for the likelihood where its means and sds are within this share of an sd of the posterior's.
 LIKE = 0.15
 
@@ -54,7 +52,7 @@ def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float
     Power-scaling of the prior (Kallioinen et al. 2024) in softmax coordinates, in which Dirichlet(α) becomes
     Dirichlet(γα): from γ = 1/√2 to √2. Under a fixed α the posteriors of all cells are computed again at both: exactly where
     reports are separable, else with the likelihood expanded at the posterior's mean, where this gives the posterior's mean
-    and sd under the prior as it is; few categories by quick quadrature. Elsewhere draws are weighted by the ratio of the
+    and sd under the prior as it is. Elsewhere draws are weighted by the ratio of the
     priors, if these weights can be trusted. Under the learnt prior γ moves the median of α, and the ratio hangs on α alone.
 
     Parameters
@@ -83,7 +81,7 @@ def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float
         _expanded(problems, [k for k in left if problems[k].entries <= MOST_ENTRIES], mean, sd, ci_prob, found)
     for k in asked:
         if found[k] is None:
-            found[k] = _integrated(problems[k], ci_prob) or _weighted(_draws_of(result, k), problems[k], ci_prob)
+            found[k] = _weighted(_draws_of(result, k), problems[k], ci_prob)
     return [None if one is None else _judged(one, m, s, floor) for one, m, s in zip(found, mean, sd, strict=True)]
 
 
@@ -112,19 +110,6 @@ def _expanded(problems: Sequence, places: list[int], mean: Any, sd: Any, ci_prob
         off = np.abs(ends[1, i, 0] - mean[k]) / sd[k], np.abs(spread[1, i] / sd[k] - 1)
         if max(one.max() for one in off) < LIKE:
             found[k] = [ends[0, i], ends[2, i]]
-
-
-def _integrated(problem: Any, ci_prob: float) -> list[np.ndarray] | None:
-    """Return (mean, lower, upper) under both scaled priors by quadrature, or None where that is not quick."""
-    if problem.alpha is None or not problem.keeps_reports:
-        return None
-    out = []
-    for scale in (1 / HALF, HALF):
-        known = integrals_of(replace(problem, prior=Dirichlet(scale * problem.alpha)), tails(ci_prob), QUICK)
-        if known is None:
-            return None
-        out.append(np.stack([known[0][f"distribution_{name}"] for name in ("mean", "lower", "upper")]))
-    return out
 
 
 def _judged(found: Sequence[np.ndarray], mean: np.ndarray, sd: np.ndarray, floor: float) -> PriorSensitivity:

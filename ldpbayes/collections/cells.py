@@ -20,18 +20,24 @@ from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods import Summary
 
+#: Facts about the fit of each cell that stand in the group ``cells``, with what stands there where one is not known.
+FACTS: dict[str, Any] = {
+    **dict.fromkeys("method reason outcome problems frequency_draws worth decides decides_note fitness".split(), ""),
+    **dict.fromkeys("converged interrupted random_seed divergences prior_decides fitness_flagged".split(), 0),
+    **dict.fromkeys("worst_r_hat least_ess k_hat effective_draws log_evidence log_evidence_error".split(), np.nan),
+    **dict.fromkeys("effective_open_answers total_sd bound_sd narrow_share fitness_p design_effect".split(), np.nan),
+    **dict.fromkeys("noncompliance_sd compliance_statistic compliance_p".split(), np.nan),
+    **{f"log_bayes_factor_{name}": np.nan for name in ("noncompliance", "flat", "learnt", "smooth", "own")},
+    "bayes_factors": "",
+}
 #: Names of dimensions, variables and facts of a result, which grouping columns cannot have.
-RESERVED = frozenset(
+RESERVED = frozenset(FACTS) | frozenset(
     "chain draw category category_bis target quantity estimator parameter distribution frequency alpha sigma scale "
     "pooled effect coefficients mean sd lower upper mcse ess_bulk ess_tail r_hat value standard_error log_likelihood "
-    "gap outcome distribution_mean distribution_sd distribution_cov distribution_lower distribution_upper "
-    "frequency_mean frequency_sd log_evidence n_reports lp energy acceptance_rate accepted diverging n_steps "
-    "tree_depth step_size method reason problems converged interrupted random_seed worst_r_hat least_ess divergences "
-    "k_hat effective_draws frequency_draws log_evidence_error effective_open_answers total_sd bound_sd worth decides "
-    "prior_decides narrow_share decides_note fitness fitness_flagged fitness_p design_effect noncompliance_sd "
-    "compliance_statistic compliance_p bayes_factors log_bayes_factor_noncompliance log_bayes_factor_flat "
-    "log_bayes_factor_learnt log_bayes_factor_smooth log_bayes_factor_own frequency_lower frequency_upper level "
-    "distribution_quantile support_count rate_of_value rate_of_others lower_error upper_error thinned".split()
+    "gap distribution_mean distribution_sd distribution_cov distribution_lower distribution_upper frequency_mean "
+    "frequency_sd n_reports lp energy acceptance_rate accepted diverging n_steps tree_depth step_size frequency_lower "
+    "frequency_upper level distribution_quantile support_count rate_of_value rate_of_others lower_error upper_error "
+    "thinned".split()
 )
 
 

@@ -198,7 +198,9 @@ class Collection(AbstractData):
             columns[name] = column
         w = np.ones(n) if columns["weights"] is None else check_weights(columns["weights"])
         none = np.zeros(n, dtype=np.int64)
-        survey = Survey(none, places(tally, canonical), none + 1, w, columns["strata"], columns["clusters"], population_size)
+        survey = Survey(
+            none, places(tally.reports, canonical), none + 1, w, columns["strata"], columns["clusters"], population_size
+        )
         return cls(categories, (tally,), survey=survey, **texts)
 
     def __add__(self, other: "Collection") -> "Collection":

@@ -195,12 +195,13 @@ class Tally:
         return self.protocol.rows(self.reports[seen], self.counts[seen])
 
 
-def places(tally: Tally, reports: np.ndarray) -> np.ndarray:
-    """Return the place of each canonical report among the distinct reports of a tally that has all of them.
+def places(distinct: np.ndarray, reports: np.ndarray) -> np.ndarray:
+    """Return the place of each canonical report among distinct ones, all of which are there.
 
     Parameters
     ----------
-    tally : Tally
+    distinct : array
+        Such as those of a tally; sorted, where they are numbers.
     reports : array
 
     Returns
@@ -208,9 +209,9 @@ def places(tally: Tally, reports: np.ndarray) -> np.ndarray:
     (m,) int array
     """
     if reports.ndim == 1:
-        return np.searchsorted(tally.reports, reports)
-    m = len(tally.reports)
-    both = np.concatenate([tally.reports, reports]).reshape(m + len(reports), -1)
+        return np.searchsorted(distinct, reports)
+    m = len(distinct)
+    both = np.concatenate([distinct, reports]).reshape(m + len(reports), -1)
     _, inverse = np.unique(both, axis=0, return_inverse=True)
     known = np.empty(m, dtype=np.int64)
     known[inverse.ravel()[:m]] = np.arange(m)

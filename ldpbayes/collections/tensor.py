@@ -11,10 +11,10 @@ from pytensor.graph.basic import Variable
 from ldpbayes import checks
 from ldpbayes.collections.cells import Cells
 from ldpbayes.collections.collection import Collection
+from ldpbayes.collections.tally import places
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.likelihoods import Summary
-from ldpbayes.protocols.formats import distinct
 
 #: Protocols with at most this many possible reports are observed as one multinomial over all of them (GRR: any number).
 MAX_OUTPUTS = 1024
@@ -151,11 +151,8 @@ def _add_counts(name, p, tallies, categories, dims):
 
 def _counted(every, tally):
     """Return the counts of a tally over all possible reports, in the order of ``every``."""
-    reports, counts = distinct(np.concatenate([every, tally.reports]), np.r_[np.zeros(len(every), np.int64), tally.counts])
-    if len(reports) != len(every) or not np.array_equal(reports, every):
-        order, _ = distinct(every, np.arange(len(every)) + 1)
-        place = {np.asarray(report).tobytes(): i for i, report in enumerate(order)}
-        return np.array([counts[place[np.asarray(report).tobytes()]] for report in every])
+    counts = np.zeros(len(every), dtype=np.int64)
+    counts[places(every, tally.reports)] = tally.counts
     return counts
 
 

@@ -242,32 +242,28 @@ def _summary(found, unit):
     text = _capital(f"{where}the groups' shares are {', '.join(shares)}{', …' if len(found.groups) > 4 else ''}.")
     if found.levels is None:
         name = "q50" if 0.5 in found.quantiles else "mean"
-        quantities, suffix, scale = [name], f" {unit}" if unit else "", 1.0
+        what, suffix, scale = quantity_name(name), f" {unit}" if unit else "", 1.0
         spec = _spec(found, apart["mean"].sel(quantity=name).values)
     else:
         clearest = np.abs(apart["probability"] - 0.5).sel(quantity=list(found.levels)).max("group")
         name = found.levels[int(np.argmax(clearest.values))]
-        quantities, suffix, scale, spec = [name], " percentage points", 100.0, ".1f"
-    for quantity in quantities:
-        for group in map(str, apart["group"].values[:3]):
-            one = apart.sel(group=group, quantity=quantity)
-            mean, low, high = (scale * float(one[key]) for key in ("mean", "lower", "upper"))
-            if not math.isfinite(mean):
-                continue
-            what = f"share of {quantity}" if found.levels is not None else quantity_name(quantity)
-            side = "larger" if mean > 0 else "smaller"
-            ends = sorted((abs(low), abs(high))) if low * high > 0 else None
-            if ends:
-                span = f"{format(ends[0], spec)} to {format(ends[1], spec)}"
-                text += (
-                    f" The {what} of {found.value} is {format(abs(mean), spec)}{suffix} ({span}) {side} in {group} than in "
-                    f"{found.groups[0]}."
-                )
-            else:
-                text += (
-                    f" Whether the {what} of {found.value} is larger in {group} or in {found.groups[0]} is not settled: the "
-                    f"difference is {format(mean, spec)}{suffix} ({format(low, spec)} to {format(high, spec)})."
-                )
+        what, suffix, scale, spec = f"share of {name}", " percentage points", 100.0, ".1f"
+    for group in map(str, apart["group"].values[:3]):
+        one = apart.sel(group=group, quantity=name)
+        mean, low, high = (scale * float(one[key]) for key in ("mean", "lower", "upper"))
+        if not math.isfinite(mean):
+            continue
+        if low * high > 0:
+            least, most = sorted((abs(low), abs(high)))
+            text += (
+                f" The {what} of {found.value} is {abs(mean):{spec}}{suffix} ({least:{spec}} to {most:{spec}}) "
+                f"{'larger' if mean > 0 else 'smaller'} in {group} than in {found.groups[0]}."
+            )
+        else:
+            text += (
+                f" Whether the {what} of {found.value} is larger in {group} or in {found.groups[0]} is not settled: the "
+                f"difference is {mean:{spec}}{suffix} ({low:{spec}} to {high:{spec}})."
+            )
     return text
 
 

@@ -17,16 +17,12 @@ class AbstractRenderer(abc.ABC):
     name: ClassVar[str]
     #: Endings of the files that it writes.
     suffixes: ClassVar[tuple[str, ...]] = ()
-    #: Format of the pictures that stand beside a file and are linked; empty for formats that hold their figures, or none.
+    #: Format of the pictures that stand beside a file and are its setting ``links``; empty where none do.
     picture: ClassVar[str] = ""
 
     @abc.abstractmethod
     def render(self, page: "Page") -> str:
         """Return the page as text."""
-
-    def linked(self, links: tuple[str, ...]) -> "AbstractRenderer":
-        """Return the renderer of a file that links these pictures, one for each figure; empty for one that was not drawn."""
-        return self
 
     def encode(self, page: "Page") -> bytes:
         """Return what a file of this format holds: the text in UTF-8, except for formats that are no text."""

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.collections import Cells
+from ldpbayes.collections.cells import FACTS
 from ldpbayes.collections.nature import LEFT_OUT
 from ldpbayes.collections.noncompliance import EXPLANATION
 from ldpbayes.errors import ArgumentError, listed, shown
@@ -23,16 +24,6 @@ SEVERAL = {
     "noncompliance": f"{EXPLANATION} Every cell has its own γ.",
     "pseudo": "Pseudo-posterior: every cell has weights that add up to n / deff. The respondents' own frequencies F and the "
     "evidence have no meaning under weights and are left out.",
-}
-#: Facts about the fit of each cell that stand in the group ``cells``, with what stands there where one is not known.
-FACTS: dict[str, Any] = {
-    **dict.fromkeys("method reason outcome problems frequency_draws worth decides decides_note fitness".split(), ""),
-    **dict.fromkeys("converged interrupted random_seed divergences prior_decides fitness_flagged".split(), 0),
-    **dict.fromkeys("worst_r_hat least_ess k_hat effective_draws log_evidence log_evidence_error".split(), np.nan),
-    **dict.fromkeys("effective_open_answers total_sd bound_sd narrow_share fitness_p design_effect".split(), np.nan),
-    **dict.fromkeys("noncompliance_sd compliance_statistic compliance_p".split(), np.nan),
-    **{f"log_bayes_factor_{name}": np.nan for name in ("noncompliance", "flat", "learnt", "smooth", "own")},
-    "bayes_factors": "",
 }
 
 

@@ -107,7 +107,8 @@ def tallies(
             reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
             tally = Tally.trusted(protocol, reports, counts, name, channels.categories)
             entries = [entry for part in parts for entry in [part[2]] * len(part[1])] if sampled else []
-            out[-1][key] = (tally, places(tally, reports), counts, entries) if sampled else (tally, None, None, entries)
+            where_from = (places(tally.reports, reports), counts) if sampled else (None, None)
+            out[-1][key] = tally, *where_from, entries
             check_total(sum(int(part[1].sum()) for part in parts), tally.n_reports)
     return out
 

@@ -8,7 +8,7 @@ import re
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.pages.page import Page
-from ldpbayes.pages.rendering import AbstractRenderer, renderers
+from ldpbayes.pages.rendering import AbstractRenderer, make_renderer, renderers
 
 #: Characters that a link in Markdown or LaTeX would have to escape.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -78,7 +78,8 @@ def write(page: Page, path) -> None:
             files.make_folder(folder)
         for name, picture in drawn.items():
             files.write_bytes(folder / name, picture)
-        renderer = renderer.linked(tuple(f"{folder.name}/{name}" if name in drawn else "" for name in names))
+        links = tuple(f"{folder.name}/{name}" if name in drawn else "" for name in names)
+        renderer = make_renderer(renderer.name, links=links)
     files.write_bytes(path, renderer.encode(page))
 
 

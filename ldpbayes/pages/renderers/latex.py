@@ -1,7 +1,7 @@
 """Pages as LaTeX: tables with rules of the package booktabs, to be included in a paper."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes.errors import printable
@@ -52,9 +52,6 @@ class LaTeX(AbstractRenderer):
     picture: ClassVar[str] = "pdf"
 
     links: tuple[str, ...] = ()
-
-    def linked(self, links):
-        return replace(self, links=links)
 
     def render(self, page: Page) -> str:
         """Return the page as LaTeX."""

@@ -1,7 +1,7 @@
 """Pages as Markdown with pipe tables."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes.errors import printable
@@ -26,9 +26,6 @@ class Markdown(AbstractRenderer):
     picture: ClassVar[str] = "svg"
 
     links: tuple[str, ...] = ()
-
-    def linked(self, links):
-        return replace(self, links=links)
 
     def render(self, page: Page) -> str:
         """Return the page as Markdown."""

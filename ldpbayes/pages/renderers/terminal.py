@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from ldpbayes.errors import printable
 from ldpbayes.pages.page import Kind, Page, Table
 from ldpbayes.pages.rendering import AbstractRenderer
 
@@ -125,7 +126,7 @@ def layout(table: Table, width: int) -> tuple[list[int], list[int]]:
 
 def visible(text: str) -> str:
     """Return text whose control characters are written out, so that no label steers the terminal."""
-    return "".join(c if c.isprintable() else " " if c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    return printable(text.replace("\n", " ").replace("\t", " "))
 
 
 def _rich_table(table, widths):
