@@ -351,16 +351,12 @@ class Collection(AbstractData):
         """Return groups of category labels that no number of reports through these channels could tell apart."""
         if not len(self.null_space):
             return []
+        from scipy.sparse.csgraph import connected_components
+
         linked = np.abs(self.null_space.T @ self.null_space) > 1e-8
-        groups, left = [], {x for x in range(self.n_categories) if linked[x, x]}
-        while left:
-            group, new = set(), {min(left)}
-            while new:
-                group |= new
-                new = {y for x in new for y in np.flatnonzero(linked[x]).tolist()} - group
-            left -= group
-            groups.append([self.categories[x] for x in sorted(group)])
-        return groups
+        count, group = connected_components(linked, directed=False)
+        groups = [np.flatnonzero((group == g) & linked.diagonal()).tolist() for g in range(count)]
+        return [[self.categories[x] for x in places] for places in groups if places]
 
     def identifiability(self) -> str:
         """Return a sentence that names the categories the channels cannot distinguish, or an empty string."""

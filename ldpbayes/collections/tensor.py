@@ -80,7 +80,7 @@ def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: 
     cells = list(data.collections())
     if any(cell.nature.weighted for cell in cells):
         raise InfeasibleError("NUTS and observe take no sampling weights, strata or clusters; other methods of fit do.")
-    parts = list(_parts(name, cells, expansion))
+    parts = list(_parts(name, data, expansion))
     variables = []
     for label, add, positions, content in parts:
         label, chosen, own = name if len(parts) == 1 else label, p, lead
@@ -91,17 +91,15 @@ def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: 
     return tuple(variables)
 
 
-def _parts(name, cells, expansion):
+def _parts(name, data, expansion):
     """Yield (label, adder, positions of the cells, content): the variables that hold the reports of all cells."""
-    kept = [(c, cell.likelihood) for c, cell in enumerate(cells) if not cell.tallies]
+    kept = [(c, cell.likelihood) for c, cell in enumerate(data.collections()) if not cell.tallies]
     if kept:
         yield f"{name}_summary", _add_summaries, [c for c, _ in kept], [(summary, None) for _, summary in kept]
-    channels: dict[str, dict] = {}
-    for c, cell in enumerate(cells):
-        for tally in cell.tallies:
-            kind = _kind(tally) if expansion is None else "expanded"
-            channels.setdefault(tally.name, {}).setdefault(kind, []).append((c, tally))
-    for channel, kinds in channels.items():
+    for channel, held in data.channels().items():
+        kinds: dict[Any, list] = {}
+        for c, tally in held:
+            kinds.setdefault(_kind(tally) if expansion is None else "expanded", []).append((c, tally))
         for i, (kind, same) in enumerate(kinds.items(), 1):
             label = f"{name}_{channel}" if len(kinds) == 1 else f"{name}_{channel}_{i}"
             content = [tally for _, tally in same]

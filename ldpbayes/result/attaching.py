@@ -12,14 +12,12 @@ from ldpbayes.result.building import of_draws
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.frame import Result
 from ldpbayes.result.regressions import of_regression, too_many
-from ldpbayes.result.validation import need_draws, need_result, validate
+from ldpbayes.result.validation import TARGETS, need_draws, need_result, validate
 
 #: A log-likelihood that varies by less than this over the draws does not depend on P.
 FLAT = 1e-10
 #: Draws whose log-likelihood is computed together.
 BLOCK = 500
-#: Names of variables that every result has.
-TARGETS = ("distribution", "frequency")
 
 
 def attach(

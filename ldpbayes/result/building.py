@@ -99,7 +99,8 @@ def build(
         "collection": data.id,
         "title": data.title,
         "n_reports": data.n_reports,
-        **({"prior": prior, "prior_weight": np.nan} if isinstance(prior, str) else _about(prior)),
+        "prior": prior if isinstance(prior, str) else prior.describe(),
+        "prior_weight": np.nan if isinstance(prior, str) else prior.weight(),
         "method": method,
         "settings": json.dumps(settings, sort_keys=True, default=float),
         "identifiability": data.identifiability(),
@@ -109,11 +110,6 @@ def build(
     }
     validate(tree)
     return tree
-
-
-def _about(prior: Any) -> dict[str, Any]:
-    """Return the attrs about a prior."""
-    return {"prior": prior.describe(), "prior_weight": prior.weight()}
 
 
 def of_draws(

@@ -208,15 +208,8 @@ def select(result: xr.DataTree, cell) -> xr.DataTree:
 def _observed(data, position):
     """Return the observed data of one cell under the names that a collection's have."""
     start = f"cell_{position}_"
-    held = {name: data[name] for name in data.data_vars if str(name).startswith(start)}
-    renamed = {dim: str(dim).replace(start, "") for values in held.values() for dim in values.dims}
-    return xr.Dataset(
-        {str(name).removeprefix(start): values.rename(_only(values, renamed)) for name, values in held.items()}
-    )
-
-
-def _only(values, renamed):
-    return {dim: new for dim, new in renamed.items() if dim in values.dims}
+    held = data[[name for name in data.data_vars if str(name).startswith(start)]]
+    return held.rename({name: str(name).removeprefix(start) for name in (*held.data_vars, *held.dims)})
 
 
 def _joined(trees, group, at=None):

@@ -6,7 +6,7 @@ from scipy import special
 
 from ldpbayes.inference.ends import tails
 from ldpbayes.result.building import build
-from ldpbayes.result.validation import NO_DRAWS, validate
+from ldpbayes.result.validation import NO_DRAWS, TARGETS, validate
 
 #: Reports of more cells than this are left out of the result: they would be a variable each.
 MAX_OBSERVED = 200
@@ -63,26 +63,19 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
 
 def _summary(exact, dims, coords, prior, ci_prob, attrs):
     """Return the group ``summary`` of moments without draws."""
-    blank = np.full(np.shape(exact["distribution_mean"]), np.nan)
-    summary = {
-        key: (("target", *dims), np.stack([exact[f"{target}_{key}"] for target in ("distribution", "frequency")]))
-        for key in ("mean", "sd", "lower", "upper")
-    }
-    for key in ("mcse", "lower_error", "upper_error"):
-        summary[key] = (("target", *dims), np.zeros((2, *blank.shape)))
-    summary |= {key: (("target", *dims), np.stack([blank, blank])) for key in ("ess_bulk", "ess_tail", "r_hat")}
-    marks = {"ci_prob": ci_prob, "ci_kind": "eti"}
-    named = {"target": ["distribution", "frequency"]}
-    learnt = [name for name in prior.hyperparameter_names if f"{name}_mean" in attrs]
-    if learnt:
+    known = {key: np.stack([exact[f"{target}_{key}"] for target in TARGETS]) for key in ("mean", "sd", "lower", "upper")}
+    blank = dict.fromkeys(("mcse", "lower_error", "upper_error"), 0.0) | dict.fromkeys(
+        ("ess_bulk", "ess_tail", "r_hat"), np.nan
+    )
+    known |= {key: np.full_like(known["mean"], value) for key, value in blank.items()}
+    summary = {key: (("target", *dims), values) for key, values in known.items()}
+    named = {"target": list(TARGETS)}
+    if learnt := [name for name in prior.hyperparameter_names if f"{name}_mean" in attrs]:
         named["parameter"] = learnt
-        for key in ("mean", "sd", "lower", "upper", "mcse", "lower_error", "upper_error", "ess_bulk", "ess_tail", "r_hat"):
-            blank_of = 0.0 if key in ("mcse", "lower_error", "upper_error") else np.nan
-            summary[f"parameter_{key}"] = (
-                ("parameter",),
-                np.array([attrs.get(f"{name}_{key}", blank_of) for name in learnt]),
-            )
-    return xr.DataTree(xr.Dataset(summary, coords | named, marks))
+        for key in known:
+            values = [attrs.get(f"{name}_{key}", blank.get(key, np.nan)) for name in learnt]
+            summary[f"parameter_{key}"] = (("parameter",), np.array(values))
+    return xr.DataTree(xr.Dataset(summary, coords | named, {"ci_prob": ci_prob, "ci_kind": "eti"}))
 
 
 def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.ndarray]:
