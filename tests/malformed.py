@@ -567,7 +567,6 @@ CALLS = {
         random_seed=1,
         ci_prob=0.9,
         log_likelihood=True,
-        attrs={"a": 1},
     ),
     "add_log_likelihood": lambda m: dict(result=m.tree, data=m.collection),
     "among_compliers": lambda m: dict(result=m.tree_of_compliers, collection=m.noncompliant),

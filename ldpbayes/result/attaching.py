@@ -29,8 +29,6 @@ def attach(
     random_seed: int | None = None,
     ci_prob: float = 0.95,
     log_likelihood: bool | None = None,
-    attrs: dict | None = None,
-    known: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> Result:
     """Return the result of your own PyMC model that used ``observe``.
 
@@ -50,10 +48,6 @@ def attach(
         Probability of the intervals in the group ``summary``.
     log_likelihood : bool, optional
         Whether to add the pointwise log-likelihood; by default unless a collection has too many reports.
-    attrs : dict, optional
-        Facts that replace those of the result, such as ``{"sampling": "independent"}``.
-    known : mapping of str to mapping, optional
-        Mean, sd, mcse and ess_bulk of variables of the trace, where weighted draws know them better than the trace does.
 
     Returns
     -------
@@ -77,10 +71,6 @@ def attach(
     draw of P. Where the reports were not kept (summaries), or such draws would take too long, only E[T | P] = P∘∇ℓ(P),
     averaged over the draws, is known: the summary then has the mean of F alone, and the posterior no variable ``frequency``.
     """
-    attrs = {} if attrs is None else checks.mapping(attrs, "attrs", "a mapping from names to facts")
-    known = None if known is None else checks.mapping(known, "known", "a mapping from names to mappings")
-    for name, facts in (known or {}).items():
-        checks.mapping(facts, f"known of {name}", "a mapping from names to numbers")
     if log_likelihood is not None:
         checks.flag(log_likelihood, "log_likelihood")
     checks.text(prior, "prior")
@@ -91,7 +81,7 @@ def attach(
     ci_prob = checks.level(ci_prob)
     others, coords = _others(trace, data, var_name)
     settings = {"var_name": var_name, "random_seed": random_seed, "ci_prob": ci_prob}
-    about = {"random_seed": random_seed, "reason": "Sampled with a model of the caller's own.", "sampling": "mcmc"}
+    reason = "Sampled with a model of the caller's own."
     tree = of_draws(
         data,
         prior,
@@ -101,10 +91,9 @@ def attach(
         others=others,
         ci_prob=ci_prob,
         rng=np.random.default_rng(random_seed),
-        known=known,
         coords=coords,
         stats=_statistics(trace),
-        attrs=about | {"interrupted": 0} | attrs,
+        attrs={"random_seed": random_seed, "reason": reason, "sampling": "mcmc", "interrupted": 0},
     )
     _copy_predictions(trace, tree)
     size = draws.shape[0] * draws.shape[1]
