@@ -14,7 +14,7 @@ from ldpbayes.collections.tally import places
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column, check_total
-from ldpbayes.sources.encode import Format, column, counts_of, encoded_key, matching
+from ldpbayes.sources.encode import Format, by_group, column, counts_of, encoded_key, matching
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, added
 from ldpbayes.sources.skipping import Skipped, good_rows
@@ -179,7 +179,7 @@ class _Fold:
                     if self.totals[place] > MAX_COUNT:
                         problem = f"channel {self.channels.names[place]!r} has more than 10**12 reports"
                         raise batch.located(DataError(problem))
-                    for key, held in zip(keys, _by_group(group, len(keys)), strict=True):
+                    for key, held in zip(keys, by_group(group, len(keys)), strict=True):
                         self.found[place].setdefault(key, []).append((reports[held], counts[held]))
         if own.skipped is not None:
             own.skipped.finish(last)
@@ -243,14 +243,6 @@ def _taken(table, weights, rows):
 def moved(err, rows):
     """Return an error whose line is a place among rows, None for all, as one of the table that they were taken from."""
     return err if rows is None or err.line is None else DataError(err.message, line=int(rows[err.line]), field=err.field)
-
-
-def _by_group(group, n):
-    """Return the positions of the entries of each of n groups."""
-    if n == 1:
-        return [slice(None)]
-    order = np.argsort(group, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(group, minlength=n))[:-1])
 
 
 def weighted(source: AbstractSource, columns: Sequence[str], strict: bool = True) -> Iterator[tuple[Batch, Any]]:

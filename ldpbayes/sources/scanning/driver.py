@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from collections.abc import Mapping, Sequence
@@ -192,20 +193,9 @@ class Scan:
         return total
 
     def _marks(self) -> list[str]:
-        fold = self.fold
-        settings = (
-            fold.report,
-            fold.by,
-            fold.pilot_by,
-            fold.sample,
-            fold.seed,
-            fold.keep,
-            fold.spread,
-            fold.labelled,
-            fold.skip,
-            fold.missing and fold.missing.labels,
-        )
-        return [protocol_text(fold.protocol, fold.categories), repr(settings)]
+        """Return what tells this scan from others of the same files: all that its fold was made of."""
+        settings = {own.name: getattr(self.fold, own.name) for own in dataclasses.fields(self.fold)}
+        return [protocol_text(settings.pop("protocol"), self.fold.categories), repr(settings)]
 
 
 def scan(

@@ -16,7 +16,7 @@ from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.likelihoods import Summary, passes
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total, sorted_keys
-from ldpbayes.sources.encode import Format, cells, column, encoded_key
+from ldpbayes.sources.encode import Format, by_group, cells, column, encoded_key
 from ldpbayes.sources.frames import BatchPiece
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, sentence
@@ -232,12 +232,8 @@ class Fold:
             return {}
         place = int.from_bytes(hashlib.blake2b(piece.origin().encode(), digest_size=8).digest(), "little")
         keys = hashing.derive((self.seed ^ place) % 2**63, places)
-        out = {}
-        order = np.argsort(group, kind="stable")
-        ends = np.cumsum(np.bincount(group, minlength=n_groups))
-        for i, rows in enumerate(np.split(order, ends[:-1])):
-            out[i] = ReportSample.of(0, keys[rows], reports[rows], self.sample)
-        return out
+        split = enumerate(by_group(group, n_groups))
+        return {i: ReportSample.of(0, keys[rows], reports[rows], self.sample) for i, rows in split}
 
     # ---- between the passes ------------------------------------------------------------------------------------------
     def pilots(self, first: Partial) -> Pilots:
@@ -389,14 +385,8 @@ class Fold:
         """Return {key: (reports, counts)} of the reports that a partial keeps."""
         if partial.group is None or not len(partial.group):
             return {}
-        order = np.argsort(partial.group, kind="stable")
-        ends = np.cumsum(np.bincount(partial.group, minlength=len(partial.keys)))
-        parts = np.split(order, ends[:-1])
-        return {
-            key: (partial.reports[rows], partial.counts[rows])
-            for key, rows in zip(partial.keys, parts, strict=True)
-            if len(rows)
-        }
+        split = zip(partial.keys, by_group(partial.group, len(partial.keys)), strict=True)
+        return {key: (partial.reports[rows], partial.counts[rows]) for key, rows in split if len(rows)}
 
     def _collection(self, key, rows, first):
         tally, texts = Tally.trusted(self.protocol, *rows, categories=self.labels), tuple(map(str, key))
@@ -484,9 +474,7 @@ def _of_rows(protocol, reports, group, n_groups, points, spread):
     a = protocol.n_categories
     out = {name: np.zeros((n_groups, a)) for name in ("gradient", "square", "cross", "supports")}
     out |= {name: np.zeros(n_groups) for name in ("value", "log_constant")}
-    order = np.argsort(group, kind="stable")
-    ends = np.cumsum(np.bincount(group, minlength=n_groups))
-    for i, members in enumerate(np.split(order, ends[:-1])):
+    for i, members in enumerate(by_group(group, n_groups)):
         for part in np.array_split(members, max(1, len(members) * a // 2**23)):
             if not len(part):
                 continue

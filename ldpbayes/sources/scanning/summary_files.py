@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -19,25 +20,30 @@ from ldpbayes.sources.parquet import read_whole, schema_of
 from ldpbayes.sources.scanning.partials import ReportSample
 
 _VECTORS = ("pilot", "gradient", "square", "cross", "spread", "supports")
-#: Columns other than the grouping columns.
-COLUMNS = (
-    "protocol",
-    "n_reports",
-    "value",
-    "log_constant",
-    *_VECTORS,
-    "reports",
-    "counts",
-    "sample_level",
-    "sample_keys",
-    "sample_reports",
-)
 #: Answers that are missing, a column that files of earlier versions have not.
 _MISSING = "missing"
 #: The key of the file's metadata that names the grouping columns; without it they are the columns not listed above.
 _BY = b"ldpbayes.by"
 #: That of what a reader should know.
 _NOTES = b"ldpbayes.notes"
+
+
+@functools.cache
+def _types() -> dict[str, Any]:
+    """Return the columns other than the grouping columns, with their Arrow types."""
+    import pyarrow as pa
+
+    return {
+        "protocol": pa.dictionary(pa.int32(), pa.string()),
+        **dict.fromkeys(("n_reports", "value", "log_constant"), pa.float64()),
+        **dict.fromkeys(_VECTORS, pa.list_(pa.float64())),
+        "reports": pa.large_binary(),
+        "counts": pa.list_(pa.int64()),
+        "sample_level": pa.int32(),
+        "sample_keys": pa.list_(pa.uint64()),
+        "sample_reports": pa.large_binary(),
+        _MISSING: pa.int64(),
+    }
 
 
 def write(found: Any, path: Any) -> None:
@@ -48,11 +54,11 @@ def write(found: Any, path: Any) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    taken = [name for name in found.by if name in (*COLUMNS, _MISSING)]
+    taken = [name for name in found.by if name in _types()]
     if taken:
         raise DataError(f"a grouping column cannot be called {shown(taken[0])} in a file of summaries; rename it")
     text = protocol_text(found.protocol, found.categories)
-    rows: dict[str, list] = {name: [] for name in (*found.by, *COLUMNS, _MISSING)}
+    rows: dict[str, list] = {name: [] for name in (*found.by, *_types())}
     for key, cell in found.items():
         row = dict.fromkeys(rows) | dict(zip(found.by, key, strict=True)) | {"protocol": text}
         row[_MISSING] = cell.missing
@@ -62,22 +68,9 @@ def write(found: Any, path: Any) -> None:
             row |= {"sample_level": sample.level, "sample_keys": sample.keys, "sample_reports": _to_bytes(sample.reports)}
         for name, value in row.items():
             rows[name].append(value)
-    types = {
-        "protocol": pa.dictionary(pa.int32(), pa.string()),
-        "n_reports": pa.float64(),
-        "value": pa.float64(),
-        "log_constant": pa.float64(),
-        **{name: pa.list_(pa.float64()) for name in _VECTORS},
-        "reports": pa.large_binary(),
-        "counts": pa.list_(pa.int64()),
-        "sample_level": pa.int32(),
-        "sample_keys": pa.list_(pa.uint64()),
-        "sample_reports": pa.large_binary(),
-        _MISSING: pa.int64(),
-    }
     with foreign("the grouping columns cannot be written"):
         keys = {name: pa.array(rows[name]) for name in found.by}
-    columns = keys | {name: pa.array(rows[name], type=kind) for name, kind in types.items()}
+    columns = keys | {name: pa.array(rows[name], type=kind) for name, kind in _types().items()}
     table = pa.table(columns).replace_schema_metadata({_BY: "\n".join(found.by), _NOTES: found.notes})
     with files.replacing(path) as temporary:
         parquet.write_table(table, temporary, compression="zstd", write_page_checksum=True)
@@ -88,7 +81,7 @@ def is_summaries(path: Any) -> bool:
     if files.as_path(path).suffix.lower() not in (".parquet", ".pq"):
         return False
     try:
-        return set(COLUMNS) <= set(schema_of(path).names)
+        return set(_types()) <= {*schema_of(path).names, _MISSING}
     except LDPBayesError:
         return False
 
@@ -106,13 +99,13 @@ def read(path: Any) -> dict[str, Any]:
 
 
 def _found(table):
-    missing = [name for name in COLUMNS if name not in table.schema.names]
+    missing = [name for name in _types() if name not in (*table.schema.names, _MISSING)]
     if missing:
         raise DataError(
             f"is no file of summaries: it has no column {shown(missing[0])}; it has {listed(table.schema.names)}"
         )
     metadata = table.schema.metadata or {}
-    by = [name for name in table.schema.names if name not in COLUMNS]
+    by = [name for name in table.schema.names if name not in _types()]
     if _BY in metadata:
         by = [name for name in metadata[_BY].decode().split("\n") if name in by]
     with foreign("is not a readable Parquet file"):
@@ -141,8 +134,10 @@ def _found(table):
             cells[key] = Collection(labels, (tally,), id=", ".join(map(str, key)))
         else:
             cells[key] = _summary(row, protocol.n_categories)
-        if _MISSING not in by and row.get(_MISSING):
-            cells[key] = replace(cells[key], missing=row[_MISSING])
+        many = row.get(_MISSING) or 0
+        if type(many) is not int or not 0 <= many <= MAX_COUNT:
+            raise DataError("must hold whole numbers from 0 to 10**12", field=_MISSING)
+        cells[key] = replace(cells[key], missing=many) if many else cells[key]
         if row["sample_level"] is not None:
             if row["sample_reports"] is None or not 0 <= row["sample_level"] <= 64:
                 raise DataError("holds a sample that was cut off", field="sample_reports")
