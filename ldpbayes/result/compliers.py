@@ -9,7 +9,7 @@ from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ArgumentError
 from ldpbayes.result.building import LATENT
 from ldpbayes.result.frame import Result
-from ldpbayes.result.validation import need_result
+from ldpbayes.result.validation import TARGETS, need_result
 
 
 def among_compliers(result: xr.DataTree, collection: Collection) -> xr.DataTree:
@@ -35,22 +35,18 @@ def among_compliers(result: xr.DataTree, collection: Collection) -> xr.DataTree:
     checks.instance(collection, "collection", Collection, "a Collection made by with_noncompliers")
     if not collection.laws or collection.n_categories != result["posterior"].sizes["category"]:
         raise ArgumentError("collection must be the one made by with_noncompliers that the result was fitted to.")
-    labels, posterior = list(collection.answers), result["posterior"].to_dataset()
-    variables = {}
-    for name, values in posterior.data_vars.items():
-        if name in ("distribution", "frequency"):
-            variables[name] = (values.dims, collapse(values.values, len(labels)))
-        else:
-            variables[name] = (values.dims, values.values, values.attrs)
-    coords = {name: values for name, values in posterior.coords.items() if "category" not in values.dims}
-    out = Result()
-    out["posterior"] = xr.DataTree(xr.Dataset(variables, coords | {"category": labels}, posterior.attrs))
+    size, held = len(collection.answers), {name: group.to_dataset() for name, group in result.children.items()}
+    extended = held["posterior"]
+    posterior = extended.isel(category=slice(size))
+    shares = {name: collapse(extended[name].values, size) for name in TARGETS if name in extended}
+    posterior = posterior.assign({name: posterior[name].copy(data=values) for name, values in shares.items()})
+    out = Result(children={"posterior": xr.DataTree(posterior)})
     for group in ("sample_stats", "observed_data"):
-        if group in result.children:
-            out[group] = xr.DataTree(result[group].to_dataset())
-    if "exact" in result.children and "log_evidence" in result["exact"].data_vars:
-        out["exact"] = xr.DataTree(xr.Dataset({"log_evidence": ((), float(result["exact"]["log_evidence"]))}))
-    constant = result["constant_data"].to_dataset()
+        if group in held:
+            out[group] = xr.DataTree(held[group])
+    if "exact" in held and "log_evidence" in held["exact"]:
+        out["exact"] = xr.DataTree(held["exact"][["log_evidence"]])
+    constant = held["constant_data"]
     if "category" in constant.dims:
         constant = constant.rename({"category": LATENT}).assign_coords({LATENT: list(collection.categories)})
     out["constant_data"] = xr.DataTree(constant)
