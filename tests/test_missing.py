@@ -137,6 +137,8 @@ def test_bad_rows_are_another_matter(tmp_path):
             door(frame([(None, "x")]), GRR(3, 1.0), **STATED, missing="")
         with pytest.raises(ArgumentError, match="missing must be a label or several"):
             door(rows, GRR(3, 1.0), **STATED, missing=3)
+    with pytest.raises(ArgumentError, match="missing must be left out with by_user: it counts people"):
+        read(rows, GRR(3, 1.0), report="report", categories=ABC, missing="no answer", by_user="g")
     assert (Collection(ABC, Tally(GRR(3, 1.0), [0], [2]), missing=2) + Collection(ABC, Tally(GRR(3, 1.0), [1]))).missing == 2
 
 

@@ -131,7 +131,7 @@ def read_table(
     source.lenient = skipped is not None
     try:
         channels = find_channels(source, protocol, **levels, lenient=skipped is not None)
-        user = check_user(by_user, sample)
+        user = check_user(by_user, sample, absent)
         made_by = channels.protocols if user is None else single_protocols(channels.protocols)
         fields = made_by[0].report_fields
         if report is not None and any(len(one.report_fields) != len(report) for one in made_by):

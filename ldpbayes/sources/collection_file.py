@@ -132,8 +132,7 @@ def read_collection(
         sample = SampleColumns(*(document.get(name) if value is None else value for name, value in stated))
         facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
         facts |= {"id": files.stem(path), "ordered": _typed(document, "ordered", bool, path, default=False), **texts}
-        if sample:
-            check_user(next((c["by_user"] for c in channels if "by_user" in c), by_user), sample)
+        check_user(next((c["by_user"] for c in channels if "by_user" in c), by_user), sample, absent)
         own = [channel if by_user is None else channel | {"by_user": by_user} for channel in channels]
         read = [_read_channel(path, categories, channel, i, by, sample, skipped, absent) for i, channel in enumerate(own)]
         read = [cells for found in read for cells in found]

@@ -18,8 +18,12 @@ def single_protocols(protocols):
     return tuple(protocol if whole is None else whole.single for protocol, whole in zip(protocols, wholes, strict=True))
 
 
-def check_user(user, sample=None):
+def check_user(user, sample=None, missing=None):
     """Return the name of the column of users, or refuse what is none and what does not go with it."""
+    if user is not None and missing is not None:
+        raise ArgumentError(
+            "missing must be left out with by_user: it counts people, and a user's other reports are answers."
+        )
     if user is not None and sample:
         raise ArgumentError("weights, strata, cluster and population_size must be left out with by_user.")
     return user
