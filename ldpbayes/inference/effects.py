@@ -102,7 +102,7 @@ def sample(
     else:
         density = Bent.about(target, start)
         at = list(density.back(start[rng.integers(len(start), size=chains)]))
-    density, at, z = settled(density, at, rounds, rng)
+    density, at, steps, z = settled(density, at, rounds, rng)
 
     def going(more, each):
         def times(run, made):
@@ -122,7 +122,7 @@ def sample(
         tries = [(TUNE, rate) for rate in ACCEPTANCE]
         return by_nuts(better, better.back(first.z[0]), chains, rng, watch, partial(going, each=EACH[1]), tries)
 
-    ways = {"hmc": lambda: by_hmc(density, at, rng, watch, partial(going, each=EACH[0])), "nuts": nuts}
+    ways = {"hmc": lambda: by_hmc(density, at, steps, rng, watch, partial(going, each=EACH[0])), "nuts": nuts}
     asked = {name: way for name, way in ways.items() if method in ("auto", name)}
     outcome = hand_over(in_order(asked), lambda found: "" if watch.interrupted else found.trouble)
     return outcome.answer, outcome.name

@@ -15,8 +15,8 @@ from ldpbayes.inference.nuts import sample_density
 
 #: Trajectories of all chains in each round that says where the posterior lies; the first third of them are left out.
 PILOT = 240
-#: Starting points of NUTS are spread by so much in each coordinate.
-SPREAD = 0.1
+#: Starting points of NUTS are spread by so much in each coordinate, and so many draws are discarded where chains go on.
+SPREAD, AGAIN = 0.1, 100
 
 
 class Density(Protocol):
@@ -111,8 +111,8 @@ def _every(step, before, run):
     return run._replace(z=run.z[:, chosen], stats={name: values[:, chosen] for name, values in run.stats.items()})
 
 
-def settled(density: Density, at: list, rounds: int, rng: np.random.Generator) -> tuple[Density, list, np.ndarray]:
-    """Return (density, where the chains are in its coordinates, draws (S, u) of the unknowns) after rounds of trajectories.
+def settled(density: Density, at: list, rounds: int, rng: np.random.Generator) -> tuple[Density, list, int, np.ndarray]:
+    """Return (density, where the chains are in it, steps of a trajectory, draws (S, u) of the unknowns) after some rounds.
 
     Parameters
     ----------
@@ -129,10 +129,10 @@ def settled(density: Density, at: list, rounds: int, rng: np.random.Generator) -
         last, later = density.of(np.array(at)), u[:, u.shape[1] // 3 :].reshape(-1, u.shape[-1])
         z, density = density.of(later), density.anew(later)
         at = list(density.back(last))
-    return density, at, z
+    return density, at, steps, z
 
 
-def by_hmc(density: Density, at: list, rng: np.random.Generator, watch: Any, going: Going) -> Run:
+def by_hmc(density: Density, at: list, steps: int, rng: np.random.Generator, watch: Any, going: Going) -> Run:
     """Return the Run of Hamiltonian Monte Carlo, with twice the steps as long as its trajectories cannot be trusted.
 
     Parameters
@@ -140,12 +140,14 @@ def by_hmc(density: Density, at: list, rng: np.random.Generator, watch: Any, goi
     density : Density
     at : list of (u,) arrays
         Where the chains are.
+    steps : int
+        Of the first trajectories.
     rng : numpy.random.Generator
     watch : Watch
     going : callable
         See Going.
     """
-    steps = min(hmc.tried(density.pair, at, hmc.FIRST_STEPS, rng), hmc.MAX_STEPS)
+    steps = min(hmc.tried(density.pair, at, steps, rng), hmc.MAX_STEPS)
     while True:
 
         def more(number, steps=steps):
@@ -187,6 +189,7 @@ def by_nuts(
 
         def more(number, tune=tune, rate=rate):
             nonlocal near
+            tune = tune if near is start else min(tune, AGAIN)
             begin, settings = near, {"draws": number, "tune": tune, "chains": chains, "target_accept": rate}
 
             def at(own):

@@ -63,8 +63,8 @@ class Rotating(AbstractSampled):
 
     def _last(self, target, pilot, rng, watch, going):
         at = [rng.standard_normal(target.prior.n_unknowns) for _ in range(self.chains)]
-        density, at, _ = sampling.settled(_about(target, pilot), at, 1, rng)
-        return sampling.by_hmc(density, at, rng, watch, going)
+        density, at, steps, _ = sampling.settled(_about(target, pilot), at, 1, rng)
+        return sampling.by_hmc(density, at, steps, rng, watch, going)
 
 
 def _about(target, before):
