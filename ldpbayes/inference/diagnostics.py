@@ -96,7 +96,6 @@ def summarise(tree, ci_prob, effective=None, known=None):
     dims, shape = first.dims[2:], first.shape[2:]
 
     def summary_of(draws, name, shape, variables):
-        draws = draws.reshape(*draws.shape[:2], -1)
         each = found.effective_draws
         if worth:  # of a prior's hyperparameters only the draws that were kept are known, not their weights
             each = np.concatenate([worth.get(one, [found.effective_draws]) for one in variables])
@@ -215,29 +214,30 @@ def mcse_of_mean(draws, *, independent):
 
 
 def _target(draws, exact, name, ci_prob, independent, effective=None):
-    """Return the summary entries of one variable; draws (chains, draws, a), exact moments replace sampled ones."""
-    chains, per_chain, size = draws.shape
-    flat = draws.reshape(-1, size)
-    sd = flat.std(axis=0, ddof=1)
-    blank = np.full(size, np.nan)
-    out = {"mean": flat.mean(axis=0), "sd": sd}
+    """Return the summary entries of one variable; draws (chains, draws, …), exact moments and ends replace sampled ones."""
+    chains, per_chain, size = *draws.shape[:2], int(np.prod(draws.shape[2:]))
+    out = {key: np.ravel(exact[f"{name}_{key}"]) for key in ("mean", "sd", "lower", "upper") if f"{name}_{key}" in exact}
+    exactly = "mean" in out
+    if not independent or len(out) < 4:  # of cells a copy
+        draws = draws.reshape(-1, size)
+    if not exactly:
+        out["mean"] = draws.mean(axis=0)
+    if "sd" not in out:
+        out["sd"] = draws.std(axis=0, ddof=1)
+    sd = out["sd"]
     if independent:
         n = np.broadcast_to(float(chains * per_chain) if effective is None else effective, size)
-        out |= {"mcse": sd / np.sqrt(n), "ess_bulk": n, "ess_tail": n, "r_hat": blank}
+        out |= {"mcse": sd / np.sqrt(n), "ess_bulk": n, "ess_tail": n, "r_hat": np.full(size, np.nan)}
     else:
-        out |= _chain_diagnostics(draws)
+        out |= _chain_diagnostics(draws.reshape(chains, per_chain, size))
+    if exactly:
+        out["mcse"] = np.zeros(size)
+    if "lower" in out and "upper" in out:
+        return out | {key: np.ravel(exact.get(f"{name}_{key}", np.zeros(size))) for key in ("lower_error", "upper_error")}
     # Where only some categories were diagnosed, the others have at least the tails of the worst of these.
     tail = np.where(np.isfinite(out["ess_tail"]), out["ess_tail"], np.fmin.reduce(out["ess_tail"], initial=np.inf))
-    ends = ends_of_draws(flat, ci_prob, np.where(sd > 0, tail, len(flat)))
-    out |= dict(zip(("lower", "upper", "lower_error", "upper_error"), ends, strict=True))
-    for key in ("mean", "sd", "lower", "upper"):
-        if f"{name}_{key}" in exact:
-            out[key] = exact[f"{name}_{key}"]
-            if key in ("lower", "upper"):
-                out[f"{key}_error"] = exact.get(f"{name}_{key}_error", np.zeros(size))
-    if f"{name}_mean" in exact:
-        out["mcse"] = np.zeros(size)
-    return out
+    ends = ends_of_draws(draws, ci_prob, np.where(sd > 0, tail, chains * per_chain))
+    return out | dict(zip(("lower", "upper", "lower_error", "upper_error"), ends, strict=True))
 
 
 def entries_of_chains(draws: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:

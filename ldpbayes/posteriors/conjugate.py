@@ -108,7 +108,6 @@ class Conjugate:
             What was asked for, to be recorded.
         """
         from ldpbayes.result.cells import facts_of, of_cells
-        from ldpbayes.result.validation import validate
 
         Exact(**sizes)  # which refuses sizes as for one cell
         found = self.sampled(**sizes, ci_prob=run["ci_prob"], seeds=seeds, watch=Watch(run["progressbar"]))
@@ -128,5 +127,4 @@ class Conjugate:
         draws = {name: (cells.dims, found[name]) for name in ("distribution", "frequency")}
         tree = of_cells(cells, prior, facts, stated, draws=draws, exact=exact, attrs=attrs)
         diagnostics.summarise(tree, run["ci_prob"])
-        validate(tree)
         return tree

@@ -15,7 +15,7 @@ DROP = 45.0
 #: rounds that leave a fifth each.
 LONGEST, SPAN, FIFTHS = (20.0, 60.0), 8.0, 3
 #: Steps of the search for tilts, by bisection and by Newton's method; one set's means add up to one within so many sds.
-BISECTIONS, NEWTON_TILTS, NEAR = 24, 16, 0.02
+BISECTIONS, ROUGH_BISECTIONS, NEWTON_TILTS, NEAR = 24, 14, 16, 0.02
 #: Error of the log of the integrals of factors at large α; see tests/mend/test_20_stated_errors.py.
 INTEGRALS = 5e-5
 #: Relative error of modes that Newton's method looks for, in at most so many steps.
@@ -254,7 +254,7 @@ class RoughlyTilted(TiltedFactors):
 
     def __init__(self, family, multiplicity, sets=1):
         self.family, self.multiplicity, self.sets = family, multiplicity, sets
-        self.tilt = mode_tilts(family, multiplicity, sets)[0]
+        self.tilt = mode_tilts(family, multiplicity, sets, ROUGH_BISECTIONS)[0]
         self.centre = family.modes(self.each(self.tilt))
 
     @property
@@ -263,7 +263,7 @@ class RoughlyTilted(TiltedFactors):
         return np.zeros(self.centre.shape), np.full(self.centre.shape, 1e100)
 
 
-def mode_tilts(family, multiplicity, k):
+def mode_tilts(family, multiplicity, k, bisections):
     """Return (tilts (k,) of modes that sum to one, the lowest tilts): they lie between the least and the largest bound.
 
     Bisection is over all sets at once.
@@ -272,6 +272,7 @@ def mode_tilts(family, multiplicity, k):
     ----------
     family, multiplicity, k
         As for tilted_many.
+    bisections : int
     """
     even = np.full(family.alpha.shape, 1 / multiplicity.sum())
     bounds = (family.alpha / even + family.slope(even)).reshape(k, -1)
@@ -280,7 +281,7 @@ def mode_tilts(family, multiplicity, k):
     def above(t):
         return family.modes(np.repeat(t, multiplicity.size)).reshape(k, -1) @ multiplicity > 1
 
-    return bisect(above, np.maximum(bounds.min(axis=1), lowest), bounds.max(axis=1), BISECTIONS), lowest
+    return bisect(above, np.maximum(bounds.min(axis=1), lowest), bounds.max(axis=1), bisections), lowest
 
 
 def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
@@ -310,7 +311,7 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
         return values.reshape(k, -1) @ multiplicity
 
     if start is None:
-        tilt, lowest = mode_tilts(family, multiplicity, k)
+        tilt, lowest = mode_tilts(family, multiplicity, k, BISECTIONS)
     else:
         lowest = np.broadcast_to(family.lowest_tilt, family.alpha.shape).reshape(k, -1).max(axis=1)
         tilt = np.broadcast_to(start, k).astype(float)

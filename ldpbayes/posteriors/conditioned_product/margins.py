@@ -133,18 +133,21 @@ class Margin:
     def quantile(self, levels):
         """Return the quantiles at one level, shape (m,), or at several, shape (L, m)."""
         every, m = np.atleast_1d(np.asarray(levels, dtype=float))[:, None], self.low.size
-        right = np.stack([(self.density.cumsum(axis=1) < level).sum(axis=1) for level in every])
+        reached = self.density.cumsum(axis=1)
+        right = np.stack([(reached < level).sum(axis=1) for level in every])
+        # Where the cdf were linear between the grid's points.
+        place = np.minimum(right, self.size - 1), np.arange(m)
+        start = right + np.clip(0.5 + (every - reached.T[place]) / np.maximum(self.density.T[place], 1e-300), -0.5, 0.5)
         out, size = np.empty((len(every), m)), max(1, TOGETHER // (len(every) * self.size))
-        for start in range(0, m, size):
-            part = slice(start, start + size)
-            out[:, part] = self._positions(every, right[:, part], part)
+        for first in range(0, m, size):
+            part = slice(first, first + size)
+            out[:, part] = self._positions(every, right[:, part], start[:, part], part)
         out = self.to_value(self.low + self.step * (out + 0.5))
         return out if np.ndim(levels) else out[0]
 
-    def _positions(self, levels, right, rows):
+    def _positions(self, levels, right, position, rows):
         """Return where the cdf reaches levels (L, 1): bracketed on the grid, then Newton on the Fourier series."""
         low, high = right - 1.5, right + 1.5
-        position = right.astype(float)
         for _ in range(40):
             value, slope = self._cumulative(position, rows)
             low, high = np.where(value < levels, position, low), np.where(value < levels, high, position)

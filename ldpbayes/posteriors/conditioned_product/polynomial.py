@@ -138,14 +138,11 @@ class PolynomialRoute:
 
     def _inserted(self, value):
         """Return the transforms of value(Tables) (f, W), shape (k, G, J)."""
-        size, out = self._window[1], None
+        values = np.zeros((self.factors.centre.size, self._window[1]))
         for one in self.tables[0]:
-            found = fft.rfft(_wrapped(value(one), size), size)
-            if len(self.tables[0]) == 1:
-                out = found
-                break
-            out = np.zeros((self.factors.centre.size, found.shape[1]), dtype=complex) if out is None else out
-            out[one.index] = found
+            found = _wrapped(value(one), values.shape[1])
+            values[one.index, : found.shape[1]] = found
+        out = fft.rfft(values)
         return out.reshape(self.factors.sets, -1, out.shape[1])
 
     def _functional(self, weight):
