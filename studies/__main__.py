@@ -47,7 +47,7 @@ def main(arguments):
         raise SystemExit(130) from None
     content = of_progress(study, cells)
     print(content.summary)
-    printing.show(content)
+    printing.display(content)
     print(f"Wrote {path}.")
 
 

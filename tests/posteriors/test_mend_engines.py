@@ -220,7 +220,7 @@ def test_mend_29_the_reason_of_a_rejection_is_kept_when_nothing_is_left():
 
 def test_mend_32_one_fit_looks_once():
     """The prior, the separable form and identifiability are worked out once each in a default fit of a GRR collection."""
-    watched = {"as_prior", "find_separable", "identifiability", "unidentified"}
+    watched = {"as_prior", "find_separable", "_identifiability", "unidentified"}
     seen = Counter()
 
     def profile(frame, event, _):
