@@ -215,7 +215,7 @@ def mcse_of_mean(draws, *, independent):
 
 def _target(draws, exact, name, ci_prob, independent, effective=None):
     """Return the summary entries of one variable; draws (chains, draws, …), exact moments and ends replace sampled ones."""
-    chains, per_chain, size = *draws.shape[:2], int(np.prod(draws.shape[2:]))
+    (chains, per_chain), size = draws.shape[:2], int(np.prod(draws.shape[2:]))
     out = {key: np.ravel(exact[f"{name}_{key}"]) for key in ("mean", "sd", "lower", "upper") if f"{name}_{key}" in exact}
     exactly = "mean" in out
     if not independent or len(out) < 4:  # of cells a copy

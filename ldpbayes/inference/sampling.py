@@ -6,7 +6,7 @@ accepted, the No-U-Turn sampler takes smaller ones where draws diverge, and chai
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -20,15 +20,11 @@ SPREAD, AGAIN = 0.1, 100
 
 
 class Density(Protocol):
-    """A log-density in coordinates u that are nearly standard normal.
+    """A log-density in coordinates u that are nearly standard normal."""
 
-    Attributes
-    ----------
-    pair : tuple of callables
-        u → (log-density, gradient), and what moves a chain along trajectories; see inference.hmc.
-    """
-
-    pair: tuple[Callable, Callable]
+    @property
+    def pair(self) -> tuple[Callable, Callable]:
+        """The maps u → (log-density, gradient), and what moves a chain along trajectories; see inference.hmc."""
 
     def of(self, u: np.ndarray) -> np.ndarray:
         """Return the unknowns of coordinates, shape (…, u)."""
@@ -36,7 +32,7 @@ class Density(Protocol):
     def back(self, z: np.ndarray) -> np.ndarray:
         """Return the coordinates of unknowns, shape (…, u)."""
 
-    def anew(self, u: np.ndarray) -> "Density":
+    def anew(self, u: np.ndarray) -> Self:
         """Return the same density in coordinates that draws (S, u) say are better."""
 
 
@@ -111,7 +107,7 @@ def _every(step, before, run):
     return run._replace(z=run.z[:, chosen], stats={name: values[:, chosen] for name, values in run.stats.items()})
 
 
-def settled(density: Density, at: list, rounds: int, rng: np.random.Generator) -> tuple[Density, list, int, np.ndarray]:
+def settled[D: Density](density: D, at: list, rounds: int, rng: np.random.Generator) -> tuple[D, list, int, np.ndarray]:
     """Return (density, where the chains are in it, steps of a trajectory, draws (S, u) of the unknowns) after some rounds.
 
     Parameters
