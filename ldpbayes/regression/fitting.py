@@ -179,7 +179,7 @@ def regress(
     request = Request.of(
         method=checks.choice(method, "method", METHODS),
         draws=checks.integer(draws, "draws", minimum=1),  # without draws there are no moments
-        chains=chains,
+        chains=checks.integer(chains, "chains", minimum=1),
         random_seed=random_seed,
         ci_prob=ci_prob,
         progressbar=progressbar,
