@@ -305,10 +305,13 @@ def scan(
     known, categories = protocols_of(texts, courtesy, protocol, given)
     (protocol,) = known.values()  # of the first row; the fold refuses those of others
     plain = protocol.epsilon <= PLAIN
-    sample = (0 if plain or protocol.countable() else SAMPLED) if sample is None else sample
-    keep = kept_below(protocol) if keep is None else keep
-    settings = sample, random_seed, keep, not plain, given is not None, bool(texts), skipped.most if skipped else 0, missing
-    fold = make_fold(protocol, report, by, pilot_by, categories, *settings)
+    sizes = {
+        "sample": (0 if plain or protocol.countable() else SAMPLED) if sample is None else sample,
+        "random_seed": random_seed,
+        "keep": kept_below(protocol) if keep is None else keep,
+    }
+    said = {"categories": categories, "spread": not plain, "labelled": given is not None, "stated": bool(texts)}
+    fold = make_fold(protocol, report, by, pilot_by, missing, sizes, skip=skipped.most if skipped else 0, **said)
     prepared = Scan(table, fold, jobs, shown, checkpoint)
     prepared.quarantine = quarantine
     return prepared

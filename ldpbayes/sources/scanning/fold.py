@@ -420,10 +420,18 @@ class Fold:
         check_kinds(first.kinds, self.by)
 
 
-def make_fold(
-    protocol, report, by, pilot_by, categories, sample, seed, keep, spread, labelled, stated, skip, missing
-) -> Fold:
-    """Return the Fold of arguments as ``scan`` takes them, checked."""
+def make_fold(protocol, report, by, pilot_by, missing, sizes, **stated) -> Fold:
+    """Return the Fold of arguments as ``scan`` takes them, checked.
+
+    Parameters
+    ----------
+    protocol, report, by, pilot_by, missing
+        As ``scan`` takes them.
+    sizes : dict
+        sample, random_seed and keep, as ``scan`` takes them.
+    **stated
+        Other fields of the Fold.
+    """
     report = protocol.report_fields if report is None else checks.columns(report, "report")
     if len(report) not in _widths(protocol):
         fields = ", ".join(protocol.report_fields)
@@ -437,11 +445,12 @@ def make_fold(
         raise ArgumentError(
             f"pilot_by must name some of the columns of by ({listed(by) or 'none'}), got {listed(pilot_by)}."
         )
-    sample = checks.integer(sample, "sample", 0, 10**8)
-    seed = checks.integer(seed, "random_seed", 0, checks.MAX_SEED - 1)
-    keep = checks.integer(keep, "keep", 0, 10**9)
-    settings = sample, seed, keep, spread, labelled, stated, skip, Missing.of(missing, by)
-    return Fold(protocol, tuple(report), tuple(by), pilot_by, categories, *settings)
+    stated |= {
+        "sample": checks.integer(sizes["sample"], "sample", 0, 10**8),
+        "seed": checks.integer(sizes["random_seed"], "random_seed", 0, checks.MAX_SEED - 1),
+        "keep": checks.integer(sizes["keep"], "keep", 0, 10**9),
+    }
+    return Fold(protocol, tuple(report), tuple(by), pilot_by, missing=Missing.of(missing, by), **stated)
 
 
 def _joined(batches, least):
