@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet, Hierarchical, LogLinear, Regression
+from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet, Hierarchical, LogLinear, Regression, Tree
 from ldpbayes.priors.base import AbstractSoftmax, NormalLaw
 from ldpbayes.priors.regression import Effects
 
@@ -91,6 +91,12 @@ def compliance(a, gamma):
     return Compliance(np.full(a - 1 - (a > 3), 0.5), gamma, 1 + (a > 3), a)
 
 
+def tree(a, shares, splits):
+    """Return a tree of the first and last category as one block and the others as one; at a = 2 of the shares alone."""
+    blocks = ((0,), (1,)) if a == 2 else ((a - 1, 0), tuple(range(1, a - 1)))
+    return Tree(blocks, shares, splits)
+
+
 def regression(a, grouped=False):
     """Return a regression of four cells on a column, with effects of two groups where asked for."""
     design = np.column_stack([np.ones(4), [-1.0, 0.0, 0.5, 2.0]])
@@ -109,6 +115,8 @@ PRIOR_CASES = {
     "logistic-normal": lambda a: LogisticNormal(a, 1.5),
     "compliance": lambda a: compliance(a, (2.0, 7.0)),
     "conjugate compliance": lambda a: compliance(a, (1.0, 0.5 * (a - 1 - (a > 3)))),
+    "tree": lambda a: tree(a, [1.5, 0.8], "jeffreys"),
+    "tree of logistic-normals": lambda a: tree(a, LogisticNormal(2), "flat"),
     "regression": regression,
     "regression with groups": lambda a: regression(a, grouped=True),
     "log-linear": lambda a: LogLinear((2, a // 2) if a > 3 else (a,)),

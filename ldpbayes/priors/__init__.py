@@ -17,6 +17,7 @@ from ldpbayes.priors.loglinear import LogLinear
 from ldpbayes.priors.naming import DEFAULT, PRIORS, as_prior
 from ldpbayes.priors.regression import Regression
 from ldpbayes.priors.smooth import Smooth
+from ldpbayes.priors.tree import Tree
 
 for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_"):  # modules with an underscore load compilers
@@ -129,6 +130,7 @@ __all__ = [
     "LogLinear",
     "Regression",
     "Smooth",
+    "Tree",
     "as_prior",
 ]
 

@@ -1,0 +1,200 @@
+"""A tree of two levels: a prior of the shares of blocks of categories, and one of how each block splits."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaln
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.naming import as_prior
+
+if TYPE_CHECKING:
+    from pytensor.tensor.variable import TensorVariable
+
+
+class AbstractTree(AbstractPrior):
+    """What a prior of blocks and of their splits has: a member states the blocks, _top and _inner.
+
+    Attributes
+    ----------
+    blocks : tuple of tuples of int
+        The positions of the categories of each block; _top is the prior of their shares, _inner those of the splits of
+        blocks with two categories or more.
+    """
+
+    blocks: tuple[tuple[int, ...], ...]
+    _top: AbstractPrior
+    _inner: tuple[AbstractPrior, ...]
+    #: Where the unknowns of the shares lie at z = 0.
+    _start: np.ndarray | float = 0.0
+
+    @property
+    def n_unknowns(self) -> int:
+        return self._top.n_unknowns + sum(prior.n_unknowns for prior in self._inner)
+
+    def _parts(self, z) -> tuple[np.ndarray, Iterator]:
+        """Return the unknowns of the shares, and (number of the block, its categories, prior of its split or None, z)."""
+        z, size = np.asarray(z, dtype=float), self._top.n_unknowns
+
+        def each():
+            at, inner = size, iter(self._inner)
+            for g, block in enumerate(self.blocks):
+                prior = next(inner) if len(block) > 1 else None
+                end = at + (0 if prior is None else prior.n_unknowns)
+                yield g, list(block), prior, z[..., at:end]
+                at = end
+
+        return z[..., :size] + self._start, each()
+
+    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        return self.join(self._top.sample(size, rng), [prior.sample(size, rng) for prior in self._inner])
+
+    def join(self, shares: np.ndarray, splits: list[np.ndarray]) -> np.ndarray:
+        """Return P (…, a) from the shares of the blocks and how those with two categories or more split."""
+        out, splits = np.empty((*shares.shape[:-1], self.n_categories)), list(splits)
+        for g, block in enumerate(self.blocks):
+            out[..., list(block)] = shares[..., [g]] * (splits.pop(0) if len(block) > 1 else 1.0)
+        return out
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        top, parts = self._parts(z)
+        return self._top.log_density(top) + sum(prior.log_density(own) for _, _, prior, own in parts if prior is not None)
+
+    def gradient(self, z: np.ndarray) -> np.ndarray:
+        top, parts = self._parts(z)
+        return np.concatenate([self._top.gradient(top), *(one.gradient(own) for _, _, one, own in parts if one is not None)])
+
+    def to_simplex(self, z: np.ndarray) -> np.ndarray:
+        top, parts = self._parts(z)
+        return self.join(self._top.to_simplex(top), [one.to_simplex(own) for _, _, one, own in parts if one is not None])
+
+    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
+        top, parts = self._parts(z)
+        shares, along, out = self._top.to_simplex(top), np.empty(len(self.blocks)), []
+        for g, block, prior, own in parts:
+            split = np.ones(1) if prior is None else prior.to_simplex(own)
+            along[g] = dp[block] @ split
+            if prior is not None:
+                out.append(prior.pullback(own, shares[g] * dp[block]))
+        return np.concatenate([self._top.pullback(top, along), *out])
+
+    def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        top, parts = self._parts(z)
+        found = self._top.hyperparameters(top)
+        for _, _, prior, own in parts:
+            found |= {} if prior is None else prior.hyperparameters(own)
+        return found
+
+    def pymc(self, name: str) -> "TensorVariable":
+        import pytensor.tensor as pt
+
+        shares, inner = self._top.pymc(f"{name}_shares"), iter(self._inner)
+        parts = [
+            shares[g] * next(inner).pymc(f"{name}_{g}" if g else name) if len(block) > 1 else shares[g : g + 1]
+            for g, block in enumerate(self.blocks)
+        ]
+        return pt.concatenate(parts)[np.argsort(np.concatenate(self.blocks))]
+
+    @cached_property
+    def conjugate(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """(Concentrations of the blocks, of the categories within theirs) of a Dirichlet tree; None of any other."""
+        top, within = self._top.concentrations(), [prior.concentrations() for prior in self._inner]
+        if top is None or any(alpha is None for alpha in within):
+            return None
+        out, rest = np.empty(self.n_categories), iter(within)
+        for g, block in enumerate(self.blocks):
+            out[list(block)] = next(rest) if len(block) > 1 else top[g]
+        return top, out
+
+    @property
+    def excess(self) -> np.ndarray:
+        """Powers k of the blocks' shares by which a Dirichlet tree differs from a Dirichlet: density · Π_g S_g^{k_g}."""
+        assert self.conjugate is not None  # asked of Dirichlet trees only
+        top, within = self.conjugate
+        return top - np.array([within[list(block)].sum() for block in self.blocks])
+
+    def weight(self) -> float:
+        alpha = self.concentrations()
+        return float("nan") if alpha is None else float(alpha.sum())
+
+    def concentrations(self) -> np.ndarray | None:
+        if self.conjugate is None or (np.abs(self.excess) > 1e-12 * self.conjugate[0]).any():
+            return None
+        return self.conjugate[1]
+
+    def tilted(self) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]] | None:
+        if self.conjugate is None:
+            return None
+        (top, within), excess = self.conjugate, self.excess
+        moved = np.flatnonzero(excess)
+        constant = gammaln(top.sum()) - gammaln(top).sum() - gammaln(within.sum()) + gammaln(top - excess).sum()
+
+        def log_ratio(p: np.ndarray) -> np.ndarray:
+            with np.errstate(divide="ignore"):
+                return constant + sum(excess[g] * np.log(p[:, list(self.blocks[g])].sum(axis=1)) for g in moved)
+
+        return within, log_ratio
+
+
+@dataclass(frozen=True, eq=False)
+class Tree(AbstractTree):
+    """P_x = S_g θ_{x|g}: the shares S of blocks of categories by one prior, the split θ of each block by its own.
+
+    Where all are Dirichlet this is a Dirichlet tree, conjugate given the true tallies.
+
+    Parameters
+    ----------
+    blocks : sequence of sequences of int
+        The positions of the categories of each block; every category stands in one of them.
+    shares : str, float, array or AbstractPrior
+        Prior of S, as ``fit`` takes one over as many categories as there are blocks.
+    splits : sequence, or one of these
+        Prior of the split of each block with two categories or more, as ``fit`` takes one; one for all, or one each.
+
+    References
+    ----------
+    Dennis (1991), Communications in Statistics: Theory and Methods 20, on Dirichlet trees.
+    """
+
+    blocks: tuple[tuple[int, ...], ...]
+    shares: object = 1.0
+    splits: object = "jeffreys"
+
+    def __post_init__(self):
+        rule = "lists of the positions of categories, at least two of them"
+        blocks = tuple(
+            tuple(checks.integer(x, "blocks", 0) for x in checks.entries(block, "blocks", rule))
+            for block in checks.entries(self.blocks, "blocks", rule)
+        )
+        if len(blocks) < 2 or sorted(x for block in blocks for x in block) != list(range(sum(map(len, blocks)))):
+            raise ArgumentError(f"blocks must be {rule}, every category in one of them, got {shown(self.blocks)}.")
+        object.__setattr__(self, "blocks", blocks)
+        object.__setattr__(self, "_top", as_prior(self.shares, len(blocks)))
+        wide = [block for block in blocks if len(block) > 1]
+        each = list(self.splits) if isinstance(self.splits, (list, tuple)) else [self.splits] * len(wide)
+        if len(each) != len(wide):
+            raise ArgumentError(f"splits must be one prior, or one for each of {len(wide)} blocks, got {len(each)}.")
+        inner = tuple(as_prior(prior, len(block)) for prior, block in zip(each, wide, strict=True))
+        object.__setattr__(self, "_inner", inner)
+
+    @property
+    def n_categories(self) -> int:  # type: ignore[override]
+        """Number of categories, a."""
+        return sum(map(len, self.blocks))
+
+    def describe(self) -> str:
+        inner = list(dict.fromkeys(prior.describe() for prior in self._inner))
+        return f"{self._top.describe()} for the shares of blocks, {' and '.join(inner)} for their splits"
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        place = np.empty(self.n_categories, dtype=int)
+        for g, block in enumerate(self.blocks):
+            place[list(block)] = g
+        named = [("shares", self._top), *((f"split_{k}", prior) for k, prior in enumerate(self._inner))]
+        numbers = {f"{name}_{key}": value for name, prior in named for key, value in prior.to_dict().items()}
+        return {"block": place, **numbers}
