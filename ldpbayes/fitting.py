@@ -9,10 +9,9 @@ from ldpbayes.collections import as_data
 from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.priors import DEFAULT
 from ldpbayes.road import cells, single
-from ldpbayes.road.methods import Choice, names_of
+from ldpbayes.road.methods import Choice, checked, names_of
 from ldpbayes.road.request import Request
-from ldpbayes.sources import read_collection, read_summaries
-from ldpbayes.sources.scanning.summary_files import is_summaries
+from ldpbayes.sources import read
 
 if TYPE_CHECKING:
     from ldpbayes.result import Result
@@ -67,7 +66,8 @@ def fit(
     Parameters
     ----------
     collection : Collection, Tally, Cells or path-like
-        Reports, or a collection file. Cells without a prior over all of them have independent posteriors, of all cells at
+        Reports, or a file that ``read`` takes by itself: of a collection, of reports that state their protocol, or of a
+        scan. Cells without a prior over all of them have independent posteriors, of all cells at
         once where these are exact.
     prior : {"default", "jeffreys", "flat", "learnt", "smooth"}, float, (a,) array or AbstractPrior
         Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet. By default
@@ -123,6 +123,7 @@ def fit(
     """
     from ldpbayes.answers.spending import spent
 
+    method = checked(method)
     request = Request.of(
         method=method,
         draws=draws,
@@ -133,21 +134,14 @@ def fit(
         estimates=estimates,
         exclude=exclude,
     )
-    data = _read(collection)
+    data = as_data(read(collection) if isinstance(collection, (str, os.PathLike)) else collection)
+    data.warn_if_unidentified()
+    histories = spent(tally for one in data.collections() for tally in one.tallies)
     tree = (cells if len(data.dims) > 1 else single).walk(data, prior, request)
-    tree.attrs |= spent(tally for one in data.collections() for tally in one.tallies)
+    tree.attrs |= histories
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
     return tree
-
-
-def _read(collection: Any) -> Any:
-    """Return the data of a fit: as given, or read from a file; warns where its channels cannot tell categories apart."""
-    if isinstance(collection, (str, os.PathLike)):
-        return read_summaries(collection) if is_summaries(collection) else read_collection(collection)
-    data = as_data(collection)
-    data.warn_if_unidentified()
-    return data
 
 
 __all__ = ["Choice", "fit", "select_method"]

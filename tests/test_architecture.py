@@ -50,6 +50,7 @@ SHARED = {
     "posteriors._kernels",
     "posteriors.forms",
     "posteriors.merging",
+    "posteriors.nodes",
     "posteriors.problem",
     "theory.base",
     "theory.information",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks
 from ldpbayes.collections.derived import Derived, check_name, check_text
 from ldpbayes.collections.nature import AbstractData, Nature
-from ldpbayes.collections.noncompliance import identification, null_space, with_noncompliers
+from ldpbayes.collections.noncompliance import identification, null_space, shares_of, with_noncompliers
 from ldpbayes.collections.survey import Survey, check_weights
 from ldpbayes.collections.tally import Tally, places
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
@@ -137,7 +137,10 @@ class Collection(AbstractData):
                 raise ArgumentError(f"survey must have one entry for each of the {users:,} reports, got {self.survey.n:,}.")
         object.__setattr__(self, "categories", categories)
         object.__setattr__(self, "tallies", tallies)
-        object.__setattr__(self, "derived", derived)
+        # γ and the shares of the laws of those who ignore the device stand among the derived quantities.
+        shares = shares_of(categories[-self.n_laws :]) if self.n_laws else ()
+        taken = {item.name for item in derived}
+        object.__setattr__(self, "derived", (*(item for item in shares if item.name not in taken), *derived))
         object.__setattr__(self, "published", published)
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -109,17 +109,16 @@ def _of_channel(law: object, channel: str) -> object:
 
 
 def _derived(collection: Collection, names: tuple[str, ...]) -> tuple:
-    """Return γ, with several laws their shares, and the collection's derived quantities as shares of the compliers."""
+    """Return the collection's derived quantities as shares of the compliers; γ is none of them yet."""
     own = tuple(replace(item, given=item.given or collection.categories) for item in collection.derived)
-    shares = _shares(names)
-    taken = {item.name for item in shares}
+    taken = {item.name for item in shares_of(names)}
     repeated = next((item.name for item in own if item.name in taken), None)
     if repeated is not None:
         raise ArgumentError(f"laws bring the derived quantity {repeated!r}; rename that of the collection.")
-    return (*shares, *own)
+    return own
 
 
-def _shares(names: tuple[str, ...]) -> tuple:
+def shares_of(names: tuple[str, ...]) -> tuple[Derived, ...]:
     """Return γ and, with several laws, the share of each as derived quantities."""
     each = [Derived(f"noncompliance, {name.replace('/', '∕')}", (name,)) for name in names] if len(names) > 1 else []
     return (Derived("noncompliance", names), *each)
@@ -132,15 +131,6 @@ def collapse(p: np.ndarray, size: int) -> np.ndarray:
     first = p[..., :size]
     total = first.sum(axis=-1, keepdims=True)
     return np.divide(first, total, out=np.full_like(first, 1 / size), where=total > 0)
-
-
-def named(collection: Any) -> Any:
-    """Return the collection with γ and the shares of its laws as derived quantities; itself where all follow the device."""
-    if not collection.n_laws:
-        return collection
-    taken = {item.name for item in collection.derived}
-    missing = tuple(item for item in _shares(collection.categories[-collection.n_laws :]) if item.name not in taken)
-    return replace(collection, derived=(*missing, *collection.derived)) if missing else collection
 
 
 def identification(collection: Collection, gamma: float = GAMMA, reports: float | None = None) -> Identification:

@@ -1,6 +1,5 @@
 """The point estimates that stand beside a posterior."""
 
-from ldpbayes.collections.noncompliance import named
 from ldpbayes.errors import ArgumentError, InfeasibleError
 
 
@@ -16,7 +15,6 @@ def point_estimates(collection):
     if not collection.noncompliance().identified:
         return []
     if collection.laws:
-        collection = named(collection)
         return [among_compliers(with_derived(MLE()(collection), collection), collection)]
     found = [MLE()(collection)]
     try:

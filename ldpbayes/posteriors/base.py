@@ -212,6 +212,7 @@ class AbstractPosterior(abc.ABC):
                 f"Draws must hold at most {self.largest:.0e} numbers (chains × draws × categories), got {drawn:.2g}; ask "
                 "for fewer draws, or for Exact().moments, which needs none."
             )
+        checks.draws_size(self.draws, self.chains, problem.numbers)
         if "concentrations" in self.needs and problem.alpha is None:
             return Refusal(f"The method {self.name} needs a Dirichlet prior; this one is {problem.prior.describe()}.")
         if "rows" in self.needs and not problem.keeps_reports:
@@ -282,7 +283,6 @@ class AbstractPosterior(abc.ABC):
         """Run a plan and return its Answer, trusted or not; a Refusal becomes an InfeasibleError."""
         if isinstance(plan, Refusal):
             raise InfeasibleError(plan.reason)
-        checks.draws_size(self.draws, self.chains, problem.numbers)
         rng, watch = np.random.default_rng(random_seed), Watch(progressbar)
         sample = self.run(plan, rng, watch)
         return self._answered(problem, sample, rng, watch, {"random_seed": random_seed, "ci_prob": ci_prob})

@@ -16,9 +16,9 @@ from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.mixing import heavy, integrals_of, key_of, mixed_ends, mixed_moments, moved_ends, server_of
 from ldpbayes.posteriors.mixture import interval_facts, mixture_moments, shared_facts
+from ldpbayes.posteriors.nodes import Nodes, place
 from ldpbayes.posteriors.surrogate import ExpandedFactors
 from ldpbayes.priors import Dirichlet
-from ldpbayes.priors.base import Nodes
 
 #: Seconds of one factor of one cell: moments and the ends of an interval.
 SECONDS = 4e-5
@@ -181,7 +181,7 @@ def mixed_entries(many: Many, mixture, levels, watch: Watch) -> tuple[dict, Node
             known[key] = float(many.log_evidence(prior.concentrations()).sum())
         return known[key]
 
-    nodes = mixture.nodes(total)
+    nodes = place(mixture, total)
     some = heavy(nodes, 1e-6)
     shown = watch.track(some.priors, "Posteriors of the cells at the nodes")
     found = [many.under(prior.concentrations(), levels) for prior in shown]
@@ -293,7 +293,7 @@ def _under_mixture(many: Many, prior, levels, watch: Watch) -> tuple[Batch, dict
     return (
         found,
         entries,
-        shared_facts(mixture, nodes, factor, levels[1] - levels[0])
+        shared_facts(nodes, factor, levels[1] - levels[0])
         | {"prior": f"{prior.describe()}, one {mixture.parameter} for all cells"},
     )
 
@@ -338,10 +338,9 @@ def _mixed_one(problem, levels):
     InfeasibleError
         Where expansions may be off by more than a tenth of a posterior sd.
     """
-    mixture = problem.prior.mixture()
-    found = mixture_moments(problem, mixture, server_of(problem, 2))
+    found = mixture_moments(problem, server_of(problem, 2))
     nodes, factor = found.nodes, found.log_bayes_factor_jeffreys
-    facts = dict(found.facts) | interval_facts(mixture, nodes, levels[1] - levels[0])
+    facts = dict(found.facts) | interval_facts(nodes, levels[1] - levels[0])
     facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
     ends = mixed_ends(nodes, found.server, found.mean, found.sd, levels)
     entries = {
@@ -367,7 +366,7 @@ def undrawn(problem, levels, method: str = "auto"):
     method : str
         As for moments_of_one.
     """
-    if problem.alpha is None and problem.prior.mixture() is None:
+    if problem.alpha is None and problem.mixture is None:
         raise InfeasibleError(
             f"Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is "
             f"{problem.prior.describe()}."

@@ -16,10 +16,9 @@ from ldpbayes.posteriors.conditioned_product.batched import log_masses, saddle_q
 from ldpbayes.posteriors.conditioned_product.factors import grouped
 from ldpbayes.posteriors.exact import Exact, moments_given, stacked_factors
 from ldpbayes.posteriors.frequency import frequency_moments, mixed_frequency_moments
+from ldpbayes.posteriors.nodes import MORE, Nodes, place
 from ldpbayes.posteriors.quadrature import MAX_GROUPS, START_SECONDS, Quadrature
 from ldpbayes.priors import Dirichlet
-from ldpbayes.priors.base import Nodes
-from ldpbayes.priors.learnt import MORE
 
 #: Log-evidences by counts have a smaller error; others come with moments.
 EXACT_EVIDENCE = 1e-6
@@ -268,7 +267,7 @@ class Weighted:
         self._look()
         nodes = None
         for _ in range(ROUNDS):
-            nodes = mixture.nodes(self.log_evidence, near=nodes)
+            nodes = place(mixture, self.log_evidence, near=nodes)
             known = [self._at(prior) for prior in nodes.priors]
             means = np.array([one.mean for one in known])
             mean = nodes.weights @ means

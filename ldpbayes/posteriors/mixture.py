@@ -12,8 +12,8 @@ from ldpbayes.inference.ends import tails
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample
 from ldpbayes.posteriors.expansion import checked_expansion
 from ldpbayes.posteriors.mixing import mixed_ends, mixed_moments, server_of, shares
+from ldpbayes.posteriors.nodes import Nodes, place
 from ldpbayes.priors import Dirichlet
-from ldpbayes.priors.base import AbstractMixture, Nodes
 
 #: Levels of the quantiles that moments of the hyperparameter come from.
 LEVELS = 20_000
@@ -36,7 +36,6 @@ class MixtureMoments:
         Its difference to the log-evidence under Jeffreys' prior.
     nodes : Nodes
         Values of the hyperparameter with their posterior weights.
-    mixture : AbstractMixture
     server : one of the servers of posteriors.mixing
         What gave the posteriors at the nodes.
     checked : str
@@ -52,7 +51,6 @@ class MixtureMoments:
     log_evidence: float
     log_bayes_factor_jeffreys: float
     nodes: Nodes
-    mixture: AbstractMixture = field(repr=False)
     server: Any = field(repr=False)
     checked: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +67,7 @@ class MixtureMoments:
 
     def parameter_interval(self, ci_prob: float = 0.95) -> tuple[float, float]:
         """Return the ends of the hyperparameter's equal-tailed interval."""
-        return ends_of(self.mixture, self.nodes, checks.level(ci_prob))
+        return ends_of(self.nodes, checks.level(ci_prob))
 
 
 @dataclass(frozen=True)
@@ -99,12 +97,11 @@ class Mixture(AbstractPosterior):
     needs: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, problem):
-        mixture = problem.prior.mixture()
-        if mixture is None:
+        if problem.mixture is None:
             return Refusal("The method mixture is for priors that mix Dirichlet priors, such as learnt.")
         server = server_of(problem, self.draws * self.chains)
         reason = f"The prior mixes Dirichlet priors: {server.reason}"
-        return Plan(reason, server.seconds, (problem, mixture, server))
+        return Plan(reason, server.seconds, (problem, server))
 
     def moments(self, collection, prior="learnt") -> MixtureMoments:
         """Return MixtureMoments: mean and sd of P and F, the evidence and the hyperparameter, without draws.
@@ -122,16 +119,16 @@ class Mixture(AbstractPosterior):
         plan = self.plan(problem)
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
-        _, mixture, server = plan.state  # type: ignore[union-attr]  # a Refusal is not feasible
-        return mixture_moments(problem, mixture, server)
+        _, server = plan.state  # type: ignore[union-attr]  # a Refusal is not feasible
+        return mixture_moments(problem, server)
 
     def run(self, plan, rng, watch):
-        problem, mixture, server = plan.state
-        nodes, factor = nodes_of(mixture, server, problem.n_categories)
+        problem, server = plan.state
+        nodes, factor = nodes_of(problem, server)
         found = server.draws(nodes, shares(nodes.weights, self.draws * self.chains), rng, watch)
         nodes = found.nodes or nodes
         order = rng.permutation(len(found.node))
-        parameter = parameter_draws(mixture, nodes, found.node, rng)[order]
+        parameter = parameter_draws(nodes, found.node, rng)[order]
         rows = len(order) // self.chains * self.chains
         shape = (self.chains, rows // self.chains)
 
@@ -150,16 +147,16 @@ class Mixture(AbstractPosterior):
             frequency=found.frequency,
             intervals=intervals if server.exact else None,
             exact=found.exact | ({"log_evidence": nodes.log_evidence} if found.exact else {}),
-            facts=facts_of(mixture, nodes, factor) | found.facts,
-            facts_at=lambda ci_prob: interval_facts(mixture, nodes, ci_prob),
-            hyperparameters={mixture.parameter: parameter[:rows].reshape(shape)},
+            facts=facts_of(nodes, factor) | found.facts,
+            facts_at=lambda ci_prob: interval_facts(nodes, ci_prob),
+            hyperparameters={problem.mixture.parameter: parameter[:rows].reshape(shape)},
         )
 
 
-def mixture_moments(problem, mixture, server) -> MixtureMoments:
+def mixture_moments(problem, server) -> MixtureMoments:
     """Return MixtureMoments of a problem whose posteriors a server gives; refused where they come from a poor expansion."""
-    nodes, factor = nodes_of(mixture, server, problem.n_categories)
-    facts, text = facts_of(mixture, nodes, factor), ""
+    nodes, factor = nodes_of(problem, server)
+    facts, text = facts_of(nodes, factor), ""
     if not server.exact:  # under the concentrations in the middle of the nodes
         middle = np.exp(nodes.weights @ np.log([prior.concentrations() for prior in nodes.priors]))
         _, found = checked_expansion(problem.likelihood, middle)
@@ -175,21 +172,21 @@ def mixture_moments(problem, mixture, server) -> MixtureMoments:
         nodes.log_evidence,
         factor,
         nodes,
-        mixture,
         server,
         f"{kind} at {nodes.values.size} values of the hyperparameter; no draws were made.{text}",
         facts,
     )
 
 
-def facts_of(mixture, nodes, factor):
+def facts_of(nodes, factor):
     """Return the attrs about the hyperparameter that every result under a mixture has."""
+    name = nodes.mixture.parameter
     # From the curve through all values that were looked at: the law of α has a tail that few nodes do not see.
-    values = mixture.quantile(nodes, (np.arange(LEVELS) + 0.5) / LEVELS)
+    values = nodes.quantile((np.arange(LEVELS) + 0.5) / LEVELS)
     return {
-        f"{mixture.parameter}_mean": float(values.mean()),
-        f"{mixture.parameter}_sd": float(values.std()),
-        f"{mixture.parameter}_nodes": nodes.values.size,
+        f"{name}_mean": float(values.mean()),
+        f"{name}_sd": float(values.std()),
+        f"{name}_nodes": nodes.values.size,
         "prior_weight": float(nodes.weights @ [prior.total for prior in nodes.priors]),
         "log_bayes_factor_jeffreys": float(factor),
         "log_bayes_factor_jeffreys_error": nodes.error,
@@ -197,33 +194,33 @@ def facts_of(mixture, nodes, factor):
     }
 
 
-def interval_facts(mixture, nodes, ci_prob):
+def interval_facts(nodes, ci_prob):
     """Return the attrs with the ends of the hyperparameter's interval."""
-    low, high = ends_of(mixture, nodes, ci_prob)
-    return {f"{mixture.parameter}_lower": low, f"{mixture.parameter}_upper": high}
+    low, high = ends_of(nodes, ci_prob)
+    return {f"{nodes.mixture.parameter}_lower": low, f"{nodes.mixture.parameter}_upper": high}
 
 
-def shared_facts(mixture, nodes, factor, ci_prob):
+def shared_facts(nodes, factor, ci_prob):
     """Return the attrs about a hyperparameter that all cells share."""
-    own = facts_of(mixture, nodes, factor) | interval_facts(mixture, nodes, ci_prob)
+    own = facts_of(nodes, factor) | interval_facts(nodes, ci_prob)
     return own | {"log_evidence": float(nodes.log_evidence)}
 
 
-def ends_of(mixture, nodes, ci_prob):
+def ends_of(nodes, ci_prob):
     """Return the ends of the hyperparameter's equal-tailed interval."""
-    low, high = mixture.quantile(nodes, np.array(tails(ci_prob)))
+    low, high = nodes.quantile(np.array(tails(ci_prob)))
     return float(low), float(high)
 
 
-def nodes_of(mixture, server, n_categories):
+def nodes_of(problem, server):
     """Return (nodes, log Bayes factor of the mixture against Jeffreys' prior)."""
-    near = server.settle(mixture)
-    nodes = mixture.nodes(server.log_evidence, server.rough, near)
+    near = server.settle(problem.mixture)
+    nodes = place(problem.mixture, server.log_evidence, server.rough, near)
     # Both are of the same kind, so that errors cancel in the difference.
-    return nodes, nodes.log_evidence - server.log_evidence(Dirichlet.jeffreys(n_categories))
+    return nodes, nodes.log_evidence - server.log_evidence(Dirichlet.jeffreys(problem.n_categories))
 
 
-def parameter_draws(mixture, nodes, node, rng):
+def parameter_draws(nodes, node, rng):
     """Return a draw of the hyperparameter for each draw of P, given the node that it came from.
 
     Nodes share the hyperparameter's posterior out in order: the first has the lowest part with its weight, and so on.
@@ -231,5 +228,5 @@ def parameter_draws(mixture, nodes, node, rng):
     order = np.argsort(nodes.values[node], kind="stable")
     levels = (np.arange(node.size) + rng.random(node.size)) / node.size
     out = np.empty(node.size)
-    out[order] = mixture.quantile(nodes, levels)
+    out[order] = nodes.quantile(levels)
     return out

@@ -91,6 +91,11 @@ class Problem:
         return alpha
 
     @cached_property
+    def mixture(self):
+        """The mixture of Dirichlet priors that the prior is, or None."""
+        return self.prior.mixture()
+
+    @cached_property
     def separable(self):
         """The separable form of the likelihood, or None."""
         return self.likelihood.separable()

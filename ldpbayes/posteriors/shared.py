@@ -11,6 +11,7 @@ from ldpbayes.posteriors.base import Answer, Problem, Sample, Watch
 from ldpbayes.posteriors.expansion import doubtful_summary
 from ldpbayes.posteriors.mixing import ENOUGH, mixed_frequencies, mixed_moments, server_of, shares, spread_over
 from ldpbayes.posteriors.mixture import parameter_draws, shared_facts
+from ldpbayes.posteriors.nodes import place
 from ldpbayes.priors import Dirichlet
 
 
@@ -64,8 +65,8 @@ def fit_shared(method, cells, prior, run, many):
     node = np.repeat(np.arange(wanted.size), wanted)
     order = rng.permutation(size)
     shape = (method.chains, method.draws)
-    hyper = {mixture.parameter: parameter_draws(mixture, nodes, node, rng)[order].reshape(shape)}
-    facts = shared_facts(mixture, nodes, factor, run["ci_prob"])
+    hyper = {mixture.parameter: parameter_draws(nodes, node, rng)[order].reshape(shape)}
+    facts = shared_facts(nodes, factor, run["ci_prob"])
     stated = {name: run[name] for name in ("random_seed", "ci_prob")}
     out = []
     for c, (server, own, parts) in enumerate(zip(servers, rngs, drawn, strict=True)):
@@ -101,7 +102,7 @@ def _nodes(mixture, servers, many, n_categories):
     def rough(prior):
         return sum((server.rough or server.log_evidence)(prior) for server in servers)
 
-    nodes = mixture.nodes(total, rough if many is None and any(server.rough is not None for server in servers) else None)
+    nodes = place(mixture, total, rough if many is None and any(server.rough is not None for server in servers) else None)
     return nodes, nodes.log_evidence - total(Dirichlet.jeffreys(n_categories))
 
 

@@ -86,40 +86,11 @@ class Logits:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Nodes:
-    """A mixture of conjugate priors as it matters under a likelihood: quadrature nodes with their posterior weights.
-
-    Attributes
-    ----------
-    values : (k,) array
-        The hyperparameter at each node.
-    priors : tuple of Dirichlet
-        The conjugate prior at each node.
-    weights : (k,) array
-        Posterior weights of the nodes; they sum to one.
-    log_evidence : float
-        log ∫ (evidence given the hyperparameter) × (its prior).
-    log_evidences : (k,) array
-        The log-evidence given each node.
-    seen, seen_log_evidences : (m,) arrays
-        All values of the hyperparameter that were looked at, in order, and the log-evidences there.
-    error : float
-        Of log_evidence by the rule: its difference to the integral of the curve through all values that were looked at.
-    """
-
-    values: np.ndarray
-    priors: "tuple[Dirichlet, ...]"
-    weights: np.ndarray
-    log_evidence: float
-    log_evidences: np.ndarray
-    seen: np.ndarray
-    seen_log_evidences: np.ndarray
-    error: float = math.nan
-
-
 class AbstractMixture(abc.ABC):
-    """A prior that is a one-parameter mixture of conjugate ones, so that exact methods can handle it."""
+    """A prior that is a one-parameter mixture of conjugate ones, so that exact methods can handle it.
+
+    The hyperparameter is a monotone function of t ~ N(0, 1).
+    """
 
     #: The mixing hyperparameter, as results call it.
     parameter: ClassVar[str]
@@ -129,27 +100,12 @@ class AbstractMixture(abc.ABC):
         """Return the conjugate prior given the hyperparameter."""
 
     @abc.abstractmethod
-    def nodes(
-        self,
-        log_evidence: "Callable[[Dirichlet], float]",
-        rough: "Callable[[Dirichlet], float] | None" = None,
-        near: Nodes | None = None,
-    ) -> Nodes:
-        """Return quadrature nodes placed about the mode of evidence × hyperprior.
-
-        Parameters
-        ----------
-        log_evidence : callable
-            The log-evidence of the reports under a Dirichlet prior.
-        rough : callable, optional
-            A faster one, accurate to some hundredths, for placing the nodes.
-        near : Nodes, optional
-            Of a log-evidence that differs little: the search starts there.
-        """
+    def value(self, t: np.ndarray) -> np.ndarray:
+        """Return the hyperparameter at t."""
 
     @abc.abstractmethod
-    def quantile(self, nodes: Nodes, levels: np.ndarray) -> np.ndarray:
-        """Return posterior quantiles of the hyperparameter, from what the nodes know of its density."""
+    def coordinate(self, value: np.ndarray) -> np.ndarray:
+        """Return t at values of the hyperparameter."""
 
 
 @dataclass(frozen=True)

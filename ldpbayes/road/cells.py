@@ -108,7 +108,7 @@ def _each(cells: Cells, prior, seeds: list[int], request: Request) -> "xr.DataTr
             raise InfeasibleError(f"Cell {label}: {err}") from err
         except ConvergenceError as err:
             raise ConvergenceError(f"Cell {label}: {err}", err.result) from err
-    problems = [Problem.of(single.named(cell), prior) for cell in cells.collections()]
+    problems = [Problem.of(cell, prior) for cell in cells.collections()]
     tree = result.stack(cells, problems[0].prior, trees, request.stated)
     _say(tree, cells, problems, request)
     return tree

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldpbayes import checks, posteriors
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal
 from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.presenting import AbstractResult
@@ -26,6 +26,8 @@ METHODS = {
     )
 }
 
+#: Names of methods of one collection, and of those that are of cells alone.
+NAMES = (*METHODS, *(name for name in JOINT if name not in METHODS))
 #: The method of summaries, which ``auto`` takes for these and for nothing else.
 SUMMARY = "summary"
 #: ``auto`` prefers an exact method only where its predicted time stays below this many seconds, or its own limit.
@@ -37,8 +39,17 @@ def names_of(exclude: Any) -> tuple[str, ...]:
     alone = isinstance(exclude, str)
     names = (exclude,) if alone else checks.entries(exclude, "exclude", "names of methods", ordered=False)
     for name in names:
-        checks.choice(name, "exclude", (*METHODS, *(own for own in JOINT if own not in METHODS)))
+        checks.choice(name, "exclude", NAMES)
     return names
+
+
+def checked(method: Any) -> str | AbstractPosterior:
+    """Return what the argument ``method`` of a fit may be: "auto", a name of NAMES, or a method object."""
+    if isinstance(method, str):
+        return checks.choice(method, "method", ("auto", *NAMES))
+    if not isinstance(method, AbstractPosterior):
+        raise ArgumentError(f"method must be a name or a posterior method such as Exact(), got {shown(method)}.")
+    return method
 
 
 def make_method(name: str, **settings: Any) -> AbstractPosterior:

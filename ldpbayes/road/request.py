@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.posteriors.base import AbstractPosterior, level, seed
-from ldpbayes.road.methods import make_method, names_of
+from ldpbayes.road.methods import METHODS, names_of
 
 #: Bytes that the draws of P take by default, and the draws of a chain that are made even so; a fit takes some six times as
 #: many at its peak.
@@ -41,16 +41,14 @@ class Request:
 
     @classmethod
     def of(cls, **asked: Any) -> "Request":
-        """Return the request of the keywords of ``fit``, which are checked."""
-        method, exclude = asked["method"], names_of(asked["exclude"])
-        if not isinstance(method, (AbstractPosterior, str)):
-            raise ArgumentError(f"method must be a name or a posterior method such as Exact(), got {shown(method)}.")
+        """Return the request of the keywords of ``fit``, which are checked; the method has been."""
+        exclude = names_of(asked["exclude"])
         draws, chains = (
             None if asked[name] is None else checks.integer(asked[name], name, minimum=least)
             for name, least in (("draws", 0), ("chains", 1))
         )
         return cls(
-            method,
+            asked["method"],
             draws,
             chains,
             seed(asked["random_seed"]),
@@ -102,7 +100,9 @@ class Request:
         if self.exclude:
             raise ArgumentError(f"exclude must be empty where the method is given, got {shown(self.exclude)}.")
         if isinstance(self.method, str):
-            return make_method(self.method, **sizes)
+            if self.method not in METHODS:
+                raise InfeasibleError(f"The method {self.method} is for cells under a prior over all of them.")
+            return METHODS[self.method](**sizes)
         if self.asked_sizes:
             raise ArgumentError("draws and chains must be set on the method object; fit takes them for names only.")
         return self.method

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ldpbayes.collections import Collection, Summarized
-from ldpbayes.collections.noncompliance import named
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed, shown
 from ldpbayes.inference.handover import hand_over
 from ldpbayes.posteriors.base import MAX_DRAWN
@@ -70,25 +69,25 @@ def walk(collection: Any, prior: Any, request: Request) -> "xr.DataTree":
     """
     if _without_draws(collection, request):
         return _undrawn(collection, prior, request)
-    sizes = request.sizes(collection.n_categories)
-    problem: Problem | None = None
-    collection = named(collection)
+    sizes, problem = request.sizes(collection.n_categories), None
     if request.automatic:
         ruling, selection = settle(collection, prior, request.name, request.exclude, sizes)
     else:
-        engine, ruling = request.engine(sizes), rule(prior, collection, request.name)
+        ruling, engine = rule(prior, collection, request.name), request.engine(sizes)
 
     def run(prior):
         nonlocal problem
-        if not request.automatic:
-            problem = Problem.of(collection, prior)
-            return _by(engine, problem, request)
-        own = selection if prior is ruling.prior else Selection(Problem.of(collection, prior), request.exclude, sizes)
-        problem = own.problem
-        return automatic(own, request)
+        if request.automatic:
+            own = selection if prior is ruling.prior else Selection(Problem.of(collection, prior), request.exclude, sizes)
+            problem = own.problem
+            return automatic(own, request)
+        problem = Problem.of(collection, prior)
+        return _by(engine, problem, request)
 
     tree, why = ruled(ruling, request, run)
     assert problem is not None  # the run above made it
+    if request.draws is None and sizes["draws"] < 1000 and isinstance(request.method, str):
+        tree.attrs["reason"] += f" {sizes['draws']} draws a chain, for the memory of {collection.n_categories:,} categories."
     return _told(tree, collection, problem, request, why)
 
 
@@ -127,9 +126,6 @@ def _told(tree, collection, problem: Problem, request: Request, why: str) -> "xr
     tree.attrs |= stated_prior(why) | _about_order(collection, problem.prior)
     if request.estimates and collection.keeps_reports:
         describe(tree, collection, [problem], request.ci_prob, evidence_of)
-    draws = request.sizes(collection.n_categories)["draws"]
-    if request.draws is None and draws < 1000 and isinstance(request.method, str):
-        tree.attrs["reason"] += f" {draws} draws a chain, for the memory of {collection.n_categories:,} categories."
     return tree
 
 
@@ -158,8 +154,8 @@ def _without_draws(collection, request: Request) -> bool:
 
 def _undrawn(collection, prior, request: Request) -> "xr.DataTree":
     """Return the moments, intervals and evidence of one collection."""
-    refuse_long(collection)
     ruling = rule(prior, collection, request.name)
+    refuse_long(collection)
     asked = {"draws": request.draws, "chains": request.chains}
     tree = moments_of_one(Problem.of(collection, ruling.prior), request.run, asked, request.name)
     if collection.derived:
@@ -189,7 +185,7 @@ def evidence_of(collection: Collection, prior: Any) -> float:
     prior : as in fit
     """
     request = Request(draws=EVIDENCE_DRAWS, estimates=False)
-    _, selection = settle(named(collection), prior, "auto", (), {"draws": EVIDENCE_DRAWS})
+    _, selection = settle(collection, prior, "auto", (), {"draws": EVIDENCE_DRAWS})
     choice = selection.choose({})
     if choice is None or choice.plan.seconds > LONGEST_EVIDENCE:
         return np.nan

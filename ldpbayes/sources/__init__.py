@@ -8,6 +8,7 @@ import importlib
 import pkgutil
 
 from ldpbayes.sources.collection_file import read_collection, write_collection
+from ldpbayes.sources.door import read
 from ldpbayes.sources.scanning import read_summaries, scan
 from ldpbayes.sources.stream import READERS, SOURCES, AbstractFile, AbstractSource, open_source
 from ldpbayes.sources.writing import write_reports
@@ -24,6 +25,7 @@ __all__ = [
     "AbstractFile",
     "AbstractSource",
     "open_source",
+    "read",
     "read_collection",
     "read_summaries",
     "scan",

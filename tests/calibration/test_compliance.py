@@ -17,7 +17,6 @@ from recorded import record
 from scipy import stats
 
 from ldpbayes import GRR, Collection, Tally, fit
-from ldpbayes.collections.noncompliance import named
 from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.priors import Compliance
 from ldpbayes.protocols import HadamardResponse, UnaryEncoding, designs
@@ -47,7 +46,7 @@ def simulated(design, p, gamma, rng):
         counts = rng.multinomial(n // len(wrapped), np.append((1 - gamma) * p, gamma))
         totals += counts
         tallies.append(Tally(protocol, *protocol.simulate(counts, rng), f"c{i}"))
-    return named(Collection([*labels, "other"], tallies)), totals[:-1] / totals[:-1].sum()
+    return Collection([*labels, "other"], tallies), totals[:-1] / totals[:-1].sum()
 
 
 def draws_of(collection, rng):

@@ -162,11 +162,11 @@ def test_surrogates_weighted_by_the_likelihood(separable, references):
     """The surrogates' road, on reports whose posterior is known exactly."""
     from ldpbayes.posteriors import mixing
     from ldpbayes.posteriors.base import Problem, Watch
-    from ldpbayes.posteriors.mixture import nodes_of
+    from ldpbayes.posteriors.nodes import place
 
     for k, prior in list(enumerate(PRIORS))[:1]:
         server = mixing.Weighted(Problem.of(separable[0], prior), 4000)
-        nodes, _ = nodes_of(prior.mixture(), server, A)
+        nodes = place(prior.mixture(), server.log_evidence, server.rough, server.settle(prior.mixture()))
         found = server.draws(nodes, mixing.shares(nodes.weights, 4000), np.random.default_rng(1), Watch())
         evidence, mean, sd, _ = references[k][0]
         draws, weight = found.weighted

@@ -11,6 +11,7 @@ from ldpbayes.posteriors import evidence, surrogate
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
 from ldpbayes.posteriors.evidence import log_bayes_factors
 from ldpbayes.posteriors.exact import moments_of
+from ldpbayes.posteriors.nodes import place
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet, Learnt
 from ldpbayes.protocols.subset import SubsetSelection
@@ -35,8 +36,7 @@ def test_evidences_of_separable_reports_are_the_exact_ones(a, n, epsilon):
     assert found.used == "jeffreys" and not found.skipped
     for name, alpha in (("jeffreys", 0.5), ("flat", 1.0)):
         assert abs(found.log_evidence[name] - evidence_of(form, np.full(a, alpha))) < found.error[name]
-    mixture = Learnt(n_categories=a).mixture()
-    nodes = mixture.nodes(lambda prior: evidence_of(form, prior.concentrations()))
+    nodes = place(Learnt(n_categories=a).mixture(), lambda prior: evidence_of(form, prior.concentrations()))
     assert abs(found.log_evidence["learnt"] - nodes.log_evidence) < found.error["learnt"] + nodes.error
     assert found.between("flat", "jeffreys") == found.log_evidence["flat"] - found.log_evidence["jeffreys"]
 
