@@ -19,8 +19,7 @@ from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
 from ldpbayes.posteriors.loglinear import evidences
 from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
-from ldpbayes.sources import read_collection
-from ldpbayes.sources.channels import read_table
+from ldpbayes.sources.door import collected, read
 
 #: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain.
 MAX_PAIRS, PAIR_DRAWS = 36, 500
@@ -107,7 +106,7 @@ def associate(
     random_seed = seed(random_seed)
     checks.text(separator, "separator", empty=False)
     if reports is None:
-        collection = read_collection(data) if isinstance(data, (str, os.PathLike)) else as_collection(data)
+        collection = as_collection(collected(data) if isinstance(data, (str, os.PathLike)) else data)
         if protocols is not None or categories is not None or count is not None:
             raise ArgumentError("reports must name the columns of a frame; a collection has its protocols and labels.")
         attributes = attributes_in(collection, names, separator)
@@ -218,7 +217,7 @@ def _from_frame(frame, reports, protocols, categories, count, separator):
             )
     labels = tuple(separator.join(cell) for cell in product(*levels))
     named = labels if categories is not None else None
-    tally = read_table(frame, protocol, report=list(reports.values()), count=count, categories=named)
+    tally = read(frame, protocol, report=list(reports.values()), count=count, categories=named)
     collection = Collection(labels, Tally.trusted(protocol, tally.reports, tally.counts, "all"))
     return collection, dict(zip(reports, levels, strict=True))
 

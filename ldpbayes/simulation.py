@@ -12,7 +12,7 @@ from ldpbayes.collections.derived import check_text
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.encode import counts_of
-from ldpbayes.sources.stream import open_source
+from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.writing import Layout, write_batches
 
 #: Rows of a file of reports; NumPy draws no users from a larger urn.

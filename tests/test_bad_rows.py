@@ -15,7 +15,7 @@ from ldpbayes import read
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning
 from ldpbayes.protocols import GRR, UnaryEncoding
-from ldpbayes.sources import read_collection, read_summaries, scan
+from ldpbayes.sources import read_summaries, scan
 from ldpbayes.sources.scanning import Partial
 
 ABC = ("a", "b", "c")
@@ -149,7 +149,7 @@ def test_collection_files_and_the_command_line(tmp_path, capsys):
         "parameters = { epsilon = 1.0 }\n"
     )
     with pytest.warns(LDPBayesWarning):
-        found = read_collection(tmp_path / "c.toml", bad_rows="skip")
+        found = read(tmp_path / "c.toml", bad_rows="skip")
     assert found.n_reports == 5 and found.notes.startswith("A survey.\n5 rows that hold no report were left out: 2 × ")
     fit = ["fit", tmp_path / "c.toml", "--draws", "0", "--bad-rows", "skip", "--quarantine", tmp_path / "q.csv"]
     status, out, err = run(capsys, *fit, "--page", tmp_path / "page.md")

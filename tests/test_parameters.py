@@ -19,7 +19,7 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, make_protocol
 from ldpbayes.sources import parameters, read_collection, write_reports, writing
-from ldpbayes.sources.channels import read_stated
+from ldpbayes.sources.door import collected
 from ldpbayes.sources.parameters import parse_protocol, protocol_text, protocols_of
 
 ABC = ("a", "b", "c")
@@ -354,7 +354,7 @@ def test_simulated_reports_keep_their_truth(tmp_path, monkeypatch, a, n):
     truth = simulation.population("zipf", a)
     protocol = make_protocol("oue", truth.categories, {"epsilon": 1.0})
     counts = simulation.simulate_reports(tmp_path / "x.parquet", protocol, truth, n, random_seed=1)
-    found = read_stated(tmp_path / "x.parquet")
+    found = collected(tmp_path / "x.parquet")
     assert found.id == "x" and found.categories == truth.categories and found.n_reports == counts.sum() == n
     known = {entry["what"]: entry["estimate"] for entry in found.published}
     assert known["true counts"] == counts.tolist() and np.allclose(known["true distribution"], truth.distribution)

@@ -28,7 +28,7 @@ from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, bits, designs, make_protocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
 from ldpbayes.simulation import population
-from ldpbayes.sources import AbstractFile, open_source, read_collection, scan, write_collection
+from ldpbayes.sources import AbstractFile, open_source, read_collection, scan, stream, write_collection
 from ldpbayes.sources.numbers import number
 from ldpbayes.sources.stream import FilePiece
 
@@ -464,14 +464,14 @@ def test_a_reader_is_a_class_and_an_entry(tmp_path, monkeypatch):
             text = pathlib.Path(self.source).read_text()
             yield pyarrow.table({"report": [text] * len(text)})
 
-    monkeypatch.setitem(sources.READERS, ".toy", Toy)
+    monkeypatch.setitem(stream.formats(), ".toy", Toy)
     (tmp_path / "t.toy").write_text("yes")
     path = describe(tmp_path, "t.toy", "warner", {"p": 0.7}, ("no", "yes"), n=3)
     assert read_collection(path).tallies[0] == Tally(designs.warner(0.7), [1], [3])
 
 
 def test_every_reader_is_tested():
-    assert set(sources.READERS) == {".csv", ".parquet", ".pq", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc"}
+    assert set(stream.formats()) == {".csv", ".parquet", ".pq", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc"}
 
 
 def test_parsing_sees_distinct_cells_only(tmp_path, monkeypatch):

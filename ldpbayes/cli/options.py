@@ -4,7 +4,6 @@ import contextvars
 import dataclasses
 import functools
 import inspect
-import os
 import pathlib
 import secrets
 import shlex
@@ -447,23 +446,11 @@ class Rows:
         return {} if self == Rows() else dataclasses.asdict(self)
 
 
-def read(file, by=None, **sample):
+def read(file, by=None, **rows):
     """Return the Collection or, where columns split its reports, the Cells that a FILE argument names."""
-    from ldpbayes.sources import READERS, read_collection, read_summaries
-    from ldpbayes.sources.channels import read_stated
-    from ldpbayes.sources.scanning.summary_files import is_summaries
+    from ldpbayes.sources.door import collected
 
-    file, by = located(file), columns(by)
-    if is_summaries(file):
-        if "bad_rows" in sample:
-            raise ArgumentError("bad_rows and quarantine must be left out: a file of summaries has no rows of reports.")
-        if sample:
-            raise ArgumentError(f"{next(iter(sample))} must be left out: a file of summaries has no respondents.")
-        found = read_summaries(file)
-        return found.added(by) if by else found
-    if os.path.isdir(file) or pathlib.Path(file).suffix.lower() in READERS:  # reports that state their protocol
-        return read_stated(file, by=by, **sample)
-    return read_collection(file, by=by, **sample)
+    return collected(located(file), by=columns(by), **rows)
 
 
 def read_table(path, names, report=None):

@@ -13,8 +13,8 @@ from ldpbayes.sources.channels import find_channels, labels_of
 from ldpbayes.sources.encode import Format, encoded_key
 from ldpbayes.sources.encode import cells as grouped
 from ldpbayes.sources.frames import arrow_of, eager
+from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.records import entries_of, numbers_of, report_columns, sent, weights_of
-from ldpbayes.sources.stream import open_source
 
 #: Largest size of an open value.
 LARGEST = 1e150

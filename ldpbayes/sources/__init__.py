@@ -4,31 +4,17 @@ A kind of source is a subclass of AbstractSource, and a format of files one of A
 file of this package.
 """
 
-import importlib
-import pkgutil
+from ldpbayes.doors import lazily
 
-from ldpbayes.sources.collection_file import read_collection, write_collection
-from ldpbayes.sources.door import read
-from ldpbayes.sources.scanning import read_summaries, scan
-from ldpbayes.sources.stream import READERS, SOURCES, AbstractFile, AbstractSource, open_source
-from ldpbayes.sources.writing import write_reports
-
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
-importlib.import_module(f"{__name__}.scanning.spark")
-
-READERS |= {suffix: cls for cls in AbstractFile.__subclasses__() for suffix in cls.suffixes}
-SOURCES[:] = sorted(AbstractSource.__subclasses__(), key=lambda cls: cls.asked_last)
-
-__all__ = [
-    "READERS",
-    "AbstractFile",
-    "AbstractSource",
-    "open_source",
-    "read",
-    "read_collection",
-    "read_summaries",
-    "scan",
-    "write_collection",
-    "write_reports",
-]
+_HOMES = {
+    "AbstractFile": "sources.stream",
+    "AbstractSource": "sources.stream",
+    "open_source": "sources.opening",
+    "read_collection": "sources.collection_file",
+    "read_summaries": "sources.scanning.found",
+    "scan": "sources.scanning.driver",
+    "write_collection": "sources.collection_file",
+    "write_reports": "sources.writing",
+}
+__all__ = list(_HOMES)
+__getattr__, __dir__ = lazily(__name__, _HOMES)

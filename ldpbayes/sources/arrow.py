@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.sources.base import check_column, foreign
+from ldpbayes.sources.base import check_column, foreign, texts_of
 from ldpbayes.sources.frames import BatchPiece
 from ldpbayes.sources.parquet import MOST_BYTES, ROWS_A_BYTE, sliced
 from ldpbayes.sources.stream import BATCH, AbstractFile, AbstractSource, FilePiece
@@ -188,11 +188,6 @@ def _vector(data, table, i):
     """Return (place of the first entry, number of entries) of a field that is a vector."""
     at = _place(data, table, i)
     return (0, 0) if at is None else (_root(data, at) + 4, _number(data, "<I", _root(data, at)))
-
-
-def texts_of(metadata):
-    """Return the key-value metadata of Arrow as texts."""
-    return {key.decode(errors="replace"): text.decode(errors="replace") for key, text in (metadata or {}).items()}
 
 
 def joined(batches, source=None):

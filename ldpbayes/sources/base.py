@@ -65,6 +65,11 @@ def is_whole(text):
     return len(digits) < 19 and digits.isascii() and digits.isdecimal()
 
 
+def texts_of(metadata):
+    """Return the key-value metadata of Arrow as texts."""
+    return {key.decode(errors="replace"): text.decode(errors="replace") for key, text in (metadata or {}).items()}
+
+
 def optional(module, purpose, extra="frames"):
     """Import an optional package, or raise the ArgumentError that names the extra which brings it."""
     try:

@@ -6,22 +6,23 @@ import inspect
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
-from ldpbayes.protocols import AbstractProtocol, designs, make_protocol, protocol_names
+from ldpbayes.protocols import AbstractProtocol, designs, make_protocol
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.sources import parameters
 from ldpbayes.sources.base import sorted_keys
 from ldpbayes.sources.encode import encoded_key, matching
 from ldpbayes.sources.missing import Missing, sentence
 from ldpbayes.sources.numbers import number
+from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
-from ldpbayes.sources.stream import AbstractSource, open_source
+from ldpbayes.sources.stream import AbstractSource
 from ldpbayes.sources.tally import Channels, Columns, read_parts, tallies, weighted
 from ldpbayes.sources.users import check_user, read_users, single_protocols
 from ldpbayes.sources.writing import published_of
@@ -97,59 +98,89 @@ def find_channels(
     return _channels(found, parameters.COLUMN, labels, bool(texts or courtesy), name)
 
 
-def read_table(
-    data: Any,
-    protocol: AbstractProtocol | str | None = None,
-    *,
-    report: str | Sequence[str] | None = None,
-    count: str | None = None,
-    categories: Sequence[str] | None = None,
-    name: str | None = None,
-    by: str | Sequence[str] | None = None,
-    sample: SampleColumns | None = None,
-    epsilon_column: str | None = None,
-    rate_column: str | None = None,
-    by_user: str | None = None,
-    facts: Mapping | None = None,
-    bad_rows: str = "refuse",
-    quarantine: Any = None,
-    missing: str | Sequence[str] | None = None,
-) -> Tally | Collection | Cells:
-    """Return the reports of files or of a data frame; parameters as for ``read``, and columns of the sample together.
+@dataclass(frozen=True)
+class Rows:
+    """What is asked of the rows of any source: arguments of ``read``."""
 
-    With ``facts``, fields of a collection or of cells, the result is always one of these, as it is where bad rows are left
-    out.
+    by: Any = None
+    weights: str | None = None
+    strata: str | None = None
+    cluster: str | None = None
+    population_size: Any = None
+    by_user: str | None = None
+    bad_rows: str = "refuse"
+    quarantine: Any = None
+    missing: Any = None
+
+    @property
+    def sample(self) -> SampleColumns:
+        """The columns that say how the respondents were sampled."""
+        return SampleColumns(self.weights, self.strata, self.cluster, self.population_size)
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The arguments that are not the default, by name."""
+        default = vars(Rows())
+        return {name: value for name, value in vars(self).items() if value != default[name]}
+
+
+def read_table(data: Any, rows: Rows, whole: bool = False, **layout: Any) -> Tally | Collection | Cells:
+    """Return the reports of files or of a data frame.
+
+    Parameters
+    ----------
+    data : path, list of paths or data frame
+    rows : Rows
+    whole : bool
+        Whether the result is never a Tally, and knows the name of its file and the numbers that the file publishes.
+    **layout
+        How the reports were made and the columns that hold them, as for ``read``.
     """
     path = data if isinstance(data, (str, bytes, os.PathLike)) else None
-    sample, report, by = sample or SampleColumns(), checks.columns(report, "report"), checks.columns(by, "by") or ()
-    name = "all" if name is None else checks.text(name, "name", empty=False)
-    stated = {"count": count, "epsilon_column": epsilon_column, "rate_column": rate_column, "by_user": by_user}
-    count, epsilon, rate, by_user = (checks.column(value, what) for what, value in stated.items())
-    skipped, absent = Skipped.of(bad_rows, quarantine), Missing.of(missing, by)
-    levels = {"categories": labels_of(categories), "report": report or (), "epsilon": epsilon, "rate": rate, "name": name}
-    source = data if isinstance(data, AbstractSource) else open_source(data)
-    source.lenient = skipped is not None
     try:
-        channels = find_channels(source, protocol, **levels, lenient=skipped is not None)
-        user = check_user(by_user, sample, absent)
-        made_by = channels.protocols if user is None else single_protocols(channels.protocols)
-        fields = made_by[0].report_fields
-        if report is not None and any(len(one.report_fields) != len(report) for one in made_by):
-            raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(report)}.")
-        columns = Columns(report, count, {}, by, categories is not None, skipped, absent)
-        found = read_cells(source, channels, columns, user, sample)
-        said = "" if skipped is None else skipped.tell(quarantine)
-        if not any(found) and absent is not None and absent.counts:
-            raise DataError("has no answer: all are missing")
-        if not any(found):
-            raise DataError(f"has no good row: {said.rstrip('.')}" if said else "the frame has no rows")
+        return _read(open_source(data), rows, path if whole else None, **layout)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
+    except ArgumentError as err:
+        if not whole:
+            raise
+        raise DataError(str(err).rstrip("."), source=path) from None
+
+
+def _read(source, rows, path, *, protocol=None, report=None, count=None, categories=None, name=None, **levels):
+    """Return the reports of a source; with a path always a Collection or Cells, named after the file."""
+    sample, report, by = rows.sample, checks.columns(report, "report"), checks.columns(rows.by, "by") or ()
+    name = "all" if name is None else checks.text(name, "name", empty=False)
+    stated = {"count": count, "epsilon_column": None, "rate_column": None, **levels, "by_user": rows.by_user}
+    count, epsilon, rate, by_user = (checks.column(value, what) for what, value in stated.items())
+    skipped, absent = Skipped.of(rows.bad_rows, rows.quarantine), Missing.of(rows.missing, by)
+    levels = {"categories": labels_of(categories), "report": report or (), "epsilon": epsilon, "rate": rate, "name": name}
+    source.lenient = skipped is not None
+    if path is not None and not source.names():  # an unreadable or empty file
+        raise DataError("has no columns")
+    channels = find_channels(source, protocol, **levels, lenient=skipped is not None)
+    user = check_user(by_user, sample, absent)
+    made_by = channels.protocols if user is None else single_protocols(channels.protocols)
+    fields = made_by[0].report_fields
+    if report is not None and any(len(one.report_fields) != len(report) for one in made_by):
+        raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(report)}.")
+    columns = Columns(report, count, {}, by, categories is not None, skipped, absent)
+    found = read_cells(source, channels, columns, user, sample)
+    said = "" if skipped is None else skipped.tell(rows.quarantine)
+    if not any(found) and absent is not None and absent.counts:
+        raise DataError("has no answer: all are missing")
+    if not any(found):
+        raise DataError(f"has no good row: {said.rstrip('.')}" if said else "the frame has no rows")
     labels = channels.categories or tuple(str(i) for i in range(channels.protocols[0].n_categories))
-    if not by and not sample and facts is None and skipped is absent is None and len(found) == 1:
+    if not by and not sample and path is None and skipped is absent is None and len(found) == 1:
         return found[0][()][0]
-    facts = {**(facts or {}), **({"notes": said} if said else {})}
-    return assembled(found, labels, by, sample, facts, {} if absent is None else absent.counts)
+    facts: dict[str, Any] = {"notes": said} if said else {}
+    if path is not None:
+        facts |= {"id": files.stem(files.as_path(path))} | ({} if by else {"published": published_of(source)})
+    made = assembled(found, labels, by, sample, facts, {} if absent is None else absent.counts)
+    if path is not None and not by:
+        made.announce()
+    return made
 
 
 def read_cells(
@@ -196,12 +227,12 @@ def assembled(
     """
     keys = sorted_keys({key for cells in found for key in cells})
     groups = {key: [cells[key] for cells in found if key in cells] for key in keys}
-    surveys: dict[Any, Any] = dict.fromkeys(keys)
-    if sample:
-        surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(held)] for key, held in groups.items()})
     tallies = {key: tuple(tally for tally, *_ in held) for key, held in groups.items()}
     if said := sentence(missing, sum(tally.n_reports for own in tallies.values() for tally in own)):
         facts["notes"] = "\n".join(filter(None, (facts.get("notes"), said)))
+    surveys: dict[Any, Any] = dict.fromkeys(keys)
+    if sample:
+        surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(held)] for key, held in groups.items()})
     named = {name: facts.pop(name) for name in ("id", "title") if by and name in facts}
     made = {}
     for key, own in tallies.items():
@@ -212,43 +243,6 @@ def assembled(
         except DataError as err:
             raise (DataError(f"cell {facts['id']!r}: {err.message}", field=err.field) if by else err) from err.__cause__
     return Cells(made, by, **named) if by else made[()]
-
-
-def read_stated(path, *, by=None, weights=None, strata=None, cluster=None, population_size=None, **settings):
-    """Return the Collection or Cells of a Parquet or CSV file that states its protocol, named after the file.
-
-    Parameters
-    ----------
-    path : path-like
-        As for ``read``.
-    by, weights, strata, cluster, population_size
-        As for ``read_collection``.
-    **settings
-        Further ones of ``read_table``.
-
-    Returns
-    -------
-    Collection or Cells
-
-    Raises
-    ------
-    DataError
-        Also where the protocol is stated nowhere.
-    """
-    try:
-        source = open_source(path)
-        if not source.names():  # an unreadable or empty file
-            raise DataError("has no columns", source=path)
-        facts = {"id": files.stem(files.as_path(path))} | ({} if by else {"published": published_of(source)})
-        sample = SampleColumns(weights, strata, cluster, population_size)
-        found = read_table(source, by=by, sample=sample, facts=facts, **settings)
-    except DataError as err:
-        raise err.at(source=path) from err.__cause__
-    except ArgumentError as err:
-        raise DataError(str(err).rstrip("."), source=path) from None
-    if not by:
-        found.announce()
-    return found
 
 
 def labels_of(categories):
@@ -307,7 +301,6 @@ def _by_epsilon(protocol, categories):
     if inspect.isfunction(protocol):
         return protocol
     if isinstance(protocol, str):
-        checks.choice(protocol, "protocol", protocol_names())
         if categories is None:
             raise ArgumentError("categories must be named where protocol is a name.")
         return lambda level: make_protocol(protocol, categories, {"epsilon": level})

@@ -7,22 +7,24 @@ from fractions import Fraction
 
 import numpy as np
 
-from ldpbayes import checks, files
+from ldpbayes import files
 from ldpbayes.collections import Cells, Derived, Tally, as_collection
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import make_protocol
 from ldpbayes.sources.base import is_whole
-from ldpbayes.sources.channels import assembled, find_channels, read_cells
+from ldpbayes.sources.channels import Rows, assembled, find_channels, read_cells
 from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.numbers import as_numbers
+from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
-from ldpbayes.sources.stream import open_source
 from ldpbayes.sources.tally import Columns
 from ldpbayes.sources.users import check_user, single_protocols
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _SAMPLE = ("weights", "strata", "cluster", "population_size")
+#: What a file states and a caller may state instead.
+_ASKED = (*_SAMPLE, "by", "missing")
 #: Keys as earlier files have them.
 _FORMER = {"weight": "weights", "population": "population_size"}
 _COLLECTION_KEYS = {*_TEXTS, *_SAMPLE, "by", "categories", "channels", "derived", "noncompliance", "ordered", "published"}
@@ -31,19 +33,7 @@ _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "c
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
 
 
-def read_collection(
-    path,
-    *,
-    by=None,
-    weights=None,
-    strata=None,
-    cluster=None,
-    population_size=None,
-    by_user=None,
-    bad_rows="refuse",
-    quarantine=None,
-    missing=None,
-):
+def read_collection(path, rows=None):
     """Read a collection file and the tables that it names.
 
     The file holds ``id``, ``title``, ``question``, ``citation``, ``licence``, ``notes``, ``categories`` and one
@@ -78,16 +68,9 @@ def read_collection(
     Parameters
     ----------
     path : path-like
-    by : str or sequence of str, optional
-        Grouping columns, instead of those of the file.
-    weights, strata, cluster : str, optional
-        Columns, instead of those of the file.
-    population_size : float or mapping, optional
-        Instead of that of the file.
-    by_user : str, optional
-        The column of users of every channel, instead of those of the file.
-    bad_rows, quarantine, missing
-        As for ``read``; ``missing`` instead of that of the file.
+    rows : Rows, optional
+        Grouping columns, columns of the sample and of users, and labels of missing answers, instead of those of the file;
+        and what becomes of bad rows.
 
     Returns
     -------
@@ -105,7 +88,7 @@ def read_collection(
     RankDeficientWarning
         Where the channels together cannot tell some categories apart.
     """
-    path = files.as_path(path)
+    rows, path = rows or Rows(), files.as_path(path)
     document = {_FORMER.get(key, key): value for key, value in files.read_toml(path).items()}
     _known(document, _COLLECTION_KEYS, path)
     texts = {key: _typed(document, key, str, path) for key in _TEXTS if key in document}
@@ -121,22 +104,19 @@ def read_collection(
     if not all(isinstance(entry, dict) for entry in published):
         raise DataError("must be [[published]] tables", source=path, field="published")
     derived = _typed(document, "derived", dict, path, default={})
-    given = by if by is None or isinstance(by, str) else list(checks.columns(by, "by") or ())
-    by = _grouping(document if given is None else {"by": given}, path)
+    rows = replace(rows, **{name: document[name] for name in _ASKED if name in document and getattr(rows, name) is None})
+    by = _grouping(rows.by, path)
     laws = _typed(document, "noncompliance", dict, path, default={})
-    skipped = Skipped.of(bad_rows, quarantine)
-    labels = document.get("missing") if missing is None else missing
-    stated = zip(_SAMPLE, (weights, strata, cluster, population_size), strict=True)
+    skipped = Skipped.of(rows.bad_rows, rows.quarantine)
     try:
-        absent = Missing.of(labels, by)
-        sample = SampleColumns(*(document.get(name) if value is None else value for name, value in stated))
+        absent, sample = Missing.of(rows.missing, by), rows.sample
         facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
         facts |= {"id": files.stem(path), "ordered": _typed(document, "ordered", bool, path, default=False), **texts}
-        check_user(next((c["by_user"] for c in channels if "by_user" in c), by_user), sample, absent)
-        own = [channel if by_user is None else channel | {"by_user": by_user} for channel in channels]
+        check_user(next((c["by_user"] for c in channels if "by_user" in c), rows.by_user), sample, absent)
+        own = [channel if rows.by_user is None else channel | {"by_user": rows.by_user} for channel in channels]
         read = [_read_channel(path, categories, channel, i, by, sample, skipped, absent) for i, channel in enumerate(own)]
         read = [cells for found in read for cells in found]
-        if said := "" if skipped is None else skipped.tell(quarantine):
+        if said := "" if skipped is None else skipped.tell(rows.quarantine):
             facts["notes"] = "\n".join(filter(None, (facts.get("notes"), said)))
         counts = {} if absent is None else absent.counts
         collection = assembled(read if sample else _plain(read), categories, by, sample, facts, counts)
@@ -295,10 +275,9 @@ def _table_lines(categories, by, parts, single, lost, label):
         yield [*key, *[""] * (len(by) - len(key)), *([] if single else [first.name]), *entries, n]
 
 
-def _grouping(document, path):
+def _grouping(by, path):
     """Return the grouping columns of a collection file."""
-    by = document.get("by", [])
-    by = [by] if isinstance(by, str) else by
+    by = [] if by is None else [by] if isinstance(by, str) else list(by) if isinstance(by, tuple) else by
     if not isinstance(by, list) or not all(isinstance(name, str) and name for name in by) or len(set(by)) != len(by):
         raise DataError("must be the name of a column or a list of distinct names", source=path, field="by")
     return by

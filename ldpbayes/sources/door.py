@@ -6,14 +6,11 @@ from typing import Any
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Tally
-from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.sources.channels import read_table
+from ldpbayes.sources.channels import Rows, read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
-from ldpbayes.sources.scanning import read_summaries
-from ldpbayes.sources.scanning.found import Found
-from ldpbayes.sources.scanning.summary_files import is_summaries
 from ldpbayes.sources.writing import write_reports
 
 
@@ -129,20 +126,45 @@ def read(
     >>> read(frame, GRR(2, epsilon=1.0), report="answer", categories=["no", "yes"], by="country")
     <Cells by country: 2 cells, 2 categories, 3 reports>
     """
-    layout: dict[str, Any] = {"protocol": protocol, "report": report, "count": count, "categories": categories, "name": name}
+    layout = {"protocol": protocol, "report": report, "count": count, "categories": categories, "name": name}
     layout |= {"epsilon_column": epsilon_column, "rate_column": rate_column}
-    sample: dict[str, Any] = {"weights": weights, "strata": strata, "cluster": cluster, "population_size": population_size}
-    rows: dict[str, Any] = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine, "missing": missing}
-    is_path = isinstance(source, str | bytes | os.PathLike)
-    if is_path and files.as_path(source).suffix.lower() == ".toml":
+    sample = {"weights": weights, "strata": strata, "cluster": cluster, "population_size": population_size}
+    rest = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine, "missing": missing}
+    return _read(source, Rows(checks.columns(by, "by"), **sample, **rest), False, layout)
+
+
+def collected(source: Any, **settings: Any) -> Collection | Cells:
+    """Return what a source holds that states its protocol, always as a Collection or Cells.
+
+    Parameters
+    ----------
+    source : path-like or data frame
+    **settings
+        ``by`` and the other arguments of ``read`` that are about rows.
+
+    Raises
+    ------
+    DataError
+        Also where the protocol is stated nowhere.
+    """
+    return _read(source, Rows(checks.columns(settings.pop("by", None), "by"), **settings), True, {})
+
+
+def _read(source, rows, whole, layout):
+    """Return the reports of a source by the reader of its kind."""
+    kind = str(os.fsdecode(source)).lower() if isinstance(source, str | bytes | os.PathLike) else ""
+    if kind.endswith(".toml"):
         _left_out(layout, "a collection file states it")
-        return read_collection(source, by=by, **sample, **rows)
-    if is_path and protocol is None and is_summaries(source):
-        own = {name: value for name, value in rows.items() if value != "refuse"}
-        _left_out(layout | sample | own, "a file of summaries has no reports")
-        cells = read_summaries(source)
-        return cells.added(by or ()) if checks.columns(by, "by") else cells
-    return read_table(source, **layout, **rows, by=by, sample=SampleColumns(**sample))
+        return read_collection(source, rows)
+    if kind.endswith((".parquet", ".pq")) and layout.get("protocol") is None:
+        from ldpbayes.sources.scanning.found import read_summaries
+        from ldpbayes.sources.scanning.summary_files import is_summaries
+
+        if is_summaries(source):
+            _left_out(layout | rows.stated | {"by": None}, "a file of summaries has no reports")
+            cells = read_summaries(source)
+            return cells.added(rows.by) if rows.by else cells
+    return read_table(source, rows, whole, **layout)
 
 
 def _left_out(settings, why):
@@ -211,6 +233,6 @@ def write(
             raise ArgumentError("protocol must be given with reports; without it write takes a Collection, Tally or Cells.")
         return write_reports(path, thing, protocol, categories=categories, **columns)
     _left_out({"protocol": protocol, "categories": categories, **columns}, f"a {type(thing).__name__} states it")
-    if isinstance(thing, Found) and files.as_path(path).suffix.lower() != ".toml":
+    if isinstance(thing, AbstractResult) and files.as_path(path).suffix.lower() != ".toml":
         return thing.to_parquet(path)
     return write_collection(thing, path)

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.sources.arrow import texts_of
-from ldpbayes.sources.base import check_column, foreign, is_whole
-from ldpbayes.sources.stream import READERS, AbstractSource
+from ldpbayes.sources.base import check_column, foreign, is_whole, texts_of
+from ldpbayes.sources.csv import CsvFile
+from ldpbayes.sources.stream import AbstractSource, formats
 
 
 class FileSource(AbstractSource):
@@ -32,7 +32,7 @@ class FileSource(AbstractSource):
         self.paths = paths
         for path in paths:
             files.open_input(path).close()
-        self.files = [READERS.get(pathlib.Path(path).suffix.lower(), READERS[".csv"])(path) for path in paths]
+        self.files = [_format(path)(path) for path in paths]
 
     @classmethod
     def opened(cls, data):
@@ -94,6 +94,12 @@ class FileSource(AbstractSource):
             with foreign("has names of columns that cannot be read", path):  # in a damaged file they are no UTF-8
                 schema.names  # noqa: B018
         return found
+
+
+def _format(path):
+    """Return the format of a file; CSV, the usual one, is known without a look at the others."""
+    suffix = pathlib.Path(path).suffix.lower()
+    return CsvFile if suffix == ".csv" else formats().get(suffix, CsvFile)
 
 
 def _check_kind(kind, name, path, kinds):
@@ -158,14 +164,15 @@ def _matching(text):
         raise DataError("cannot be read (a name cannot hold a NUL character)", source=text)
     if os.path.isdir(text):
         path = pathlib.Path(text)
-        tables = (file for file in path.rglob("*") if file.suffix.lower() in READERS and not file.is_dir())
+        readers = formats()
+        tables = (file for file in path.rglob("*") if file.suffix.lower() in readers and not file.is_dir())
         # As Spark and Arrow have it: what programs leave in a folder of tables has names that begin with these.
         found = sorted(str(file) for file in tables if not any(part[0] in "._" for part in file.relative_to(path).parts))
         found = [file for file in found if file.lower().endswith((".parquet", ".pq"))] or found
-        if len({READERS[pathlib.Path(file).suffix.lower()] for file in found}) > 1:
+        if len({readers[pathlib.Path(file).suffix.lower()] for file in found}) > 1:
             raise DataError("holds files of several formats; name a pattern such as folder/*.csv", source=text)
         if not found:
-            raise DataError(f"holds no file of rows ({', '.join(sorted(READERS))})", source=text)
+            raise DataError(f"holds no file of rows ({', '.join(sorted(readers))})", source=text)
         return found
     if glob.has_magic(text) and not os.path.exists(text):
         found = sorted(glob.glob(text, recursive=True))

@@ -18,8 +18,11 @@ from __future__ import annotations
 
 import abc
 import collections
+import functools
+import importlib
 import itertools
 import os
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,7 +30,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import DataError
 from ldpbayes.sources.base import check_total
 from ldpbayes.sources.encode import listed_texts, with_folders
 
@@ -267,31 +270,18 @@ class AbstractSource(abc.ABC):
         return []
 
 
-#: Kinds of sources, in the order in which they are asked, and formats by suffix; filled where the package is imported.
-SOURCES: list[type[AbstractSource]] = []
-READERS: dict[str, type[AbstractFile]] = {}
+@functools.cache
+def formats() -> dict[str, type[AbstractFile]]:
+    """Return the formats of files by suffix, those of every file of this package."""
+    load()
+    return {suffix: cls for cls in AbstractFile.__subclasses__() for suffix in cls.suffixes}
 
 
-def open_source(data: Any) -> AbstractSource:
-    """Return the source of data, by the classes of this package.
-
-    Parameters
-    ----------
-    data : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
-
-    Raises
-    ------
-    ArgumentError
-        Where none of them reads it.
-    """
-    for cls in SOURCES:
-        source = cls.opened(data)
-        if source is not None:
-            return source
-    raise ArgumentError(
-        "the data must be files (a path, a pattern or a list), an Arrow table, dataset or reader, a DuckDB relation, a "
-        f"data frame of Spark or any other that narwhals reads, got {type(data).__name__}."
-    )
+def load() -> None:
+    """Load every file of this package, so that the subclasses of its classes are known."""
+    package = importlib.import_module("ldpbayes.sources")
+    for module in pkgutil.walk_packages(package.__path__, "ldpbayes.sources."):
+        importlib.import_module(module.name)
 
 
 def in_order(work: Callable, items: Iterable, jobs: int) -> Iterator:

@@ -109,7 +109,6 @@ def tallies(
             entries = [entry for part in parts for entry in [part[2]] * len(part[1])] if sampled else []
             where_from = (places(tally.reports, reports), counts) if sampled else (None, None)
             out[-1][key] = tally, *where_from, entries
-            check_total(sum(int(part[1].sum()) for part in parts), tally.n_reports)
     return out
 
 

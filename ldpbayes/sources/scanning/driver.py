@@ -16,6 +16,7 @@ from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total
 from ldpbayes.sources.channels import labels_of
+from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import COLUMN, METADATA, protocol_text, protocols_of, states_protocols
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
 from ldpbayes.sources.scanning.fold import Fold, make_fold
@@ -24,7 +25,7 @@ from ldpbayes.sources.scanning.partials import Partial, combined
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.scanning.spark import SparkFiles
 from ldpbayes.sources.skipping import Skipped
-from ldpbayes.sources.stream import AbstractPiece, in_order, open_source
+from ldpbayes.sources.stream import AbstractPiece, in_order
 
 #: Up to this ε the expansion at a point is within a tenth of a posterior sd for any number of reports.
 PLAIN = 1.5
