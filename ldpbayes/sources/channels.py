@@ -144,7 +144,7 @@ def read_table(data: Any, rows: Rows, whole: bool = False, **layout: Any) -> Tal
     except ArgumentError as err:
         if not whole:
             raise
-        raise DataError(str(err).rstrip("."), source=path) from None
+        raise DataError(str(err).rstrip("."), source=path or None) from None
 
 
 def _read(source, rows, path, *, protocol=None, report=None, count=None, categories=None, name=None, **levels):

@@ -118,8 +118,8 @@ def read_collection(path, rows=None):
         read = [cells for found in read for cells in found]
         if said := "" if skipped is None else skipped.tell(rows.quarantine):
             facts["notes"] = "\n".join(filter(None, (facts.get("notes"), said)))
-        counts = {} if absent is None else absent.counts
-        collection = assembled(read if sample else _plain(read), categories, by, sample, facts, counts)
+        read = read if sample else _plain(read)
+        collection = assembled(read, categories, by, sample, facts, {} if absent is None else absent.counts)
         if laws:
             collection = collection.with_noncompliers(laws)
     except DataError as err:
@@ -313,6 +313,7 @@ def _read_channel(path, categories, channel, position, by, sample, skipped, abse
             if report is not None and len(report) != len(one.report_fields):
                 fields = ", ".join(one.report_fields)
                 raise DataError(f"report must name {len(one.report_fields)} columns ({fields})", source=path, field=field)
+        stated = _typed(channel, "n", int, path, field)
         tallies = read_cells(source, found, Columns(report, count, where, by, skipped=skipped, missing=absent), user, sample)
         if not any(tallies):
             condition = " and ".join(f"{key} = {shown(value)}" for key, value in where.items())
@@ -321,7 +322,6 @@ def _read_channel(path, categories, channel, position, by, sample, skipped, abse
         raise err.at(source=file) from err.__cause__
     except LDPBayesError as err:
         raise DataError(str(err).rstrip("."), source=file) from err
-    stated = _typed(channel, "n", int, path, field)
     total = sum(tally.n_reports for cells in tallies for tally, *_ in cells.values())
     if stated is not None and stated != total:
         raise DataError(f"counts add up to {total}, but n says {stated}", source=path, field=field)

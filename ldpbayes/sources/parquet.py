@@ -132,7 +132,6 @@ def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
 
 def schema_of(path: Any) -> Any:
     """Return the schema of a Parquet file as Arrow reads it."""
-    files.open_input(path).close()
     with foreign("is not a readable Parquet file", path):
         return _known(path).schema
 
@@ -157,7 +156,8 @@ class _Known(NamedTuple):
 
 
 def _known(path: Any) -> _Known:
-    state = os.stat(path)
+    with files.open_input(path) as handle:
+        state = os.stat(handle.fileno())
     return _parsed(path, state.st_size, state.st_mtime_ns)
 
 

@@ -151,10 +151,10 @@ def matching(sources: Iterable[Any]) -> list[str]:
 
 def _text(source):
     """Return the text of a path, as it stands: without its last slash a folder would be a file."""
-    if isinstance(source, str) and not source:
+    if isinstance(source, str):
         return source
-    files.as_path(source)  # refuses what names no file
-    return os.fsdecode(source)
+    with foreign("must be the name of a file"):
+        return os.fsdecode(source)
 
 
 def _matching(text):

@@ -77,9 +77,7 @@ def write(found: Any, path: Any) -> None:
 
 
 def is_summaries(path: Any) -> bool:
-    """Return whether a file is one of summaries; a file that cannot be read is none."""
-    if files.as_path(path).suffix.lower() not in (".parquet", ".pq"):
-        return False
+    """Return whether a Parquet file is one of summaries; a file that cannot be read is none."""
     try:
         return set(_types()) <= {*schema_of(path).names, _MISSING}
     except LDPBayesError:
@@ -88,7 +86,6 @@ def is_summaries(path: Any) -> bool:
 
 def read(path: Any) -> dict[str, Any]:
     """Return what the constructor of ``Found`` takes, from a file that ``write`` wrote; see ``read_summaries``."""
-    path = files.as_path(path)
     table = read_whole(path)
     try:
         return _found(table)
