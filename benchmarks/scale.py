@@ -316,7 +316,7 @@ def ready(path, protocol):
 
 def total(scan, at=None):
     """Return the total of one pass."""
-    return sum(scan.partial(piece, at) for piece in scan.pieces())
+    return sum(scan.fold.partial(piece, at) for piece in scan.pieces())
 
 
 for _data in ("oue", "sue", "subset", "olh"):
@@ -369,7 +369,7 @@ def spark_rows(data, passes):
                 clock.read = _cpu_of_all
                 clock.start()
                 found = scan._pass(at)
-            reports = found.counts.sum() if scan.countable else found.total("n").sum()
+            reports = found.counts.sum() if scan.fold.countable else found.total("n").sum()
             if reports != n:
                 raise SystemExit(f"{reports} of {n} reports came through")
             return f"{len(found.keys)} cells, {clock.stop()[1]:.1f} s"
@@ -387,8 +387,8 @@ def spark_rows(data, passes):
         both = [lb.scan(path, protocol, by="country", spark=spark, progressbar=False) for spark in (spark_session(), None)]
         firsts = [scan._pass(None) for scan in both]
         passes = [firsts]
-        if not both[0].countable:
-            passes.append([scan._pass(both[0].pilots(firsts[0])) for scan in both])
+        if not both[0].fold.countable:
+            passes.append([scan._pass(both[0].fold.pilots(firsts[0])) for scan in both])
         for one, other in passes:
             one, other = one.settle(), other.settle()
             order = [other.keys.index(key) for key in one.keys]

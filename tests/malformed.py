@@ -828,9 +828,6 @@ METHODS = {
     "Cells": (
         lambda m: m.cells,
         {
-            "from_groups": lambda m: dict(
-                groups={"x": m.tally, "y": m.tally}, categories="abc", by="k", covariates={"z": [1.0, 2.0]}, title="t"
-            ),
             "summaries": lambda m: dict(pilot=UNIFORM, spread=[0.01] * 3),
             "take": lambda m: dict(keys=["x"]),
             "with_noncompliers": lambda m: dict(laws={"denier": "a"}),

@@ -98,9 +98,9 @@ def test_reports_that_are_expanded(tmp_path):
 
 def test_partials_carry_what_was_left_out_between_machines():
     prepared = scan(as_arrow(None), GRR(3, 1.0), **STATED, by="g", bad_rows="skip")
-    partials = [Partial.from_bytes(prepared.partial(part).to_bytes()) for part in as_arrow(None).to_batches(3)]
+    partials = [Partial.from_bytes(prepared.fold.partial(part).to_bytes()) for part in as_arrow(None).to_batches(3)]
     assert sum(partials).skipped.total == 4
-    assert prepared.finish(sum(partials)).n_reports == 4
+    assert prepared.fold.finish(sum(partials)).n_reports == 4
 
 
 def test_rates_counts_and_channels(tmp_path):

@@ -40,15 +40,12 @@ def test_several_columns_make_one_key():
     assert columns["key_2"].dtype == np.int64
 
 
-def test_groups_of_a_reader_become_cells():
-    protocol = GRR(3, 1.0)
-    groups = {("x",): Tally(protocol, [0, 1]), ("y",): [Tally(protocol, [2, 2]), Tally(protocol, [1], name="web")]}
-    cells = Cells.from_groups(groups, LABELS, by=["kind"], title="Two kinds", derived=(Derived("ab", ("a", "b")),))
-    assert [tally.name for tally in cells["y"].tallies] == ["all", "web"] and cells["x"].id == "x"
-    assert cells.title == "Two kinds" and [item.name for item in cells.derived] == ["ab"]
+def test_channels_and_derived_quantities_of_cells():
+    protocol, derived = GRR(3, 1.0), (Derived("ab", ("a", "b")),)
+    groups = {"x": (Tally(protocol, [0, 1]),), "y": (Tally(protocol, [2, 2]), Tally(protocol, [1], name="web"))}
+    cells = Cells({key: Collection(LABELS, tallies, derived=derived) for key, tallies in groups.items()}, by="kind")
+    assert [item.name for item in cells.derived] == ["ab"]
     assert {name: [c for c, _ in held] for name, held in cells.channels().items()} == {"all": [0, 1], "web": [1]}
-    with pytest.raises(DataError, match="cell 'x': channel 'all' has 3 categories, the collection 2"):
-        Cells.from_groups(groups, ["no", "yes"])
 
 
 def test_covariates_are_aligned_by_key_or_by_order(regions):

@@ -243,7 +243,7 @@ def test_every_door_gives_the_same_cells_in_the_same_order(name, tmp_path):
         assert list(lb.scan(frame(table, tmp_path), protocol, by="g")()) == [(key,) for key in keys], door
     path = parquet(table, tmp_path)
     assert list(lb.read(path, protocol, by="g")) == [(key,) for key in keys]
-    first = lb.scan(path, protocol, by="g").partial(table)
+    first = lb.scan(path, protocol, by="g").fold.partial(table)
     assert Partial.from_bytes(first.to_bytes()).keys == first.keys  # as a checkpoint holds it
 
 

@@ -119,7 +119,7 @@ def test_numbers_nan_and_bytes_have_missing_answers_too():
     prepared = scan(table, protocol, by="g", missing="", sample=10)
     assert counts_of(prepared()) == {("x",): 1, ("y",): 1}
     np.testing.assert_allclose(prepared()["x",].gradient, first["x",].gradient, rtol=1e-9)
-    partials = [Partial.from_bytes(prepared.partial(part).to_bytes()) for part in table.to_batches(20)]
+    partials = [Partial.from_bytes(prepared.fold.partial(part).to_bytes()) for part in table.to_batches(20)]
     assert sum(partials).missing == {("x",): 1, ("y",): 1}
 
 

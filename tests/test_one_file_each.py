@@ -100,7 +100,7 @@ from typing import ClassVar
 
 import pyarrow
 
-from ldpbayes.sources.stream import AbstractFile, FilePiece
+from ldpbayes.sources.stream import AbstractFile
 
 
 class ToyFile(AbstractFile):
@@ -111,11 +111,6 @@ class ToyFile(AbstractFile):
     def schema(self):
         return pyarrow.schema([("report", pyarrow.string())])
 
-    def pieces(self):
-        return [ToyPiece(self.path)]
-
-
-class ToyPiece(FilePiece):
     def rows(self, columns):
         yield pyarrow.table({"report": pathlib.Path(self.source).read_text().split()})
 '''

@@ -30,7 +30,6 @@ from ldpbayes.protocols.columns import Bytes, Integers, Lists
 from ldpbayes.simulation import population
 from ldpbayes.sources import AbstractFile, open_source, read_collection, scan, stream, write_collection
 from ldpbayes.sources.numbers import number
-from ldpbayes.sources.stream import FilePiece
 
 ABC = ("a", "b", "c")
 MAKERS = {
@@ -412,6 +411,13 @@ def test_channels_of_different_formats_share_their_cells(tmp_path):
     assert list(cells) == [(2,), (10,)] and all(len(cell.tallies) == 2 for cell in cells.values())
 
 
+def of_groups(groups, by, texts=None, **facts):
+    """Return Cells as a reader names them."""
+    parts = {key: ", ".join(map(str, key if isinstance(key, tuple) else (key,))) for key in groups}
+    cells = {key: Collection(("no", "yes"), tallies, id=parts[key], **facts) for key, tallies in groups.items()}
+    return Cells(cells, by, **(texts or {}))
+
+
 def test_cells_survive_a_file(tmp_path):
     a, b = designs.warner(0.7), GRR(2, 1.0)
     groups = {
@@ -420,8 +426,8 @@ def test_cells_survive_a_file(tmp_path):
         (10, "y, z"): [Tally(b, [0], [8], "second")],
     }
     derived = (Derived("odds", ("yes",), ("no", "yes")),)
-    facts = {"id": "waves", "title": "Waves", "derived": derived, "question": "Really?", "published": ({"what": "x"},)}
-    cells = Cells.from_groups(groups, ("no", "yes"), ["wave", "region"], **facts)
+    facts = {"derived": derived, "question": "Really?", "published": ({"what": "x"},)}
+    cells = of_groups(groups, ["wave", "region"], {"id": "waves", "title": "Waves"}, **facts)
     write_collection(cells, tmp_path / "x.toml")
     again = read_collection(tmp_path / "x.toml")
     assert again == cells and (again.id, again.title, again.derived) == ("waves", "Waves", derived)
@@ -431,12 +437,12 @@ def test_cells_survive_a_file(tmp_path):
 
 def test_cells_that_no_file_can_hold(tmp_path):
     groups = {key: [Tally(designs.warner(p), [0, 1])] for key, p in (("a", 0.7), ("b", 0.8))}
-    cells = Cells.from_groups(groups, ("no", "yes"), "region")
+    cells = of_groups(groups, "region")
     text = sentence(write_collection, cells, tmp_path / "x.toml", kind=ArgumentError)
     assert "channel 'all' has another protocol in another cell" in text
-    same = Cells.from_groups({"a": groups["a"]}, ("no", "yes"), "count")
+    same = of_groups({"a": groups["a"]}, "count")
     assert "by must not contain 'count'" in sentence(write_collection, same, tmp_path / "x.toml", kind=ArgumentError)
-    summaries = Cells.from_groups({"a": groups["a"]}, ("no", "yes"), "region").summaries([0.5, 0.5])
+    summaries = of_groups({"a": groups["a"]}, "region").summaries([0.5, 0.5])
     assert "summaries have no reports" in sentence(write_collection, summaries, tmp_path / "x.toml", kind=ArgumentError)
     assert list(tmp_path.iterdir()) == []
 
@@ -456,10 +462,6 @@ def test_a_reader_is_a_class_and_an_entry(tmp_path, monkeypatch):
         def schema(self):
             return pyarrow.schema([("report", pyarrow.string())])
 
-        def pieces(self):
-            return [ToyPiece(self.path)]
-
-    class ToyPiece(FilePiece):
         def rows(self, columns):
             text = pathlib.Path(self.source).read_text()
             yield pyarrow.table({"report": [text] * len(text)})

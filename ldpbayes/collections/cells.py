@@ -110,41 +110,6 @@ class Cells(Mapping, AbstractData):
         self.covariates = None if covariates is None else self._aligned(covariates)
         self.id, self.title = check_text(id, "id"), check_text(title, "title")
 
-    @classmethod
-    def from_groups(
-        cls,
-        groups: Mapping,
-        categories: Sequence[str],
-        by: str | Sequence[str] | None = None,
-        covariates: Mapping[str, ArrayLike] | None = None,
-        **texts: Any,
-    ) -> Cells:
-        """Return the cells of tallies that are already grouped, as a reader finds them.
-
-        Parameters
-        ----------
-        groups : mapping of key to Tally or sequence of Tally
-        categories : sequence of str
-        by : str or sequence of str, optional
-        covariates : mapping of str to sequence, optional
-        **texts
-            ``id`` and ``title`` of the cells; ``derived`` and any other text field of Collection go to every cell.
-
-        Returns
-        -------
-        Cells
-        """
-        own = {name: texts.pop(name) for name in ("id", "title") if name in texts}
-        categories, cells = checks.entries(categories, "categories", "a sequence of labels"), {}
-        checks.instance(groups, "groups", Mapping, "a mapping from keys to tallies")
-        for key, tallies in groups.items():
-            label = ", ".join(str(part) for part in _key(key))
-            try:
-                cells[key] = Collection(categories, tallies, id=label, **texts)
-            except DataError as err:
-                raise DataError(f"cell {label!r}: {err.message}", source=err.source, line=err.line, field=err.field) from err
-        return cls(cells, by, covariates, **own)
-
     # ---- the mapping -------------------------------------------------------------------------------------------------
     def __getitem__(self, key: object) -> Collection | Summary:
         return self._cells[_key(key)]

@@ -13,7 +13,7 @@ from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.sources.base import check_column, foreign, texts_of
 from ldpbayes.sources.frames import BatchPiece
 from ldpbayes.sources.parquet import MOST_BYTES, ROWS_A_BYTE, sliced
-from ldpbayes.sources.stream import BATCH, AbstractFile, AbstractSource, FilePiece
+from ldpbayes.sources.stream import BATCH, AbstractFile, AbstractSource
 
 #: Bytes that one byte of a compressed file may hold; reports that privacy has made random take more.
 _BYTES_A_BYTE = 2**8
@@ -88,15 +88,8 @@ class ArrowFile(AbstractFile):
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc")
 
     def schema(self):
-        with _opened(self.path) as file:
+        with _opened(self.source) as file:
             return file.schema
-
-    def pieces(self):
-        return [IpcPiece(self.path)]
-
-
-class IpcPiece(FilePiece):
-    """All batches of a file of Arrow IPC."""
 
     def rows(self, columns):
         import pyarrow as pa

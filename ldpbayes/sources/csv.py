@@ -6,14 +6,14 @@ import contextlib
 import csv
 import io
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import foreign
 from ldpbayes.sources.encode import TEXTS
-from ldpbayes.sources.stream import AbstractFile, FilePiece
+from ldpbayes.sources.stream import AbstractFile
 
 #: Bytes that are read in one go; a row must fit.
 BLOCK = 2**24
@@ -29,11 +29,23 @@ _OTHERS = {
 }
 
 
+@dataclass(frozen=True)
 class CsvFile(AbstractFile):
-    """A CSV file: UTF-8 with a header line; a byte-order mark, CRLF line ends and empty lines are accepted."""
+    """A CSV file: UTF-8 with a header line; a byte-order mark, CRLF line ends and empty lines are accepted.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of its columns.
+    n_broken : int
+        Lines that were left out.
+    """
 
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     header: ClassVar[int | None] = 1
+
+    names: tuple[str, ...] = ()
+    n_broken: int = field(default=0, compare=False)
 
     def schema(self):
         import pyarrow as pa
@@ -41,38 +53,22 @@ class CsvFile(AbstractFile):
         return pa.schema([(name, pa.string()) for name in self._header()])
 
     def pieces(self):
-        return [CsvPiece(self.path, header=self._header())]
+        return [replace(self, names=self._header())]
 
     def _header(self):
         try:
-            with _reader(self.path, errors="replace") as rows:
+            with _reader(self.source, errors="replace") as rows:
                 return tuple(cell.strip() for cell in next(rows, []))
         except csv.Error as err:
-            raise DataError(f"is not a valid CSV file: {err}", source=self.path, line=1) from err
-
-
-@dataclass(frozen=True)
-class CsvPiece(FilePiece):
-    """All rows of a CSV file, as texts.
-
-    Attributes
-    ----------
-    header : tuple of str
-        Names of the columns.
-    n_broken : int
-        Lines that were left out.
-    """
-
-    header: tuple[str, ...] = ()
-    n_broken: int = field(default=0, compare=False)
+            raise DataError(f"is not a valid CSV file: {err}", source=self.source, line=1) from err
 
     def rows(self, columns):
         import pyarrow as pa
         from pyarrow import csv as arrow
 
-        columns = columns or self.header[:1]  # where folders hold all that is asked for
-        places = [str(self.header.index(name)) for name in columns]
-        every = list(map(str, range(len(self.header))))
+        columns = columns or self.names[:1]  # where folders hold all that is asked for
+        places = [str(self.names.index(name)) for name in columns]
+        every = list(map(str, range(len(self.names))))
         settings = {
             "read_options": arrow.ReadOptions(column_names=every, skip_rows_after_names=1, block_size=BLOCK),
             "parse_options": arrow.ParseOptions(
@@ -106,7 +102,7 @@ class CsvPiece(FilePiece):
         """Yield the lines of the first rows."""
         with contextlib.suppress(csv.Error, DataError), _reader(self.source, strict=False) as rows:
             next(rows, None)
-            for _ in itertools.islice((row for row in rows if len(row) == len(self.header)), most):
+            for _ in itertools.islice((row for row in rows if len(row) == len(self.names)), most):
                 yield rows.line_num
 
     def broken(self):
@@ -115,7 +111,7 @@ class CsvPiece(FilePiece):
         with contextlib.suppress(csv.Error, DataError), _reader(self.source, strict=False) as rows:
             next(rows, None)
             for row in filter(None, rows):
-                if len(row) != len(self.header):
+                if len(row) != len(self.names):
                     yield rows.line_num, "has other cells than the header", ",".join(row)
 
     def _refusal(self, err):
@@ -123,9 +119,9 @@ class CsvPiece(FilePiece):
         try:
             with _reader(self.source) as rows:
                 for row in filter(None, rows):
-                    if len(row) != len(self.header):
+                    if len(row) != len(self.names):
                         return DataError(
-                            f"has {len(row)} cells, the header {len(self.header)}", source=self.source, line=rows.line_num
+                            f"has {len(row)} cells, the header {len(self.names)}", source=self.source, line=rows.line_num
                         )
         except csv.Error as problem:
             return DataError(f"is not a valid CSV file: {problem}", source=self.source, line=rows.line_num)

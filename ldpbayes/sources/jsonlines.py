@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
-from ldpbayes.sources.stream import BATCH, AbstractFile, FilePiece
+from ldpbayes.sources.stream import BATCH, AbstractFile
 
 #: Bytes that are read in one go; a line must fit.
 BLOCK = 2**24
@@ -20,14 +20,7 @@ class JsonFile(AbstractFile):
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
 
     def schema(self):
-        return _dataset(self.path).schema
-
-    def pieces(self):
-        return [JsonPiece(self.path)]
-
-
-class JsonPiece(FilePiece):
-    """All rows of a file of JSON lines."""
+        return _dataset(self.source).schema
 
     def rows(self, columns):
         import pyarrow as pa

@@ -10,13 +10,13 @@ import functools
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import foreign
-from ldpbayes.sources.stream import BATCH, AbstractFile, FilePiece
+from ldpbayes.sources.stream import BATCH, AbstractFile
 
 #: Rows of one piece: what is read between two notes in a checkpoint.
 _PIECE = 2**22
@@ -36,38 +36,34 @@ _SMALL = 2**16
 _MOST_ITEMS = 2**30
 
 
-class ParquetFile(AbstractFile):
-    """A Parquet file."""
-
-    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
-
-    def schema(self):
-        return schema_of(self.path)
-
-    def pieces(self):
-        with foreign("is not a readable Parquet file", self.path):
-            metadata = _known(self.path).metadata
-        rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        out, held, first, n = [], [], 0, 0
-        for i, size in enumerate(rows):
-            if held and n + size > _PIECE:
-                out.append(RowGroups(self.path, first, n, groups=tuple(held)))
-                held, first, n = [], first + n, 0
-            held.append(i)
-            n += size
-        return out + ([RowGroups(self.path, first, n, groups=tuple(held))] if n else [])
-
-
 @dataclass(frozen=True)
-class RowGroups(FilePiece):
-    """Some row groups of a Parquet file, one after the other.
+class ParquetFile(AbstractFile):
+    """A Parquet file; its pieces are some row groups each, one after the other.
 
     Attributes
     ----------
     groups : tuple of int
     """
 
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+
     groups: tuple[int, ...] = ()
+
+    def schema(self):
+        return schema_of(self.source)
+
+    def pieces(self):
+        with foreign("is not a readable Parquet file", self.source):
+            metadata = _known(self.source).metadata
+        rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        out, held, first, n = [], [], 0, 0
+        for i, size in enumerate([*rows, _PIECE + 1]):
+            if held and n + size > _PIECE:
+                out.append(replace(self, first_row=first, n_rows=n, groups=tuple(held)))
+                held, first, n = [], first + n, 0
+            held.append(i)
+            n += size
+        return out
 
     def rows(self, columns):
         return read_batches(self.source, columns, self.groups)

@@ -51,13 +51,13 @@ class FileSource(AbstractSource):
     def pieces(self, columns, strict=True):
         found, kinds = [], {}
         for file in self.files:
-            schema, own = self._schemas[file.path], self._of_folders(file.path)
+            schema, own = self._schemas[file.source], self._of_folders(file.source)
             for name in columns if strict else ():
                 if name not in own:
-                    check_column(schema.names, name, source=file.path, line=file.header)
-                    _check_kind(schema.field(name).type, name, file.path, kinds)
+                    check_column(schema.names, name, source=file.source, line=file.header)
+                    _check_kind(schema.field(name).type, name, file.source, kinds)
             folders = tuple((name, value) for name, value in own.items() if name in columns)
-            with foreign("cannot be read", file.path):
+            with foreign("cannot be read", file.source):
                 found += [replace(piece, folders=folders, lenient=self.lenient) for piece in file.pieces()]
         sizes = [piece.n_rows for piece in found]
         self.n_rows = None if None in sizes else sum(sizes)
@@ -89,7 +89,7 @@ class FileSource(AbstractSource):
 
     @functools.cached_property
     def _schemas(self):
-        found = {file.path: file.schema() for file in self.files}
+        found = {file.source: file.schema() for file in self.files}
         for path, schema in found.items():
             with foreign("has names of columns that cannot be read", path):  # in a damaged file they are no UTF-8
                 schema.names  # noqa: B018

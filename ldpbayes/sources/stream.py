@@ -124,8 +124,8 @@ class AbstractPiece(abc.ABC):
 
 
 @dataclass(frozen=True)
-class FilePiece(AbstractPiece):
-    """A part of a file.
+class AbstractFile(AbstractPiece):
+    """A file of rows in one format, or a part of one.
 
     Attributes
     ----------
@@ -138,11 +138,24 @@ class FilePiece(AbstractPiece):
         Whether what is no row is left out, and ``broken`` then tells of it; otherwise it is refused.
     """
 
+    #: Suffixes of the files that the class reads.
+    suffixes: ClassVar[tuple[str, ...]]
+    #: The line on which the names of columns stand, in formats of lines.
+    header: ClassVar[int | None] = None
+
     source: str
     first_row: int = 0
     n_rows: int | None = None
     folders: tuple[tuple[str, str | int], ...] = ()
     lenient: bool = False
+
+    @abc.abstractmethod
+    def schema(self) -> Any:
+        """Return the Arrow schema of the file."""
+
+    def pieces(self) -> Sequence[AbstractFile]:
+        """Return the parts of the file, in order; by default it has one."""
+        return [self]
 
     def tables(self, columns):
         held = dict(self.folders)
@@ -152,31 +165,6 @@ class FilePiece(AbstractPiece):
     @abc.abstractmethod
     def rows(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield Arrow tables of columns that the file itself holds."""
-
-
-class AbstractFile(abc.ABC):
-    """A file of rows in one format.
-
-    Parameters
-    ----------
-    path : str
-    """
-
-    #: Suffixes of the files that the class reads.
-    suffixes: ClassVar[tuple[str, ...]]
-    #: The line on which the names of columns stand, in formats of lines.
-    header: ClassVar[int | None] = None
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    @abc.abstractmethod
-    def schema(self) -> Any:
-        """Return the Arrow schema of the file."""
-
-    @abc.abstractmethod
-    def pieces(self) -> Sequence[FilePiece]:
-        """Return the parts of the file, in order."""
 
 
 class AbstractSource(abc.ABC):

@@ -76,13 +76,13 @@ def by_hand(table, *args, **settings):
     pieces = [table.slice(start, 90) for start in range(0, 400, 90)]
 
     def total(*at):
-        return sum(partials.Partial.from_bytes(found.partial(piece, *at).to_bytes()) for piece in pieces)
+        return sum(partials.Partial.from_bytes(found.fold.partial(piece, *at).to_bytes()) for piece in pieces)
 
     first = total()
-    if found.countable:
-        return found.finish(first)
-    at = found.pilots(first)
-    return found.finish(first, total(at), at)
+    if found.fold.countable:
+        return found.fold.finish(first)
+    at = found.fold.pilots(first)
+    return found.fold.finish(first, total(at), at)
 
 
 def reports_of(countable):
@@ -127,7 +127,7 @@ def test_equal_keys_of_two_kinds_are_refused(first, second):
     ]
     tables = [pa.table({"report": reports, "key": [key] * 400}) for key in (first, second)]
     with pytest.raises(DataError, match=r"field 'key': holds .* in some rows and .* in others"):
-        found[0].finish(sum(found[0].partial(table) for table in tables))
+        found[0].fold.finish(sum(found[0].fold.partial(table) for table in tables))
     with pytest.raises(LDPBayesError, match=r"field 'key': holds .* in some rows and .* in others"):
         found[0]() + found[1]()
     mixed = pd.DataFrame({"report": reports.to_pandas(), "key": pd.Series([first] * 300 + [second] * 100, dtype=object)})
@@ -155,7 +155,7 @@ def test_a_file_with_fewer_rows_than_its_footer_says(tmp_path):
     (piece,) = found.pieces()
     object.__setattr__(piece, "n_rows", 500)
     with pytest.raises(DataError, match="500 reports were read and 400 came out"):
-        found.partial(piece)
+        found.fold.partial(piece)
 
 
 def test_what_spark_sends():
@@ -164,10 +164,12 @@ def test_what_spark_sends():
     for name, (keys, expected) in COLUMNS.items():
         table = pa.table({"report": reports, "key": keys})
         found = scan(table, protocol, "report", by="key", categories=categories)
-        lines = [spark._result(i, [found.partial(table.slice(start, 100))]) for i, start in enumerate(range(0, 400, 100))]
+        lines = [
+            spark._result(i, [found.fold.partial(table.slice(start, 100))]) for i, start in enumerate(range(0, 400, 100))
+        ]
         total = sum(partials.Partial.from_bytes(line.column("partial")[0].as_py()) for line in lines)
         assert total.n_rows == 400
-        assert sorted(round(cell.n_reports) for cell in found.finish(total).values()) == expected, name
+        assert sorted(round(cell.n_reports) for cell in found.fold.finish(total).values()) == expected, name
 
 
 def test_users_of_two_kinds_are_not_one():

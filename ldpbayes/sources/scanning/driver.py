@@ -39,17 +39,18 @@ _COUNTING, _EXPANDING = "Counting reports", "Expanding the likelihood"
 class Scan:
     """A scan, run by calling it; see ``scan``.
 
-    Its pieces are public, for engines that send the work to where the rows are. The same result comes from::
+    Its pieces and its fold are public, for engines that send the work to where the rows are. The same result comes from::
 
-        first = sum(scan.partial(piece) for piece in scan.pieces())
-        if scan.countable:
-            found = scan.finish(first)
+        fold = scan.fold
+        first = sum(fold.partial(piece) for piece in scan.pieces())
+        if fold.countable:
+            found = fold.finish(first)
         else:
-            at = scan.pilots(first)
-            second = sum(scan.partial(piece, at) for piece in scan.pieces())
-            found = scan.finish(first, second, at)
+            at = fold.pilots(first)
+            second = sum(fold.partial(piece, at) for piece in scan.pieces())
+            found = fold.finish(first, second, at)
 
-    Pieces, partials and ``scan.fold``, whose methods these are, can be sent to other processes.
+    Pieces, partials and the fold can be sent to other processes.
 
     Attributes
     ----------
@@ -90,11 +91,11 @@ class Scan:
             self._first = self._pass(None)
             if self._first.skipped is not None:
                 self._first.skipped.tell(self.quarantine)
-            if self.countable:
-                found = self.finish(self._first)
+            if self.fold.countable:
+                found = self.fold.finish(self._first)
             else:
-                at = self.pilots(self._first)
-                found = self.finish(self._first, self._pass(at), at)
+                at = self.fold.pilots(self._first)
+                found = self.fold.finish(self._first, self._pass(at), at)
         except KeyboardInterrupt:
             if self._state is not None:
                 self._state.save()
@@ -122,35 +123,17 @@ class Scan:
         ArgumentError
             Where reports are counted, so that there are no pilots, or the pilots do not fit.
         """
-        if self.countable:
+        if self.fold.countable:
             raise ArgumentError(f"reports of {self.fold.protocol.name} are counted; their cells have no pilots.")
         self._state = None
         if self._first is None:
             self._first = self._pass(None)
         at = self.fold.pilots_at(self._first, pilots, spread)
-        return self.finish(self._first, self._pass(at), at)
-
-    # ---- map and reduce ----------------------------------------------------------------------------------------------
-    @property
-    def countable(self) -> bool:
-        """Whether one pass is enough: the reports are counted."""
-        return self.fold.countable
+        return self.fold.finish(self._first, self._pass(at), at)
 
     def pieces(self) -> list[AbstractPiece]:
         """Return the pieces of the source, each of which any worker can read."""
         return list(self.table.pieces(self.fold.columns))
-
-    def partial(self, piece: Any, at: Pilots | None = None) -> Partial:
-        """Return the partial result of a piece, an Arrow batch or a data frame; see ``Fold.partial``."""
-        return self.fold.partial(piece, at)
-
-    def pilots(self, first: Partial) -> Pilots:
-        """Return the pilots of the second pass, given the total of the first; see ``Fold.pilots``."""
-        return self.fold.pilots(first)
-
-    def finish(self, first: Partial, second: Partial | None = None, at: Pilots | None = None) -> Found:
-        """Return the cells of the totals; see ``Fold.finish``."""
-        return self.fold.finish(first, second, at)
 
     # ---- inside ------------------------------------------------------------------------------------------------------
     def _pass(self, at: Pilots | None) -> Partial:
