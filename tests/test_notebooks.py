@@ -4,6 +4,7 @@ import ast
 import importlib
 import pathlib
 import shutil
+import types
 
 import pytest
 
@@ -37,6 +38,18 @@ def test_what_a_notebook_imports_is_there(path):
     assert imported or "import ldpbayes" in source
     for module, name in imported:
         assert hasattr(importlib.import_module(module), name) or importlib.import_module(f"{module}.{name}")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("lb."):
+            _resolve(ast.unparse(node))
+
+
+def _resolve(dotted):
+    """Follow ``lb.module.name`` as far as modules go; a name that is not there is an AttributeError."""
+    place = importlib.import_module("ldpbayes")
+    for name in dotted.split(".")[1:]:
+        if not isinstance(place, types.ModuleType) or not name.isidentifier():
+            return
+        place = getattr(place, name)
 
 
 @pytest.mark.notebook
