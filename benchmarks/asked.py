@@ -292,7 +292,7 @@ def cells(folder, full):
         yield Line(name, f"≤ {seconds} s", found["cpu"], found["note"])
         if megabytes:
             yield Line(f"{name}: peak memory", f"≤ {megabytes} MB", found["peak"])
-    protocol, rng = lb.UnaryEncoding.optimized(2**17, 1.0), np.random.default_rng(1)
+    protocol, rng = lb.protocols.UnaryEncoding.optimized(2**17, 1.0), np.random.default_rng(1)
     reports = protocol.privatize(rng.integers(2**17, size=10_000), rng)
     big = lb.Collection([str(i) for i in range(2**17)], [lb.Tally(protocol, reports)])
     from ldpbayes.posteriors import many

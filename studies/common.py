@@ -3,7 +3,6 @@
 import functools
 import pathlib
 
-from ldpbayes.collections.noncompliance import named
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.posteriors.expansion import checked_expansion
 from ldpbayes.posteriors.mixture import Mixture
@@ -52,7 +51,7 @@ def expanded(collection, prior, rng):
     if quick is not None:
         return quick
     # A fit would give the compliers' P alone.
-    tree = make_method("augmentation").posterior(named(collection), prior, random_seed=int(rng.integers(2**31)))
+    tree = make_method("augmentation").posterior(collection, prior, random_seed=int(rng.integers(2**31)))
     summary = tree["summary"].sel(target="distribution")
     return summary["mean"].values, summary["sd"].values ** 2
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from naming import unknown_names
 
 import ldpbayes as lb
 
@@ -82,3 +83,10 @@ def test_names_in_the_readme_exist(page):
         value = lb
         for part in path.split("."):
             value = getattr(value, part)
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "models", "studies", "tools"])
+def test_what_scripts_name_is_there(folder):
+    """Most of them take too long to be run here."""
+    unknown = {path.name: unknown_names(path.read_text()) for path in sorted((ROOT / folder).rglob("*.py"))}
+    assert len(unknown) > 2 and not {name: names for name, names in unknown.items() if names}
