@@ -218,8 +218,8 @@ def _target(draws, exact, name, ci_prob, independent, effective=None):
     (chains, per_chain), size = draws.shape[:2], int(np.prod(draws.shape[2:]))
     out = {key: np.ravel(exact[f"{name}_{key}"]) for key in ("mean", "sd", "lower", "upper") if f"{name}_{key}" in exact}
     exactly = "mean" in out
-    if not independent or len(out) < 4:  # of cells a copy
-        draws = draws.reshape(-1, size)
+    if not independent or len(out) < 4:  # of cells a copy, in which the draws of one quantity lie side by side
+        draws = np.moveaxis(draws, (0, 1), (-2, -1)).reshape(size, -1).T
     if not exactly:
         out["mean"] = draws.mean(axis=0)
     if "sd" not in out:
@@ -229,7 +229,7 @@ def _target(draws, exact, name, ci_prob, independent, effective=None):
         n = np.broadcast_to(float(chains * per_chain) if effective is None else effective, size)
         out |= {"mcse": sd / np.sqrt(n), "ess_bulk": n, "ess_tail": n, "r_hat": np.full(size, np.nan)}
     else:
-        out |= _chain_diagnostics(draws.reshape(chains, per_chain, size))
+        out |= _chain_diagnostics(draws.T.reshape(size, chains, per_chain).transpose(1, 2, 0))
     if exactly:
         out["mcse"] = np.zeros(size)
     if "lower" in out and "upper" in out:

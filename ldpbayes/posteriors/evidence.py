@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, ndtr
+from scipy.special import gammaln, logsumexp, ndtr, softmax
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors import surrogate, walk
@@ -26,8 +26,8 @@ LIMIT = 0.5
 #: Seconds: one round of tilts of many factors, one factor in it, and one entry of the rows in an expansion.
 ROUND, FACTOR, ENTRY = 0.01, 4e-6, 3e-8
 #: Prior sd of log α over which the evidence is looked at first, at so many values, and nodes of the rule that is placed then
-#: where the density of log α is within e^−DROP of its largest.
-REACH, LOOKS, NODES, DROP = 5.0, 11, 25, 18.0
+#: where the density of log α is within e^−DROP of its largest; again where it lies within the share WIDE, in some rounds.
+REACH, LOOKS, NODES, DROP, WIDE, ROUNDS = 5.0, 11, 17, 14.0, 0.6, 4
 #: Draws whose weights mend the surrogate's evidence.
 DRAWN = 128
 #: Error of an evidence by the saddle point of expanded factors: larger where categories are few and α is small.
@@ -162,11 +162,12 @@ def _factors(problems, evidences, known, limit):
     fixed = {name: make(a).alpha for name, make in Dirichlet.named().items() if name in COMPARED}
     t = np.linspace(-REACH, REACH, LOOKS)
     asked = np.concatenate([[one[0] for one in fixed.values()], learnt.alpha(t)])
-    found = evidences.symmetric(np.broadcast_to(asked, (len(problems), asked.size)))
-    alpha_hat, together, by_rule = _integrated(evidences.symmetric, learnt, t, found[:, len(fixed) :])
+    found, off = evidences.found(np.broadcast_to(asked, (len(problems), asked.size)))
+    alpha_hat, together, by_rule = _integrated(evidences, learnt, t, found[:, len(fixed) :])
     value = dict(zip(fixed, found.T, strict=False)) | {"learnt": together}
-    error = evidences.errors({name: np.full(len(problems), one[0]) for name, one in fixed.items()} | {"learnt": alpha_hat})
-    error["learnt"] = error["learnt"] + by_rule
+    error = dict(zip(fixed, off.T, strict=False)) | {"learnt": by_rule}
+    for name, moved in evidences.moved({name: one[0] for name, one in fixed.items()} | {"learnt": alpha_hat}).items():
+        error[name] = error[name] + moved
     used = "learnt" if prior == learnt else "own"
     for name, concentrations in fixed.items():
         used = name if alpha is not None and np.array_equal(alpha, concentrations) else used
@@ -251,18 +252,18 @@ class _Products:
         self.family, self.group = grouped(family) if len(constant) == 1 else (family, np.arange(self.size))
         self.multiplicity = np.bincount(self.group).astype(float)
 
-    def found(self, alpha):
-        """Return (log-evidences, errors) of each collection for its symmetric concentrations, each (k, m)."""
+    def found(self, alpha, sets=slice(None)):
+        """Return (log-evidences, errors) of some collections for the symmetric concentrations of each, each (k, m)."""
         (k, m), a = alpha.shape, self.multiplicity.sum()
-        place = np.arange(self.family.alpha.size).reshape(k, 1, -1).repeat(m, axis=1).ravel()
-        family = self.family.take(place)
+        places = np.arange(self.family.alpha.size).reshape(self.constant.size, 1, -1)[sets]
+        family = self.family.take(places.repeat(m, axis=1).ravel())
         family = replace(family, alpha=family.alpha + alpha.repeat(self.multiplicity.size))
         found, error = (one.reshape(k, m) for one in log_masses(family, self.multiplicity, k * m))
-        return found + self.constant[:, None] + gammaln(a * alpha) - a * gammaln(alpha), error
+        return found + self.constant[sets, None] + gammaln(a * alpha) - a * gammaln(alpha), error
 
-    def symmetric(self, alpha):
-        """Return the log-evidences of each collection for its symmetric concentrations (k, m)."""
-        return self.found(alpha)[0]
+    def moved(self, alphas):
+        """Return by name what errors, (k,), symmetric concentrations have beyond those of ``found``."""
+        return {}
 
     def of(self, alpha):
         """Return the log-evidences (k,) under Dirichlet(α), with α (a,) or, of each collection, (k, a)."""
@@ -278,10 +279,6 @@ class _Separable(_Products):
 
     def __init__(self, problems, known, means):
         super().__init__(*stacked_factors([one.separable for one in problems], np.zeros(problems[0].n_categories)))
-
-    def errors(self, alphas):
-        """Return by name the errors (k,) at symmetric α (k,)."""
-        return dict(zip(alphas, self.found(np.stack(list(alphas.values()), axis=1))[1].T, strict=True))
 
 
 class _Expanded(_Products):
@@ -321,8 +318,13 @@ class _Expanded(_Products):
             constant.append(float(rows.log_likelihood(mean) - families[-1].log_smooth(mean).sum()))
         return surrogate.joined(families), constant
 
-    def errors(self, alphas):
-        """Return by name what one more expansion, at the learnt prior's mean, changes, each of shape (k,)."""
+    def found(self, alpha, sets=slice(None)):
+        found = super().found(alpha, sets)[0]
+        return found, np.full(found.shape, SADDLE)
+
+    def moved(self, alphas):
+        """Return by name what one more expansion, at the learnt prior's mean, changes, and the error of the draws, (k,)."""
+        alphas = {name: np.broadcast_to(one, self.constant.shape) for name, one in alphas.items()}
         alpha = np.stack(list(alphas.values()), axis=1)
         place, size = np.arange(self.constant.size)[:, None] * self.multiplicity.size, self.size
         means = [
@@ -331,42 +333,46 @@ class _Expanded(_Products):
         ]
         moved = self.found(alpha)[0] - _Products(*self._about(means)).found(alpha)[0]
         moved -= moved[:, [list(alphas).index(REFERENCE)]]  # what moves all evidences alike is mended
-        return dict(zip(alphas, SADDLE + (self.sampling[:, None] + np.abs(moved)).T, strict=True))
+        return dict(zip(alphas, (self.sampling[:, None] + np.abs(moved)).T, strict=True))
 
 
-def _integrated(symmetric, learnt, t, found):
+def _integrated(evidences, learnt, t, value):
     """Return (exp of the mean of log α, log-evidence, its error) of the learnt prior, each (k,): rules in t = log α's sd.
 
-    The trapezoid rule between the ends of what a look at the whole range, and another one inside, show; the error is what
-    half of its nodes change.
+    The trapezoid rule between the ends that a look at the whole range shows; where these are far apart, between those that
+    it shows itself. The error is what half of its nodes change, and the mean error of the evidences.
 
     Parameters
     ----------
-    symmetric : callable
-        Concentrations (k, m) → log-evidences.
+    evidences : _Products
     learnt : Learnt
     t : (m,) array
         At even distances.
-    found : (k, m) array
+    value : (k, m) array
         Log-evidences at the concentrations of t.
     """
-    value = found - 0.5 * t**2
+    value, every = value - 0.5 * t**2, np.arange(len(value))
     low, high = _ends(value, np.full(len(value), t[0]), np.full(len(value), t[-1]))
-    for size in (LOOKS, NODES):
-        place = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, size)
-        value = symmetric(learnt.alpha(place)) - 0.5 * place**2
-        if size == LOOKS:
-            low, high = _ends(value, low, high)
+    place, value, error = (np.empty((len(low), NODES)) for _ in range(3))
+    for _ in range(ROUNDS):
+        place[every] = np.linspace(low[every], high[every], NODES, axis=1)
+        found, error[every] = evidences.found(learnt.alpha(place[every]), every)
+        value[every] = found - 0.5 * place[every] ** 2
+        first, last = _ends(value[every], low[every], high[every])
+        wide = last - first < WIDE * (high - low)[every]
+        every = every[wide]
+        if not every.size:
+            break
+        low[every], high[every] = first[wide], last[wide]
     even = np.ones(NODES)
     even[[0, -1]] = 0.5
     totals = [
-        logsumexp(value[:, ::every], b=even[::every], axis=1) + np.log(every * (high - low) / (NODES - 1))
-        for every in (1, 2)
+        logsumexp(value[:, ::step], b=even[::step], axis=1) + np.log(place[:, step] - place[:, 0])
+        for step in (1, 2)
     ]
-    mean = (np.exp(value - value.max(axis=1, keepdims=True)) * even * place).sum(axis=1)
-    mean /= (np.exp(value - value.max(axis=1, keepdims=True)) * even).sum(axis=1)
-    error = np.abs(totals[0] - totals[1]) + 2 * ndtr(-REACH)  # what the prior has beyond
-    return learnt.alpha(mean), totals[0] - 0.5 * math.log(2 * math.pi), error
+    weight = softmax(value + np.log(even), axis=1)
+    error = (weight * error).sum(axis=1) + np.abs(totals[0] - totals[1]) + 2 * ndtr(-REACH)  # what the prior has beyond
+    return learnt.alpha((weight * place).sum(axis=1)), totals[0] - 0.5 * math.log(2 * math.pi), error
 
 
 def _ends(value, low, high):

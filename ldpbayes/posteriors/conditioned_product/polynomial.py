@@ -20,8 +20,8 @@ from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
 SPAN = 512
 #: Counts proposed together: five arrays of this size are held at a time.
 BATCH = 10**6
-#: Sums of counts that are this much less probable than the most probable one are left out of margins.
-NO_SUM = 1e-17
+#: Sums of counts that are this much less probable than the most probable one are noise of the transforms, left out of margins.
+NO_SUM = 1e-15
 #: Powers of a polynomial that are summed up before logarithms are taken, and e-folds that their argument may span.
 POWERS, FOLDS = 32, 20.0
 #: Numbers of powers of the arguments of polynomials that are held at a time.
