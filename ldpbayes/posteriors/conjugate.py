@@ -12,7 +12,7 @@ from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.posteriors.conditioned_product import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 from ldpbayes.posteriors.exact import Exact, certain, refuse_fractions, refuse_tables, stacked_factors
-from ldpbayes.posteriors.frequency import frequency_draws
+from ldpbayes.posteriors.frequency import completed
 from ldpbayes.posteriors.many import Many, exact_entries
 
 #: Why a cell has this method, and what its draws need.
@@ -77,19 +77,20 @@ class Conjugate:
         known = found.mean, found.variance, found.quantiles[:2], alpha, self.many.n_reports[:, None]
         exact = exact_entries(*known, found.log_evidence)
         exact["distribution_quantile"] = np.moveaxis(found.quantiles[2:], 0, 1)
-        p, f = np.empty((2, count, size, a))
+        p, f = np.empty((2, count, chains, draws, a))
         forms = [form for _, form in self.many.separable]
         family, _ = stacked_factors(forms, alpha)
-        pairs, once = list(zip(self.problems, forms, seeds, strict=True)), np.ones(a)
-        for k, (problem, form, seed) in enumerate(watch.track(pairs, "Draws of the cells")):
-            if k % TOGETHER == 0:
-                part = slice(k, k + TOGETHER)
-                factors = TiltedFactors(family.take(slice(k * a, part.stop * a)), once, found.tilt[part], len(pairs[part]))
-                route = PolynomialRoute(factors)
-            rng = np.random.default_rng(seed)
-            p[k], counts, _ = route.draws(np.arange(a), size, rng, of=k % TOGETHER)
-            f[k] = frequency_draws(problem.rows, p[k], rng, signal=counts + certain(form, a))
-        p, f = (np.moveaxis(one.reshape(count, chains, draws, a), 0, 2) for one in (p, f))
+        starts = range(0, count, TOGETHER)
+        for start in watch.track(starts, "Draws of the cells"):
+            part = slice(start, min(start + TOGETHER, count))
+            some = family.take(slice(part.start * a, part.stop * a))
+            route = PolynomialRoute(TiltedFactors(some, np.ones(a), found.tilt[part], part.stop - part.start))
+            for k, rng in enumerate(map(np.random.default_rng, seeds[part]), start):
+                signal = np.tile(certain(forms[k], a).astype(float), (size, 1))
+                flat = p[k].reshape(size, a)
+                route.draw_into(k - start, rng, flat, signal)
+                f[k] = completed(signal, flat, self.problems[k].n_users, rng).reshape(chains, draws, a)
+        p, f = (np.moveaxis(one, 0, 2) for one in (p, f))
         return {"distribution": p, "frequency": f, "exact": exact}
 
     def tree(self, cells, prior, sizes: dict, seeds: list, run: dict, stated: dict):

@@ -171,6 +171,8 @@ def _factors(problems, evidences, known, limit):
     used = "learnt" if prior == learnt else "own"
     for name, concentrations in fixed.items():
         used = name if alpha is not None and np.array_equal(alpha, concentrations) else used
+    unknown = used == "own" and alpha is not None and any(one is None for one in known)
+    by_alpha = evidences.of(alpha) if unknown else None
     out = []
     for k, problem in enumerate(problems):
         values, errors = ({name: float(one[k]) for name, one in each.items()} for each in (value, error))
@@ -189,7 +191,7 @@ def _factors(problems, evidences, known, limit):
             if known[k] is not None:
                 values["own"], errors["own"] = known[k]
             elif alpha is not None:
-                values["own"], errors["own"] = float(evidences.of(alpha)[k]), max(errors.values())
+                values["own"], errors["own"] = float(by_alpha[0][k]), max(float(by_alpha[1][k]), *errors.values())
             else:
                 skipped["own"] = "its method gives no evidence"
         out.append(BayesFactors(values, errors, skipped, own))
@@ -266,12 +268,12 @@ class _Products:
         return {}
 
     def of(self, alpha):
-        """Return the log-evidences (k,) under Dirichlet(α), with α (a,) or, of each collection, (k, a)."""
+        """Return (log-evidences, errors), each (k,), under Dirichlet(α), with α (a,) or, of each collection, (k, a)."""
         k, alpha = self.constant.size, np.atleast_2d(alpha)
         family = self.family.take((np.arange(k)[:, None] * self.multiplicity.size + self.group).ravel())
         family = replace(family, alpha=family.alpha + np.broadcast_to(alpha, (k, alpha.shape[1])).ravel())
-        found = log_masses(family, np.ones(alpha.shape[1]), k)[0]
-        return found + self.constant + gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
+        found, error = log_masses(family, np.ones(alpha.shape[1]), k)
+        return found + self.constant + gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1), error
 
 
 class _Separable(_Products):
@@ -293,9 +295,8 @@ class _Expanded(_Products):
         start = [self._known(*one) for one in zip(problems, known, means, strict=True)]
         self.sampling = np.array([error for *_, error in start])
         super().__init__(*self._about([mean for _, mean, *_ in start]))
-        self.constant = (
-            self.constant + np.array([one for *_, one, _ in start]) - self.of(np.array([one[0] for one in start]))
-        )
+        alpha, _, known, _ = map(np.array, zip(*start, strict=True))
+        self.constant = self.constant + known - self.of(alpha)[0]
 
     def _known(self, problem, known, mean):
         """Return (α, posterior mean, log-evidence, its error) of a collection under some Dirichlet prior."""
@@ -366,10 +367,7 @@ def _integrated(evidences, learnt, t, value):
         low[every], high[every] = first[wide], last[wide]
     even = np.ones(NODES)
     even[[0, -1]] = 0.5
-    totals = [
-        logsumexp(value[:, ::step], b=even[::step], axis=1) + np.log(place[:, step] - place[:, 0])
-        for step in (1, 2)
-    ]
+    totals = [logsumexp(value[:, ::step], b=even[::step], axis=1) + np.log(place[:, step] - place[:, 0]) for step in (1, 2)]
     weight = softmax(value + np.log(even), axis=1)
     error = (weight * error).sum(axis=1) + np.abs(totals[0] - totals[1]) + 2 * ndtr(-REACH)  # what the prior has beyond
     return learnt.alpha((weight * place).sum(axis=1)), totals[0] - 0.5 * math.log(2 * math.pi), error

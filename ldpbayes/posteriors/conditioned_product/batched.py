@@ -13,8 +13,8 @@ from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 BLOCK = 1024
 #: Counts times distinct factors up to which masses come from polynomials: more take longer than the saddle point.
 COUNTED = 2e4
-#: Error of log-masses by polynomials.
-ROUNDING = 1e-8
+#: Log-masses by polynomials with a larger error are made again by another tilt.
+CLOSE = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,19 +84,26 @@ def log_masses(family, multiplicity, k):
     k : int
     """
     g, form = multiplicity.size, family.polynomials()
-    found, error = np.empty(k), np.full(k, ROUNDING)
-    counted = np.zeros(k, dtype=bool)
+    found, error, counts = np.empty(k), np.full(k, np.inf), np.full(k, np.inf)
     if form is not None:
-        counted = g * (form[1].sum(axis=1).reshape(k, g) @ multiplicity) <= COUNTED
-    for chosen, exact in ((counted, True), (~counted, False)):
-        left = np.flatnonzero(chosen)
+        counts = form[1].sum(axis=1).reshape(k, g) @ multiplicity
+    counted = g * counts <= COUNTED
+    # Modes are tilted quickly; where they sum to one and means do not, these are.
+    for chosen, made, exact in (
+        (counted, RoughlyTilted, True),
+        (counted, TiltedFactors, True),
+        (~counted, TiltedFactors, False),
+    ):
+        left = np.flatnonzero(chosen & ~(error < CLOSE))
         for start in range(0, left.size, max(1, BLOCK // g)):
             sets = left[start : start + max(1, BLOCK // g)]
             some = family.take((sets[:, None] * g + np.arange(g)).ravel())
+            tilted = made(some, multiplicity, sets=sets.size)
             if exact:
-                found[sets] = PolynomialRoute(RoughlyTilted(some, multiplicity, sets.size)).log_evidence
+                route = PolynomialRoute(tilted)
+                found[sets], error[sets] = route.log_evidence, route.log_evidence_error
             else:
-                found[sets], error[sets] = TiltedFactors(some, multiplicity, sets=sets.size).saddle_log_evidence()
+                found[sets], error[sets] = tilted.saddle_log_evidence()
     return found, error
 
 

@@ -227,8 +227,9 @@ class TiltedFactors:
         The law of Σ g under the tilted factors has cumulants κ. Its density at 1 is that of the Gamma law with the same mean
         and variance, times 1 + (λ₃ − λ)(δ³ − 3δ)/6 + λ₄/8 − 5 λ₃²/24 + λ²/48 with δ = (1 − κ₁)/√κ₂, λ₃ = κ₃/κ₂^{3/2},
         λ₄ = κ₄/κ₂² and λ = 2 √κ₂/κ₁ the Gamma law's own skewness: the saddle point relative to a Gamma law instead of a
-        normal one, so that it is exact for factors g^{α−1}. Its error is twice the sum of the terms' sizes, times how far
-        they are from those of a Gamma law, λ₄ = 3λ²/2 and λ₃ = λ, and that of the factors' integrals.
+        normal one, so that it is exact for factors g^{α−1}. Its error, set by convolutions (tests/posteriors/test_evidence.py),
+        is how far the terms are from those of a Gamma law, λ₄ = 3λ²/2 and λ₃ = λ, times a multiple of the sum of their
+        sizes s, 2s + min(20s, 1); and that of the factors' integrals.
         """
         nodes, (second, third, fourth) = self.coarse, self._central
         k2, k3, k4 = map(self.summed, (second, third, fourth - 3 * second**2))
@@ -240,7 +241,8 @@ class TiltedFactors:
         size = np.abs(kurtosis) / 8 + 5 * skew**2 / 24 + own**2 / 48
         apart = np.abs(kurtosis - 1.5 * own**2) / 8 + 5 * np.abs(skew**2 - own**2) / 24
         least = self.family.alpha.reshape(self.sets, -1).min(axis=1)
-        return self.tilt + self.summed(nodes.log_mass) + density, 2 * size * apart + INTEGRALS * (1 + 0.1 / least**2)
+        error = (2 * size + np.minimum(20 * size, 1.0)) * apart + INTEGRALS * (1 + 0.1 / least**2)
+        return self.tilt + self.summed(nodes.log_mass) + density, error
 
 
 class RoughlyTilted(TiltedFactors):

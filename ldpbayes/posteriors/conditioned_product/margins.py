@@ -9,7 +9,7 @@ from scipy import fft
 from ldpbayes.posteriors.conditioned_product.factors import DROP, bisect, log_growth
 
 #: Newton's search for a quantile ends with a step below so many grid steps.
-SETTLED = 1e-9
+SETTLED = 1e-6
 #: A cdf is known to this error.
 ROUNDING = 1e-15
 #: Complex numbers that quantiles at several levels are found with at once.

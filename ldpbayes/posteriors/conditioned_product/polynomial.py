@@ -20,8 +20,11 @@ from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
 SPAN = 512
 #: Counts proposed together: five arrays of this size are held at a time.
 BATCH = 10**6
-#: Sums of counts that are this much less probable than the most probable one are noise of the transforms, left out of margins.
+#: Sums of counts that are this much less probable than the most probable one, noise of the transforms, are left out of
+#: margins.
 NO_SUM = 1e-15
+#: Error of log-evidences, and that of a transform at one sum.
+ROUNDING, NOISE = 1e-8, 1e-15
 #: Powers of a polynomial that are summed up before logarithms are taken, and e-folds that their argument may span.
 POWERS, FOLDS = 32, 20.0
 #: Numbers of powers of the arguments of polynomials that are held at a time.
@@ -167,6 +170,11 @@ class PolynomialRoute:
     def log_evidence(self):
         """log ∫ Π φ over the simplex, shape (k,)."""
         return self._sum_weights[2]
+
+    @property
+    def log_evidence_error(self):
+        """Error of log_evidence, shape (k,): more where the tilt leaves the sums that matter in the transforms' noise."""
+        return ROUNDING + NOISE * self._sum_weights[1].sum(axis=1)
 
     @cached_property
     def _sum_weights(self):
@@ -316,6 +324,36 @@ class PolynomialRoute:
             counts[:, done : done + some.size] = k[:, some]
             done += some.size
         return dirichlet(alpha[:, None] + counts, rng), counts.T, share
+
+    def draw_into(self, of, rng, p, k):
+        """Write draws of ``draws`` for the set ``of``, whose categories have a factor each, to p (S, a); add k to k (S, a).
+
+        Compiled.
+        """
+        from ldpbayes.posteriors._draw_kernels import conditioned
+
+        own = slice(of * p.shape[1], (of + 1) * p.shape[1])
+        keep, other, starts = self._aliases
+        low, tilt, alpha_total = self._first[own].sum(), float(self.factors.tilt[of]), float(self.factors.alpha_total[of])
+        sums = low + np.arange((np.diff(starts[own.start : own.stop + 1]) - 1).sum() + 1)
+        chance = sums * math.log(tilt) - gammaln(alpha_total + sums)
+        chance = np.exp(chance - chance.max())
+        tables = keep, other, starts[own.start : own.stop + 1], self._first[own]
+        conditioned(*tables, chance, self.factors.family.alpha[own], rng, p, k)
+
+    @cached_property
+    def _aliases(self):
+        """Alias tables of the counts of all factors, less the first one, one after the other, and where each starts."""
+        from ldpbayes.posteriors._draw_kernels import alias_tables
+
+        size = self._every(lambda one: one.pmf.shape[1]).astype(np.int64)
+        starts = np.append(0, size.cumsum())
+        pmf = np.empty(starts[-1])
+        for one in self.tables[0]:
+            pmf[starts[one.index][:, None] + np.arange(one.pmf.shape[1])] = one.pmf
+        keep, other = np.empty(pmf.size), np.empty(pmf.size, dtype=np.int64)
+        alias_tables(pmf, starts, keep, other)
+        return keep, other, starts
 
     def _independent_counts(self, group, size, rng):
         """Return draws of k before they are conditioned, shape (a, size)."""
