@@ -12,7 +12,7 @@ from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.posteriors.conditioned_product import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 from ldpbayes.posteriors.exact import Exact, certain, refuse_fractions, refuse_tables, stacked_factors
-from ldpbayes.posteriors.frequency import completed
+from ldpbayes.posteriors.frequency import complete
 from ldpbayes.posteriors.many import Many, exact_entries
 
 #: Why a cell has this method, and what its draws need.
@@ -86,10 +86,10 @@ class Conjugate:
             some = family.take(slice(part.start * a, part.stop * a))
             route = PolynomialRoute(TiltedFactors(some, np.ones(a), found.tilt[part], part.stop - part.start))
             for k, rng in enumerate(map(np.random.default_rng, seeds[part]), start):
-                signal = np.tile(certain(forms[k], a).astype(float), (size, 1))
-                flat = p[k].reshape(size, a)
-                route.draw_into(k - start, rng, flat, signal)
-                f[k] = completed(signal, flat, self.problems[k].n_users, rng).reshape(chains, draws, a)
+                flat, tallies = p[k].reshape(size, a), f[k].reshape(size, a)
+                tallies[:] = certain(forms[k], a)
+                route.draw_into(k - start, rng, flat, tallies)
+                complete(tallies, flat, self.problems[k].n_users, rng)
         p, f = (np.moveaxis(one, 0, 2) for one in (p, f))
         return {"distribution": p, "frequency": f, "exact": exact}
 

@@ -103,8 +103,8 @@ def frequency_draws(rows, distribution, rng, *, signal=None, watch=None, least=m
     return out[:finished]
 
 
-def completed(tallies, distribution, n, rng):
-    """Return draws of F, (S, a), from those of the signal tallies, to which the other users are added in place: by P.
+def complete(tallies, distribution, n, rng):
+    """Turn draws of the signal tallies into those of F, in place: the other users take their categories by P.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def completed(tallies, distribution, n, rng):
         Number of users.
     rng : numpy.random.Generator
     """
-    from ldpbayes.posteriors._draw_kernels import multinomials
+    from ldpbayes.posteriors._kernels import multinomials
 
     left = n - np.rint(tallies.sum(axis=1)).astype(np.int64)
     if (most := int(left.max())) > COMPILED:
@@ -123,7 +123,6 @@ def completed(tallies, distribution, n, rng):
     else:
         multinomials(left, distribution, *_factorials(most), rng, tallies)
     tallies /= n
-    return tallies
 
 
 @functools.lru_cache(maxsize=64)

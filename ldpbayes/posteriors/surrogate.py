@@ -27,7 +27,7 @@ BLOCK = 500
 SETTLED = 1e-3
 #: Nodes of the integral over the radius of a proposal, three times as many where Σα < 1, whose left tail is long; steps to
 #: its mode; numbers that are looked at together.
-RADII, RADIUS_STEPS, TOGETHER = 41, 60, 2**18
+RADII, RADIUS_STEPS, TOGETHER = 35, 60, 2**16
 #: A factor's power D/s² is at most this, so that the logarithm of 1 + s d keeps its digits …
 STRAIGHT = 1e10
 #: … and s times the pilot at most this: the factor of a category stays above zero everywhere.
@@ -258,8 +258,10 @@ def expand(rows, alpha, max_expansions=12, *, watch=None, start=None):
     """
     watch = watch or Watch()
     mean = alpha / alpha.sum() if start is None else start
+    tilt = None
     for rounds in watch.track(range(1, max_expansions + 1), "Expansions of the likelihood"):
-        engine = Proposal(expanded(rows, alpha, mean))
+        engine = Proposal(expanded(rows, alpha, mean), tilt)
+        tilt = engine.tilt
         before, (mean, variance) = mean, engine.saddle_moments()
         if rounds > 1 and (np.abs(mean - before) < SETTLED * np.sqrt(variance)).all():
             break
@@ -382,9 +384,9 @@ def _log_radius(engine, p):
         if (np.abs(move) < 1e-3).all():
             break
     scale = 1 / np.sqrt(-bend)
-    # Both ends reach 45 nats down: on the left at the slower of the two rates, on the right as a Gaussian in r.
+    # Both ends reach 32 nats down: on the left at the slower of the two rates, on the right as a Gaussian in r.
     size = RADII if total >= 1 else 3 * RADII
-    s = np.linspace(-1.0, 1.0, size) * np.arcsinh(12 + 45 / (total * scale))[:, None]
+    s = np.linspace(-1.0, 1.0, size) * np.arcsinh(11 + 32 / (total * scale))[:, None]
     log_growth_of_r = np.minimum(scale[:, None] * np.sinh(s), 20.0)
     radius = r[:, None] * np.exp(log_growth_of_r)
     log_density = total * np.log(r)[:, None] + total * log_growth_of_r + linear[:, None] * radius

@@ -330,7 +330,7 @@ class PolynomialRoute:
 
         Compiled.
         """
-        from ldpbayes.posteriors._draw_kernels import conditioned
+        from ldpbayes.posteriors._kernels import conditioned
 
         own = slice(of * p.shape[1], (of + 1) * p.shape[1])
         keep, other, starts = self._aliases
@@ -344,15 +344,14 @@ class PolynomialRoute:
     @cached_property
     def _aliases(self):
         """Alias tables of the counts of all factors, less the first one, one after the other, and where each starts."""
-        from ldpbayes.posteriors._draw_kernels import alias_tables
+        from ldpbayes.likelihoods.kernels import alias_table
 
-        size = self._every(lambda one: one.pmf.shape[1]).astype(np.int64)
-        starts = np.append(0, size.cumsum())
-        pmf = np.empty(starts[-1])
+        starts = np.append(0, self._every(lambda one: one.pmf.shape[1]).astype(np.int64).cumsum())
+        keep, other = np.empty(starts[-1]), np.empty(starts[-1], dtype=np.int64)
         for one in self.tables[0]:
-            pmf[starts[one.index][:, None] + np.arange(one.pmf.shape[1])] = one.pmf
-        keep, other = np.empty(pmf.size), np.empty(pmf.size, dtype=np.int64)
-        alias_tables(pmf, starts, keep, other)
+            for x, pmf in zip(one.index, one.pmf, strict=True):
+                part = slice(starts[x], starts[x + 1])
+                keep[part], other[part] = alias_table(pmf)
         return keep, other, starts
 
     def _independent_counts(self, group, size, rng):
