@@ -1,6 +1,7 @@
 """The command line: one command a file, found by its name; nothing of NumPy is imported before the command is known."""
 
 import functools
+import gc
 import importlib
 import inspect
 import os
@@ -18,6 +19,8 @@ COMMANDS = (
     *("fit", "private-groups", "regress", "associate", "check", "crosscheck", "scan", "plan", "study", "simulate"),
     "protocols",
 )
+#: Objects after which a command looks for cycles: what it imports makes a hundred thousand, and none of them is garbage.
+_ALLOCATED = 100_000
 _ABOUT = (
     "Bayesian inference from privatised categorical data: local-differential-privacy reports and randomised-response "
     "surveys.\n\nStart with [bold]ldpbayes fit example:nigeria[/bold]. A collection file names the categories, the "
@@ -121,6 +124,7 @@ def main(arguments=None):
     Every error of ldpbayes is one sentence on standard error and exit status 2, and so is what the machine refuses: memory,
     disk space, an output that nobody reads. Ctrl-C is exit status 130. No command replaces a file that it has read.
     """
+    gc.set_threshold(_ALLOCATED)
     with printing.standard_streams():
         try:
             try:

@@ -13,7 +13,7 @@ from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.likelihoods import Rows
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.formats import UNSORTED, distinct, merged
-from ldpbayes.protocols.repeated import histories_of
+from ldpbayes.protocols.repeated.fresh import histories_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,7 +67,7 @@ def _answers(categories):
 
 def _channel(name, protocol, users, total, labels):
     """Return one channel in words: protocol, parameters, ε and what ε means."""
-    from ldpbayes.protocols import describe_protocols
+    from ldpbayes.protocols.registry import describe_protocol
 
     wrapped = protocol.noncompliance()
     if wrapped is not None:
@@ -76,13 +76,13 @@ def _channel(name, protocol, users, total, labels):
         )
         other = f" Respondents who ignore the device report by another law ({laws}); nothing of their answers is sent."
         return _channel(name, wrapped.compliers, users, total, labels) + other
-    known = {entry.name: entry.summary for entry in describe_protocols()}
+    described = describe_protocol(protocol.design)
     parts = [f"{key} = {_value(value)}" for key, value in protocol.parameters().items() if key != "epsilon"]
     start = f"Channel {name}: " if total > 1 else ""
     text = f"{start}{number_of(users, 'report')} through {protocol.design.replace('_', ' ')}"
     text += f" ({', '.join(parts)})." if parts else "."
-    if protocol.design in known:
-        text += f" {known[protocol.design].rstrip('.')}."
+    if described is not None:
+        text += f" {described.summary.rstrip('.')}."
     epsilon = float(protocol.epsilon)
     if 0 < epsilon < 30:
         text += (

@@ -14,7 +14,6 @@ from scipy.special import logsumexp
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw
-from ldpbayes.protocols.attributes import attribute_sizes
 
 #: The basis of a log-linear model is written out up to so many entries.
 MAX_BASIS = 2**24
@@ -70,6 +69,8 @@ class LogLinear(AbstractSoftmax):
     order: int = 3
 
     def __post_init__(self):
+        from ldpbayes.protocols.attributes import attribute_sizes
+
         object.__setattr__(self, "sizes", attribute_sizes(self.sizes))
         for name in ("main", "scale"):
             object.__setattr__(self, name, checks.positive(getattr(self, name), name))

@@ -1,68 +1,81 @@
-"""Protocols and survey designs: make_protocol builds each from its name. Each file here is found by the import."""
+"""Protocols and survey designs: make_protocol builds each from its name. A protocol is one file; files load on first use."""
 
-import importlib
-import inspect
-import pkgutil
+from typing import TYPE_CHECKING, Any
 
-from ldpbayes.protocols import combine, designs
-from ldpbayes.protocols.attributes import Attributes
-from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.protocols.block_design import BlockDesign
-from ldpbayes.protocols.channel import Channel
-from ldpbayes.protocols.cohort_rr import CohortRR
-from ldpbayes.protocols.combine import compose, kronecker, mixture, product
-from ldpbayes.protocols.designs import (
-    cheater_detection,
-    christofides,
-    crosswise,
-    direct,
-    forced_response,
-    kuk,
-    stochastic_lie_detector,
-    triangular,
-    unrelated_question,
-    warner,
-)
-from ldpbayes.protocols.fake_data import FakeData
-from ldpbayes.protocols.grr import GRR
-from ldpbayes.protocols.hadamard import HadamardResponse
-from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing
-from ldpbayes.protocols.noncompliance import Noncompliance
-from ldpbayes.protocols.rappor import Rappor
-from ldpbayes.protocols.rappor_bits import RapporBits
-from ldpbayes.protocols.registry import (
-    COMBINATORS,
-    DESIGNS,
-    PROTOCOLS,
-    describe_protocols,
-    make_protocol,
-    protocol_names,
-)
-from ldpbayes.protocols.repeated import (
-    LOLOHA,
-    AbstractHistories,
-    DBitFlip,
-    MemoizedGRR,
-    MemoizedRappor,
-    MemoizedUnary,
-    Repeated,
-)
-from ldpbayes.protocols.sampled_attribute import SampledAttribute
-from ldpbayes.protocols.subset import SubsetSelection
-from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.doors import lazily
 
-for _module in pkgutil.iter_modules(__path__):
-    if not _module.name.startswith("_"):  # those are compiled kernels, loaded where the first large call needs them
-        importlib.import_module(f"{__name__}.{_module.name}")
+if TYPE_CHECKING:  # so that editors complete the names that load on first use
+    from ldpbayes.protocols import combine, designs
+    from ldpbayes.protocols.attributes import Attributes
+    from ldpbayes.protocols.base import AbstractProtocol
+    from ldpbayes.protocols.block_design import BlockDesign
+    from ldpbayes.protocols.channel import Channel
+    from ldpbayes.protocols.cohort_rr import CohortRR
+    from ldpbayes.protocols.combine import compose, kronecker, mixture, product
+    from ldpbayes.protocols.designs import (
+        cheater_detection,
+        christofides,
+        crosswise,
+        direct,
+        forced_response,
+        kuk,
+        stochastic_lie_detector,
+        triangular,
+        unrelated_question,
+        warner,
+    )
+    from ldpbayes.protocols.fake_data import FakeData
+    from ldpbayes.protocols.grr import GRR
+    from ldpbayes.protocols.hadamard import HadamardResponse
+    from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing
+    from ldpbayes.protocols.noncompliance import Noncompliance
+    from ldpbayes.protocols.rappor.mechanism import Rappor
+    from ldpbayes.protocols.rappor_bits import RapporBits
+    from ldpbayes.protocols.registry import describe_protocols, make_protocol, protocol_names
+    from ldpbayes.protocols.repeated.d_bit_flip import DBitFlip
+    from ldpbayes.protocols.repeated.fresh import Repeated
+    from ldpbayes.protocols.repeated.histories import AbstractHistories
+    from ldpbayes.protocols.repeated.loloha import LOLOHA
+    from ldpbayes.protocols.repeated.memoized_grr import MemoizedGRR
+    from ldpbayes.protocols.repeated.memoized_rappor import MemoizedRappor
+    from ldpbayes.protocols.repeated.memoized_unary import MemoizedUnary
+    from ldpbayes.protocols.sampled_attribute import SampledAttribute
+    from ldpbayes.protocols.subset import SubsetSelection
+    from ldpbayes.protocols.unary import UnaryEncoding
 
-
-def _below(cls):
-    return [one for child in cls.__subclasses__() for one in (child, *_below(child))]
-
-
-PROTOCOLS.update({cls.name: cls for cls in _below(AbstractProtocol) if cls.registered and not inspect.isabstract(cls)})
-DESIGNS.update(designs.DESIGNS)
-COMBINATORS.update(combine.COMBINATORS)
+#: Modules of this package, and the names of each that are public here.
+_MODULES = {
+    "attributes": "Attributes",
+    "base": "AbstractProtocol",
+    "block_design": "BlockDesign",
+    "channel": "Channel",
+    "cohort_rr": "CohortRR",
+    "combine": "compose kronecker mixture product",
+    "designs": "cheater_detection christofides crosswise direct forced_response kuk stochastic_lie_detector triangular "
+    "unrelated_question warner",
+    "fake_data": "FakeData",
+    "grr": "GRR",
+    "hadamard": "HadamardResponse",
+    "local_hashing": "LocalHashing PooledHashing",
+    "noncompliance": "Noncompliance",
+    "rappor.mechanism": "Rappor",
+    "rappor_bits": "RapporBits",
+    "registry": "describe_protocols make_protocol protocol_names",
+    "repeated.d_bit_flip": "DBitFlip",
+    "repeated.fresh": "Repeated",
+    "repeated.histories": "AbstractHistories",
+    "repeated.loloha": "LOLOHA",
+    "repeated.memoized_grr": "MemoizedGRR",
+    "repeated.memoized_rappor": "MemoizedRappor",
+    "repeated.memoized_unary": "MemoizedUnary",
+    "sampled_attribute": "SampledAttribute",
+    "subset": "SubsetSelection",
+    "unary": "UnaryEncoding",
+}
+_HOMES = {name: f"protocols.{module}" for module, names in _MODULES.items() for name in names.split()}
+_HOMES |= {name: f"protocols.{name}" for name in ("combine", "designs")}
+#: What all files of this package define, by name.
+_REGISTERED = ("PROTOCOLS", "DESIGNS", "COMBINATORS")
 
 __all__ = [
     "GRR",
@@ -107,6 +120,10 @@ __all__ = [
     "warner",
 ]
 
+_load, __dir__ = lazily(__name__, _HOMES | dict.fromkeys(_REGISTERED, "protocols.registry"))
 
-def __dir__() -> list[str]:
-    return [*__all__]
+
+def __getattr__(name: str) -> Any:
+    if name in _REGISTERED:
+        _load("protocol_names")()
+    return _load(name)

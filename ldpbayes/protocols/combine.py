@@ -9,7 +9,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_entries
 from ldpbayes.protocols.channel import Channel
-from ldpbayes.protocols.registry import MAX_ENTRIES
+from ldpbayes.protocols.registry import COMBINATORS, MAX_ENTRIES
 
 
 def as_channel(protocol):
@@ -138,8 +138,8 @@ def kronecker(factors, separator=","):
     return Channel(matrix, _joined(channels, separator), "kronecker", _all_settings(factors) | {"separator": separator})
 
 
-#: Functions of this file by the name that collection files use.
-COMBINATORS = {f.__name__: f for f in (compose, product, mixture, kronecker)}
+# Functions of this file by the name that collection files use.
+COMBINATORS |= {f.__name__: f for f in (compose, product, mixture, kronecker)}
 
 
 def _channels(factors):

@@ -12,6 +12,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed
 from ldpbayes.protocols.base import check_entries
 from ldpbayes.protocols.channel import Channel, check_answers
+from ldpbayes.protocols.registry import DESIGNS
 
 YES_NO = ("no", "yes")
 #: More cards tell carriers from others ever more surely, and nobody draws as many.
@@ -236,8 +237,8 @@ def _informative(p, name):
     return p
 
 
-#: Constructors by the name that collection files use; parameters are the functions' own.
-DESIGNS = {
+# Constructors by the name that collection files use; parameters are the functions' own.
+DESIGNS |= {
     f.__name__: f
     for f in (
         direct,

@@ -1,7 +1,10 @@
 """Protocols by name: from what a collection file or a user says to the protocol, and what each takes."""
 
+import functools
+import importlib
 import inspect
 import numbers
+import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +14,7 @@ from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_entries
 
 #: Concrete protocol classes, and makers of survey designs and of combinations, by the name that collection files use; filled
-#: as the package is imported.
+#: as their files are imported.
 PROTOCOLS: dict[str, Any] = {}
 DESIGNS: dict[str, Callable] = {}
 COMBINATORS: dict[str, Callable] = {}
@@ -92,8 +95,24 @@ class Numbered(Sequence):
         return str(range(self.size)[i])
 
 
+@functools.cache
+def _load() -> None:
+    """Import every file of this package, and note the protocols that they define."""
+    package = importlib.import_module("ldpbayes.protocols")
+    for module in pkgutil.walk_packages(package.__path__, "ldpbayes.protocols."):
+        if "._" not in module.name:  # those are compiled kernels, loaded where the first large call needs them
+            importlib.import_module(module.name)
+    kinds = _below(AbstractProtocol)
+    PROTOCOLS.update({cls.name: cls for cls in kinds if cls.registered and not inspect.isabstract(cls)})
+
+
+def _below(cls):
+    return [one for child in cls.__subclasses__() for one in (child, *_below(child))]
+
+
 def protocol_names() -> list[str]:
     """Return every name that make_protocol knows, aliases included, sorted."""
+    _load()
     return sorted({*PROTOCOLS, *DESIGNS, *COMBINATORS, *ALIASES})
 
 
@@ -176,7 +195,9 @@ def make_protocol(name: str, categories: Sequence[str], parameters: dict | None 
     ArgumentError
         On an unknown name, an unknown, missing or invalid parameter, or a wrong number of categories.
     """
-    name, parameters = resolve(checks.choice(name, "protocol", protocol_names()), parameters)
+    if not isinstance(name, str) or name not in DESIGNS:  # those are in one file
+        checks.choice(name, "protocol", protocol_names())
+    name, parameters = resolve(name, parameters)
     if not isinstance(categories, Numbered):
         categories = checks.entries(categories, "categories", "a sequence of labels")
     if name in PROTOCOLS:
@@ -197,19 +218,25 @@ def make_protocol(name: str, categories: Sequence[str], parameters: dict | None 
 
 def describe_protocols() -> list[Description]:
     """Return the Description of every protocol, survey design and combinator, by name."""
-    out = []
-    for name in sorted({*PROTOCOLS, *DESIGNS, *COMBINATORS}):
-        maker = PROTOCOLS.get(name) or DESIGNS.get(name) or COMBINATORS[name]
-        parameters = tuple(
-            Parameter(p.name) if p.default is p.empty else Parameter(p.name, False, p.default)
-            for p in inspect.signature(maker).parameters.values()
-            if p.name not in ("n_categories", "answers", "design", "settings")
-        )
-        stated = PROTOCOLS[name].file_parameters if name in PROTOCOLS else None
-        summary = " ".join((inspect.getdoc(maker) or "").split("\n\n")[0].replace("`", "").split())
-        aliases = tuple(alias for alias, (registered, _) in ALIASES.items() if registered == name)
-        out.append(Description(name, parameters, stated or ", ".join(map(str, parameters)), summary, aliases))
-    return out
+    _load()
+    return [describe_protocol(name) for name in sorted({*PROTOCOLS, *DESIGNS, *COMBINATORS})]
+
+
+def describe_protocol(name: str) -> Description | None:
+    """Return the Description of one protocol whose file is loaded, as that of every protocol in use is, else None."""
+    maker = PROTOCOLS.get(name) or DESIGNS.get(name) or COMBINATORS.get(name)
+    maker = maker or next((cls for cls in _below(AbstractProtocol) if cls.registered and cls.name == name), None)
+    if maker is None:
+        return None
+    parameters = tuple(
+        Parameter(p.name) if p.default is p.empty else Parameter(p.name, False, p.default)
+        for p in inspect.signature(maker).parameters.values()
+        if p.name not in ("n_categories", "answers", "design", "settings")
+    )
+    stated = maker.file_parameters if inspect.isclass(maker) else None
+    summary = " ".join((inspect.getdoc(maker) or "").split("\n\n")[0].replace("`", "").split())
+    aliases = tuple(alias for alias, (registered, _) in ALIASES.items() if registered == name)
+    return Description(name, parameters, stated or ", ".join(map(str, parameters)), summary, aliases)
 
 
 def _design(maker, parameters):

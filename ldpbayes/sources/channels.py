@@ -317,6 +317,7 @@ def _by_rate(protocol, categories):
         raise ArgumentError("protocol must be left out with rate_column, which is that of randomised response.")
     if categories is None:
         raise ArgumentError("categories must be named with rate_column.")
+
     labels = list(categories)
     a = len(labels)
 

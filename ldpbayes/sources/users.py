@@ -6,8 +6,7 @@ import numpy as np
 
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, shown
-from ldpbayes.protocols.repeated import histories_of
-from ldpbayes.protocols.repeated.fresh import user_array
+from ldpbayes.protocols.repeated.fresh import histories_of, user_array
 from ldpbayes.sources.base import check_total
 from ldpbayes.sources.tally import read_parts
 

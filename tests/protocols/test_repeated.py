@@ -23,7 +23,7 @@ from ldpbayes.protocols import (
 )
 from ldpbayes.protocols.formats import join_cohorts
 from ldpbayes.protocols.rappor import Rappor
-from ldpbayes.protocols.repeated import histories_of
+from ldpbayes.protocols.repeated.fresh import histories_of
 from ldpbayes.protocols.repeated.loloha import optimal_buckets
 from ldpbayes.protocols.repeated.memoized_grr import instant_level
 
