@@ -12,9 +12,9 @@ from threadpoolctl import threadpool_limits
 
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ConvergenceError
+from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.joint import Rotating
-from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.posteriors.problem import Joint, Problem
 from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
 from ldpbayes.priors import Hierarchical
@@ -36,13 +36,13 @@ def survey(protocol, n, seed=1):
 
 def learnt():
     """Yield (case, CPU seconds, what it is to stay below) of the moments under the learnt prior."""
-    Mixture().moments(survey(UnaryEncoding.optimized(30, 1.0), 1000))  # compiles
+    fit(survey(UnaryEncoding.optimized(30, 1.0), 1000), "learnt", draws=0)  # compiles
     cases = [(GRR(1000, e), n, 0.5) for e in (1.0, 4.0) for n in (10**4, 10**5, 10**6)]
     cases += [(UnaryEncoding.optimized(1000, e), 10**5, 1.5) for e in (1.0, 4.0)]
     for protocol, n, limit in cases:
         collection = survey(protocol, n)
         start = time.process_time()
-        Mixture().moments(collection)
+        fit(collection, "learnt", draws=0)
         yield f"learnt, moments, {protocol.name}, a = 1,000, n = {n:,}, epsilon {protocol.epsilon:g}", _since(start), limit
 
 

@@ -4,6 +4,7 @@ import functools
 import pathlib
 
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
+from ldpbayes.fitting import fit
 from ldpbayes.posteriors.expansion import checked_expansion
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.road.methods import make_method
@@ -64,14 +65,13 @@ def learnt(collection, rng):
     collection : Collection
     rng : numpy.random.Generator
     """
-    mixture = Mixture()
     try:
-        found = mixture.moments(collection, "learnt")
-        return found.mean, found.variance, found.frequency_mean
+        found = fit(collection, "learnt", draws=0, estimates=False)["exact"]
+        return found["distribution_mean"].values, found["distribution_sd"].values ** 2, found["frequency_mean"].values
     except InfeasibleError:
         pass
     try:
-        tree = mixture.posterior(collection, "learnt", random_seed=int(rng.integers(2**31)))
+        tree = Mixture().posterior(collection, "learnt", random_seed=int(rng.integers(2**31)))
     except ConvergenceError as err:  # few of the weighted draws count: a noisy mean instead of an hour of chains
         tree = err.result
     one, users = (tree["summary"].sel(target=target) for target in ("distribution", "frequency"))

@@ -1,4 +1,4 @@
-"""Numba kernels of the posterior methods: the recurrence over tallies, slices of pairs, exact draws of cells.
+"""Numba kernels of the posterior methods: the recurrence over tallies, slices of pairs, multinomials.
 
 Imported where first needed, so that nothing else pays for loading numba.
 """
@@ -8,9 +8,6 @@ import math
 import numpy as np
 
 from ldpbayes.compiling import compiled
-
-#: Gammas of smaller shapes are drawn as logs: they would underflow.
-TINY = 0.1
 
 
 @compiled()
@@ -155,50 +152,6 @@ def _log_prior(angle, shape_x, shape_y):
     if shape_y != 0:
         value += shape_y * math.log(max(math.cos(angle), 1e-300))
     return value
-
-
-@compiled(nogil=True)
-def conditioned(keep, other, starts, first, accepted, alpha, rng, p, k):
-    """Add draws of the powers to k (S, a), and write those of P given them to p (S, a); see PolynomialRoute.draws.
-
-    Parameters
-    ----------
-    keep, other, starts : arrays
-        Alias tables of the powers of each category, less ``first`` (a,).
-    accepted : array
-        Chance that powers are taken, by their sum less that of ``first``.
-    alpha : (a,) array
-    """
-    (size, a), least, power = p.shape, alpha.min(), np.empty(alpha.size, np.int64)
-    for s in range(size):
-        while True:
-            total = 0
-            for x in range(a):
-                width = starts[x + 1] - starts[x]
-                u = rng.random() * width
-                i = int(u)
-                if u - i >= keep[starts[x] + i]:
-                    i = other[starts[x] + i]
-                power[x] = i
-                total += i
-            if rng.random() < accepted[total]:
-                break
-        mass, top = 0.0, -math.inf
-        for x in range(a):
-            power[x] += first[x]
-            k[s, x] += power[x]
-            shape = alpha[x] + power[x]
-            if least < TINY:
-                p[s, x] = math.log(rng.standard_gamma(shape + 1)) - rng.standard_exponential() / shape
-                top = max(top, p[s, x])
-            else:
-                p[s, x] = rng.standard_gamma(shape)
-        for x in range(a):
-            if least < TINY:
-                p[s, x] = math.exp(p[s, x] - top)
-            mass += p[s, x]
-        for x in range(a):
-            p[s, x] /= mass
 
 
 @compiled(nogil=True)

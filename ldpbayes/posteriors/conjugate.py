@@ -87,8 +87,8 @@ class Conjugate:
             route = PolynomialRoute(TiltedFactors(some, np.ones(a), found.tilt[part], part.stop - part.start))
             for k, rng in enumerate(map(np.random.default_rng, seeds[part]), start):
                 flat, tallies = p[k].reshape(size, a), f[k].reshape(size, a)
-                tallies[:] = certain(forms[k], a)
-                route.draw_into(k - start, rng, flat, tallies)
+                flat[:], tallies[:], _ = route.draws(np.arange(a), size, rng, of=k - start)
+                tallies += certain(forms[k], a)
                 complete(tallies, flat, self.problems[k].n_users, rng)
         p, f = (np.moveaxis(one, 0, 2) for one in (p, f))
         return {"distribution": p, "frequency": f, "exact": exact}

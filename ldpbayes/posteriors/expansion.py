@@ -1,5 +1,6 @@
 """Summaries: the posterior of a log-likelihood that is known as its expansion at a pilot, and how far that can be off."""
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ from ldpbayes.inference.importance import weigh
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct
+from ldpbayes.posteriors.conditioned_product.batched import saddle_quantiles
 
 #: A summary whose means or sds may be off by more than this many posterior sd is refused.
 MAX_ERROR = 0.1
@@ -120,6 +122,23 @@ class Expansion:
         except ConvergenceError:
             return None, log_scale
         return engine, log_scale
+
+    def moments(self, levels, line=True):
+        """Return (mean, variance, quantiles (L, a), log-evidence) by integrals, or to second order in the saddle point.
+
+        Parameters
+        ----------
+        levels : sequence of float
+        line : bool
+            Whether integrals are tried.
+        """
+        engine = self.exact()[0] if line else None
+        with contextlib.suppress(ConvergenceError):  # the transforms of a part of the sum may die out more slowly than all
+            if engine is not None:
+                return engine.mean, engine.variance, engine.quantile(levels), engine.log_evidence + self.log_scale
+        own = self.proposal
+        ends = saddle_quantiles(own, levels)[:, own.group]
+        return *own.saddle_moments(), ends, own.saddle_log_evidence() + self.log_scale
 
     def draws(self, size, rng):
         """Return the surrogate's Weighted draws, with weights on the expansion itself."""

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, log_masses, saddle_quantiles
+from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, log_masses
 from ldpbayes.posteriors.exact import moments_of, singling, stacked_factors
 from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.mixing import heavy, integrals_of, key_of, mixed_ends, mixed_moments, moved_ends, server_of
-from ldpbayes.posteriors.mixture import interval_facts, mixture_moments, shared_facts
+from ldpbayes.posteriors.mixing import heavy, integrals_of, key_of, mixed_moments, moved_ends
+from ldpbayes.posteriors.mixture import mixture_moments, shared_facts
 from ldpbayes.posteriors.nodes import Nodes, place
 from ldpbayes.posteriors.surrogate import ExpandedFactors
 from ldpbayes.priors import Dirichlet
@@ -27,6 +27,10 @@ OUTWEIGHED = "The reports outweigh the prior; without draws nothing else is comp
 #: Why a result has no draws.
 ASKED = "Moments, intervals and evidence were asked for, and no draws."
 MANY_CATEGORIES = "So many categories have moments, intervals and evidence, and no draws."
+MANY_CELLS = "So many cells have moments, intervals and evidence in vectorised calls, and no draws."
+#: What was checked of integrals, and the refusal of a prior.
+INTEGRALS = "Moments, intervals and evidence are integrals; no draws were made."
+NEITHER = "Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is {}."
 #: Values of the hyperparameter of a mixture at which all cells are worked on, about.
 VALUES = 40
 #: Log-evidences with a larger error are computed by integrals.
@@ -126,8 +130,8 @@ class Many:
             out[[position for position, _ in members]] = found + log_scale + normaliser
         return out
 
-    def accuracies(self, found: Batch, labels) -> list:
-        """Return the Accuracy of every summary, in the order of ``summarized``.
+    def accuracies(self, entries: dict, labels) -> list:
+        """Return the Accuracy of every summary, in the order of ``summarized``, by entries of ``exact``.
 
         Raises
         ------
@@ -136,7 +140,7 @@ class Many:
         """
         out = []
         for position, one in self.summarized:
-            mean, variance = found.mean[position], found.variance[position]
+            mean, variance = entries["distribution_mean"][position], entries["distribution_sd"][position] ** 2
             own = accuracy(one, mean, variance, variance)
             if own.problem:
                 raise InfeasibleError(refusal(one, own, f"cell {labels[position]}"))
@@ -229,72 +233,87 @@ def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
         Where the prior is neither, or a summary cannot stand for its reports.
     """
     from ldpbayes.result.cells import facts_of
-    from ldpbayes.result.moments import build_moments
 
-    watch, ci_prob, alpha = Watch(run["progressbar"]), run["ci_prob"], prior.concentrations()
-    levels = tails(ci_prob)
-    more: dict = {}
+    watch, alpha, levels = Watch(run["progressbar"]), prior.concentrations(), tails(run["ci_prob"])
+    checked, about = INTEGRALS, {}
     if alpha is not None:
         found = many.under(alpha, levels, watch)
-        sizes = many.n_reports[:, None]
-        entries = exact_entries(found.mean, found.variance, found.quantiles, alpha, sizes, found.log_evidence)
-    elif prior.mixture() is not None:
-        found, entries, more = _under_mixture(many, prior, levels, watch)
-    else:
-        raise InfeasibleError(
-            f"Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is {prior.describe()}."
+        entries = exact_entries(
+            found.mean, found.variance, found.quantiles, alpha, many.n_reports[:, None], found.log_evidence
         )
-    rough = int(found.rough.sum())
-    if rough:
-        more["rough_cells"] = rough
-    k, accuracies = len(cells), many.accuracies(found, cells.labels)
-    method = "exact" if not many.summarized else "summary" if not many.separable else "several"
-    checked = "Moments, intervals and evidence are integrals; no draws were made."
-    if accuracies:
+        if found.rough.any():
+            about["rough_cells"] = int(found.rough.sum())
+    elif (mixture := prior.mixture()) is not None:
+        entries, nodes, factor = mixed_entries(many, mixture, levels, watch)
+        about = shared_facts(nodes, factor, run["ci_prob"])
+        about["prior"] = f"{prior.describe()}, one {mixture.parameter} for all cells"
+    else:
+        raise InfeasibleError(NEITHER.format(prior.describe()))
+    if accuracies := many.accuracies(entries, cells.labels):
         worst = max(accuracies, key=lambda one: one.error)
         checked += f" Of the summaries the least accurate: {worst.sentence}"
-        more |= worst.facts()
-    methods = np.full(k, "exact", dtype=object)
+        about |= worst.facts()
+    methods = np.full(len(cells), "exact", dtype=object)
     methods[[position for position, _ in many.summarized]] = "summary"
-    weight = float(alpha.sum()) if alpha is not None else more["prior_weight"]
-    decides = outweighed(entries["distribution_mean"], entries["distribution_sd"], weight)
-    more |= {"prior_decides": int(decides.sum()), "decides_note": "" if decides.any() else OUTWEIGHED}
-    if decides.any():
-        more["decides"] = (
-            f"In {decides.sum():,} of {k:,} cells the prior, worth {weight:.3g} unprotected answers, weighs more than the "
-            "reports: their shares are what the prior says they are."
-        )
+    method = "exact" if not many.summarized else "summary" if not many.separable else "several"
     facts = facts_of(
-        k,
+        len(cells),
         method=methods,
         converged=1,
         log_evidence=entries["log_evidence"],
-        prior_decides=decides,
         outcome=checked,
         frequency_draws="moments only",
     )
-    reason = "So many cells have moments, intervals and evidence in vectorised calls, and no draws."
-    if settings.get("draws") == 0:
-        reason = ASKED
-    if rough:
-        reason += f" {rough} have moments of second order in the saddle point."
-    attrs, kept = _stated(reason, checked, settings, run)
+    return _result(cells, prior, method, entries, (MANY_CELLS, checked, about), run, settings, facts)
+
+
+def _result(data, prior, method, entries, said, run, settings, facts=None):
+    """Return the result of moments, with whether the prior weighs more than the reports.
+
+    Parameters
+    ----------
+    data : Collection, Summarized or Cells
+    prior : AbstractPrior
+    method : str
+    entries : dict
+        Of ``exact``.
+    said : tuple
+        Why there are no draws, what was checked, and further attrs.
+    run, settings : dict
+        As for moments_of_cells.
+    facts : dict of (cells,) arrays, optional
+        Of each cell.
+    """
+    from ldpbayes.result.moments import build_moments
+
+    reason, checked, about = said
+    weight = about.get("prior_weight", prior.weight())
+    decides = outweighed(entries["distribution_mean"], entries["distribution_sd"], weight)
+    rough = f" {about['rough_cells']} have moments of second order in the saddle point." if "rough_cells" in about else ""
+    attrs = {
+        "reason": (ASKED if settings.get("draws") == 0 else reason) + rough,
+        "sampling": "independent",
+        "converged": 1,
+        "interrupted": 0,
+        "checked": checked,
+        "problems": "",
+        "outcome": checked,
+        "random_seed": run["random_seed"],
+        "prior_decides": int(decides.sum()),
+        "decides_note": "" if decides.any() else OUTWEIGHED,
+    }
+    if facts is not None:
+        facts["prior_decides"] = decides.astype(np.int64)
+    if decides.any():
+        where = "T" if facts is None else f"In {decides.sum():,} of {decides.size:,} cells t"
+        other = " Compare prior='learnt'." if facts is None and prior.mixture() is None else ""
+        attrs["decides"] = (
+            f"{where}he prior, worth {weight:.3g} unprotected answers, weighs more than the reports: the shares are what it "
+            f"says they are.{other}"
+        )
+    kept = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
     return build_moments(
-        cells, prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | more, facts=facts
-    )
-
-
-def _under_mixture(many: Many, prior, levels, watch: Watch) -> tuple[Batch, dict, dict]:
-    """Return (Batch, entries of ``exact``, attrs) of cells that share the hyperparameter of a mixture."""
-    mixture, k = prior.mixture(), len(many.n_reports)
-    entries, nodes, factor = mixed_entries(many, mixture, levels, watch)
-    mean, variance = entries["distribution_mean"], entries["distribution_sd"] ** 2
-    found = Batch(mean, variance, entries["log_evidence"], np.empty((0, k, 0)), np.zeros(k, bool), np.full(k, np.nan))
-    return (
-        found,
-        entries,
-        shared_facts(nodes, factor, levels[1] - levels[0])
-        | {"prior": f"{prior.describe()}, one {mixture.parameter} for all cells"},
+        data, prior, method=method, settings=kept, exact=entries, ci_prob=run["ci_prob"], attrs=attrs | about, facts=facts
     )
 
 
@@ -330,31 +349,6 @@ def refuse_long(collection):
         )
 
 
-def _mixed_one(problem, levels):
-    """Return (entries of ``exact``, attrs, what was checked) of one collection under a mixture of Dirichlet priors.
-
-    Raises
-    ------
-    InfeasibleError
-        Where expansions may be off by more than a tenth of a posterior sd.
-    """
-    found = mixture_moments(problem, server_of(problem, 2))
-    nodes, factor = found.nodes, found.log_bayes_factor_jeffreys
-    facts = dict(found.facts) | interval_facts(nodes, levels[1] - levels[0])
-    facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
-    ends = mixed_ends(nodes, found.server, found.mean, found.sd, levels)
-    entries = {
-        "distribution_mean": found.mean,
-        "distribution_sd": found.sd,
-        "distribution_lower": ends[0],
-        "distribution_upper": ends[1],
-        "frequency_mean": found.frequency_mean,
-        "frequency_sd": found.frequency_sd,
-        "log_evidence": np.array(found.log_evidence),
-    }
-    return entries, facts, found.checked
-
-
 def undrawn(problem, levels, method: str = "auto"):
     """Return (entries of ``exact``, facts, what was checked, the method's name) of one collection without draws.
 
@@ -366,52 +360,32 @@ def undrawn(problem, levels, method: str = "auto"):
     method : str
         As for moments_of_one.
     """
-    if problem.alpha is None and problem.mixture is None:
-        raise InfeasibleError(
-            f"Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is "
-            f"{problem.prior.describe()}."
-        )
-    alpha, form, facts, entries, asked = problem.alpha, problem.separable, {}, None, method
-    if asked == "exact" and alpha is None:
+    alpha, form = problem.alpha, problem.separable
+    if method == "exact" and alpha is None:
         raise InfeasibleError(f"The method exact needs a Dirichlet prior; this one is {problem.prior.describe()}.")
-    if asked == "exact":
+    if method == "exact":
         singling(form)
-    if asked == "mixture" and alpha is not None:
+    if method == "mixture" and alpha is not None:
         raise InfeasibleError("The method mixture is for priors that mix Dirichlet priors, such as learnt.")
     if alpha is None:
-        entries, facts, checked = _mixed_one(problem, levels)
-        method = "mixture"
-    elif asked != "summary" and form is not None and (form.slope >= 0).all():
-        found, method = moments_of(form, alpha, problem.n_users), "exact"
-        mean, variance, log_evidence = found.mean, found.variance, found.log_evidence
-        lower, upper = found.quantile(levels)
-        checked = "Moments, intervals and evidence are integrals; no draws were made."
-    elif asked != "summary" and (integrals := integrals_of(problem, levels)) is not None:
-        (entries, facts, checked), method = integrals, "quadrature"
-    else:
-        if problem.n_categories > MAX_FACTORS:
-            raise InfeasibleError(
-                f"Moments of reports that do not single out one category each are made for at most {MAX_FACTORS:,} "
-                f"categories, got {problem.n_categories:,}."
-            )
-        method = "summary"
-        own, found = checked_expansion(problem.likelihood, alpha)
-        engine, log_scale = own.exact() if problem.n_categories <= MAX_LINE else (None, own.log_scale)
-        try:
-            ends = None if engine is None else engine.quantile(levels)
-        except ConvergenceError:  # the transforms of a part of the sum may die out more slowly than those of all
-            ends = None
-        if engine is not None and ends is not None:
-            mean, variance, log_evidence = engine.mean, engine.variance, engine.log_evidence
-            lower, upper = ends
-        else:
-            mean, variance = own.proposal.saddle_moments()
-            log_evidence = own.proposal.saddle_log_evidence()
-            lower, upper = saddle_quantiles(own.proposal, levels)[:, own.proposal.group]
-        log_evidence, checked, facts = log_evidence + log_scale, found.sentence, found.facts()
-    if entries is None:
-        entries = exact_entries(mean, variance, (lower, upper), alpha, problem.n_users, float(log_evidence))
-    return entries, facts, checked, method
+        if problem.mixture is None:
+            raise InfeasibleError(NEITHER.format(problem.prior.describe()))
+        return *mixture_moments(problem, levels), "mixture"
+    if method != "summary" and form is not None and (form.slope >= 0).all():
+        found = moments_of(form, alpha, problem.n_users)
+        moments = found.mean, found.variance, found.quantile(levels)
+        return exact_entries(*moments, alpha, problem.n_users, found.log_evidence), {}, INTEGRALS, "exact"
+    if method != "summary" and (integrals := integrals_of(problem, levels)) is not None:
+        return *integrals, "quadrature"
+    if problem.n_categories > MAX_FACTORS:
+        raise InfeasibleError(
+            f"Moments of reports that do not single out one category each are made for at most {MAX_FACTORS:,} "
+            f"categories, got {problem.n_categories:,}."
+        )
+    own, accuracy_found = checked_expansion(problem.likelihood, alpha)
+    *moments, log_evidence = own.moments(levels, problem.n_categories <= MAX_LINE)
+    entries = exact_entries(*moments, alpha, problem.n_users, float(log_evidence))
+    return entries, accuracy_found.facts(), accuracy_found.sentence, "summary"
 
 
 def moments_of_one(problem, run: dict, settings: dict, method: str = "auto"):
@@ -434,35 +408,5 @@ def moments_of_one(problem, run: dict, settings: dict, method: str = "auto"):
     InfeasibleError
         Where the prior is no Dirichlet, the method does not apply, or the expansion may be off.
     """
-    from ldpbayes.result.moments import build_moments
-
-    alpha, ci_prob = problem.alpha, run["ci_prob"]
-    entries, facts, checked, method = undrawn(problem, tails(ci_prob), method)
-    weight = problem.prior.weight() if alpha is not None else facts["prior_weight"]
-    decides = bool(outweighed(entries["distribution_mean"], entries["distribution_sd"], weight))
-    facts |= {"prior_decides": int(decides), "decides_note": "" if decides else OUTWEIGHED}
-    other = " Compare prior='learnt'."
-    if decides:
-        facts["decides"] = (
-            f"The prior, worth {weight:.3g} unprotected answers, weighs more than the {problem.n_users:,} reports do: the "
-            f"shares are what the prior says they are.{'' if alpha is None else other}"
-        )
-    attrs, kept = _stated(ASKED if settings.get("draws") == 0 else MANY_CATEGORIES, checked, settings, run)
-    return build_moments(
-        problem.collection, problem.prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | facts
-    )
-
-
-def _stated(reason, checked, settings, run):
-    """Return (attrs, settings) that every result without draws has."""
-    attrs = {
-        "reason": reason,
-        "sampling": "independent",
-        "converged": 1,
-        "interrupted": 0,
-        "checked": checked,
-        "problems": "",
-        "outcome": checked,
-        "random_seed": run["random_seed"],
-    }
-    return attrs, {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
+    entries, about, checked, method = undrawn(problem, tails(run["ci_prob"]), method)
+    return _result(problem.collection, problem.prior, method, entries, (MANY_CATEGORIES, checked, about), run, settings)

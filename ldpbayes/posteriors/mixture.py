@@ -1,73 +1,19 @@
 """Priors that are one-parameter mixtures of Dirichlet priors: conjugate answers, mixed by what the reports say of each."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks
-from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
 from ldpbayes.posteriors.expansion import checked_expansion
 from ldpbayes.posteriors.mixing import mixed_ends, mixed_moments, server_of, shares
-from ldpbayes.posteriors.nodes import Nodes, place
+from ldpbayes.posteriors.nodes import place
 from ldpbayes.priors import Dirichlet
 
 #: Levels of the quantiles that moments of the hyperparameter come from.
 LEVELS = 20_000
-
-
-@dataclass(frozen=True, eq=False)
-class MixtureMoments:
-    """Posterior of P and of the hyperparameter without draws.
-
-    Attributes
-    ----------
-    mean, sd : (a,) arrays
-        E[P|Y] and the standard deviations.
-    frequency_mean, frequency_sd : (a,) arrays
-        E and sd of the users' own frequencies F.
-    log_evidence : float
-        log P(Y = these ordered reports), the hyperparameter integrated over; of reports that do not single out one
-        category each, that of the surrogate.
-    log_bayes_factor_jeffreys : float
-        Its difference to the log-evidence under Jeffreys' prior.
-    nodes : Nodes
-        Values of the hyperparameter with their posterior weights.
-    server : one of the servers of posteriors.mixing
-        What gave the posteriors at the nodes.
-    checked : str
-        Where they come from, and how far they can be off.
-    facts : mapping
-        Attrs of a result.
-    """
-
-    mean: np.ndarray
-    sd: np.ndarray
-    frequency_mean: np.ndarray
-    frequency_sd: np.ndarray
-    log_evidence: float
-    log_bayes_factor_jeffreys: float
-    nodes: Nodes
-    server: Any = field(repr=False)
-    checked: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def variance(self) -> np.ndarray:
-        """Var(P|Y), shape (a,)."""
-        return self.sd**2
-
-    @property
-    def parameter_mean(self) -> float:
-        """Posterior mean of the hyperparameter."""
-        return float(self.nodes.weights @ self.nodes.values)
-
-    def parameter_interval(self, ci_prob: float = 0.95) -> tuple[float, float]:
-        """Return the ends of the hyperparameter's equal-tailed interval."""
-        return ends_of(self.nodes, checks.level(ci_prob))
 
 
 @dataclass(frozen=True)
@@ -103,25 +49,6 @@ class Mixture(AbstractPosterior):
         reason = f"The prior mixes Dirichlet priors: {server.reason}"
         return Plan(reason, server.seconds, (problem, server))
 
-    def moments(self, collection, prior="learnt") -> MixtureMoments:
-        """Return MixtureMoments: mean and sd of P and F, the evidence and the hyperparameter, without draws.
-
-        Exact up to the quadrature for reports that single out one category each and for a few categories. For all others
-        the moments are those of an expansion of the log-likelihood at their mean, which is checked; only draws are weighted
-        by the true likelihood.
-
-        Raises
-        ------
-        InfeasibleError
-            Where the prior is no mixture, or the expansion may be off by more than a tenth of a posterior sd.
-        """
-        problem = Problem.of(collection, prior)
-        plan = self.plan(problem)
-        if not plan.feasible:
-            raise InfeasibleError(plan.reason)
-        _, server = plan.state  # type: ignore[union-attr]  # a Refusal is not feasible
-        return mixture_moments(problem, server)
-
     def run(self, plan, rng, watch):
         problem, server = plan.state
         nodes, factor = nodes_of(problem, server)
@@ -153,29 +80,37 @@ class Mixture(AbstractPosterior):
         )
 
 
-def mixture_moments(problem, server) -> MixtureMoments:
-    """Return MixtureMoments of a problem whose posteriors a server gives; refused where they come from a poor expansion."""
+def mixture_moments(problem, levels):
+    """Return (entries of ``exact``, attrs, what was checked) of one collection under a mixture, without draws.
+
+    Exact up to the quadrature for reports that single out one category each and for a few categories; of all others by an
+    expansion of the log-likelihood at their mean, which is checked.
+
+    Parameters
+    ----------
+    problem : Problem
+    levels : pair of floats
+        Of the ends of the intervals.
+
+    Raises
+    ------
+    InfeasibleError
+        Where the expansion may be off by more than a tenth of a posterior sd.
+    """
+    server = server_of(problem, 2)
     nodes, factor = nodes_of(problem, server)
-    facts, text = facts_of(nodes, factor), ""
+    facts, text = facts_of(nodes, factor) | interval_facts(nodes, levels[1] - levels[0]), ""
+    facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
     if not server.exact:  # under the concentrations in the middle of the nodes
         middle = np.exp(nodes.weights @ np.log([prior.concentrations() for prior in nodes.priors]))
         _, found = checked_expansion(problem.likelihood, middle)
         facts, text = facts | found.facts(), f" {found.sentence}"
-    means, variances = server.moments(nodes.priors)
-    known = mixed_moments(nodes, means, variances, problem.n_users)
+    entries = mixed_moments(nodes, *server.moments(nodes.priors), problem.n_users)
+    ends = mixed_ends(nodes, server, entries["distribution_mean"], entries["distribution_sd"], levels)
+    entries |= dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
+    entries["log_evidence"] = np.array(nodes.log_evidence)
     kind = "Exact" if server.exact else "Expansions, of second order in the saddle point,"
-    return MixtureMoments(
-        known["distribution_mean"],
-        known["distribution_sd"],
-        known["frequency_mean"],
-        known["frequency_sd"],
-        nodes.log_evidence,
-        factor,
-        nodes,
-        server,
-        f"{kind} at {nodes.values.size} values of the hyperparameter; no draws were made.{text}",
-        facts,
-    )
+    return entries, facts, f"{kind} at {nodes.values.size} values of the hyperparameter; no draws were made.{text}"
 
 
 def facts_of(nodes, factor):
@@ -196,20 +131,14 @@ def facts_of(nodes, factor):
 
 def interval_facts(nodes, ci_prob):
     """Return the attrs with the ends of the hyperparameter's interval."""
-    low, high = ends_of(nodes, ci_prob)
-    return {f"{nodes.mixture.parameter}_lower": low, f"{nodes.mixture.parameter}_upper": high}
+    ends = nodes.quantile(np.array(tails(ci_prob)))
+    return {f"{nodes.mixture.parameter}_{side}": float(end) for side, end in zip(("lower", "upper"), ends, strict=True)}
 
 
 def shared_facts(nodes, factor, ci_prob):
     """Return the attrs about a hyperparameter that all cells share."""
     own = facts_of(nodes, factor) | interval_facts(nodes, ci_prob)
     return own | {"log_evidence": float(nodes.log_evidence)}
-
-
-def ends_of(nodes, ci_prob):
-    """Return the ends of the hyperparameter's equal-tailed interval."""
-    low, high = nodes.quantile(np.array(tails(ci_prob)))
-    return float(low), float(high)
 
 
 def nodes_of(problem, server):

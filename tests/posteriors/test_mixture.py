@@ -110,33 +110,37 @@ def test_nodes_agree_with_brute_force(collection):
 
 def test_moments_without_draws_agree_with_brute_force():
     """Sixty categories: the saddle point places the nodes, exact evidence weighs them."""
-    truth, found = by_exact(SIXTY), Mixture().moments(SIXTY)
-    np.testing.assert_allclose(found.mean, truth["mean"], rtol=1e-3)
-    np.testing.assert_allclose(found.sd, truth["sd"], rtol=1e-3)
-    np.testing.assert_allclose(found.frequency_mean, truth["frequency"], rtol=2e-3, atol=1e-6)
-    assert found.log_evidence == pytest.approx(truth["log_evidence"], abs=1e-3)
+    truth = by_exact(SIXTY)
     jeffreys = exact_moments(SIXTY.rows, Dirichlet.jeffreys(60)).log_evidence
-    assert found.log_bayes_factor_jeffreys == pytest.approx(truth["log_evidence"] - jeffreys, abs=1e-3)
     for ci_prob in (0.5, 0.9):
+        tree = fit(SIXTY, "learnt", draws=0, ci_prob=ci_prob)
+        found, attrs = tree["exact"], tree.attrs
+        np.testing.assert_allclose(found["distribution_mean"], truth["mean"], rtol=1e-3)
+        np.testing.assert_allclose(found["distribution_sd"], truth["sd"], rtol=1e-3)
+        np.testing.assert_allclose(found["frequency_mean"], truth["frequency"], rtol=2e-3, atol=1e-6)
+        assert float(found["log_evidence"]) == pytest.approx(truth["log_evidence"], abs=1e-3)
+        assert attrs["log_bayes_factor_jeffreys"] == pytest.approx(truth["log_evidence"] - jeffreys, abs=1e-3)
         ends = Learnt(n_categories=2).alpha(np.interp([(1 - ci_prob) / 2, (1 + ci_prob) / 2], truth["cdf"], GRID))
-        assert found.parameter_interval(ci_prob) == pytest.approx(ends, rel=0.03)
+        assert [attrs["alpha_lower"], attrs["alpha_upper"]] == pytest.approx(ends, rel=0.03)
 
 
 @pytest.mark.parametrize("protocol", [UnaryEncoding.optimized(20, 1.0), SubsetSelection(20, 4.0)], ids=["oue", "subset"])
 def test_moments_of_surrogates_agree_with_weighted_draws(protocol):
     collection = collected(protocol, 2000, np.arange(20, 0, -1) / 210)
-    found, tree = Mixture().moments(collection), Mixture(draws=500).posterior(collection, "learnt", random_seed=1)
-    summary = tree["summary"].sel(target="distribution")
-    assert (np.abs(summary["mean"].values - found.mean) < 0.15 * found.sd + 5 * summary["mcse"].values).all()
-    assert found.parameter_mean == pytest.approx(tree.attrs["alpha_mean"], rel=0.05)
+    found = fit(collection, "learnt", draws=0)
+    tree = Mixture(draws=500).posterior(collection, "learnt", random_seed=1)
+    known, summary = found["exact"], tree["summary"].sel(target="distribution")
+    off = np.abs(summary["mean"].values - known["distribution_mean"].values)
+    assert (off < 0.15 * known["distribution_sd"].values + 5 * summary["mcse"].values).all()
+    assert found.attrs["alpha_mean"] == pytest.approx(tree.attrs["alpha_mean"], rel=0.05)
 
 
 def test_the_interval_of_alpha_has_the_probability_asked_for():
     collection = collected(GRR(8, 2.0), 3000, [0.5, 0.3, 0.2, 0, 0, 0, 0, 0])
     wide, narrow = (Mixture(draws=50).posterior(collection, "learnt", random_seed=1, ci_prob=p).attrs for p in (0.95, 0.5))
-    found = Mixture().moments(collection)
-    assert (wide["alpha_lower"], wide["alpha_upper"]) == pytest.approx(found.parameter_interval(0.95))
-    assert (narrow["alpha_lower"], narrow["alpha_upper"]) == pytest.approx(found.parameter_interval(0.5))
+    for drawn, p in ((wide, 0.95), (narrow, 0.5)):
+        found = fit(collection, "learnt", draws=0, ci_prob=p).attrs
+        assert (drawn["alpha_lower"], drawn["alpha_upper"]) == pytest.approx((found["alpha_lower"], found["alpha_upper"]))
 
 
 def test_log_bayes_factor_against_jeffreys():

@@ -325,35 +325,6 @@ class PolynomialRoute:
             done += some.size
         return dirichlet(alpha[:, None] + counts, rng), counts.T, share
 
-    def draw_into(self, of, rng, p, k):
-        """Write draws of ``draws`` for the set ``of``, whose categories have a factor each, to p (S, a); add k to k (S, a).
-
-        Compiled.
-        """
-        from ldpbayes.posteriors._kernels import conditioned
-
-        own = slice(of * p.shape[1], (of + 1) * p.shape[1])
-        keep, other, starts = self._aliases
-        low, tilt, alpha_total = self._first[own].sum(), float(self.factors.tilt[of]), float(self.factors.alpha_total[of])
-        sums = low + np.arange((np.diff(starts[own.start : own.stop + 1]) - 1).sum() + 1)
-        chance = sums * math.log(tilt) - gammaln(alpha_total + sums)
-        chance = np.exp(chance - chance.max())
-        tables = keep, other, starts[own.start : own.stop + 1], self._first[own]
-        conditioned(*tables, chance, self.factors.family.alpha[own], rng, p, k)
-
-    @cached_property
-    def _aliases(self):
-        """Alias tables of the counts of all factors, less the first one, one after the other, and where each starts."""
-        from ldpbayes.likelihoods.kernels import alias_table
-
-        starts = np.append(0, self._every(lambda one: one.pmf.shape[1]).astype(np.int64).cumsum())
-        keep, other = np.empty(starts[-1]), np.empty(starts[-1], dtype=np.int64)
-        for one in self.tables[0]:
-            for x, pmf in zip(one.index, one.pmf, strict=True):
-                part = slice(starts[x], starts[x + 1])
-                keep[part], other[part] = alias_table(pmf)
-        return keep, other, starts
-
     def _independent_counts(self, group, size, rng):
         """Return draws of k before they are conditioned, shape (a, size)."""
         k = np.empty((group.size, size), dtype=np.int64)
