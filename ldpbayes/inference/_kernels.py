@@ -91,6 +91,13 @@ def likelihood(stacked, slope, basis, starts, index, value, entry_starts, row, w
     return total + math.log(product)
 
 
+@compiled(nogil=True)
+def likelihoods(stacked, slope, value, *known):
+    """Write the log-likelihoods of many coefficients (S, K, a − 1) to value, and their gradients to slope."""
+    for s in range(value.size):
+        value[s] = likelihood(stacked[s], slope[s], *known)
+
+
 def compiled_density(of, back, likelihood):
     """Return a compiled function: the log-density of coordinates u, which writes its gradient; see bending.Bend.
 

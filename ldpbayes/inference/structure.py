@@ -29,6 +29,12 @@ def roots(matrix: np.ndarray, least: float = LEAST, most: float = np.inf) -> tup
     return (vectors / values) @ vectors.T, (vectors * values) @ vectors.T
 
 
+def positive(blocks: np.ndarray) -> np.ndarray:
+    """Return symmetric blocks (m, k, k) whose negative eigenvalues are zero."""
+    values, vectors = np.linalg.eigh(blocks)
+    return (vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1)
+
+
 def spread(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the roots of the covariance of draws (S, u), drawn to one by as much as their number leaves open."""
     offset, size = draws - draws.mean(axis=0), draws.shape[1]

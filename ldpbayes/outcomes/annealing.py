@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ldpbayes.inference.hmc import rotated
+from ldpbayes.inference.structure import positive
 from ldpbayes.outcomes.smoothing import Curve, Drawn, Mode, Normal, sizes_of
 
 #: Rounds: each keeps this share of the effective particles at a step, and draws so many times the particles of the first.
@@ -84,10 +85,9 @@ def _nearest(curve: Curve, scale: float, mode: Mode, rng: np.random.Generator) -
     z = np.concatenate([half, -half])
     g, factor, information = mode.g, mode.factor, None
     for _ in range(STEPS):
-        gradient, observed, _ = curve.slopes(g + factor.spread(z))
+        gradient, observed = curve.slopes(g + factor.spread(z))
         gradient = gradient - curve.prior.times(g, scale)
-        values, vectors = np.linalg.eigh(observed)
-        sure = np.einsum("mcd,md,med->mce", vectors, np.maximum(values, 0.0), vectors)
+        sure = positive(observed)
         information = sure if information is None else information + LENGTH * (sure - information)
         factor = curve.prior.factor(information, scale)
         step = factor.solve(gradient)

@@ -20,9 +20,10 @@ from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
 from ldpbayes.outcomes.result import PrivateGroups
 from ldpbayes.outcomes.rounding import DIFFERENT, Classes, difference, rounding_classes
-from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Entries, Exchange, Walk
+from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Exchange, Walk
 from ldpbayes.outcomes.storing import TARGETS
 from ldpbayes.posteriors.base import level, seed
+from ldpbayes.sources.records import Entries
 
 #: Ways to the answer; "auto" begins with the first and hands over where its check fails.
 METHODS = ("auto", "smooth", "rounding", "recipe")

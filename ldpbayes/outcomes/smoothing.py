@@ -1,7 +1,7 @@
 """Curves of group shares over bins: smooth logits, their scale integrated, by banded algebra.
 
 In bin b the private group has shares r_b = softmax(H g_b) with orthonormal contrasts H, and the reports of the bin say
-Σ_e n_e log Σ_x L_ex r_bx. Second differences of g over bins are independent normal with variance σ²h³, h the width of a bin;
+Σ_e n_e log Σ_x L_ex r_bx: a regression whose cells are the bins, each with a column of its own. Second differences of g over bins are independent normal with variance σ²h³, h the width of a bin;
 only what they leave free, a level and a slope at the middle, has a proper prior. The posterior given σ is near normal: its
 mode and curvature cost O(bins), draws of that normal get importance weights, and σ is summed over a grid. See
 docs/theory/private-groups.md.
@@ -19,9 +19,9 @@ from scipy.special import logsumexp, softmax
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.importance import Weighted, weigh
 from ldpbayes.inference.newton import SETTLED, climb
-from ldpbayes.inference.structure import BandedFactor, DenseFactor
+from ldpbayes.inference.structure import DIFFERENCE, BandedFactor, DenseFactor, positive
 from ldpbayes.inference.verdict import Verdict
-from ldpbayes.sources import records
+from ldpbayes.sources.records import Entries
 
 #: Scales σ of a curve per normal score^(3/2), the nodes of their sum …
 SCALES = np.geomspace(0.05, 50.0, 14)
@@ -37,74 +37,6 @@ NEGLIGIBLE = 1e-4
 MAX_STEPS = 60
 #: Draws of a curve that are weighted, at least, and those of a node of the scale.
 LEAST_DRAWN, LEAST_OF_NODE = 600, 20
-#: Numbers that are held at a time for the likelihood of draws.
-BLOCK = 4_000_000
-
-
-class Entries(records.Entries):
-    """The reports of one curve, whose cells are its bins."""
-
-    @cached_property
-    def rows(self) -> np.ndarray:
-        """Likelihood row of each entry, (e, k)."""
-        return self.table[self.row]
-
-    @cached_property
-    def _starts(self) -> np.ndarray:
-        return np.flatnonzero(np.append(True, np.diff(self.cell) > 0))
-
-    def per_bin(self, values: np.ndarray) -> np.ndarray:
-        """Return the sums over the entries of each bin of an (e, …) array."""
-        out = np.zeros((self.n_cells, *values.shape[1:]))
-        out[self.cell[self._starts]] = np.add.reduceat(values, self._starts, axis=0)
-        return out
-
-    @cached_property
-    def _dense(self) -> np.ndarray | None:
-        """Counts by bin and row, (m, J), where few of them are 0; else None."""
-        m, J = self.n_cells, len(self.table)
-        if m * J > 3 * len(self.cell) + 1000:
-            return None
-        return np.bincount(self.cell * J + self.row, self.weight, m * J).reshape(m, J)
-
-    def log_likelihood(self, shares: np.ndarray) -> np.ndarray:
-        """Return Σ_e n_e log Σ_x L_ex r_bx of shares (S, m, k), shape (S,)."""
-        return self.score(shares, gradient=False)[0]
-
-    def score(self, shares: np.ndarray, gradient: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log-likelihood (S,) of shares (S, m, k) and its gradient in their logits, (S, m, k).
-
-        The gradient is r_bx Σ_e n_e L_ex / (L r)_e − n_b r_bx.
-        """
-        value = np.empty(len(shares))
-        slope = np.empty_like(shares) if gradient else np.empty(0)
-        dense = self._dense
-        width = self.n_cells * len(self.table) if dense is not None else len(self.cell) * self.table.shape[1]
-        step = max(1, BLOCK // max(width, 1))
-        for start in range(0, len(shares), step):
-            block = slice(start, start + step)
-            r = shares[block]
-            if dense is not None:
-                chance = np.maximum(r @ self.table.T, 1e-300)
-                value[block] = np.einsum("smj,mj->s", np.log(chance), dense)
-                if gradient:
-                    slope[block] = (dense / chance) @ self.table
-            else:
-                chance = np.zeros((len(r), len(self.cell)))
-                for x in range(self.rows.shape[1]):
-                    chance += r[:, self.cell, x] * self.rows[:, x]
-                np.maximum(chance, 1e-300, out=chance)
-                value[block] = np.log(chance) @ self.weight
-                if gradient:
-                    slope[block] = 0.0
-                    held = self.cell[self._starts]
-                    weight = self.weight / chance
-                    for x in range(self.rows.shape[1]):
-                        slope[block, held, x] = np.add.reduceat(weight * self.rows[:, x], self._starts, axis=1)
-            if gradient:
-                slope[block] -= self.sizes[:, None]
-                slope[block] *= r
-        return value, slope
 
 
 class Walk:
@@ -251,59 +183,44 @@ class Curve:
         return np.ascontiguousarray(helmert(self.entries.table.shape[1]).T)
 
     @cached_property
-    def _squares(self) -> np.ndarray:
-        """Products of the contrasts of each group, (k, K²)."""
-        return (self.basis[:, :, None] * self.basis[:, None, :]).reshape(len(self.basis), -1)
+    def _known(self) -> tuple:
+        """What the compiled likelihood reads: the columns of the bins, and the reports."""
+        e, each = self.entries, np.arange(self.entries.n_cells + 1)
+        columns = each, each[:-1], np.ones(e.n_cells)
+        return self.basis, *columns, e.starts, e.row, e.weight, np.ascontiguousarray(e.table), e.sizes
 
     def shares(self, g: np.ndarray) -> np.ndarray:
         """Return softmax(H g) for g (…, m, K)."""
         return softmax(g @ self.basis.T, axis=-1)
 
+    def log_likelihood_and_gradient(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-likelihood (S,) of draws (S, m, K) and its gradient, (S, m, K)."""
+        from ldpbayes.inference import _kernels
+
+        g = np.ascontiguousarray(g)
+        value, slope = np.empty(len(g)), np.empty_like(g)
+        _kernels.likelihoods(g, slope, value, *self._known)
+        return value, slope
+
     def log_density(self, g: np.ndarray, scale: float) -> np.ndarray:
         """Return the log of likelihood times prior of draws (S, m, K), without (2π)^(−mK/2)."""
-        K = g.shape[2]
-        value = self.entries.log_likelihood(self.shares(g)) - 0.5 * self.prior.quadratic(g, scale)
-        return value + 0.5 * K * self.prior.log_det(scale)
+        return self.log_density_and_gradient(g, scale)[0]
 
     def log_density_and_gradient(self, g: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
         """Return log_density (S,) of draws (S, m, K) and its gradient, (S, m, K)."""
-        value, slope = self.entries.score(self.shares(g))
+        value, slope = self.log_likelihood_and_gradient(g)
         value += 0.5 * g.shape[2] * self.prior.log_det(scale) - 0.5 * self.prior.quadratic(g, scale)
-        return value, slope @ self.basis - self.prior.times(g, scale)
+        return value, slope - self.prior.times(g, scale)
 
-    def slopes(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return gradient (m, K), observed and empirical information (m, K, K) of the log-likelihood.
+    def slopes(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return gradient (m, K) and information (m, K, K) of the log-likelihood: means over draws g (S, m, K).
 
-        With draws g (S, m, K) their means.
+        Bins do not meet, so that one difference of the gradient does for all of them.
         """
-        if g.ndim == 3:
-            size = max(1, BLOCK // (len(self.entries.cell) * max(self.entries.table.shape[1], g.shape[2] ** 2)))
-            blocks = [self._sums(g[start : start + size]) for start in range(0, len(g), size)]
-            gradient, observed, empirical = (sum(one) / len(g) for one in zip(*blocks, strict=True))
-            return gradient, observed, empirical
-        return self._sums(g[None])
-
-    def _sums(self, g):
-        """Return the sums over draws (S, m, K) of what slopes gives."""
-        entries, basis = self.entries, self.basis
-        r = np.moveaxis(self.shares(g), 0, 1)
-        own = r[entries.cell]
-        post = entries.rows[:, None] * own
-        post /= np.maximum(post.sum(axis=2, keepdims=True), 1e-300)
-        apart = (post - own) @ basis
-        weighted = apart * entries.weight[:, None, None]
-        gradient = entries.per_bin(weighted.sum(axis=1))
-        outer = entries.per_bin(np.einsum("esc,esd->ecd", weighted, apart))
-        # −∂² log Σ L r: the spread of the group under r less its spread given the report
-        prior = self._spread(r).sum(axis=1) * entries.sizes[:, None, None]
-        left = entries.per_bin(self._spread(post).sum(axis=1) * entries.weight[:, None, None])
-        return gradient, prior - left, outer
-
-    def _spread(self, p: np.ndarray) -> np.ndarray:
-        """Return Hᵀ (diag p − p pᵀ) H for p (…, k)."""
-        mean, K = p @ self.basis, self.basis.shape[1]
-        square = (p @ self._squares).reshape(*p.shape[:-1], K, K)
-        return square - mean[..., :, None] * mean[..., None, :]
+        steps = DIFFERENCE * np.eye(g.shape[2])
+        ways = [[self.log_likelihood_and_gradient(g + way * step)[1].mean(axis=0) for way in (-1, 1)] for step in steps]
+        found = np.stack([behind - ahead for behind, ahead in ways], axis=2) / (2 * DIFFERENCE)
+        return self.log_likelihood_and_gradient(g)[1].mean(axis=0), 0.5 * (found + found.swapaxes(1, 2))
 
     def start(self) -> np.ndarray:
         """Return the constant curve at the shares that the pooled reports make likeliest."""
@@ -327,7 +244,7 @@ class Curve:
             return float(value[0]), slope[0]
 
         def newton(g, slope):
-            factor, sure = self._factor(*self.slopes(g)[1:], scale)
+            factor, sure = self._factor(self.slopes(g[None])[1], scale)
             step = factor.solve(slope)
             gain = float((slope * step).sum())
             return step, gain if sure else max(gain, SETTLED), factor
@@ -335,11 +252,11 @@ class Curve:
         g, value, factor = climb(density, newton, g, MAX_STEPS)
         return Mode(g, factor, value - factor.half_log_det)
 
-    def _factor(self, observed, empirical, scale):
-        """Return (factor of the precision of the normal approximation, whether it is the observed one)."""
-        for share in (0.0, 0.25, 1.0):
+    def _factor(self, information, scale):
+        """Return (factor of the precision of the normal approximation, whether it is that of the information as it is)."""
+        for held, sure in ((information, True), (positive(information), False)):
             try:
-                return self.prior.factor((1 - share) * observed + share * empirical, scale), share == 0
+                return self.prior.factor(held, scale), sure
             except LinAlgError:
                 continue
         raise ConvergenceError("The curve of group shares has no normal approximation; use fewer bins.")
