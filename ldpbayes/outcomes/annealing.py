@@ -9,7 +9,8 @@ particles are independent, and weights judge themselves as those of plain draws 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,8 +19,9 @@ from ldpbayes.inference.hmc import rotated
 from ldpbayes.inference.structure import positive
 from ldpbayes.outcomes.smoothing import Curve, Drawn, Mode, Normal, sizes_of
 
-#: Rounds: each keeps this share of the effective particles at a step, and draws so many times the particles of the first.
-KEPT, MORE = (0.97, 0.985, 0.99), (1, 2, 4)
+#: Rounds: the first weighs draws of Laplace's approximation as they are; each other one keeps this share of the effective
+#: particles at a step, and draws so many times the particles of the first.
+KEPT, MORE = (0.0, 0.97, 0.985, 0.99), (1, 1, 2, 4)
 ROUNDS = len(KEPT)
 #: Draws over which slopes are averaged, the steps of Newton's method, their length, and the gain below which it stops.
 AVERAGED, STEPS, LENGTH, SETTLED = 32, 16, 0.7, 1e-2
@@ -31,7 +33,7 @@ FIRST_ANGLE, ANGLES, ACCEPTED, MAX_LEAPS = 0.7, (0.02, 1.2), 0.75, 10
 TOGETHER = 1000
 
 
-def annealed(
+def drawn(
     normal: Normal, c: int, evidences: Sequence[np.ndarray], total: int, number: int, rng: np.random.Generator
 ) -> Drawn:
     """Return weighted draws of curve c.
@@ -43,40 +45,32 @@ def annealed(
     evidences : sequence of (nodes,) arrays
         What is known of the log-evidences of each curve.
     total : int
-        Particles in the first round.
+        Particles in the first rounds.
     number : int
         The round, from 0.
     rng : Generator
     """
-    curve, kept = normal.curves[c], KEPT[number]
-    plans, known = [], np.empty(len(normal.scales))
+    plans, known = [], evidences[c].copy()
     for i, (mode, scale) in enumerate(zip(normal.modes[c], normal.scales.tolist(), strict=True)):
-        nearest = _nearest(curve, scale, mode, rng)
-        path: list[tuple[float, float]] = []
-        ratio = _ratio(curve, scale, nearest)
-        pilot = _moved(ratio, rng.standard_normal((PILOT, mode.g.size)), path, kept, rng)
-        known[i] = logsumexp(pilot[1]) - math.log(PILOT)
-        plans.append((nearest, ratio, path, pilot))
+        path: list[tuple[float, float]] = [] if number else [(1.0, FIRST_ANGLE)]
+        near = _nearest(normal.curves[c], scale, mode, rng) if number else mode
+        ratio, pilot = partial(near.log_ratio_and_gradient, normal.curves[c], scale), None
+        if number:
+            pilot = _moved(ratio, rng.standard_normal((PILOT, mode.g.size)), path, KEPT[number], rng)
+            known[i] = logsumexp(pilot[1]) - math.log(PILOT)
+        plans.append((near, ratio, path, pilot))
     share = normal.share([known if other == c else one for other, one in enumerate(evidences)])
     node, g, log_ratio = [], [], []
-    for i, ((nearest, ratio, path, pilot), size) in enumerate(
-        zip(plans, sizes_of(share, MORE[number] * total), strict=True)
-    ):
+    for i, ((near, ratio, path, pilot), size) in enumerate(zip(plans, sizes_of(share, MORE[number] * total), strict=True)):
         runs = [pilot]  # enough for a node with next to no probability
-        if size > PILOT:
+        if pilot is None or size > PILOT:
             blocks = np.array_split(np.arange(size), -(-size // TOGETHER))
-            starts = (rng.standard_normal((one.size, nearest.g.size)) for one in blocks)
-            runs = [_moved(ratio, z, path, 0.0, rng) for z in starts]
+            runs = [_moved(ratio, rng.standard_normal((one.size, near.g.size)), path, 0.0, rng) for one in blocks]
         for z, log_weight in runs:
-            g.append(nearest.g + nearest.factor.spread(z))
+            g.append(near.g + near.factor.spread(z))
             log_ratio.append(log_weight)
             node.append(np.full(log_weight.size, i))
     return Drawn(np.concatenate(node), np.concatenate(g), np.concatenate(log_ratio))
-
-
-def _ratio(curve: Curve, scale: float, mode: Mode) -> Callable:
-    """Return z → (log of posterior over approximation, its gradient)."""
-    return lambda z: mode.log_ratio_and_gradient(curve, scale, z)
 
 
 def _nearest(curve: Curve, scale: float, mode: Mode, rng: np.random.Generator) -> Mode:

@@ -2,19 +2,46 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.importance import resample
-from ldpbayes.inference.verdict import together
-from ldpbayes.outcomes.annealing import ROUNDS, annealed
-from ldpbayes.outcomes.smoothing import LEAST_DRAWN, Curve, Curves, Normal, sizes_of
+from ldpbayes.inference.verdict import Verdict, together
+from ldpbayes.outcomes.annealing import ROUNDS, drawn
+from ldpbayes.outcomes.smoothing import LEAST_DRAWN, Curve, Normal
 
 #: The ways to draws; each moves those curves whose draws the way before it left unaccepted.
-WAYS = ("weighted", *(f"annealed {number}" for number in range(ROUNDS)))
+WAYS = ("weighted", *(f"annealed {number}" for number in range(1, ROUNDS)))
+
+
+class Curves(NamedTuple):
+    """Draws of curves that share a scale.
+
+    Attributes
+    ----------
+    shares : tuple of (S, m, k) arrays
+        One array for each curve.
+    scale : (S,) array
+        σ of each draw.
+    sampling : {"weighted", "annealed"}
+        Weighted draws of the normal approximation, or of particles that moved from there to the posterior in steps.
+    verdict : Verdict
+        On the weights of all curves.
+    k_hat : float
+        Worst Pareto k̂ of the weights over curves.
+    effective : float
+        Least number of independent draws that those of a curve are worth.
+    """
+
+    shares: tuple[np.ndarray, ...]
+    scale: np.ndarray
+    sampling: str
+    verdict: Verdict
+    k_hat: float
+    effective: float
 
 
 def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, ways: Sequence[str] = WAYS) -> Curves:
@@ -41,12 +68,9 @@ def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, w
 
     def run(way):
         nonlocal evidences, weights
-        sizes = sizes_of(normal.share(evidences), total)
         for c, one in enumerate(weights):
-            if way == WAYS[0]:
-                held[c] = normal.drawn(c, sizes, rng)
-            elif one is None or not judged(one).accepted:
-                held[c] = annealed(normal, c, evidences, total, WAYS.index(way) - 1, rng)
+            if one is None or not judged(one).accepted:
+                held[c] = drawn(normal, c, evidences, total, WAYS.index(way), rng)
         evidences = [one.evidence(len(normal.scales)) for one in held]
         weights = [normal.weighed(c, one, evidences) for c, one in enumerate(held)]
         return together(map(judged, weights), "curves")
@@ -68,11 +92,11 @@ def _joined(share, held, weights, draws, rng):
     chosen = np.bincount(resample(share, rng, draws), minlength=share.size)
     order = rng.permutation(draws)
     every = []
-    for drawn, weighted in zip(held, weights, strict=True):
+    for own, weighted in zip(held, weights, strict=True):
         picked = []
         for i in np.flatnonzero(chosen).tolist():
-            mine = np.flatnonzero(drawn.node == i)
-            own = np.exp(weighted.log_weight[mine] - logsumexp(weighted.log_weight[mine]))
-            picked.append(mine[rng.permutation(resample(own, rng, chosen[i]))])
+            mine = np.flatnonzero(own.node == i)
+            weight = np.exp(weighted.log_weight[mine] - logsumexp(weighted.log_weight[mine]))
+            picked.append(mine[rng.permutation(resample(weight, rng, chosen[i]))])
         every.append(np.concatenate(picked)[order])
     return np.repeat(np.arange(len(share)), chosen)[order], every

@@ -14,13 +14,13 @@ from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.outcomes.checking import Check, check_shares
-from ldpbayes.outcomes.drawing import draw_curves
+from ldpbayes.outcomes.drawing import Curves, draw_curves
 from ldpbayes.outcomes.measure import Atoms, Measure
 from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
 from ldpbayes.outcomes.result import PrivateGroups
 from ldpbayes.outcomes.rounding import DIFFERENT, Classes, difference, rounding_classes
-from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Exchange, Walk
+from ldpbayes.outcomes.smoothing import Constant, Curve, Exchange, Walk
 from ldpbayes.outcomes.storing import TARGETS
 from ldpbayes.posteriors.base import level, seed
 from ldpbayes.sources.records import Entries
@@ -493,6 +493,3 @@ def _alone(
 def _levels(quantiles: Sequence[float]) -> tuple[float, ...]:
     levels = checks.entries(quantiles, "quantiles", "a sequence of levels")
     return tuple(checks.probability(one, "quantiles", open_low=True, open_high=True) for one in levels)
-
-
-__all__ = ["Curves", "analyse", "by_private_group"]

@@ -1,9 +1,10 @@
 """Curves of group shares over bins: smooth logits, their scale integrated, by banded algebra.
 
 In bin b the private group has shares r_b = softmax(H g_b) with orthonormal contrasts H, and the reports of the bin say
-Σ_e n_e log Σ_x L_ex r_bx: a regression whose cells are the bins, each with a column of its own. Second differences of g over bins are independent normal with variance σ²h³, h the width of a bin;
-only what they leave free, a level and a slope at the middle, has a proper prior. The posterior given σ is near normal: its
-mode and curvature cost O(bins), draws of that normal get importance weights, and σ is summed over a grid. See
+Σ_e n_e log Σ_x L_ex r_bx: a regression whose cells are the bins, each with a column of its own. Second differences of g
+over bins are independent normal with variance σ²h³, h the width of a bin; only what they leave free, a level and a slope
+at the middle, has a proper prior. The posterior given σ is near normal: its mode and curvature cost O(bins), draws of that
+normal get importance weights, and σ is summed over a grid. See
 docs/theory/private-groups.md.
 """
 
@@ -20,7 +21,6 @@ from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.importance import Weighted, weigh
 from ldpbayes.inference.newton import SETTLED, climb
 from ldpbayes.inference.structure import DIFFERENCE, BandedFactor, DenseFactor, positive
-from ldpbayes.inference.verdict import Verdict
 from ldpbayes.sources.records import Entries
 
 #: Scales σ of a curve per normal score^(3/2), the nodes of their sum …
@@ -223,18 +223,8 @@ class Curve:
         return self.log_likelihood_and_gradient(g)[1].mean(axis=0), 0.5 * (found + found.swapaxes(1, 2))
 
     def start(self) -> np.ndarray:
-        """Return the constant curve at the shares that the pooled reports make likeliest."""
-        k = self.entries.table.shape[1]
-        total = np.bincount(self.entries.row, self.entries.weight, len(self.entries.table))
-        p = np.full(k, 1 / k)
-        for _ in range(200):
-            post = self.entries.table * p
-            post /= np.maximum(post.sum(axis=1, keepdims=True), 1e-300)
-            fresh = (total @ post + 0.5) / (total.sum() + 0.5 * k)
-            if np.abs(fresh - p).max() < 1e-6:
-                break
-            p = fresh
-        return np.tile(np.log(p) @ self.basis, (self.entries.n_cells, 1))
+        """Return the constant curve at about the shares that the pooled reports make likeliest."""
+        return np.tile(np.log(self.entries.pooled()) @ self.basis, (self.entries.n_cells, 1))
 
     def mode(self, scale: float, g: np.ndarray) -> "Mode":
         """Return the maximum of the log-density given σ, by Newton's method from g."""
@@ -273,46 +263,13 @@ class Mode:
     factor: BandedFactor | DenseFactor
     log_evidence: float
 
-    def log_ratio(self, curve: Curve, scale: float, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (g, log of posterior over approximation) at standard draws z (S, m·K).
+    def log_ratio_and_gradient(self, curve: Curve, scale: float, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (log of posterior over approximation, its gradient) at standard draws z (S, m·K).
 
         The mean of its exponential is the evidence.
         """
-        g = self.g + self.factor.spread(z)
-        return g, curve.log_density(g, scale) + 0.5 * (z**2).sum(axis=1) - self.factor.half_log_det
-
-    def log_ratio_and_gradient(self, curve: Curve, scale: float, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log-ratio at z and its gradient in z."""
         value, slope = curve.log_density_and_gradient(self.g + self.factor.spread(z), scale)
         return value + 0.5 * (z**2).sum(axis=1) - self.factor.half_log_det, self.factor.pull(slope) + z
-
-
-@dataclass(frozen=True, eq=False)
-class Curves:
-    """Draws of curves that share a scale.
-
-    Attributes
-    ----------
-    shares : tuple of (S, m, k) arrays
-        One array for each curve.
-    scale : (S,) array
-        σ of each draw.
-    sampling : {"weighted", "annealed"}
-        Weighted draws of the normal approximation, or of particles that moved from there to the posterior in steps.
-    verdict : Verdict
-        On the weights of all curves.
-    k_hat : float
-        Worst Pareto k̂ of the weights over curves.
-    effective : float
-        Least number of independent draws that those of a curve are worth.
-    """
-
-    shares: tuple[np.ndarray, ...]
-    scale: np.ndarray
-    sampling: str
-    verdict: Verdict
-    k_hat: float
-    effective: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,14 +334,6 @@ class Normal:
         """Return the probabilities of the nodes from the log-evidences of each curve, (nodes,)."""
         log_mass = self.log_prior + sum(evidences)
         return np.exp(log_mass - logsumexp(log_mass))
-
-    def drawn(self, c: int, sizes: np.ndarray, rng: np.random.Generator) -> Drawn:
-        """Return weighted draws of curve c, so many at each node."""
-        curve, parts = self.curves[c], []
-        for mode, scale, size in zip(self.modes[c], self.scales.tolist(), sizes.tolist(), strict=True):
-            parts.append(mode.log_ratio(curve, scale, rng.standard_normal((size, mode.g.size))))
-        g, log_ratio = (np.concatenate(one) for one in zip(*parts, strict=True))
-        return Drawn(np.repeat(np.arange(len(sizes)), sizes), g, log_ratio)
 
     def weighed(self, c: int, drawn: Drawn, evidences: Sequence[np.ndarray]) -> Weighted:
         """Return the weights of the draws of curve c, given those of all nodes, judged by shares along the curve."""

@@ -140,26 +140,12 @@ def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) ->
     return found
 
 
-def pooled_shares(target: Target, rounds: int = 100) -> np.ndarray:
-    """Return the distribution of all reports together after some rounds of expectation-maximisation, none below 1e-3."""
-    e = target.entries
-    counts = np.bincount(e.row, e.weight, len(e.table))
-    table, counts = e.table[counts > 0], counts[counts > 0]
-    p = np.full(e.n_categories, 1 / e.n_categories)
-    for _ in range(rounds):
-        p *= table.T @ (counts / (table @ p)) / counts.sum()
-        p = np.maximum(p, 1e-12)
-        p /= p.sum()
-    p = np.maximum(p, 1e-3)
-    return p / p.sum()
-
-
 def starting_point(target: Target) -> np.ndarray:
     """Return unknowns under which every cell has the pooled distribution."""
     prior = target.prior
     found = np.zeros((prior.design.shape[1], prior.n_categories))
     if prior.intercept is not None:
-        found[prior.intercept] = np.log(pooled_shares(target))
+        found[prior.intercept] = np.log(target.entries.pooled())
     return prior.start(found)
 
 

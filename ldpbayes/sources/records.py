@@ -14,6 +14,8 @@ from ldpbayes.sources.encode import Format, column, crossed, encoded, encoded_ke
 
 #: Likelihood rows (distinct reports × categories) with more entries than this are refused.
 MAX_ENTRIES = 2**25
+#: Rounds of expectation-maximisation of the pooled distribution.
+ROUNDS = 100
 
 
 class Sent(NamedTuple):
@@ -189,6 +191,18 @@ class Entries:
     def constant(self) -> float:
         """The part of the log-likelihood that does not depend on p."""
         return 0.0 if self.log_constants is None else float(self.weight @ self.log_constants[self.row])
+
+    def pooled(self) -> np.ndarray:
+        """Return the distribution of all reports together after some rounds of expectation-maximisation, none below 1e-3."""
+        counts = np.bincount(self.row, self.weight, len(self.table))
+        table, counts = self.table[counts > 0], counts[counts > 0]
+        p = np.full(self.n_categories, 1 / self.n_categories)
+        for _ in range(ROUNDS):
+            p *= table.T @ (counts / (table @ p)) / counts.sum()
+            p = np.maximum(p, 1e-12)
+            p /= p.sum()
+        p = np.maximum(p, 1e-3)
+        return p / p.sum()
 
 
 def numbers_of(table: Any, name: str) -> np.ndarray | None:
