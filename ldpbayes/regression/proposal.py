@@ -26,7 +26,7 @@ LEAST_FOR_REFIT = 2
 #: This share of the proposals comes from the prior, where the reports leave some unknown with this share of its prior sd.
 DEFENCE, WEAK = 0.1, 0.25
 #: So few unknowns have a mixture of fitted distributions beside the first ones, which keep this share.
-MAX_MIXED, FIRST = 12, 0.2
+MAX_MIXED, FIRST = 32, 0.2
 #: There are at most so many fitted distributions; where so many batches of LEAST_DRAWN do not do, batches that are so many
 #: times larger have the second number of them.
 MOST_PARTS, SMALL_BATCHES, LARGER = (6, 12), 4, 8
@@ -251,7 +251,8 @@ def _worth(one):
 def _split(target, mode):
     """Return the first proposal of few unknowns: a t about the mode whose halves along its axes have scales of their own."""
     z, eigenvalues, vectors = mode
-    return StudentT(z, vectors / np.sqrt(eigenvalues)).looking(lambda at: target.log_density(at)[0])
+    about_the_mode = StudentT.at_mode(z, eigenvalues, vectors, float(np.clip(z.size / 2, *DEGREES)))
+    return about_the_mode.looking(lambda at: target.log_density(at)[0])
 
 
 def _axes(target, covariance):
