@@ -103,11 +103,11 @@ class PrivateGroups(AbstractResult):
     # ---- answers -------------------------------------------------------------------------------------------------
     def shares(self, ci_prob: float | None = None) -> Answer:
         """Return the share of each group."""
-        return self._summarised(self.draws("share"), {}, ci_prob)
+        return self._asked("share", ci_prob)
 
     def mean(self, ci_prob: float | None = None) -> Answer:
         """Return the mean value in each group."""
-        return self._summarised(self.draws("mean"), {}, ci_prob)
+        return self._asked("mean", ci_prob)
 
     def quantile(self, q: Any = None, ci_prob: float | None = None) -> Answer:
         """Return quantiles of the value in each group.
@@ -118,8 +118,7 @@ class PrivateGroups(AbstractResult):
             Levels; those of the summary by default.
         ci_prob : float, optional
         """
-        levels = self.quantiles if q is None else tuple(_points(q, "q").tolist())
-        return self._summarised(self.draws("quantile", levels), {"quantile": list(levels)}, ci_prob)
+        return self._asked("quantile", ci_prob, q, "q")
 
     def cdf(self, z: Any, ci_prob: float | None = None) -> Answer:
         """Return P(value ≤ z | group).
@@ -129,14 +128,11 @@ class PrivateGroups(AbstractResult):
         z : float or sequence of float
         ci_prob : float, optional
         """
-        points = _points(z, "z")
-        return self._summarised(self.draws("cdf", points), {"z": points}, ci_prob)
+        return self._asked("cdf", ci_prob, z, "z")
 
     def outcomes(self, ci_prob: float | None = None) -> Answer:
         """Return P(open category | group), for an open categorical outcome."""
-        if self.levels is None:
-            raise ArgumentError("outcomes is for an open categorical outcome; numbers have mean, quantile and cdf.")
-        return self._summarised(self.draws("outcome"), {"outcome": list(self.levels)}, ci_prob)
+        return self._asked("outcome", ci_prob)
 
     def difference(
         self, of: str = "mean", at: Any = None, *, versus: str | None = None, ci_prob: float | None = None
@@ -153,19 +149,7 @@ class PrivateGroups(AbstractResult):
         ci_prob : float, optional
         """
         first = self.groups[0] if versus is None else checks.choice(versus, "versus", self.groups)
-        of = checks.choice(of, "of", (*QUANTITIES, "outcome"))
-        extra: dict[str, Any] = {}
-        if of == "quantile":
-            at = self.quantiles if at is None else tuple(_points(at, "at").tolist())
-            extra = {"quantile": list(at)}
-        elif of == "cdf":
-            if at is None:
-                raise ArgumentError("at must hold the points of the distribution functions, got none.")
-            at = _points(at, "at")
-            extra = {"z": at}
-        elif of == "outcome":
-            extra = {"outcome": list(self.levels or ())}
-        draws = self.draws(of, at)
+        draws, extra = self._draws(of, at, "at")
         draws = draws - draws[..., [self.groups.index(first)]]
         found = self._summarised(draws, extra, ci_prob)
         known = np.isfinite(draws).sum(axis=0)  # draws in which neither group is empty
@@ -180,32 +164,40 @@ class PrivateGroups(AbstractResult):
         ----------
         of : {"share", "mean", "quantile", "cdf", "outcome"}
         at : sequence of float, optional
-            Levels of quantiles, or points of distribution functions.
+            Levels of quantiles, those of the summary by default, or points of distribution functions.
         """
-        if checks.choice(of, "of", (*QUANTITIES, "outcome")) == "outcome":
-            if self.levels is None:
-                raise ArgumentError("of must not be 'outcome': the value is a number.")
-            return np.stack([one.per_bin() for one in self.measures], axis=1)
-        if of == "share":
-            return np.stack([one.shares() for one in self.measures], axis=1)
-        if self.levels is not None:
+        return self._draws(of, at, "at")[0]
+
+    def _asked(self, of, ci_prob, at=None, name="at"):
+        return self._summarised(*self._draws(of, at, name), ci_prob)
+
+    def _draws(self, of, at, name):
+        """Return (draws of a quantity, the dim of its points and their labels); ``name`` is that of the argument at."""
+        known = {"share": Measure.shares, "mean": Measure.mean, "outcome": Measure.per_bin}
+        checks.choice(of, "of", (*QUANTITIES, "outcome"))
+        if self.levels is None and of == "outcome":
+            raise ArgumentError("outcomes are those of an open category; numbers have mean, quantile and cdf.")
+        if self.levels is not None and of not in ("share", "outcome"):
             raise ArgumentError(f"{of} needs a number; {self.value!r} is an open category: use outcomes.")
-        if of == "mean":
-            return np.stack([one.mean() for one in self.measures], axis=1)
-        points = _points(at, "at")
+        if of in known:
+            extra = {"outcome": list(self.levels or ())} if of == "outcome" else {}
+            return np.stack([known[of](one) for one in self.measures], axis=1), extra
         if of == "quantile":
-            for one in points:
-                checks.probability(float(one), "q")
-            return np.stack([one.quantile(points) for one in self.measures], axis=1)
-        return np.stack([one.cdf(points) for one in self.measures], axis=1)
+            points = _points(self.quantiles if at is None else at, name)
+            for level in points.tolist():
+                checks.probability(level, name)
+            return np.stack([one.quantile(points) for one in self.measures], axis=1), {"quantile": points.tolist()}
+        if at is None:
+            raise ArgumentError(f"{name} must hold the points of the distribution functions, got none.")
+        points = _points(at, name)
+        return np.stack([one.cdf(points) for one in self.measures], axis=1), {"z": points}
 
     def summary(self, ci_prob: float | None = None) -> Answer:
         """Return share, mean and quantiles of each group, dims ([cell,] group, quantity).
 
         For an open categorical outcome share and the probabilities of its categories.
         """
-        ways = {"share": self.shares, "mean": self.mean, "outcome": self.outcomes}
-        return self._together(lambda of: self.quantile(None, ci_prob) if of == "quantile" else ways[of](ci_prob))
+        return self._together(lambda of: self._asked(of, ci_prob))
 
     def differences(self, ci_prob: float | None = None) -> Answer:
         """Return how much larger the quantities of the summary are in each other group than in the first, likewise.
