@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 from scipy.special import softmax
@@ -458,15 +458,16 @@ def _posterior(model, request, watch):
         del steps["laplace"]
     elif method == "laplace":
         del steps["chains"]
-    outcome = hand_over(in_order(steps), lambda answer: answer.problem)
-    answer = replace(outcome.answer, reason=outcome.answer.reason + outcome.before)
+    outcome = hand_over(in_order(steps), lambda answer: answer.about["problem"])
+    answer = outcome.answer
+    facts |= answer.about | {"reason": answer.about["reason"] + outcome.before}
     if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
-        answer = replace(answer, facts={k: v for k, v in answer.facts.items() if not k.startswith("log_evidence")})
+        facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
     if model.reports.weighted and not model.prior.effects:
         answer = _stretched(model, answer, found[0], variance)
     tree = _tree(model, answer, request, facts)
-    if answer.problem and method == "laplace":
-        raise ConvergenceError(f"The weights of the draws cannot be trusted: {answer.problem}.", tree)
+    if facts["problem"] and method == "laplace":
+        raise ConvergenceError(f"The weights of the draws cannot be trusted: {facts['problem']}.", tree)
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=4)
     if tree.attrs["prior_decides"]:
@@ -474,21 +475,17 @@ def _posterior(model, request, watch):
     return tree
 
 
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """Draws of the unknowns, with what their engine says about them.
+class Draws(NamedTuple):
+    """Draws of the unknowns (chains · draws, n_unknowns), with what their engine says about them.
 
     Attributes
     ----------
-    z : (chains · draws, n_unknowns) array
-    shares : (chains · draws, a) array
-        Sums of P over people.
-    method, reason : str
-    problem, checked : str
-    independent : bool
+    z, shares : arrays
+        The draws, and sums of P over people (chains · draws, a).
     chains : int
         Fewer than asked for after an interruption.
-    facts : dict
+    about : dict
+        Attributes of the result: method, reason, problem and so on.
     stats : dict of (chains, draws) arrays
     known : dict, optional
         Monte Carlo errors of weighted draws, by the name of the variable.
@@ -496,13 +493,8 @@ class Draws:
 
     z: np.ndarray
     shares: np.ndarray
-    method: str
-    reason: str
-    problem: str
-    checked: str
-    independent: bool
     chains: int
-    facts: dict
+    about: dict
     stats: dict
     known: dict | None = None
 
@@ -515,24 +507,17 @@ def _about_the_mode(model, found, request, rng, watch):
     named |= {name: values for name, (_, values) in model.prior.variables(drawn.z).items()}
     known = {name: drawn.known(values) for name, values in named.items()}
     worth = min(float(np.min(part["ess_bulk"], where=part["mcse"] > 0, initial=np.inf)) for part in known.values())
-    facts = {
+    about = {
+        "method": "laplace",
+        "reason": "Weighted draws about the mode of all coefficients; their k-hat says whether to trust them.",
+        "problem": drawn.verdict.problem,
+        "checked": drawn.verdict.checked if drawn.verdict.accepted else "",
+        "sampling": "independent",
         "effective_draws": min(worth, drawn.effective),
         "weights_effective": drawn.found.effective_sample,
         "interval_error": float(drawn.end_errors.max(initial=0.0)),
-    } | drawn.found.facts
-    return Draws(
-        drawn.z[chosen],
-        drawn.shares[chosen],
-        "laplace",
-        "Weighted draws about the mode of all coefficients; their k-hat says whether to trust them.",
-        drawn.verdict.problem,
-        drawn.verdict.checked if drawn.verdict.accepted else "",
-        True,
-        request.chains,
-        facts,
-        {},
-        known,
-    )
+    }
+    return Draws(drawn.z[chosen], drawn.shares[chosen], request.chains, about | drawn.found.facts, {}, known)
 
 
 def _by_chains(model, mode, request, watch):
@@ -544,9 +529,9 @@ def _by_chains(model, mode, request, watch):
         model.target, mode, request.draws, request.chains, rng, watch, values=values, prob=prob, method=request.name
     )
     errors = effects.end_errors(values, z, prob)
-    facts = {"interval_error": float(errors.max(initial=0.0))}
-    if not trouble and facts["interval_error"] > most_error(model.target):
-        trouble = f"the end of an interval has an error of {facts['interval_error']:.2f} posterior sd"
+    error = float(errors.max(initial=0.0))
+    if not trouble and error > most_error(model.target):
+        trouble = f"the end of an interval has an error of {error:.2f} posterior sd"
     step = max(z.shape[1] // request.draws, 1)
     flat = z.reshape(-1, z.shape[-1])
     shares = model.target.likelihoods(flat, watch=watch)[1]
@@ -559,7 +544,15 @@ def _by_chains(model, mode, request, watch):
     kept = (np.arange(len(flat)) % z.shape[1]) % step == step - 1
     stats = {key: values[:, step - 1 :: step] for key, values in stats.items()}
     reason = "Chains in coordinates whitened by the Hessian work for every regression."
-    return Draws(flat[kept], shares[kept], name, reason, trouble, "", False, len(z), facts, stats, known)
+    about = {
+        "method": name,
+        "reason": reason,
+        "problem": trouble,
+        "checked": "",
+        "sampling": "mcmc",
+        "interval_error": error,
+    }
+    return Draws(flat[kept], shares[kept], len(z), about, stats, known)
 
 
 def _stretched(model, answer, mode, variance):
@@ -578,7 +571,7 @@ def _stretched(model, answer, mode, variance):
     map_ = inverse @ (vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T) @ inverse
     centre = answer.z.mean(axis=0)
     z = centre + (answer.z - centre) @ map_
-    return replace(answer, z=z, shares=model.target.likelihoods(z)[1], known=None)
+    return answer._replace(z=z, shares=model.target.likelihoods(z)[1], known=None)
 
 
 def _design_effect(model, z):
@@ -612,12 +605,8 @@ def _tree(model, answer, request, facts):
     settings = request.stated | {"formula": model.design.text, "reference": prior.categories[prior.reference]}
     about = {
         "n_patterns": entries.n_cells,
-        "reason": answer.reason,
         "random_seed": request.random_seed,
-        "sampling": "independent" if answer.independent else "mcmc",
         "interrupted": int(len(answer.z) < request.draws * request.chains),
-        "checked": answer.checked,
-        "problem": answer.problem,
         "frequency_draws": "mean only",
         "regression": model.design.describe(),
         "reference": prior.categories[prior.reference],
@@ -630,9 +619,9 @@ def _tree(model, answer, request, facts):
             + ("" if prior.effects else ", and the draws have the linearised covariance of the coefficients")
             + ". The respondents' own frequencies have no meaning under weights."
         )
-    about |= answer.facts | facts
+    about |= facts
     tree = build(
-        model, prior.describe(), method=answer.method, settings=settings, draws=draws, stats=answer.stats, attrs=about
+        model, prior.describe(), method=facts["method"], settings=settings, draws=draws, stats=answer.stats, attrs=about
     )
     tree["design"] = xr.DataTree(_patterns(model))
     diagnostics.summarise(tree, request.ci_prob, known=answer.known)
