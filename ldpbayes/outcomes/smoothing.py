@@ -57,25 +57,17 @@ class Walk:
 
     def __init__(self, size: int, width: float, middle: int) -> None:
         self.size, self.width, self.middle = size, width, min(middle, size - 2)
-        rough = np.zeros((3, size))  # lower bands of DᵀD
-        for j, one in enumerate((1.0, -2.0, 1.0)):
-            for i, other in enumerate((1.0, -2.0, 1.0)):
-                if i >= j:
-                    rough[i - j, j : size - 2 + j] += one * other
-        free = np.zeros((3, size))
-        at, slope = self.middle, 1 / (SLOPE * width) ** 2
-        free[0, at] += 1 / LEVEL**2 + slope
-        free[0, at + 1] += slope
-        free[1, at] -= slope
-        self._rough, self._free = rough, free
 
     def log_prior(self, scale: float) -> float:
         """Return the log-density of log σ, Student's t with four degrees of freedom, without its constant."""
         return -2.5 * math.log1p((math.log(scale / TYPICAL) / RANGE) ** 2 / 4)
 
     def bands(self, scale: float) -> np.ndarray:
-        """Return the lower bands of the precision, (3, m)."""
-        return self._rough / (scale**2 * self.width**3) + self._free
+        """Return the lower bands of the precision, (3, m): columns that are five apart have no row in common."""
+        apart = np.arange(self.size) % 5 == np.arange(5)[:, None]
+        columns = np.pad(self.times(apart[..., None].astype(float), scale)[..., 0], ((0, 0), (0, 2)))
+        each = np.arange(self.size)
+        return np.stack([columns[each % 5, each + below] for below in range(3)])
 
     def log_det(self, scale: float) -> float:
         """Return the log-determinant of the precision of one contrast."""
@@ -132,16 +124,14 @@ class Exchange:
         """Return the log-density of log σ, half-t with three degrees of freedom, without its constant."""
         return math.log(scale) - 2 * math.log1p(scale**2 / 3)
 
-    def _common(self, scale: float) -> float:
-        return (LEVEL / scale**2) ** 2 / (1 + self.size * (LEVEL / scale) ** 2)
-
     def log_det(self, scale: float) -> float:
         """Return the log-determinant of the precision of one contrast."""
         return -2 * self.size * math.log(scale) - math.log1p(self.size * (LEVEL / scale) ** 2)
 
     def times(self, g: np.ndarray, scale: float) -> np.ndarray:
         """Return precision @ g for g of shape (…, m, K)."""
-        return g / scale**2 - self._common(scale) * g.sum(axis=-2, keepdims=True)
+        common = (LEVEL / scale**2) ** 2 / (1 + self.size * (LEVEL / scale) ** 2)
+        return g / scale**2 - common * g.sum(axis=-2, keepdims=True)
 
     def quadratic(self, g: np.ndarray, scale: float) -> np.ndarray:
         """Return gᵀ precision g of draws (S, m, K)."""
@@ -156,8 +146,7 @@ class Exchange:
         each = np.arange(m)
         whole[each, :, each, :] = information
         for c in range(K):
-            whole[each, c, each, c] += 1 / scale**2
-            whole[:, c, :, c] -= self._common(scale)
+            whole[:, c, :, c] += self.times(np.eye(m)[..., None], scale)[..., 0]
         return DenseFactor(cholesky(whole.reshape(m * K, m * K), lower=True, check_finite=False), (m, K))
 
 
