@@ -387,8 +387,6 @@ def _scales(prior, design, effects):
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
 def _maximum(model, ci_prob):
     """Return the Maximum of a model."""
-    import xarray as xr
-
     prior, reports = model.prior, model.reports
     if prior.effects:
         raise InfeasibleError(
@@ -413,20 +411,27 @@ def _maximum(model, ci_prob):
     )
     if next_lower < NEXT:
         said += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
-    return maximum.Maximum(
-        model.design.text,
-        terms,
-        labels,
-        labels[prior.reference],
-        xr.DataArray(coefficients, coords, ("term", "category"), name="coefficients"),
-        xr.DataArray(errors, coords, ("term", "category"), name="standard_errors"),
-        covariance,
-        value,
-        n,
-        said,
-        weighted,
-        ci_prob,
-    )
+    free, deviance = len(covariance), -2 * value
+    about = {
+        "question": "Regression by maximum likelihood",
+        "formula": model.design.text,
+        "terms": terms,
+        "categories": labels,
+        "reference": labels[prior.reference],
+        "log_likelihood": value,
+        "deviance": deviance,
+        "n_parameters": free,
+        "aic": np.nan if weighted else deviance + 2 * free,
+        "bic": np.nan if weighted else deviance + free * float(np.log(n)),
+        "n_reports": n,
+        "outcome": said,
+        "weighted": weighted,
+        "ci_prob": ci_prob,
+    }
+    data = {
+        name: (("term", "category"), held) for name, held in (("coefficients", coefficients), ("standard_errors", errors))
+    }
+    return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, about)
 
 
 # ---- the posterior -------------------------------------------------------------------------------------------------------

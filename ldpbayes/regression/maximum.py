@@ -1,15 +1,15 @@
 """Maximum likelihood of a regression: Newton's method, standard errors, and why there may be no maximum."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.errors import ConvergenceError, InfeasibleError, listed
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.presenting import AbstractResult
 from ldpbayes.regression.target import Target
 
 #: Columns whose part outside the span of the others is smaller than this share of them are linear combinations.
@@ -27,25 +27,29 @@ SHARP, MOST_CLIMBED, CLIMBS = 0.3, 10**5, (0.5, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.
 SAME = 1e-4
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Maximum(AbstractResult):
-    """Maximum-likelihood estimates of a regression.
+class Maximum(Answer):
+    """Maximum-likelihood estimates of a regression: an xarray.Dataset over terms and categories.
 
     Attributes
     ----------
+    coefficients, standard_errors : (terms, a) DataArray
+        Zero for the reference category. Standard errors come from the observed information; with survey weights from the
+        variance of the weighted scores.
+    covariance : (terms · (a − 1), terms · (a − 1)) DataArray
+        Of the coefficients of the other categories, the category running fastest.
     formula : str
     terms, categories : tuple of str
     reference : str
         The category that the coefficients are log odds against.
-    coefficients, standard_errors : (terms, a) DataArray
-        Zero for the reference category. Standard errors come from the observed information; with survey weights from the
-        variance of the weighted scores.
-    covariance : (terms · (a − 1), terms · (a − 1)) array
-        Of the coefficients of the other categories, the category running fastest.
     log_likelihood : float
         log P(reports), with the constants of the protocols.
     deviance : float
         −2 log-likelihood.
+    n_parameters : int
+        Number of free coefficients.
+    aic, bic : float
+        The criteria of Akaike and of Schwarz, the latter with the number of reports; nan under weights, strata or clusters,
+        where there is no likelihood.
     n_reports : int
     outcome : str
     weighted : bool
@@ -55,18 +59,11 @@ class Maximum(AbstractResult):
         Of the intervals of summary().
     """
 
-    formula: str
-    terms: tuple[str, ...]
-    categories: tuple[str, ...]
-    reference: str
-    coefficients: Any
-    standard_errors: Any
-    covariance: np.ndarray = field(repr=False)
-    log_likelihood: float
-    n_reports: int
-    outcome: str
-    weighted: bool = False
-    ci_prob: float = 0.95
+    __slots__ = ()
+
+    @property
+    def weighted(self) -> bool:  # type: ignore[override]
+        return bool(self.attrs["weighted"])
 
     @property
     def fit(self) -> str:
@@ -76,25 +73,6 @@ class Maximum(AbstractResult):
         criteria = f"AIC {self.aic:.3f}, BIC {self.bic:.3f}"
         return f"Log-likelihood {self.log_likelihood:.4f}, deviance {self.deviance:.3f}, {criteria}."
 
-    @property
-    def deviance(self) -> float:
-        return -2 * self.log_likelihood
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of free coefficients."""
-        return len(self.covariance)
-
-    @property
-    def aic(self) -> float:
-        """Akaike's information criterion; nan under weights, strata or clusters, where there is no likelihood."""
-        return float("nan") if self.weighted else self.deviance + 2 * self.n_parameters
-
-    @property
-    def bic(self) -> float:
-        """Schwarz's information criterion, with the number of reports; nan under weights, strata or clusters."""
-        return float("nan") if self.weighted else self.deviance + self.n_parameters * float(np.log(self.n_reports))
-
     def summary(self, ci_prob: float | None = None) -> Any:
         """Return estimate, standard_error, lower, upper, odds_ratio and its ends as a Dataset (term, category).
 
@@ -103,10 +81,7 @@ class Maximum(AbstractResult):
         ci_prob : float, optional
             Of the intervals, by the normal approximation; by default that of regress.
         """
-        import xarray as xr
-
         ci_prob = self.ci_prob if ci_prob is None else checks.level(ci_prob)
-
         half = normal_reach(ci_prob) * self.standard_errors
         low, high = self.coefficients - half, self.coefficients + half
         data = {"mean": self.coefficients, "sd": self.standard_errors, "lower": low, "upper": high}
