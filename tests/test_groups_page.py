@@ -93,10 +93,10 @@ def test_what_is_printed_and_written(capsys, folder, tmp_path):
 
 
 CASES = {
-    "no design": (["t.csv", "--report", "confidence"], "must say how the reports were made"),
+    "no design": (["t.csv", "--report", "confidence"], "must be given: the data have no column"),
     "two designs": (
         ["t.csv", "--rate-column", "rate", "--epsilon-column", "eps"],
-        "must be left out with rate_column",
+        "must not both be given",
     ),
     "no categories": (
         ["t.csv", "--report", "confidence", "--protocol", "grr", "-p", "epsilon=1"],
@@ -115,7 +115,7 @@ CASES = {
     "page": (["t.csv", *BY_RATE, "--page", "page.doc"], "page must end in"),
     "epsilon alone": (
         ["t.csv", "--report", "confidence", "--epsilon-column", "eps"],
-        "protocol must be named with epsilon_column",
+        "protocol must be given with epsilon_column",
     ),
     "not Parquet": (["bad.parquet", "--report", "confidence", "--rate-column", "rate"], "is not a readable Parquet file"),
     "ragged": (["ragged.csv", "--report", "confidence", "--rate-column", "rate"], "is not a readable CSV file"),

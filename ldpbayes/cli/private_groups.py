@@ -16,25 +16,16 @@ class Reports(options.Reports):
 
     def design(self):
         """Return the arguments of by_private_group that say how the reports were made."""
-        rate, epsilon = self.rate_column, self.epsilon_column
-        if rate is None and epsilon is None and self.protocol is None:
-            raise ArgumentError(
-                "rate_column, epsilon_column or protocol must say how the reports were made, such as --rate-column rate or "
-                "--protocol grr -p epsilon=1.1."
-            )
-        if rate is not None and (epsilon is not None or self.protocol is not None):
-            name = "epsilon_column" if self.protocol is None else "protocol"
-            raise ArgumentError(f"{name} must be left out with rate_column, which is that of randomised response.")
-        columns = {"report": self.columns, "categories": self.labels, "rate_column": rate, "epsilon_column": epsilon}
+        columns = {"report": self.columns, "categories": self.labels}
+        columns |= {"rate_column": self.rate_column, "epsilon_column": self.epsilon_column}
+        if self.protocol is None and self.parameter:
+            raise ArgumentError("protocol must be named with its parameters, such as --protocol grr -p epsilon=1.1.")
         if self.protocol is None:
-            if self.parameter or epsilon is not None:
-                name = "its parameters" if self.parameter else "epsilon_column"
-                raise ArgumentError(f"protocol must be named with {name}, such as --protocol grr -p epsilon=1.1.")
             return columns
-        if epsilon is None:
+        if self.rate_column is None and self.epsilon_column is None:
             return columns | {"categories": self.names, "protocol": self.mechanism}
         if self.parameter:
-            raise ArgumentError("parameter must be left out with epsilon_column, the column of the ε of each report.")
+            raise ArgumentError("parameter must be left out with a column of the ε, or the rate, of each report.")
         return columns | {"protocol": self.protocol}
 
     def words(self):

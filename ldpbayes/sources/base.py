@@ -81,6 +81,27 @@ def optional(module, purpose, extra="frames"):
         ) from err
 
 
+def arrow_kind(kind):
+    """Return what a column of an Arrow type holds, in words: texts, bytes, lists of texts, …; a dictionary its entries."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "texts"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "bytes"
+    if types.is_boolean(kind):
+        return "booleans"
+    if types.is_integer(kind) or (types.is_decimal(kind) and kind.scale == 0):
+        return "whole numbers"
+    if types.is_floating(kind):
+        return "numbers with decimals"
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return f"lists of {arrow_kind(kind.value_type)}"
+    return str(kind)
+
+
 class foreign:
     """Context manager that turns errors of another library into a DataError in one sentence."""
 

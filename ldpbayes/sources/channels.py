@@ -75,7 +75,7 @@ def find_channels(
     _check(protocol, epsilon, rate)
     if epsilon is not None or rate is not None:
         column = epsilon if rate is None else rate
-        make = _by_epsilon(protocol, categories) if rate is None else _by_rate(protocol, categories)
+        make = _by_epsilon(protocol, categories) if rate is None else _by_rate(categories)
         made = {}
         for text in _texts(source, column, where, lenient):
             try:
@@ -268,6 +268,8 @@ def _check(protocol, epsilon, rate):
             raise ArgumentError(f"{name} must be the name of a column, got {shown(column)}.")
     if epsilon is not None and rate is not None:
         raise ArgumentError("epsilon_column and rate_column must not both be given: a rate fixes epsilon.")
+    if protocol is not None and rate is not None:
+        raise ArgumentError("protocol must be left out with rate_column, which is that of randomised response.")
     named = epsilon is not None and (isinstance(protocol, str) or inspect.isfunction(protocol))
     if protocol is not None and not named and not isinstance(protocol, AbstractProtocol):
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
@@ -311,10 +313,8 @@ def _by_epsilon(protocol, categories):
     return lambda level: make_protocol(protocol.design, labels, settings | {"epsilon": level})
 
 
-def _by_rate(protocol, categories):
+def _by_rate(categories):
     """Return the function from a rate of replacement to randomised response over the categories."""
-    if protocol is not None:
-        raise ArgumentError("protocol must be left out with rate_column, which is that of randomised response.")
     if categories is None:
         raise ArgumentError("categories must be named with rate_column.")
 

@@ -15,7 +15,7 @@ from ldpbayes.errors import DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, sure
 from ldpbayes.sources import keys as plain
-from ldpbayes.sources.base import check_column, foreign
+from ldpbayes.sources.base import arrow_kind, check_column, foreign
 
 #: Most entries of a table of codes that is counted without sorting.
 MOST_CODES = 2**22
@@ -70,7 +70,7 @@ def encoded(array, name, missing=False):
     from pyarrow import compute
 
     kind = array.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if arrow_kind(kind).startswith("lists"):
         return None
     if pa.types.is_boolean(kind) and not array.null_count:
         return array.cast(pa.int8()).to_numpy(), pa.array([False, True])
@@ -191,33 +191,25 @@ def arrow_column(array, name, labelled):
     import pyarrow as pa
 
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        array = array.dictionary_decode()
-        kind = array.type
+    array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     if array.null_count:
         raise DataError("holds missing values", field=name)
+    kind, held = array.type, arrow_kind(array.type)
     if pa.types.is_fixed_size_binary(kind):
         size, start = kind.byte_width, array.offset * kind.byte_width
         data = np.frombuffer(array.buffers()[1], dtype=np.uint8, count=len(array) * size, offset=start)
         return Bytes(np.full(len(array), size, dtype=np.int64), data)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if held == "bytes":
         return _bytes(array.cast(pa.large_binary()))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if held.startswith("lists"):
         lengths = array.value_lengths() if not pa.types.is_fixed_size_list(kind) else None
         lengths = np.full(len(array), kind.list_size) if lengths is None else lengths.to_numpy(zero_copy_only=False)
         return Lists(lengths.astype(np.int64), _items(pa, array.flatten(), name), "lists")
-    if pa.types.is_boolean(kind):
+    if held == "booleans":
         return Integers(array.to_numpy(zero_copy_only=False).astype(np.int64), labelled, boolean=True)
-    if pa.types.is_integer(kind):
-        values = array.to_numpy(zero_copy_only=False)
-        if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
-            raise DataError(f"holds whole numbers above 2**63, got {values.max()}", field=name)
-        return Integers(values.astype(np.int64), labelled)
-    if pa.types.is_decimal(kind) and kind.scale == 0:  # what warehouses make of whole numbers
-        with foreign("holds whole numbers above 2**63"):
-            return Integers(array.cast(pa.int64()).to_numpy(zero_copy_only=False), labelled)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if held == "whole numbers":
+        return Integers(_whole_numbers(pa, array, name), labelled)
+    if held == "texts":
         return listed_texts(array, name)
     if pa.types.is_date(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         keys = plain.plain_keys(array, name)
@@ -225,6 +217,17 @@ def arrow_column(array, name, labelled):
             raise DataError("holds missing values", line=keys.index(None), field=name)
         return list(map(str, keys))
     raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name)
+
+
+def _whole_numbers(pa, array, name):
+    """Return whole numbers, also those that warehouses make decimals of, as int64."""
+    if pa.types.is_decimal(array.type):
+        with foreign("holds whole numbers above 2**63"):
+            array = array.cast(pa.int64())
+    values = array.to_numpy(zero_copy_only=False)
+    if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
+        raise DataError(f"holds whole numbers above 2**63, got {values.max()}", field=name)
+    return values.astype(np.int64)
 
 
 def listed_texts(array: Any, name: str) -> list:
@@ -245,23 +248,19 @@ def _bytes(array):
 
 def _items(pa, array, name):
     """Return the items of lists as a bool array, an int64 array or a list of texts."""
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    kind = array.type
+    array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    held = arrow_kind(array.type)
     if array.null_count:
         raise DataError("holds lists with missing items", field=name)
-    if pa.types.is_boolean(kind):
+    if held == "booleans":
         return array.to_numpy(zero_copy_only=False)
-    if pa.types.is_integer(kind):
-        values = array.to_numpy(zero_copy_only=False)
-        if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
-            raise DataError("holds whole numbers above 2**63", field=name)
-        return values.astype(np.int64)
-    if pa.types.is_null(kind):  # only empty lists
+    if held == "whole numbers":
+        return _whole_numbers(pa, array, name)
+    if pa.types.is_null(array.type):  # only empty lists
         return np.empty(0, dtype=np.int64)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if held == "texts":
         return listed_texts(array, name)
-    raise DataError(f"holds lists of {kind}; a set is a list of booleans, whole numbers or labels", field=name)
+    raise DataError(f"holds lists of {array.type}; a set is a list of booleans, whole numbers or labels", field=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,8 +357,7 @@ class Format:
         import pyarrow as pa
 
         array = column(table, name)
-        kind = array.type
-        texts = pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        texts = arrow_kind(array.type) == "texts" or pa.types.is_dictionary(array.type)
         return encoded(array, name) if texts or self.protocol.countable() else None
 
     def _parsed(self, columns):
@@ -384,10 +382,9 @@ class Format:
             if texts(table):
                 with foreign("must hold whole numbers"):
                     array = array.cast(pa.int64())
-            kind = array.type
-            if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-                raise DataError(f"holds {kind}; a column of several that make a set holds whole numbers", field=name)
-            values = (array.cast(pa.uint8()) if pa.types.is_boolean(kind) else array).to_numpy()
+            if arrow_kind(array.type) not in ("whole numbers", "booleans"):
+                raise DataError(f"holds {array.type}; a column of several that make a set holds whole numbers", field=name)
+            values = _whole_numbers(pa, array.cast(pa.uint8()) if pa.types.is_boolean(array.type) else array, name)
             bad = np.flatnonzero((values < 0) | (values > most))
             if bad.size:
                 problem = f"must hold whole numbers from 0 to {most}, got {values[bad[0]]}"
@@ -429,7 +426,7 @@ def counts_of(table: Any, name: str) -> np.ndarray:
             row = int(np.flatnonzero(np.isin(codes, bad))[0])
             raise DataError(known[codes[row]], line=row, field=name)
         return np.array(known, dtype=np.int64)[codes]
-    if not (pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)):
+    if arrow_kind(kind) != "whole numbers":
         raise DataError(f"counts must be whole numbers, got a column of {kind}; cast it", field=name)
     values = np.array(array.to_pylist(), dtype=object) if pa.types.is_decimal(kind) else array.to_numpy(zero_copy_only=False)
     wrong = np.flatnonzero((values < 0) | (values > MAX_COUNT))

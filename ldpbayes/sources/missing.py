@@ -10,6 +10,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.sources.base import arrow_kind
 from ldpbayes.sources.encode import Format, cells, column, encoded_key, texts
 
 #: Cells that a sentence names.
@@ -91,12 +92,11 @@ def _absent(table, name, labels):
     import pyarrow as pa
 
     array = column(table, name, missing=True)
-    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     absent = array.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_integer(array.type):
         own = [int(label) for label in labels if label.lstrip("-").isdecimal() and len(label) < 19]
         return absent | np.isin(array.fill_null(0).to_numpy(zero_copy_only=False), own)
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_floating(kind)):
+    if arrow_kind(array.type) not in ("texts", "numbers with decimals"):
         return absent
     codes, values = encoded_key(table, name, missing=True)
     kept = "" if texts(table) else None  # what encoded_key has for blanks: of a file of texts they are None too

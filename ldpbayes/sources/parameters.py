@@ -158,13 +158,13 @@ def protocols_of(
     for one in stated:
         if given is not None and one.protocol != given:
             raise DataError(
-                f"{where} states {_named(one.protocol)}, the argument {_named(given)}; leave the argument out, or correct it"
+                f"{where} states {shown(one.protocol)}, the argument {shown(given)}; leave the argument out, or correct it"
             )
     for other in courtesy if column else courtesy[1:]:
         if all(other.protocol != one.protocol for one in (stated if column else stated[:1])):
             most = "the column 'protocol'" if column else "that of another file"
             raise DataError(
-                f"the metadata of a file states {_named(other.protocol)}, {most} {_named(stated[0].protocol)}; read the "
+                f"the metadata of a file states {shown(other.protocol)}, {most} {shown(stated[0].protocol)}; read the "
                 "files of each protocol by themselves, or write that file again"
             )
     labels = None if categories is None else tuple(categories)
@@ -198,11 +198,6 @@ def _labels(categories: Sequence[str] | None, protocol: AbstractProtocol) -> tup
     if categories is not None and len(categories) != protocol.n_categories:
         raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(categories)}.")
     return None if categories is None else tuple(categories)
-
-
-def _named(protocol: AbstractProtocol) -> str:
-    """Return a protocol in a sentence."""
-    return shown(protocol)
 
 
 def _plain(value: Any) -> Any:

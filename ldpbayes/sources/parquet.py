@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
-from ldpbayes.sources.base import foreign
+from ldpbayes.sources.base import arrow_kind, foreign
 from ldpbayes.sources.stream import BATCH, AbstractFile
 
 #: Rows of one piece: what is read between two notes in a checkpoint.
@@ -160,11 +160,11 @@ def _known(path: Any) -> _Known:
 @functools.lru_cache(maxsize=8)
 def _parsed(path, size, changed):
     """Return what a footer says; one of a large file takes a while to parse."""
-    from pyarrow import parquet, types
+    from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
         schema, metadata = file.schema_arrow, file.metadata
-        texts = {field.name for field in schema if types.is_string(field.type) or types.is_large_string(field.type)}
+        texts = {field.name for field in schema if arrow_kind(field.type) == "texts"}
         leaves = [file.schema.column(i).path for i in range(len(file.schema))]
     groups = _footer(path, len(leaves))
     # Arrow makes no codes of those in which a value may repeat the one before it.
@@ -276,17 +276,13 @@ def sliced(batch):
 
     most = 0
     for array in batch.columns:
-        if pa.types.is_dictionary(array.type) and _is_bytes(pa.types, array.type.value_type) and len(array.dictionary):
+        if pa.types.is_dictionary(array.type) and arrow_kind(array.type) in ("texts", "bytes") and len(array.dictionary):
             longest = compute.max(compute.binary_length(array.dictionary)).as_py() or 0
             most = max(most, longest)
     rows = max(1, min(batch.num_rows, MOST_BYTES // max(most, 1)))
     for start in range(0, batch.num_rows, rows):
         part = batch.slice(start, rows)
         yield part, part.nbytes + most * part.num_rows
-
-
-def _is_bytes(types, kind):
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
 
 
 # ---- the footer and the headers of pages: Thrift's compact protocol --------------------------------------------------
@@ -318,7 +314,7 @@ def _footer(path, n_columns):
         handle.seek(max(size - 8 - int.from_bytes(handle.read(4), "little"), 0))
         data = handle.read()
     try:
-        groups = [group.get(1, []) for group in _struct(data, 0, _FOOTER)[0].get(4, [])]
+        groups = [group.get(1, []) for group in _Thrift(data).struct(_FOOTER).get(4, [])]
     except (IndexError, RecursionError):
         groups = None
     if groups is None or any(len(chunks) != n_columns for chunks in groups):
@@ -334,83 +330,85 @@ def _pages(data, chunk):
     Apache Parquet, parquet.thrift: PageHeader.
     """
     starts = [place for place in (chunk.get(_DICTIONARY, 0), chunk[_DATA]) if place > 0]
-    at, seen = min(starts, default=0), 0
-    end = at + chunk[_STORED] + 256  # old writers leave out the header of the dictionary
-    while seen < chunk[_VALUES] and at < min(end, len(data)):
+    reader, seen = _Thrift(data, min(starts, default=0)), 0
+    end = reader.at + chunk[_STORED] + 256  # old writers leave out the header of the dictionary
+    while seen < chunk[_VALUES] and reader.at < min(end, len(data)):
         try:
-            header, at = _struct(data, at, _PAGE)
+            header = reader.struct(_PAGE)
         except (IndexError, RecursionError):
             raise DataError("has a page whose header is broken") from None
         size, stored = header.get(2, -1), header.get(3, -1)
         n_values = header.get(_HEADERS.get(header.get(1)), {}).get(1, 0)
-        if size < 0 or stored < 0 or at + stored > len(data) or n_values < 0:
+        if size < 0 or stored < 0 or reader.at + stored > len(data) or n_values < 0:
             raise DataError("has a page whose header is broken")
-        at += stored
+        reader.at += stored
         kind = {0: "data", 3: "data", 2: "dictionary"}.get(header.get(1), "other")
         seen += n_values if kind == "data" else 0
         yield kind, size, n_values
 
 
-def _struct(data, at, wanted, depth=0):
-    """Return ({number of a field: value} of those that are wanted, the place behind the struct)."""
-    if depth > 12:
-        raise IndexError
-    out: dict[int, Any] = {}
-    number = 0
-    while True:
-        byte = data[at]
-        at += 1
-        if byte == 0:
-            return out, at
-        if byte >> 4:
-            number += byte >> 4
-        else:
-            number, at = _zigzag(data, at)
-        kind = wanted.get(number) if wanted else None
-        value, at = _value(data, at, byte & 15, kind, depth)
-        if kind is not None:
-            out[number] = value
+class _Thrift:
+    """A place in bytes of Thrift's compact protocol; what ends too early, or is of another type, ends in an IndexError."""
 
+    def __init__(self, data, at=0):
+        self.data, self.at = data, at
 
-def _value(data, at, kind, wanted, depth):
-    """Return (a value, the place behind it); one of another type than is wanted ends in an IndexError."""
-    if wanted is not None and kind != (wanted if isinstance(wanted, int) else 9 if isinstance(wanted, list) else 12):
-        raise IndexError
-    if kind in _WIDTHS:
-        return None, at + _WIDTHS[kind]
-    if kind in (4, 5, 6):
-        return _zigzag(data, at)
-    if kind == 8:
-        size, at = _varint(data, at)
-        return None, at + size
-    if kind in (9, 10):
-        head = data[at]
-        size, at = (head >> 4, at + 1) if head >> 4 != 15 else _varint(data, at + 1)
-        if head & 15 in _WIDTHS and not wanted:
-            return None, at + size * max(_WIDTHS[head & 15], 1)
-        items = []
-        for _ in range(size):
-            item, at = _value(data, at, head & 15, wanted and wanted[0], depth + 1)
-            if wanted:
-                items.append(item)
-        return items, at
-    if kind == 12:
-        return _struct(data, at, wanted, depth + 1)
-    raise IndexError
-
-
-def _varint(data, at):
-    out = shift = 0
-    while True:
-        byte = data[at]
-        out |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return out, at
-        if shift > 63:
+    def struct(self, wanted, depth=0):
+        """Return {number of a field: value} of those that are wanted."""
+        if depth > 12:
             raise IndexError
+        out: dict[int, Any] = {}
+        number = 0
+        while byte := self.byte():
+            number = number + (byte >> 4) if byte >> 4 else self.zigzag()
+            kind = wanted.get(number) if wanted else None
+            value = self.value(byte & 15, kind, depth)
+            if kind is not None:
+                out[number] = value
+        return out
 
+    def value(self, kind, wanted, depth):
+        """Return a value."""
+        if wanted is not None and kind != (wanted if isinstance(wanted, int) else 9 if isinstance(wanted, list) else 12):
+            raise IndexError
+        if kind in (4, 5, 6):
+            return self.zigzag()
+        if kind == 12:
+            return self.struct(wanted, depth + 1)
+        if kind in (9, 10):
+            head = self.byte()
+            size, kind = self.varint() if head >> 4 == 15 else head >> 4, head & 15
+            if kind in _WIDTHS and not wanted:
+                self.at += size * max(_WIDTHS[kind], 1)
+                return None
+            items = []
+            for _ in range(size):
+                item = self.value(kind, wanted and wanted[0], depth + 1)
+                if wanted:
+                    items.append(item)
+            return items
+        passed = self.varint() if kind == 8 else _WIDTHS.get(kind)
+        if passed is None:
+            raise IndexError
+        self.at += passed
+        return None
 
-def _zigzag(data, at):
-    number, at = _varint(data, at)
-    return (number >> 1) ^ -(number & 1), at
+    def byte(self):
+        """Return the next byte."""
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def varint(self):
+        """Return a whole number of as many bytes as it takes."""
+        out = shift = 0
+        while (byte := self.byte()) > 127:
+            out |= (byte & 127) << shift
+            shift += 7
+            if shift > 70:
+                raise IndexError
+        return out | byte << shift
+
+    def zigzag(self):
+        """Return a whole number whose last bit is its sign."""
+        number = self.varint()
+        return (number >> 1) ^ -(number & 1)

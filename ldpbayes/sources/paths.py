@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.sources.base import check_column, foreign, is_whole, texts_of
+from ldpbayes.sources.base import arrow_kind, check_column, foreign, is_whole, texts_of
 from ldpbayes.sources.csv import CsvFile
 from ldpbayes.sources.stream import AbstractSource, formats
 
@@ -104,31 +104,10 @@ def _format(path):
 
 def _check_kind(kind, name, path, kinds):
     """Refuse a file with a column of another kind than in the files before it."""
-    kind = _kind(kind)
+    kind = arrow_kind(kind)
     first, expected = kinds.setdefault(name, (path, kind))
     if kind != expected:
         raise DataError(f"holds {kind}, but {expected} in {first}; write all files alike", source=path, field=name)
-
-
-def _kind(kind):
-    """Return the kind of a column of reports or keys, in which files may not differ."""
-    from pyarrow import types
-
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return "texts"
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
-        return "bytes"
-    if types.is_boolean(kind):
-        return "booleans"
-    if types.is_integer(kind) or (types.is_decimal(kind) and kind.scale == 0):
-        return "whole numbers"
-    if types.is_floating(kind):
-        return "numbers with decimals"
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return f"lists of {_kind(kind.value_type)}"
-    return str(kind)
 
 
 def matching(sources: Iterable[Any]) -> list[str]:

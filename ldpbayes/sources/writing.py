@@ -13,7 +13,7 @@ from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.sources import parameters
-from ldpbayes.sources.base import foreign
+from ldpbayes.sources.base import arrow_kind, foreign
 from ldpbayes.sources.stream import AbstractSource
 
 #: Rows of a row group: what a reader decodes together.
@@ -199,8 +199,7 @@ class Layout:
         column = _microseconds(arrow, column)
         if alone:
             return _repeated(arrow, column, m)
-        text = types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)
-        return column.cast(arrow.string()).dictionary_encode() if text else column
+        return column.cast(arrow.string()).dictionary_encode() if arrow_kind(column.type) == "texts" else column
 
 
 def _repeated(arrow, one, m):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
-import io
 import json
-import pathlib
 import time
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
@@ -58,15 +55,11 @@ class Checkpoint:
     def save(self) -> None:
         """Write the state, whole or not at all."""
         start = time.perf_counter()
-        header = {"scan": self._marks, "passes": {name: done for name, (done, _) in self._state.items()}}
-        arrays: dict[str, Any] = {
-            f"pass {name}": np.frombuffer(total.to_bytes(), dtype=np.uint8)
-            for name, (_, total) in self._state.items()
-            if total is not None
+        passes = {
+            name: [done, None if total is None else base64.b64encode(total.to_bytes()).decode()]
+            for name, (done, total) in self._state.items()
         }
-        out = io.BytesIO()
-        np.savez(out, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
-        files.write_bytes(self.path, out.getvalue())
+        files.write_text(self.path, json.dumps({"scan": self._marks, "passes": passes}))
         self._saved = time.perf_counter()
         self._took = self._saved - start
 
@@ -76,11 +69,12 @@ class Checkpoint:
 
     def _read(self) -> None:
         try:
-            with np.load(io.BytesIO(pathlib.Path(self.path).read_bytes()), allow_pickle=False) as held:
-                header = json.loads(bytes(held["header"]))
-                totals = {name: Partial.from_bytes(held[name].tobytes()) for name in held.files if name != "header"}
-                passes = {name: (done, totals.get(f"pass {name}")) for name, done in header["passes"].items()}
-                marks = header["scan"]
+            document = json.loads(self.path.read_text())
+            marks, passes = document["scan"], document["passes"].items()
+            state = {
+                name: (done, None if text is None else Partial.from_bytes(base64.b64decode(text)))
+                for name, (done, text) in passes
+            }
         except Exception as err:
             raise DataError("is not a checkpoint of a scan; name another file", source=self.path) from err
         if marks != self._marks:
@@ -88,4 +82,4 @@ class Checkpoint:
                 "is the checkpoint of another scan (other files, columns, protocol or settings); remove it or name another",
                 source=self.path,
             )
-        self._state = passes
+        self._state = state

@@ -179,7 +179,7 @@ def _added_up(groups: Mapping[tuple, Iterable], by: Sequence[str] | None, like: 
                 "with pilot_by the columns that stay."
             )
         try:
-            cells[key] = _sum(found)
+            cells[key] = sum(found)
         except ArgumentError as err:
             if isinstance(found[0], Collection):
                 raise
@@ -193,20 +193,6 @@ def _added_up(groups: Mapping[tuple, Iterable], by: Sequence[str] | None, like: 
     return Found(
         cells, by, None, like.categories, protocol=like.protocol, samples=samples, id=like.id, title=like.title, notes=notes
     )
-
-
-def _sum(cells):
-    total = cells[0]
-    if isinstance(total, Collection) and len(cells) > 1:
-        tallies = [tally for cell in cells for tally in cell.tallies]
-        merged = tallies[0]
-        for tally in tallies[1:]:
-            merged = merged + tally
-        missing = sum(cell.missing for cell in cells)
-        return Collection(total.categories, (merged,), id=total.id, title=total.title, missing=missing)
-    for cell in cells[1:]:
-        total = total + cell
-    return total
 
 
 def _joined(samples):
