@@ -95,7 +95,7 @@ def test_what_is_printed_and_written(capsys, folder, tmp_path):
 CASES = {
     "no design": (["t.csv", "--report", "confidence"], "must be given: the data have no column"),
     "two designs": (
-        ["t.csv", "--rate-column", "rate", "--epsilon-column", "eps"],
+        ["t.csv", "--report", "confidence", "--rate-column", "rate", "--epsilon-column", "eps"],
         "must not both be given",
     ),
     "no categories": (

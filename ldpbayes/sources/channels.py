@@ -23,7 +23,7 @@ from ldpbayes.sources.numbers import number
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import AbstractSource
-from ldpbayes.sources.tally import Channels, Columns, read_parts, tallies, weighted
+from ldpbayes.sources.tally import Channels, Columns, read_parts, tallies
 from ldpbayes.sources.users import check_user, read_users, single_protocols
 from ldpbayes.sources.writing import published_of
 
@@ -278,7 +278,7 @@ def _check(protocol, epsilon, rate):
 def _texts(source, column, where, lenient=False):
     """Return the distinct entries of a column, as texts, in order; missing ones are refused, or left out."""
     where, found = where or {}, {}
-    for batch, _ in weighted(source, [column, *(name for name in where if name != column)], strict=not where):
+    for batch in source.weighted([column, *(name for name in where if name != column)], strict=not where):
         rows, table = None, batch.table
         try:
             if not set(where) <= set(table.schema.names):

@@ -147,7 +147,6 @@ def _text(value):
 
 def good_rows(
     batch: Batch,
-    weights: np.ndarray | None,
     work: Callable,
     skipped: Skipped | None,
     alike: Mapping[str, Sequence[str]] | None = None,
@@ -157,8 +156,6 @@ def good_rows(
     Parameters
     ----------
     batch : Batch
-    weights : (m,) int array, optional
-        How many rows each row stands for.
     work : callable
         Raises a DataError whose ``line`` is a bad row of the table that it gets; ``rows`` are places in the batch, None for
         all.
@@ -177,7 +174,7 @@ def good_rows(
         rows = waiting.pop()
         for _ in range(_TRIES):
             table = batch.table if rows is None else batch.table.take(rows)
-            own = weights if rows is None or weights is None else weights[rows]
+            own = batch.weights if rows is None or batch.weights is None else batch.weights[rows]
             if rows is not None and not len(rows):
                 break
             try:

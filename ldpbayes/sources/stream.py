@@ -52,12 +52,15 @@ class Batch(NamedTuple):
         Rows of the file, or of what has no files, before them.
     names : sequence of str or None
         All columns of the file, for messages.
+    weights : (m,) int64 array or None
+        How many rows each stands for, where an engine has grouped them.
     """
 
     table: Any
     piece: AbstractPiece | None = None
     first: int = 0
     names: Sequence[str] | None = None
+    weights: np.ndarray | None = None
 
     def located(self, err: DataError, rows: np.ndarray | None = None) -> DataError:
         """Return an error whose ``line`` is a row of the table, or of those at ``rows``, with its file and line or row."""
@@ -234,6 +237,18 @@ class AbstractSource(abc.ABC):
         None where the source has no GROUP BY; its rows are then counted as they come.
         """
         return None
+
+    def grouped(self, columns: Sequence[str]) -> Batch | None:
+        """Return the distinct rows of columns as a batch with weights, None where the source has no GROUP BY."""
+        table = self.counted(columns)
+        return None if table is None else Batch(table, weights=table.column(COUNT).to_numpy().astype(np.int64))
+
+    def weighted(self, columns: Sequence[str], strict: bool = True) -> Iterable[Batch]:
+        """Return all rows, grouped by the source itself where it can; parameters as for ``batches``."""
+        batch = self.grouped(columns) if strict or set(columns) <= set(self.names()) else None
+        if batch is None:
+            return self.batches(columns, strict)
+        return [batch] if batch.table.num_rows else []
 
     def total(self, partial: Callable[[AbstractPiece], Any], columns: Sequence[str]) -> Any | None:
         """Return the sum of ``partial`` over all rows where the source computes that itself, else None.

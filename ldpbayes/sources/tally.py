@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -14,11 +13,11 @@ from ldpbayes.collections.tally import places
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column, check_total
-from ldpbayes.sources.encode import Format, by_group, column, counts_of, encoded_key, matching
+from ldpbayes.sources.encode import Format, by_group, counts_of, encoded_key, matching
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, added
 from ldpbayes.sources.skipping import Skipped, good_rows
-from ldpbayes.sources.stream import COUNT, AbstractSource, Batch
+from ldpbayes.sources.stream import AbstractSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +160,7 @@ class _Fold:
         own, last = self.columns, None
         used = [*self.fields, *own.where, *self.level, *own.by, *([own.count] if own.count else [])]
         alike = {name: [*self.fields, *self.level] for name in self.fields}
-        for batch, weights in weighted(source, list(dict.fromkeys(used)), strict=not own.where and len(self.formats) == 1):
+        for batch in source.weighted(list(dict.fromkeys(used)), strict=not own.where and len(self.formats) == 1):
             if own.skipped is not None and batch.piece is not last:
                 own.skipped.finish(last)
                 last = batch.piece
@@ -169,7 +168,7 @@ class _Fold:
             def work(table, weights, rows, batch=batch):
                 return self._parts(batch, table, weights)
 
-            for n_read, absent, parts in good_rows(batch, weights, work, own.skipped, alike):
+            for n_read, absent, parts in good_rows(batch, work, own.skipped, alike):
                 self.n_read += n_read
                 if own.missing is not None:
                     own.missing.counts = added(own.missing.counts, absent)
@@ -242,21 +241,3 @@ def _taken(table, weights, rows):
 def moved(err, rows):
     """Return an error whose line is a place among rows, None for all, as one of the table that they were taken from."""
     return err if rows is None or err.line is None else DataError(err.message, line=int(rows[err.line]), field=err.field)
-
-
-def weighted(source: AbstractSource, columns: Sequence[str], strict: bool = True) -> Iterator[tuple[Batch, Any]]:
-    """Yield (batch, how many rows each of its rows stands for or None), grouped by the source itself where it can.
-
-    Parameters
-    ----------
-    source : AbstractSource
-    columns : sequence of str
-    strict : bool
-        See ``AbstractSource.batches``.
-    """
-    table = source.counted(columns) if strict or set(columns) <= set(source.names()) else None
-    if table is None:
-        for batch in source.batches(columns, strict):
-            yield batch, None
-    elif table.num_rows:
-        yield Batch(table), column(table, COUNT).to_numpy().astype(np.int64)

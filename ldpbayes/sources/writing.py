@@ -143,7 +143,7 @@ class Layout:
         labels = self.labels or tuple(str(x) for x in range(self.protocol.n_categories))
         made = dict(zip(fields, map(self._column, self.protocol.report_columns(reports, labels)), strict=True))
         made |= {name: self._key(name, values, m) for name, values in columns.items()}
-        made[parameters.COLUMN] = _repeated(arrow, arrow.array([self.text]), m)
+        made[parameters.COLUMN] = arrow.repeat(self.text, m).dictionary_encode()
         table = arrow.table(made)
         if self.schema is None:
             self.schema = table.schema.with_metadata(self.metadata)
@@ -196,24 +196,10 @@ class Layout:
             raise ArgumentError(f"column {shown(name)} must have one entry per report ({m:,}), got {len(column):,}.")
         if column.null_count or (types.is_floating(column.type) and np.isnan(column.to_numpy(zero_copy_only=False)).any()):
             raise DataError("has missing entries", field=name)
-        column = _microseconds(arrow, column)
-        if alone:
-            return _repeated(arrow, column, m)
+        if types.is_timestamp(column.type) and column.type.unit == "ns":  # which Spark does not read
+            column = column.cast(arrow.timestamp("us", column.type.tz), safe=False)
+        column = arrow.repeat(column[0], m) if alone else column
         return column.cast(arrow.string()).dictionary_encode() if arrow_kind(column.type) == "texts" else column
-
-
-def _repeated(arrow, one, m):
-    """Return a column with the entry of an array of one in every row; texts are a dictionary of one."""
-    if not arrow.types.is_string(one.type):
-        return arrow.repeat(one[0], m)
-    return arrow.DictionaryArray.from_arrays(arrow.array(np.zeros(m, dtype=np.int32)), one)
-
-
-def _microseconds(arrow, column):
-    """Return times in microseconds: Spark does not read nanoseconds."""
-    if not arrow.types.is_timestamp(column.type) or column.type.unit != "ns":
-        return column
-    return column.cast(arrow.timestamp("us", column.type.tz), safe=False)
 
 
 def _pair(batch, columns):

@@ -140,9 +140,9 @@ class Scan:
         """Return the total of one pass."""
         fold, name = self.fold, _COUNTING if at is None else _EXPANDING
         if fold.countable:
-            table = self.table.counted(fold.columns)
-            if table is not None:
-                return self._whole(fold.counted(table))
+            batch = self.table.grouped(fold.columns)
+            if batch is not None:
+                return self._whole(fold.counted(batch))
         work = functools.partial(fold.partial, at=at)
         total = self.table.total(work, fold.columns)
         if total is not None:

@@ -16,7 +16,7 @@ from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.likelihoods import Summary, passes
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total, sorted_keys
-from ldpbayes.sources.encode import Format, by_group, cells, column, encoded_key
+from ldpbayes.sources.encode import Format, by_group, cells, encoded_key
 from ldpbayes.sources.frames import BatchPiece
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, sentence
@@ -26,7 +26,7 @@ from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import Partial, ReportSample, combined
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.skipping import Skipped, good_rows
-from ldpbayes.sources.stream import COUNT, AbstractPiece, Batch
+from ldpbayes.sources.stream import AbstractPiece, Batch
 from ldpbayes.sources.tally import moved
 
 #: The key of the only cell where no grouping columns are given.
@@ -126,26 +126,24 @@ class Fold:
         least = 0 if at is None else min(_ROWS_A_CELL * len(at.places), _MOST_ROWS)
         for batch in _joined(piece.batches(self.columns), least):
             if batch.table.num_rows:
-                total = combined(self._good(batch, None, skipped, at), start=total)
+                total = combined(self._good(batch, skipped, at), start=total)
         if skipped is not None:
             skipped.finish(piece)
             total = combined([Partial((), skipped=skipped)], start=total)
         return Partial(()) if total is None else total
 
-    def _good(self, batch, weights, skipped, at=None):
+    def _good(self, batch, skipped, at=None):
         """Yield the partials of the good rows of a batch."""
 
         def work(table, weights, rows):
             return self._batch(table, weights, at, batch, rows)
 
-        return good_rows(batch, weights, work, skipped, {name: self.report for name in self.report})
+        return good_rows(batch, work, skipped, {name: self.report for name in self.report})
 
-    def counted(self, table: Any) -> Partial:
-        """Return the total of an Arrow table of distinct rows with the column ``COUNT`` of how often each came."""
-        if not table.num_rows:
-            return Partial(())
-        weights, skipped = column(table, COUNT).to_numpy().astype(np.int64), Skipped(self.skip) if self.skip else None
-        return sum(self._good(Batch(table), weights, skipped), start=Partial((), skipped=skipped))
+    def counted(self, batch: Batch) -> Partial:
+        """Return the total of distinct rows with their weights, as ``AbstractSource.grouped`` has them."""
+        skipped = Skipped(self.skip) if self.skip else None
+        return sum(self._good(batch, skipped) if batch.table.num_rows else (), start=Partial((), skipped=skipped))
 
     def _check_protocol(self, batch):
         """Refuse a batch whose column ``protocol`` states another one."""
