@@ -257,7 +257,6 @@ DOORS = (
 
 #: Functions that commands and other parts of the package hand users' arguments to.
 HELPERS = {
-    "ldpbayes.answers.deciding": ("decision_of_cells",),
     "ldpbayes.answers.spending": ("spent",),
     "ldpbayes.answers.sums": ("total",),
     "ldpbayes.plots": ("check_ending",),
@@ -587,7 +586,6 @@ CALLS = {
     "mutual_information": _pair(),
     "independence": lambda m: dict(result=m.associated, first="u", second="w"),
     "joint_table": lambda m: dict(result=m.associated, attributes=["u", "w"], target="distribution", ci_prob=0.9),
-    "decision_of_cells": lambda m: dict(result=m.tree_of_cells, cells=m.cells),
     "entropy": _tree(cell=None),
     "fakes": lambda m: dict(reports=m.collection, category="a", lift=0.1, channel="all"),
     "fakes to overtake": lambda m: dict(reports=m.tree, category="a", overtake="b"),

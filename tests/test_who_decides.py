@@ -4,12 +4,11 @@ import json
 
 import numpy as np
 import pytest
-import xarray as xr
 from fitcases import zipf
 from priorcases import CellsApart, LogisticNormal
 
 from ldpbayes import GRR, Cells, Collection, Tally, fit
-from ldpbayes.answers.deciding import decision_of_cells, who_decides
+from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import RankDeficientWarning
 from ldpbayes.estimators.confidence import confidence_intervals, likelihood_intervals
 from ldpbayes.pages import show
@@ -43,39 +42,24 @@ def test_cells_fitted_one_by_one_are_named():
     assert tree.attrs["prior_decides"] == 1 and "in 1 of 2 cells (g1). In g1: " in tree.attrs["decides"]
     page, facts, captions = everywhere(tree, cells)
     assert tree.attrs["decides"] in [note.text for note in page.notes] and facts["decides"] == tree.attrs["decides"]
-    assert "The prior decides in 1 of 2 groups: see the warning." in captions[0]
-    assert "prior decides" in plot_groups(tree).axes[-1].get_xlabel()
-    assert "the prior decides in 1 of 2 groups" in plot_forest(tree).axes[-1].get_xlabel().replace("\n", " ")
+    assert "Prior and reports disagree in 1 of 2 groups: see the warning." in captions[0]
+    assert "prior and reports disagree" in plot_groups(tree).axes[-1].get_xlabel()
+    assert "prior and reports disagree in 1 of 2 groups" in plot_forest(tree).axes[-1].get_xlabel().replace("\n", " ")
     quiet = fit(cells_of([20_000, 20_000]), random_seed=1, draws=250)
     assert quiet.attrs["decides"] == quiet.attrs["decides_note"] == "" and who_decides(quiet) == ""
 
 
-def test_cells_fitted_together_are_compared_with_their_own_reports():
-    """Widths made by hand: three in four intervals of g0, and one in four of g1, are a third of the confidence intervals."""
-    cells = cells_of([500, 500])
-    alone = [confidence_intervals(cell) for cell in cells.values()]
-    width = np.stack([one.upper[0] - one.lower[0] for one in alone])
-    width *= np.where([[1, 1, 1, 0], [1, 0, 0, 0]], 1 / 3, 0.8)
-    over = {"cell": list(cells.labels), "category": list(cells.categories), "target": ["distribution"]}
-    data = {
-        name: (("target", "cell", "category"), values[None]) for name, values in (("lower", 0 * width), ("upper", width))
-    }
-    data["mean"] = data["upper"]
-    tree = xr.DataTree.from_dict(
-        {
-            "posterior": xr.Dataset(coords={name: over[name] for name in ("cell", "category")}),
-            "summary": xr.Dataset(data, over, {"ci_prob": 0.95}),
-        }
-    )
-    assert decision_of_cells(tree, cells)["decides_note"].startswith("Whether the prior decides is not stated")
-    ends = {
-        name: (("target", "cell", "category"), np.stack([getattr(one, name)[:1] for one in alone], 1))
-        for name in ("lower", "upper")
-    }
-    tree["confidence"] = xr.DataTree(xr.Dataset(ends, over))
-    found = decision_of_cells(tree, cells)
-    assert found["prior_decides"] == 1 and found["narrow_share"] == 0.5
-    assert "in 1 of 2 cells (g0)" in found["decides"] and "the confidence intervals" in found["decides"]
+def test_cells_that_share_a_prior_are_asked_by_its_hyperparameters():
+    """Eight cells of twenty weak reports: the scale says how far they differ, and the reports say little of it."""
+    labels = ["no", "yes"]
+    weak = {f"g{i}": Collection(labels, [reports_of(GRR(2, 0.5), [0.6, 0.4], 20, i)]) for i in range(8)}
+    tree = fit(Cells(weak), "hierarchical", random_seed=1)
+    assert set(tree["sensitivity"].data_vars) >= {"prior_sensitivity", "parameter_decided_by"}
+    assert tree["sensitivity"]["move"].dims == ("cell", "category") and tree.attrs["decides_note"] == ""
+    known = {f"g{i}": Collection(labels, [reports_of(GRR(2, 2.0), [0.6, 0.4], 3000, i)]) for i in range(8)}
+    found = fit(Cells(known), "hierarchical", random_seed=1, draws=250)
+    assert found.attrs["prior_decides"] == 0 and found.attrs["decided_by"] == "reports"
+    assert found["sensitivity"]["prior_sensitivity"].max() < 0.5 * tree["sensitivity"]["prior_sensitivity"].max()
 
 
 def test_a_joint_fit_has_confidence_intervals_of_every_cell():
@@ -84,7 +68,7 @@ def test_a_joint_fit_has_confidence_intervals_of_every_cell():
     found = tree["confidence"]
     own = confidence_intervals(cells["g1"])
     np.testing.assert_allclose(found["lower"].sel(target="distribution", cell="g1"), own.lower[0])
-    assert tree.attrs["prior_decides"] == 0 and tree.attrs["decides_note"] == "" and 0 <= tree.attrs["narrow_share"] < 1
+    assert tree.attrs["decided_by"] == "" and "is not stated" in tree.attrs["decides_note"]
     tree.attrs |= {"decides": "Here the prior decides in 1 of 3 cells (g2). More.", "prior_decides": 1}
     one = select(tree, "g0")
     assert who_decides(tree) and not who_decides(one) and one.attrs["decides_note"].startswith("Here the prior decides in 1")
@@ -99,7 +83,7 @@ def test_weighted_samples():
     reports = protocol.privatize(rng.choice(8, 120, p=zipf(8)), rng)
     weak = Collection.from_sample(labels, protocol, reports, weights=rng.uniform(0.5, 2, 120))
     tree = fit(weak, 20.0, random_seed=1, draws=250)
-    assert tree.attrs["prior_decides"] == 1 and "those of the weighted likelihood alone" in tree.attrs["decides"]
+    assert tree.attrs["prior_decides"] == 1 and "with twice its weight" in tree.attrs["decides"]
     _, facts, captions = everywhere(tree, weak)
     assert facts["decides"] and "Here the prior decides: see the warning." in captions[0]
     assert "here the prior decides" in plot_forest(tree).axes[0].get_xlabel()
@@ -125,7 +109,7 @@ def test_respondents_who_ignore_the_device():
     many, few = (Collection(list("abcd"), [tally]).with_noncompliers(laws) for tally in known)
     assert fit(many, random_seed=1, draws=250).attrs["prior_decides"] == 0
     tree = fit(few, Compliance(np.full(4, 200.0)), random_seed=1, draws=250)
-    assert tree.attrs["prior_decides"] == 1 and "± 1.96 standard errors" in tree.attrs["decides"]
+    assert tree.attrs["prior_decides"] == 1 and "with twice its weight" in tree.attrs["decides"]
 
 
 def test_empty_categories_do_not_hide_that_the_reports_decide():
@@ -133,8 +117,8 @@ def test_empty_categories_do_not_hide_that_the_reports_decide():
     counts = [1000] * 5 + [0] * 20
     open_answers = Collection([f"c{x}" for x in range(25)], Tally(GRR(25, 20.0), range(25), counts))
     tree = fit(open_answers, random_seed=1, draws=50)
-    assert tree.attrs["prior"].startswith("learnt") and tree.attrs["narrow_share"] == 0.8
-    assert tree.attrs["prior_decides"] == 0 and not tree.attrs["decides"]
+    assert tree.attrs["prior"].startswith("learnt")
+    assert tree.attrs["decided_by"] == "reports" and not tree.attrs["decides"]
 
 
 @pytest.mark.parametrize("n, decides", [(30, True), (30_000, False)])

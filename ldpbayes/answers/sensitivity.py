@@ -1,59 +1,36 @@
-"""How much an answer hangs on the prior: it is scaled a little up and down, and the posterior is made again."""
+"""How much the shares of a fit hang on the prior: it is scaled a little up and down, and the posterior is made again."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.special import softmax
 
-from ldpbayes.inference.ends import ends_of_weighted_draws, tails
-from ldpbayes.inference.importance import weigh
+from ldpbayes.inference.scaling import FLOOR, POWERS, Scaled, by_weights
 from ldpbayes.posteriors.conditioned_product.batched import batch
 from ldpbayes.posteriors.exact import stacked_factors
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.surrogate import expanded, joined
+from ldpbayes.priors import AbstractPrior
+from ldpbayes.result.cells import select
+from ldpbayes.result.compliers import extended_draws
 
-#: The prior is scaled by one over this and by this: a doubling in all.
-HALF = math.sqrt(2.0)
-#: A category hangs on the prior where its mean or an end moves by more than this share of its sd …
-MOVED = 0.1
-#: … and by more than this share of the population.
-FLOOR = 0.002
+#: Moves of the log of a hyperparameter that matter, for a doubling of its prior's weight.
+FLOOR_LOG = 0.3
 #: Entries of the likelihood's rows up to which a fit is made again.
 MOST_ENTRIES = 1e7
 #: An expansion stands for the likelihood where its means and sds are within this share of an sd of the posterior's.
 LIKE = 0.15
 
 
-class PriorSensitivity(NamedTuple):
-    """How far doubling the prior's weight moves the share of each category.
+def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float = FLOOR) -> list[Scaled | None]:
+    """Return what scaling the prior does to the shares of each cell, or None where draws do not tell the prior's density.
 
-    Attributes
-    ----------
-    moves : (a,) array
-        Largest move of the mean and of both ends.
-    hangs : (a,) array of bool
-        Where that is more than MOVED sd and more than the practical floor.
-    share : float
-        What the categories that hang on the prior hold together, by the posterior mean.
-    """
-
-    moves: np.ndarray
-    hangs: np.ndarray
-    share: float
-
-
-def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float = FLOOR) -> list[PriorSensitivity | None]:
-    """Return how the shares of each cell hang on the prior, or None where it is neither Dirichlet nor learnt.
-
-    Power-scaling of the prior (Kallioinen et al. 2024) in softmax coordinates, in which Dirichlet(α) becomes
-    Dirichlet(γα): from γ = 1/√2 to √2. Under a fixed α the posteriors of all cells are computed again at both: exactly where
-    reports are separable, else with the likelihood expanded at the posterior's mean, where this gives the posterior's mean
-    and sd under the prior as it is. Elsewhere draws are weighted by the ratio of the
-    priors, if these weights can be trusted. Under the learnt prior γ moves the median of α, and the ratio hangs on α alone.
+    Dirichlet(α) to the power γ is Dirichlet(γα) in softmax coordinates. Under a fixed α the posteriors of all cells are
+    computed again at both POWERS: exactly where reports are separable, else with the likelihood expanded at the posterior's
+    mean, where this gives the posterior's mean and sd under the prior as it is. Elsewhere draws are weighted, under a prior
+    with hyperparameters by the prior of these.
 
     Parameters
     ----------
@@ -63,87 +40,95 @@ def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float
         What it is the posterior of, one for each cell, all under one prior.
     floor : float
         Share of the population below which a move does not matter.
-
-    References
-    ----------
-    Kallioinen, Paananen, Bürkner and Vehtari (2024), Statistics and Computing 34.
     """
     summary = result["summary"].to_dataset().sel(target="distribution")
     ci_prob, size = float(summary.attrs["ci_prob"]), summary["mean"].shape[-1]
     mean, sd = (summary[name].values.reshape(-1, size) for name in ("mean", "sd"))
     found: list[Any] = [None] * len(problems)
-    asked = [k for k, one in enumerate(problems) if one.collection is not None and not one.obstacle]
+    asked = [k for k, one in enumerate(problems) if one.collection is not None]
     if asked and problems[asked[0]].alpha is not None:
-        kept = [k for k in asked if problems[k].keeps_reports]
+        kept = [k for k in asked if problems[k].keeps_reports and not problems[k].collection.laws]
         exact = [k for k in kept if problems[k].separable is not None and not (problems[k].separable.slope < 0).any()]
-        _exactly(problems, exact, ci_prob, found)
+        _exactly(problems, exact, found)
         left = [k for k in kept if found[k] is None and problems[k].separable is None and size > 2]
-        _expanded(problems, [k for k in left if problems[k].entries <= MOST_ENTRIES], mean, sd, ci_prob, found)
+        _expanded(problems, [k for k in left if problems[k].entries <= MOST_ENTRIES], mean, sd, found)
     for k in asked:
         if found[k] is None:
-            found[k] = _weighted(_draws_of(result, k), problems[k], ci_prob)
-    return [None if one is None else _judged(one, m, s, floor) for one, m, s in zip(found, mean, sd, strict=True)]
+            found[k] = _weighted(result, k, problems[k])
+    settings = {"shares": True, "floor": floor, "ci_prob": ci_prob}
+    return [None if one is None else Scaled.of(mean[k], sd[k], one, **settings) for k, one in enumerate(found)]
 
 
-def _exactly(problems: Sequence, places: list[int], ci_prob: float, found: list) -> None:
-    """Write (mean, lower, upper) under both scaled priors, two (3, a) arrays, of cells whose reports are separable."""
+def of_draws(result: xr.DataTree, prior: AbstractPrior) -> tuple[Scaled | None, dict[str, Scaled]]:
+    """Return what scaling the prior of the hyperparameters does to P, and to each of these that is one number.
+
+    Parameters
+    ----------
+    result : DataTree
+        With draws of both; P has any shape.
+    prior : AbstractPrior
+        Of P, or of that of all cells.
+    """
+    posterior = result["posterior"].to_dataset()
+    draws = {str(name): one.values.reshape(-1, *one.shape[2:]) for name, one in posterior.data_vars.items()}
+    log_prior, ci_prob = prior.log_hyperprior(draws), float(result["summary"].attrs["ci_prob"])
+    if log_prior is None:
+        return None, {}
+
+    def scaled(x: np.ndarray, **settings: Any) -> Scaled:
+        means, sds = by_weights(x.reshape(len(x), -1), log_prior)
+        shape = (2, *x.shape[1:])
+        return Scaled.of(x.mean(axis=0), x.std(axis=0), (means.reshape(shape), sds.reshape(shape)), **settings)
+
+    hyper = {name: draws[name] for name in prior.hyperparameter_names if name in draws and draws[name].ndim == 1}
+    each = {name: scaled(np.log(x), shares=False, floor=FLOOR_LOG, ci_prob=ci_prob) for name, x in hyper.items()}
+    return scaled(draws["distribution"], shares=True, ci_prob=ci_prob), each
+
+
+def _exactly(problems: Sequence, places: list[int], found: list) -> None:
+    """Write (means, sds) under both scaled priors, two (2, a) arrays, of cells whose reports are separable."""
     if not places:
         return
     alpha, forms = problems[places[0]].alpha, [problems[k].separable for k in places]
-    both = [batch(stacked_factors(forms, scale * alpha)[0], len(forms), tails(ci_prob)) for scale in (1 / HALF, HALF)]
-    ends = [np.stack([one.mean, *one.quantiles], axis=1) for one in both]
-    for place, *pair in zip(places, *ends, strict=True):
+    both = [batch(stacked_factors(forms, power * alpha)[0], len(forms)) for power in POWERS]
+    means, sds = np.stack([one.mean for one in both], axis=1), np.sqrt([one.variance for one in both]).swapaxes(0, 1)
+    for place, *pair in zip(places, means, sds, strict=True):
         found[place] = pair
 
 
-def _expanded(problems: Sequence, places: list[int], mean: Any, sd: Any, ci_prob: float, found: list) -> None:
+def _expanded(problems: Sequence, places: list[int], mean: Any, sd: Any, found: list) -> None:
     """Write what _exactly does for other reports, where their expansion has the means and sds of the posterior."""
     if not places:
         return
-    alpha, scales = problems[places[0]].alpha, (1 / HALF, 1.0, HALF)
+    alpha, scales = problems[places[0]].alpha, (POWERS[0], 1.0, POWERS[1])
     families = [expanded(problems[k].rows, alpha, np.maximum(mean[k], 1e-12)) for k in places]
     every = joined([replace(family, alpha=scale * alpha) for scale in scales for family in families])
-    under = batch(every, len(scales) * len(places), tails(ci_prob))
-    ends = np.stack([under.mean, *under.quantiles], axis=1).reshape(len(scales), len(places), 3, -1)
-    spread = np.sqrt(under.variance).reshape(len(scales), len(places), -1)
+    under = batch(every, len(scales) * len(places))
+    means = under.mean.reshape(len(scales), len(places), -1)
+    sds = np.sqrt(under.variance).reshape(means.shape)
     for i, k in enumerate(places):
-        off = np.abs(ends[1, i, 0] - mean[k]) / sd[k], np.abs(spread[1, i] / sd[k] - 1)
+        off = np.abs(means[1, i] - mean[k]) / sd[k], np.abs(sds[1, i] / sd[k] - 1)
         if max(one.max() for one in off) < LIKE:
-            found[k] = [ends[0, i], ends[2, i]]
+            found[k] = means[::2, i], sds[::2, i]
 
 
-def _judged(found: Sequence[np.ndarray], mean: np.ndarray, sd: np.ndarray, floor: float) -> PriorSensitivity:
-    """Return the PriorSensitivity of (mean, lower, upper) under both scaled priors, two (3, a) arrays."""
-    moves = np.abs(found[1] - found[0]).max(axis=0)
-    hangs = (moves > MOVED * sd) & (moves > floor)
-    return PriorSensitivity(moves, hangs, float(mean[hangs].sum()))
+def _weighted(result: Any, cell: int, problem: Problem) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return (means, sds) of P under both scaled priors by weights on the draws of one cell."""
+    one = select(result, cell) if "cell" in result["posterior"].dims else result
+    posterior = one["posterior"].to_dataset()
+    p = posterior["distribution"].values.reshape(-1, posterior.sizes["category"])
+    log_prior = problem.prior.log_hyperprior({str(name): x.values.ravel() for name, x in posterior.items() if x.ndim == 2})
+    if log_prior is None:
+        log_prior = _log_dirichlet(problem, extended_draws(one, problem.collection))
+    return None if log_prior is None else by_weights(p, log_prior)
 
 
-def _draws_of(tree: Any, cell: int) -> tuple:
-    """Return (draws of P (S, a), those of α (S,) or None) of one cell."""
-    posterior = tree["posterior"].to_dataset()
-    out: list = []
-    for name in ("distribution", "alpha"):
-        one = posterior[name] if name in posterior else None
-        out.append(None if one is None else (one.isel(cell=cell) if "cell" in one.dims else one).values)
-    p, alpha = out
-    return p.reshape(-1, p.shape[-1]), None if alpha is None else alpha.ravel()
-
-
-def _weighted(draws: tuple, problem: Problem, ci_prob: float) -> list[np.ndarray] | None:
-    """Return (mean, lower, upper) under both scaled priors by weights on the draws."""
-    (p, concentrations), known = draws, problem.prior.to_dict()
-    if problem.alpha is not None:
-        with np.errstate(divide="ignore"):
-            ratio = np.log(p) @ problem.alpha
-        log_weights = np.multiply.outer([1 / HALF - 1, HALF - 1], ratio)
-        if not np.isfinite(ratio).all() or not all(weigh(p, one).verdict.accepted for one in log_weights):
-            return None
-    elif concentrations is not None and {"median", "sd"} <= set(known):
-        median, sd = float(known["median"]), float(known["sd"])
-        t = np.log(concentrations / median) / sd
-        log_weights = np.multiply.outer([-math.log(HALF) / sd, math.log(HALF) / sd], t)  # N(t; step, 1)/N(t; 0, 1)
-    else:
+def _log_dirichlet(problem: Problem, p: np.ndarray) -> np.ndarray | None:
+    """Return the log-density of a Dirichlet prior, or of one that differs from it by a factor, in softmax coordinates."""
+    alpha, factor = problem.alpha, None
+    if alpha is None:
+        alpha, factor = problem.prior.tilted() or (None, None)
+    if alpha is None:
         return None
-    weights = softmax(log_weights, axis=1)
-    return list(np.stack([weights @ p, *ends_of_weighted_draws(p, weights, ci_prob)[:2]], axis=1))
+    log_density = np.log(np.maximum(p, 1e-300)) @ alpha
+    return log_density if factor is None else log_density + factor(p)

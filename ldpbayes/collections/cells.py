@@ -22,10 +22,12 @@ from ldpbayes.likelihoods import Summary
 
 #: Facts about the fit of each cell that stand in the group ``cells``, with what stands there where one is not known.
 FACTS: dict[str, Any] = {
-    **dict.fromkeys("method reason outcome problems frequency_draws worth decides decides_note fitness".split(), ""),
+    **dict.fromkeys(
+        "method reason outcome problems frequency_draws worth decided_by decides decides_note fitness".split(), ""
+    ),
     **dict.fromkeys("converged interrupted random_seed divergences prior_decides fitness_flagged".split(), 0),
     **dict.fromkeys("worst_r_hat least_ess k_hat effective_draws log_evidence log_evidence_error".split(), np.nan),
-    **dict.fromkeys("effective_open_answers total_sd bound_sd narrow_share fitness_p design_effect".split(), np.nan),
+    **dict.fromkeys("effective_open_answers total_sd bound_sd prior_share fitness_p design_effect".split(), np.nan),
     **dict.fromkeys("noncompliance_sd compliance_statistic compliance_p".split(), np.nan),
     **{f"log_bayes_factor_{name}": np.nan for name in ("noncompliance", "flat", "learnt", "smooth", "own")},
     "bayes_factors": "",
@@ -37,7 +39,7 @@ RESERVED = frozenset(FACTS) | frozenset(
     "gap distribution_mean distribution_sd distribution_cov distribution_lower distribution_upper frequency_mean "
     "frequency_sd n_reports lp energy acceptance_rate accepted diverging n_steps tree_depth step_size frequency_lower "
     "frequency_upper level distribution_quantile support_count rate_of_value rate_of_others lower_error upper_error "
-    "thinned".split()
+    "thinned prior_sensitivity reports_sensitivity move".split()
 )
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ldpbayes.answers.deciding import compared_widths, decision_given
-from ldpbayes.answers.sensitivity import sensitivities
+from ldpbayes.answers.deciding import decision_given, decision_of_cells
+from ldpbayes.answers.sensitivity import of_draws, sensitivities
 from ldpbayes.answers.value import worth_given
 from ldpbayes.collections import Cells
 from ldpbayes.describing.compliance import EvidenceOf, findings
@@ -18,7 +18,7 @@ from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
 from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells, of_result
 from ldpbayes.posteriors.problem import Problem
-from ldpbayes.result.beside import add_confidence, add_estimates
+from ldpbayes.result.beside import add_confidence, add_estimates, add_sensitivity
 
 #: Cells under a shared prior have point estimates beside them where there are at most so many.
 MAX_ESTIMATED = 400
@@ -57,9 +57,9 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
     mean, sd = (summary[name].values.reshape(len(cells), -1) for name in ("mean", "sd"))
     factors = log_bayes_factors_of_cells([problems[k] for k in places], [known[k] for k in places], mean[places])
     factor_of = dict(zip(places, factors, strict=True))
-    moved = sensitivities(tree, problems)
-    ratios, whole, words = compared_widths(tree, cells)
-    ratios, whole, weight = ratios.reshape(len(cells), -1), np.ravel(whole), float(tree.attrs["prior_weight"])
+    moved, weight = sensitivities(tree, problems), float(tree.attrs["prior_weight"])
+    if all(moved):
+        add_sensitivity(tree, data, moved, {} if data.by else of_draws(tree, problems[0].prior)[1])
     facts: list[dict] = []
     unclear = bool(tree.attrs["identifiability"])  # of one cell at least
     for k, (cell, problem) in enumerate(zip(cells, problems, strict=True)):
@@ -75,8 +75,7 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
             favoured = factor_of[k].between("learnt", factor_of[k].used)
         if np.isfinite(weight):
             about |= worth_given(mean[k], sd[k], weight, cell, unclear and bool(cell.identifiability()))
-        weights = weight, about.get("effective_open_answers", np.nan)
-        about |= decision_given(cell, (ratios[k], whole[k], words), moved[k], weights, favoured)
+        about |= decision_given(cell, moved[k], favoured)
         mle = estimates[k][0] if estimates[k] and plain[k] else None
         estimate = mle.distribution if mle is not None and mle.gap <= MAX_GAP else None
         tested = check(cell, replications=QUICK_REPLICATIONS, estimate=estimate)
@@ -137,3 +136,21 @@ def estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
         intervals = confidence_of_cells(list(cells.values()), float(tree["summary"].attrs["ci_prob"]))
         if all(intervals):
             add_confidence(tree, cells, intervals)
+
+
+def deciding(tree: xr.DataTree, cells: Cells, prior: Any) -> dict[str, Any]:
+    """Return the facts about who decides on the shares of all cells, and add the group ``sensitivity`` where it is new.
+
+    Parameters
+    ----------
+    tree : DataTree
+    cells : Cells
+    prior : AbstractPrior
+        Of all cells at once, where they have no answer each.
+    """
+    if "cells" in tree.children:
+        return decision_of_cells(cells.labels, tree["cells"].to_dataset())
+    scaled, hyper = of_draws(tree, prior)
+    if scaled is not None:
+        add_sensitivity(tree, cells, [scaled.at(k) for k in range(len(cells))], hyper)
+    return decision_of_cells(cells.labels, None, scaled)

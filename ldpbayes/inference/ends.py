@@ -1,7 +1,7 @@
 """Ends of intervals: that they are equal-tailed is decided here, and here only."""
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import betaincinv, ndtr, ndtri
 
 #: Levels of the quantiles that a result keeps where they are exact: even on the normal scale, far enough out for joint
 #: intervals of thousands of categories.
@@ -78,6 +78,18 @@ def ends_of_weighted_draws(draws: np.ndarray, weights: np.ndarray, ci_prob: floa
                 error = np.sqrt(inside * (1 - 2 * levels) + levels**2 * squares[-1])
                 out[2:, m, k] = 0.5 * (np.interp(levels + error, below, at) - np.interp(levels - error, below, at))
     return out.reshape(4, *weights.shape[:-1], -1)
+
+
+def beta_ends(mean: np.ndarray, sd: np.ndarray, levels) -> list[np.ndarray]:
+    """Return the quantiles, one array a level, of beta distributions with these means and sds."""
+    mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
+    inside = (sd > 0) & (mean > 0) & (mean < 1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        total = np.where(inside, mean * (1 - mean) / sd**2 - 1, 1.0)
+        inside &= total > 0
+        first, second = np.where(inside, mean * total, 1.0), np.where(inside, (1 - mean) * total, 1.0)
+        ends = [betaincinv(first, second, level) for level in levels]
+    return [np.where(inside, end, mean) for end in ends]
 
 
 def _at(ranked: np.ndarray, levels: np.ndarray) -> np.ndarray:

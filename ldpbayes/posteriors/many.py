@@ -1,13 +1,15 @@
 """Very many cells or categories: moments, intervals and evidence in vectorised calls, without draws."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
+from ldpbayes.inference.scaling import POWERS, Scaled
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, log_masses
@@ -17,13 +19,11 @@ from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.mixing import heavy, integrals_of, key_of, mixed_moments, moved_ends
 from ldpbayes.posteriors.mixture import mixture_moments, shared_facts
 from ldpbayes.posteriors.nodes import Nodes, place
-from ldpbayes.posteriors.surrogate import ExpandedFactors
+from ldpbayes.posteriors.surrogate import ExpandedFactors, Proposal, expanded
 from ldpbayes.priors import Dirichlet
 
 #: Seconds of one factor of one cell: moments and the ends of an interval.
 SECONDS = 4e-5
-#: Who decides, where the worth of the prior is not above that of the reports.
-OUTWEIGHED = "The reports outweigh the prior; without draws nothing else is compared."
 #: Why a result has no draws.
 ASKED = "Moments, intervals and evidence were asked for, and no draws."
 MANY_CATEGORIES = "So many categories have moments, intervals and evidence, and no draws."
@@ -225,7 +225,7 @@ def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
 
     Returns
     -------
-    DataTree
+    DataTree, and what scaling the prior does to the shares, a Scaled or None
 
     Raises
     ------
@@ -264,11 +264,16 @@ def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):
         outcome=checked,
         frequency_draws="moments only",
     )
-    return _result(cells, prior, method, entries, (MANY_CELLS, checked, about), run, settings, facts)
+
+    def again(alpha):
+        under = many.under(alpha)
+        return under.mean, under.variance
+
+    return _result(cells, prior, method, entries, (MANY_CELLS, checked, about), run, settings, again, facts)
 
 
-def _result(data, prior, method, entries, said, run, settings, facts=None):
-    """Return the result of moments, with whether the prior weighs more than the reports.
+def _result(data, prior, method, entries, said, run, settings, again, facts=None):
+    """Return the result of moments, and what scaling the prior does to the shares, a Scaled or None.
 
     Parameters
     ----------
@@ -281,14 +286,15 @@ def _result(data, prior, method, entries, said, run, settings, facts=None):
         Why there are no draws, what was checked, and further attrs.
     run, settings : dict
         As for moments_of_cells.
+    again : callable
+        For scaled_moments.
     facts : dict of (cells,) arrays, optional
         Of each cell.
     """
+    from ldpbayes.result.beside import add_sensitivity
     from ldpbayes.result.moments import build_moments
 
-    reason, checked, about = said
-    weight = about.get("prior_weight", prior.weight())
-    decides = outweighed(entries["distribution_mean"], entries["distribution_sd"], weight)
+    (reason, checked, about), ci_prob = said, run["ci_prob"]
     rough = f" {about['rough_cells']} have moments of second order in the saddle point." if "rough_cells" in about else ""
     attrs = {
         "reason": (ASKED if settings.get("draws") == 0 else reason) + rough,
@@ -299,37 +305,58 @@ def _result(data, prior, method, entries, said, run, settings, facts=None):
         "problems": "",
         "outcome": checked,
         "random_seed": run["random_seed"],
-        "prior_decides": int(decides.sum()),
-        "decides_note": "" if decides.any() else OUTWEIGHED,
     }
-    if facts is not None:
-        facts["prior_decides"] = decides.astype(np.int64)
-    if decides.any():
-        where = "T" if facts is None else f"In {decides.sum():,} of {decides.size:,} cells t"
-        other = " Compare prior='learnt'." if facts is None and prior.mixture() is None else ""
-        attrs["decides"] = (
-            f"{where}he prior, worth {weight:.3g} unprotected answers, weighs more than the reports: the shares are what it "
-            f"says they are.{other}"
-        )
     kept = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
-    return build_moments(
-        data, prior, method=method, settings=kept, exact=entries, ci_prob=run["ci_prob"], attrs=attrs | about, facts=facts
+    tree = build_moments(
+        data, prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | about, facts=facts
     )
+    scaled = scaled_moments(prior, about, entries["distribution_mean"], entries["distribution_sd"], again, ci_prob)
+    if scaled is not None:
+        add_sensitivity(tree, data, [scaled] if facts is None else [scaled.at(k) for k in range(len(data))])
+    return tree, scaled
 
 
-def outweighed(mean, sd, total):
-    """Return where the prior weighs more than the reports: A > m, the posterior being as wide as after A + m open answers.
+def scaled_moments(prior, facts, mean, sd, moments, ci_prob) -> Scaled | None:
+    """Return what scaling the prior does to posteriors that are made again by ``moments``; None for other priors.
 
-    Σ_x Var = (1 − Σ_x mean²)/(A + m + 1) for a Dirichlet.
+    Where the median of a learnt prior moves, the posterior of log α moves by its variance over the prior's times that, as a
+    normal one does: the posteriors are made again at its mean, with powers nearer to one.
 
     Parameters
     ----------
+    prior : AbstractPrior
+        A Dirichlet, or the learnt prior.
+    facts : dict
+        With the mean and sd of α under the learnt prior.
     mean, sd : (…, a) arrays
-    total : float
-        A = Σα.
+    moments : callable, optional
+        Concentrations → means and variances of P.
+    ci_prob : float
     """
-    concentration = (1 - (mean**2).sum(axis=-1)) / (sd**2).sum(axis=-1) - 1
-    return concentration < 2 * total
+    alpha, known, part = prior.concentrations(), prior.to_dict(), 1.0
+    if moments is None or (alpha is None and not {"median", "sd"} <= set(known)):
+        return None
+    if alpha is None:
+        alpha = np.full(mean.shape[-1], facts["alpha_mean"])
+        part = min((facts["alpha_sd"] / facts["alpha_mean"] / float(known["sd"])) ** 2, 1.0)
+    found = [moments(power**part * alpha) for power in POWERS]
+    under = np.array([one[0] for one in found]), np.sqrt([one[1] for one in found])
+    return Scaled.of(mean, sd, under, shares=True, ci_prob=ci_prob)
+
+
+def _moments_again(problem, mean):
+    """Return the function of concentrations that gives mean and variance of P under that Dirichlet prior, two (a,) arrays.
+
+    Of reports that do not single out one category each by the likelihood's expansion at the posterior's mean.
+    """
+    form, summarized = problem.separable, not problem.keeps_reports
+    if form is not None and (form.slope >= 0).all():
+        return lambda alpha: attrgetter("mean", "variance")(moments_of(form, alpha, problem.n_users))
+    if not summarized and problem.n_categories == 2:
+        return None
+    pilot = np.maximum(mean, 1e-12)
+    family = _gaussians([problem.likelihood], pilot)[0] if summarized else expanded(problem.rows, pilot, pilot)
+    return lambda alpha: Proposal(replace(family, alpha=alpha)).saddle_moments()
 
 
 def refuse_long(collection):
@@ -401,7 +428,7 @@ def moments_of_one(problem, run: dict, settings: dict, method: str = "auto"):
 
     Returns
     -------
-    DataTree
+    DataTree, and what scaling the prior does to the shares, a Scaled or None
 
     Raises
     ------
@@ -409,4 +436,5 @@ def moments_of_one(problem, run: dict, settings: dict, method: str = "auto"):
         Where the prior is no Dirichlet, the method does not apply, or the expansion may be off.
     """
     entries, about, checked, method = undrawn(problem, tails(run["ci_prob"]), method)
-    return _result(problem.collection, problem.prior, method, entries, (MANY_CATEGORIES, checked, about), run, settings)
+    said, again = (MANY_CATEGORIES, checked, about), _moments_again(problem, entries["distribution_mean"])
+    return _result(problem.collection, problem.prior, method, entries, said, run, settings, again)

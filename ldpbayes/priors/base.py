@@ -251,6 +251,18 @@ class AbstractPrior(abc.ABC):
         """Return the hyperparameters that readers ask for, by name, for z of shape (k, n_unknowns)."""
         return {}
 
+    def log_hyperprior(self, draws: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """Return the log-density of the prior of the hyperparameters at draws of them, shape (S,), up to a constant.
+
+        To the power γ it says what scaling the prior does (``inference.scaling``); None where there are none to tell.
+
+        Parameters
+        ----------
+        draws : mapping of str to (S, …) array
+            Variables of a result by name.
+        """
+        return None
+
     @property
     def hyperparameter_names(self) -> tuple[str, ...]:
         """Names of hyperparameters(), and of their PyMC variables."""

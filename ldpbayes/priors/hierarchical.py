@@ -165,6 +165,13 @@ class Hierarchical(AbstractSoftmax):
     def learnt(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {} if self.by_category else {"scale": self.scale * values["scale"][..., 0]}
 
+    def log_hyperprior(self, draws: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        if not {"scale", "pooled"} <= set(draws):
+            return None
+        centre = np.log(np.maximum(draws["pooled"], 1e-300)) @ self._basis.T
+        scale = draws["scale"].reshape(len(centre), -1)
+        return -0.5 * ((centre / self.centre) ** 2).sum(axis=1) - 0.5 * ((scale / self.scale) ** 2).sum(axis=1)
+
     def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         values = self.values(np.asarray(z, dtype=float))
         scale = self.scale * values["scale"]

@@ -103,6 +103,10 @@ class Learnt(AbstractPrior):
     def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
         return {"alpha": self.alpha(z[..., 0])}
 
+    def log_hyperprior(self, draws: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """Return log N(log α; log(γ median), sd²) over that at γ = 1, divided by log γ: scaling multiplies α."""
+        return np.log(draws["alpha"] / self.median) / self.sd**2 if "alpha" in draws else None
+
     def pymc(self, name: str) -> "TensorVariable":
         import pymc as pm
         import pytensor.tensor as pt

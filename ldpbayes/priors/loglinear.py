@@ -171,6 +171,10 @@ class LogLinear(AbstractSoftmax):
     def learnt(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: self.scale * values["sigma"][..., i] for i, name in enumerate(self.scales)}
 
+    def log_hyperprior(self, draws: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        known = self.scales and set(self.scales) <= set(draws)
+        return -sum(draws[name] for name in self.scales) / self.scale if known else None
+
     def describe(self) -> str:
         reach = f"interactions of up to {self.order} attributes" if self.order > 1 else "no interactions"
         return f"log-linear over {' × '.join(map(str, self.sizes))} cells, {reach}"

@@ -82,6 +82,9 @@ class Smooth(AbstractSoftmax):
         law = self.walk()
         return {"sigma": values["scale"][..., 0] / law.rate, "tau": values["local"][..., 0] * law.local}
 
+    def log_hyperprior(self, draws: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        return -draws["sigma"] * self.walk().rate - draws["tau"] / self.local if {"sigma", "tau"} <= set(draws) else None
+
     def describe(self) -> str:
         return f"smooth, random walk over ordered categories with Student-t({self.degrees:g}) steps and local deviations"
 

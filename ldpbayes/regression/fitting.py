@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
-from scipy.special import softmax
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown
 from ldpbayes.inference import effects
-from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.handover import hand_over, in_order
-from ldpbayes.inference.verdict import MIN_SHARE
+from ldpbayes.inference.scaling import Scaled, by_weights
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.priors.regression import INTERCEPT, SCALE, Effects, Regression
 from ldpbayes.protocols.base import AbstractProtocol
@@ -39,9 +37,9 @@ AVERAGED = 200
 SLOW, EACH = 4e9, 2.5e-9
 #: A second maximum of the likelihood is mentioned where it is lower by less than this many nats.
 NEXT = 2.0
-#: The prior decides on a coefficient where these powers of it move the mean or an interval end by more than so many
-#: posterior sd, and by more than so many log odds for one sd of the column.
-POWERS, MOVED, MOVED_ODDS = (0.8, 1.25), 0.1, 0.1
+#: The prior decides on a coefficient where twice its weight moves the mean or an end by more than so many log odds for one
+#: sd of the column.
+FLOOR_ODDS = 0.3
 
 
 class Settings(TypedDict, total=False):
@@ -681,53 +679,41 @@ def _add_frequency(tree, model, answer):
 def _undecided(model, answer, ci_prob):
     """Return the sentence that says about which coefficients the prior decides, or an empty string."""
     prior = model.prior
-    by_sd, by_odds = _moved_by_prior(prior, answer.z, ci_prob)
+    scaled = _scaled(prior, answer.z, ci_prob)
+    verdict, moves = scaled.verdict, np.divide(scaled.moves, scaled.sd, out=np.zeros(scaled.sd.shape), where=scaled.sd > 0)
     others = [x for x in range(prior.n_categories) if x != prior.reference]
-    found = [
-        name if len(others) == 1 else f"{name} ({prior.categories[x]})"
-        for k, name in enumerate(prior.terms)
-        for x in others
-        if by_sd[k, x] > MOVED and by_odds[k, x] > MOVED_ODDS
-    ]
+    named: dict[int, list[str]] = {1: [], 2: []}
+    for k, name in enumerate(prior.terms):
+        for x in others:
+            if verdict[k, x]:
+                named[verdict[k, x]].append(name if len(others) == 1 else f"{name} ({prior.categories[x]})")
     linked = maximum.dependent(prior.design, model.target.entries.sizes, tuple(prior.terms))
-    said = ""
+    said = []
     if linked:
         verb = "is a linear combination" if len(linked) == 1 else "are linear combinations"
-        said = f"Over the rows with reports, {listed(linked)} {verb} of the other columns: only the prior separates them. "
-    if found:
-        said += (
-            f"The prior decides on {listed(found)}: with 0.8 or 1.25 times its precision the mean or an end moves by "
-            f"up to {by_sd[by_odds > MOVED_ODDS].max():.2g} posterior sd."
+        said.append(
+            f"Over the rows with reports, {listed(linked)} {verb} of the other columns: only the prior separates them."
         )
-    return said.strip()
+    for which, start in ((1, "The prior decides on"), (2, "Prior and reports disagree on")):
+        if named[which]:
+            most = moves[verdict == which].max()
+            said.append(
+                f"{start} {listed(named[which])}: with twice its weight the mean or an end moves by up to {most:.2g} sd."
+            )
+    return " ".join(said)
 
 
-def _moved_by_prior(prior, z, ci_prob):
-    """Return how far the prior to the powers in POWERS moves mean and interval ends of the coefficients, at most.
+def _scaled(prior, z, ci_prob):
+    """Return what scaling the prior does to the coefficients, for one sd of the column, (terms, a).
 
-    In posterior sd, and in log odds for one sd of the column, each (terms, a). The draws are weighted by prior^(γ − 1); the
-    prior of what is told from reports only through the sd between groups, the effects, is part of the model and stays as it
-    is. Where weights of few draws would be left, a power nearer to one is taken, and the move is scaled.
+    The prior of what is told from reports only through the sd between groups, the effects, is part of the model and stays as
+    it is.
     """
     fixed = prior.design.shape[1] * (prior.n_categories - 1)
     log_prior = -0.5 * (z[:, :fixed] ** 2).sum(axis=1)
     for effect, (place, _) in zip(prior.effects, prior.places, strict=True):
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, place], 300.0)) / effect.scale) ** 2
-    values, even = prior.coefficients(z), np.full(len(z), 1 / len(z))
-    shape, values = values.shape[1:], values.reshape(len(z), -1)
-
-    def numbers(weight):
-        return np.stack([weight @ values, *ends_of_weighted_draws(values, weight, ci_prob)[:2]])
-
-    before, moved = numbers(even), np.zeros(values.shape[1])
-    for power in POWERS:
-        share = 1.0
-        while True:
-            weight = softmax(share * (power - 1) * log_prior)
-            if 1 / (weight**2).sum() >= MIN_SHARE * len(z) or share < 1e-3:
-                break
-            share *= 0.5
-        moved = np.maximum(moved, np.abs(numbers(weight) - before).max(axis=0) / share)
-    sd = values.std(axis=0)
-    by_sd = np.divide(moved, sd, out=np.zeros(sd.size), where=sd > 0)
-    return by_sd.reshape(shape), moved.reshape(shape) * prior.spread[:, None]
+    values = prior.coefficients(z) * prior.spread[:, None]
+    under = (one.reshape(2, *values.shape[1:]) for one in by_weights(values.reshape(len(z), -1), log_prior))
+    whole = {"shares": False, "floor": FLOOR_ODDS, "ci_prob": ci_prob}
+    return Scaled.of(values.mean(axis=0), values.std(axis=0), tuple(under), **whole)

@@ -1,10 +1,12 @@
 """What stands beside the posterior in a result: point estimates and confidence intervals, of one collection or of cells."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
+
+from ldpbayes.inference.scaling import VERDICTS, Scaled
 
 
 def add_estimates(result: xr.DataTree, data: Any, estimates: Sequence[Sequence[Any]]) -> xr.DataTree:
@@ -88,3 +90,35 @@ def add_confidence(result: xr.DataTree, data: Any, intervals: Sequence[Any]) -> 
     coords = data.coords() | {"target": ["distribution", "frequency"]}
     result["confidence"] = xr.DataTree(xr.Dataset(variables, coords, about))
     return result
+
+
+def add_sensitivity(
+    result: xr.DataTree, data: Any, scaled: Sequence[Scaled], hyper: Mapping[str, Scaled] | None = None
+) -> None:
+    """Add the group ``sensitivity``: prior_sensitivity, reports_sensitivity, move and decided_by ([cell,] category).
+
+    Of hyperparameters the same under ``parameter_…`` (parameter); ``move`` is that of the mean or an end for a doubling of
+    the prior's weight, of a hyperparameter on the log scale.
+
+    Parameters
+    ----------
+    result : DataTree
+    data : Collection or Cells
+    scaled : sequence of Scaled
+        Of the shares in each cell, or in the one collection.
+    hyper : mapping of str to Scaled, optional
+        Of one number each.
+    """
+
+    def entries(parts: Sequence[Scaled], prefix: str = "") -> dict[str, np.ndarray]:
+        found = {"prior_sensitivity": [one.prior for one in parts], "reports_sensitivity": [one.reports for one in parts]}
+        found |= {"move": [one.moves for one in parts], "decided_by": [np.array(VERDICTS)[one.verdict] for one in parts]}
+        return {f"{prefix}{name}": np.stack(values) for name, values in found.items()}
+
+    several = len(data.dims) > 1
+    variables = {name: (data.dims, x if several else x[0]) for name, x in entries(scaled).items()}
+    coords = dict(data.coords()) | {"category": result["posterior"]["category"].values}
+    if hyper:
+        variables |= {name: (("parameter",), x) for name, x in entries(list(hyper.values()), "parameter_").items()}
+        coords["parameter"] = list(hyper)
+    result["sensitivity"] = xr.DataTree(xr.Dataset(variables, coords))

@@ -2,9 +2,8 @@
 
 import numpy as np
 import xarray as xr
-from scipy import special
 
-from ldpbayes.inference.ends import tails
+from ldpbayes.inference.ends import beta_ends, tails
 from ldpbayes.result.building import build
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, validate
 
@@ -109,15 +108,3 @@ def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.
     # F takes multiples of 1/n, and the mass of a multiple lies within half of one about it.
     lower, upper = (np.clip(np.rint(end * n_reports), 0.0, n_reports) / n_reports + 0.0 for end in ends)
     return {"frequency_lower": lower, "frequency_upper": upper}
-
-
-def beta_ends(mean: np.ndarray, sd: np.ndarray, levels) -> list[np.ndarray]:
-    """Return the quantiles, one array a level, of beta distributions with these means and sds."""
-    mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
-    inside = (sd > 0) & (mean > 0) & (mean < 1)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        total = np.where(inside, mean * (1 - mean) / sd**2 - 1, 1.0)
-        inside &= total > 0
-        first, second = np.where(inside, mean * total, 1.0), np.where(inside, (1 - mean) * total, 1.0)
-        ends = [special.betaincinv(first, second, level) for level in levels]
-    return [np.where(inside, end, mean) for end in ends]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ldpbayes.answers.deciding import decision_of_cells
 from ldpbayes.collections import Cells
 from ldpbayes.errors import ConvergenceError, InfeasibleError, LDPBayesWarning, listed
 from ldpbayes.posteriors.expansion import doubtful_summary
@@ -40,26 +41,25 @@ def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
     if many is not None and ruling.learnt and seconds_of_mixture(many) > PATIENCE:
         ruling = too_long(seconds_of_mixture(many))
     if many is not None and len((own := prior_of_cells(ruling.prior, cells)).shape) == 1:
-        tree = moments_of_cells(many, cells, own, request.run, request.stated | {"draws": request.draws})
-        tree.attrs |= single.stated_prior(ruling.sentence)
+        tree, sensitivity = moments_of_cells(many, cells, own, request.run, request.stated | {"draws": request.draws})
+        tree.attrs |= decision_of_cells(cells.labels, None, sensitivity) | single.stated_prior(ruling.sentence)
         return tree
     if request.draws == 0:
         raise InfeasibleError("Moments without draws need independent priors of the cells, and no sampling weights.")
     tree, why = ruled(ruling, request, lambda prior: _sampled(cells, prior_of_cells(prior, cells), request))
     tree.attrs |= single.stated_prior(why)
     if request.estimates:
-        _describe(tree, cells)
+        _describe(tree, cells, ruling.prior)
     return tree
 
 
-def _describe(tree, cells):
+def _describe(tree, cells, prior):
     """Add what is said beside the posteriors of all cells."""
-    from ldpbayes.answers.deciding import decision_of_cells
     from ldpbayes.describing import posterior as describing
 
     tree.attrs |= describing.fitness(tree, cells)
     describing.estimates_alone(tree, cells)
-    tree.attrs |= decision_of_cells(tree, cells)
+    tree.attrs |= describing.deciding(tree, cells, prior_of_cells(prior, cells))
 
 
 def _many(cells: Cells, request: Request) -> Many | None:

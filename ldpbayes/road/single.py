@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ldpbayes.answers.deciding import decision_given
 from ldpbayes.collections import Collection, Summarized
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed, shown
 from ldpbayes.inference.handover import hand_over
@@ -157,7 +158,8 @@ def _undrawn(collection, prior, request: Request) -> "xr.DataTree":
     ruling = rule(prior, collection, request.name)
     refuse_long(collection)
     asked = {"draws": request.draws, "chains": request.chains}
-    tree = moments_of_one(Problem.of(collection, ruling.prior), request.run, asked, request.name)
+    tree, scaled = moments_of_one(Problem.of(collection, ruling.prior), request.run, asked, request.name)
+    tree.attrs |= decision_given(collection if collection.keeps_reports else None, scaled)
     if collection.derived:
         tree.attrs["reason"] += " Derived quantities need draws and are left out."
     tree.attrs |= stated_prior(ruling.sentence)

@@ -33,13 +33,13 @@ def test_a_separated_coefficient_is_named(prior, about):
     found = regressed("y ~ x + w", frame, direct(answers=NO_YES), prior=prior)
     mean = float(found["summary"]["coefficients_mean"].sel(category="yes", term="x"))
     assert mean == pytest.approx(about, rel=0.1)
-    assert found.attrs["prior_decides"].startswith("The prior decides on x: ")
+    assert found.attrs["prior_decides"].startswith("Prior and reports disagree on x: ")
 
 
 def test_the_warning_says_so():
     frame, _ = people(100)
     frame["report"] = np.where(frame["x"] > 0, "yes", "no")
-    with pytest.warns(DiagnosticWarning, match="The prior decides on x"):
+    with pytest.warns(DiagnosticWarning, match="Prior and reports disagree on x"):
         lb.regress(frame, "y ~ x", direct(answers=NO_YES), report="report", categories=NO_YES, random_seed=1)
 
 

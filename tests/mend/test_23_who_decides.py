@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import xarray as xr
+from arviz_stats import psense
 from scipy.stats import beta
 
 import ldpbayes as lb
-from ldpbayes.answers.deciding import compared_widths, decision_given
-from ldpbayes.answers.sensitivity import HALF, sensitivities
+from ldpbayes.answers.deciding import decision_given, who_decides
+from ldpbayes.answers.sensitivity import sensitivities
+from ldpbayes.inference.scaling import DOUBLINGS, POWERS, VERDICTS, Scaled, by_weights
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Learnt
 from ldpbayes.protocols import UnaryEncoding, designs
@@ -25,7 +28,7 @@ def test_nine_tenths_of_the_categories_are_empty(protocol):
     """Most credible intervals are less than half as wide as the confidence intervals, rightly so."""
     found = survey(protocol, protocol.n_categories // 10, 8000)
     tree = lb.fit(found, random_seed=1, draws=500)
-    assert tree.attrs["prior"].startswith("learnt") and tree.attrs["narrow_share"] > 0.6
+    assert tree.attrs["prior"].startswith("learnt")
     assert tree.attrs["prior_decides"] == 0 and not tree.attrs["decides"]
     page = " ".join(note.text for note in lb.show(tree).notes)
     assert "prior decides" not in page
@@ -43,42 +46,93 @@ def test_strong_reports_do_not():
     assert tree.attrs["prior_decides"] == 0
 
 
-def test_the_moves_are_those_of_two_fits_in_closed_form():
+def direct(counts):
+    labels = [f"c{x}" for x in range(len(counts))]
+    return lb.Collection(labels, lb.Tally(designs.direct(len(counts)), np.arange(len(counts)), counts))
+
+
+def test_sensitivities_are_those_of_fits_in_closed_form():
     """Direct answers: the posterior under γα is Dirichlet(γα + counts), whose margins are Beta."""
     counts, alpha = np.array([40, 25, 3, 0]), np.array([0.5, 1.0, 2.0, 0.3])
-    data = lb.Collection(list("abcd"), lb.Tally(designs.direct(4), np.arange(4), counts))
-    tree = lb.fit(data, prior=alpha, random_seed=1, draws=250)
-    found = sensitivities(tree, [Problem.of(data, alpha)])[0]
+    data = direct(counts)
+    (found,) = sensitivities(lb.fit(data, prior=alpha, random_seed=1, draws=250), [Problem.of(data, alpha)])
 
-    def numbers(scale):
-        a, total = scale * alpha + counts, (scale * alpha + counts).sum()
-        return np.stack([a / total, *(beta.ppf(level, a, total - a) for level in (0.025, 0.975))])
+    def law(scale, power=1.0):
+        a = power * (scale * alpha + counts)
+        return beta(a, a.sum() - a)
 
-    expected = np.abs(numbers(HALF) - numbers(1 / HALF)).max(axis=0)
-    np.testing.assert_allclose(found.moves, expected, atol=1e-6)
+    low, high = law(POWERS[0]), law(POWERS[1])
+    np.testing.assert_allclose(found.shift, (high.mean() - low.mean()) / law(1).std() / DOUBLINGS, atol=1e-6)
+    np.testing.assert_allclose(found.growth, np.log(high.std() / low.std()) / DOUBLINGS, atol=1e-6)
+    # Reports to a power: what is left of a posterior to that power when the prior's part is taken away.
+    step = 1e-4
+    narrowed = np.log(law(1, 1 + step).std() / law(1).std()) / np.log2(1 + step)
+    np.testing.assert_allclose(-found.room, narrowed, atol=1e-3)
+    # The ends by Beta distributions with these moments are those of two fits, half a doubling down and up.
+    ends = np.abs(law(2**0.5).ppf(0.975) - law(2**-0.5).ppf(0.975))
+    assert (found.moves >= 0.97 * ends).all() and (found.moves < 1.3 * ends + 0.02 * law(1).std()).all()
+
+
+def test_sensitivities_are_those_of_psense():
+    """Normal posteriors of three means whose prior is known: ArviZ's gradient of the distance, on the same draws."""
+    rng, tau, y = np.random.default_rng(1), np.array([0.05, 1.0, 4.0]), np.array([0.0, 3.0, 1.0])
+    weight = tau / (1 + tau)
+    draws = rng.normal(weight * y, np.sqrt(weight / tau), (4, 2000, 3))
+    prior, reports = -0.5 * draws**2, -0.5 * tau * (draws - y) ** 2
+    for k in range(3):
+        tree = xr.DataTree.from_dict(
+            {
+                name: xr.Dataset({"x": (("chain", "draw"), values[..., k])})
+                for name, values in (("posterior", draws), ("log_prior", prior), ("log_likelihood", reports))
+            }
+        )
+        flat, density = draws[..., k].reshape(-1, 1), prior[..., k].ravel()
+        found = Scaled.of(flat.mean(0), flat.std(0), by_weights(flat, density), shares=False, floor=0.0)
+        for mine, group in ((found.prior, "prior"), (found.reports, "likelihood")):
+            theirs = float(psense(tree, group=group)["x"])
+            assert abs(mine[0] - theirs) < 0.1 * theirs + 0.006
+
+
+def test_no_reports_of_a_thousand_is_a_conflict_that_does_not_matter():
+    data = direct([600, 400, 0])
+    found = lb.fit(data, prior="jeffreys", random_seed=1, draws=250)
+    of = found["sensitivity"].sel(category="c2")
+    assert of["prior_sensitivity"] > 0.1 and of["reports_sensitivity"] > 0.1 and of["decided_by"] == "reports"
+    (without,) = sensitivities(found, [Problem.of(data, "jeffreys")], floor=1e-6)
+    assert VERDICTS[without.verdict[2]] == "conflict"
+
+
+def test_a_prior_against_the_reports_is_a_conflict():
+    found = lb.fit(direct([30, 70]), prior=np.array([90.0, 10.0]), random_seed=1, draws=250)
+    assert found.attrs["decided_by"] == "conflict" and found.attrs["decides"].startswith("Here prior and reports disagree: ")
+    assert "here prior and reports disagree" in who_decides(found)
 
 
 def test_weights_of_the_learnt_prior_are_those_of_another_fit():
     """Under the learnt prior: moves by weighted draws against two fits with the moved medians, within Monte Carlo error."""
     data = survey(lb.GRR(12, 1.0), 5, 400)
-    tree = lb.fit(data, prior="learnt", random_seed=1)
-    found = sensitivities(tree, [Problem.of(data, "learnt")])[0]
+    (found,) = sensitivities(lb.fit(data, prior="learnt", random_seed=1), [Problem.of(data, "learnt")])
     low, high = (
-        lb.fit(data, prior=Learnt(median=0.5 * scale), draws=0)["summary"].to_dataset().sel(target="distribution")
-        for scale in (1 / HALF, HALF)
+        lb.fit(data, prior=Learnt(median=0.5 * power), draws=0)["summary"].to_dataset().sel(target="distribution")
+        for power in POWERS
     )
-    names = ("mean", "lower", "upper")
-    expected = np.max([np.abs((high[name] - low[name]).values) for name in names], axis=0)
-    sd = tree["summary"]["sd"].sel(target="distribution").values
-    assert np.abs(found.moves - expected).max() < 0.12 * sd.max()
+    np.testing.assert_allclose(
+        found.shift * found.sd * DOUBLINGS, (high["mean"] - low["mean"]).values, atol=0.02 * found.sd.max()
+    )
+    np.testing.assert_allclose(found.growth * DOUBLINGS, np.log(high["sd"] / low["sd"]).values, atol=0.05)
 
 
 def test_the_practical_floor_is_an_option():
     data = survey(lb.GRR(30, 0.5), 30, 200)
     tree = lb.fit(data, prior="jeffreys", random_seed=1, draws=250)
-    problem = Problem.of(data, "jeffreys")
-    weights = tree.attrs["prior_weight"], tree.attrs["effective_open_answers"]
-    for floor, decides in ((0.002, 1), (0.5, 0)):
-        (moved,) = sensitivities(tree, [problem], floor)
-        found = decision_given(data, compared_widths(tree, [data]), moved, weights, 0.0)
-        assert found["prior_decides"] == decides
+    for floor, by in ((0.002, "prior"), (0.5, "reports")):
+        (moved,) = sensitivities(tree, [Problem.of(data, "jeffreys")], floor)
+        assert decision_given(data, moved)["decided_by"] == by
+
+
+@pytest.mark.parametrize("prior", ["learnt", "jeffreys"])
+@pytest.mark.parametrize("n", [200, 60_000])
+def test_fits_without_draws_say_the_same(prior, n):
+    data = survey(lb.GRR(30, 0.5 if n == 200 else 2.0), 30, n)
+    drawn, undrawn = (lb.fit(data, prior, random_seed=1, draws=draws).attrs["decided_by"] for draws in (250, 0))
+    assert drawn == undrawn == ("prior" if n == 200 else "reports")

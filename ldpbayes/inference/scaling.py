@@ -1,0 +1,170 @@
+"""Who decides, by power-scaling: how far a posterior moves as its prior is scaled, and what that says of prior and reports.
+
+Kallioinen, Paananen, Bürkner and Vehtari (2024), Statistics and Computing 34, 57. See docs/theory/fitness.md.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from ldpbayes.inference.ends import beta_ends, normal_reach, tails
+from ldpbayes.inference.verdict import MIN_SHARE
+
+#: Powers of the prior under which a posterior is made again, and how many doublings lie between them.
+POWERS = (0.8, 1.25)
+DOUBLINGS = float(np.log2(POWERS[1] / POWERS[0]))
+#: A posterior is sensitive from this distance a doubling on, the limit of ``arviz_stats.psense_summary``.
+SENSITIVE = 0.05
+#: Squared distance of ``psense`` (4,000 normal draws) by a shift δ in sds and a change ε of the log sd: Aδ² + Bε² + 2C|δε|.
+SHIFTED, WIDENED, BOTH = 0.0459, 0.0555, 0.0300
+#: A move matters where the mean or an end moves by more than this share of an sd a doubling, and by more than a floor.
+MOVED = 0.1
+#: Share of a population below which a move does not matter.
+FLOOR = 0.002
+VERDICTS = ("reports", "prior", "conflict")
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """What scaling the prior does to some quantities, each an array of their shape.
+
+    Attributes
+    ----------
+    mean, sd : array
+        Of the posterior as it is.
+    shift, growth : array
+        Change of the mean, in sds, and of the log sd for a doubling of the prior's weight.
+    room : array
+        Change of −log sd for a doubling of prior and reports together.
+    shares : bool
+        Whether the quantities are shares.
+    floor, ci_prob : float
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    shift: np.ndarray
+    growth: np.ndarray
+    room: np.ndarray
+    shares: bool
+    floor: float
+    ci_prob: float
+
+    @classmethod
+    def of(cls, mean: Any, sd: Any, under: Any, *, shares: bool, floor: float = FLOOR, ci_prob: float = 0.95) -> "Scaled":
+        """Return the Scaled of posterior means and sds, and of those under the prior to both POWERS.
+
+        Parameters
+        ----------
+        mean, sd : (…) arrays
+        under : pair of (2, …) arrays
+            Means, and sds.
+        shares : bool
+        floor : float
+            In units of the quantities.
+        ci_prob : float
+        """
+        mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
+        means, sds = (np.asarray(one, dtype=float) for one in under)
+        safe = np.where(sd > 0, sd, 1.0)
+        shift = np.where(sd > 0, (means[1] - means[0]) / safe, 0.0) / DOUBLINGS
+        known = (sds > 0).all(axis=0)
+        growth = np.where(known, np.diff(np.log(np.where(known, sds, 1.0)), axis=0)[0], 0.0) / DOUBLINGS
+        room = np.full(mean.shape, 0.5 * np.log(2))
+        if shares:  # of Dirichlet(K m) the sd is √(m (1 − m)/(K + 1))
+            whole = np.maximum(mean * (1 - mean), 1e-300)
+            room *= np.clip(1 - sd**2 / whole, 0.0, 1.0)
+        return cls(mean, sd, shift, growth, room, shares, floor, ci_prob)
+
+    @property
+    def prior(self) -> np.ndarray:
+        """Sensitivity to the prior."""
+        return _distance(self.shift, self.growth)
+
+    @property
+    def reports(self) -> np.ndarray:
+        """Sensitivity to the reports.
+
+        A posterior to a power keeps its mean (exactly so in the Dirichlet family) and is narrower: what the prior's part of
+        that does not do, the likelihood's does.
+        """
+        return _distance(-self.shift, -self.room - self.growth)
+
+    @property
+    def moves(self) -> np.ndarray:
+        """Largest move of the mean and of both ends for a doubling of the prior's weight, in units of the quantities."""
+        half = 0.5 * np.array([-1.0, 1.0]).reshape(2, *[1] * self.mean.ndim)
+        means, sds = self.mean + half * self.shift * self.sd, self.sd * np.exp(half * self.growth)
+        if self.shares:
+            means = np.clip(means, 0.0, 1.0)
+            ends = beta_ends(means, sds, tails(self.ci_prob))
+        else:
+            reach = normal_reach(self.ci_prob)
+            ends = [means - reach * sds, means + reach * sds]
+        return np.max([np.abs(one[1] - one[0]) for one in (means, *ends)], axis=0)
+
+    @property
+    def verdict(self) -> np.ndarray:
+        """Who decides, as positions in VERDICTS.
+
+        The prior, where that is sensitive, matters, and the reports are not sensitive; a conflict where both are.
+        """
+        moves = self.moves
+        hangs = (self.prior >= SENSITIVE) & (moves > MOVED * self.sd) & (moves > self.floor)
+        return np.where(hangs, np.where(self.reports >= SENSITIVE, 2, 1), 0)
+
+    def at(self, index: Any) -> "Scaled":
+        """Return the Scaled of some of the quantities."""
+        parts = (getattr(self, name)[index] for name in ("mean", "sd", "shift", "growth", "room"))
+        return Scaled(*parts, self.shares, self.floor, self.ci_prob)
+
+    def with_reports(self, times: float) -> "Scaled":
+        """Return what so many times as many reports would make of these shares, for normal ones.
+
+        The prior's share w of the information becomes w/(w + t(1 − w)). A mean between those of prior and reports moves in
+        proportion to w(1 − w), an sd is proportional to √w.
+
+        Parameters
+        ----------
+        times : float
+        """
+        weight = np.clip(-self.growth / np.maximum(self.room, 1e-12), 1e-6, 1 - 1e-6)
+        new = weight / (weight + times * (1 - weight))
+        shrunk = np.sqrt(new / weight)
+        shift = self.shift * (1 - new) / (1 - weight) * shrunk
+        return Scaled(self.mean, self.sd * shrunk, shift, -new * self.room, self.room, self.shares, self.floor, self.ci_prob)
+
+
+def by_weights(values: np.ndarray, log_prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and sds of draws under the prior to both POWERS, two (2, k) arrays, by weights on the draws.
+
+    The weights are prior^(γ − 1). Where they would leave few effective draws, a power nearer to one is taken, and the
+    changes are scaled.
+
+    Parameters
+    ----------
+    values : (S, k) array
+    log_prior : (S,) array
+        Log-density of the prior of what is scaled, up to a constant.
+    """
+    mean, sd = values.mean(axis=0), values.std(axis=0)
+    means, sds = np.empty((2, 2, values.shape[1]))
+    for k, power in enumerate(POWERS):
+        share = 1.0
+        while True:
+            weight = softmax(share * (power - 1) * log_prior)
+            if 1 / (weight**2).sum() >= MIN_SHARE * len(values) or share < 1e-3:
+                break
+            share *= 0.5
+        moved = weight @ values
+        spread = np.sqrt(weight @ (values - moved) ** 2)
+        means[k] = mean + (moved - mean) / share
+        ratio = np.divide(spread, sd, out=np.ones_like(sd), where=(sd > 0) & (spread > 0))
+        sds[k] = sd * ratio ** (1 / share)
+    return means, sds
+
+
+def _distance(shift: np.ndarray, growth: np.ndarray) -> np.ndarray:
+    return np.sqrt(SHIFTED * shift**2 + WIDENED * growth**2 + 2 * BOTH * np.abs(shift * growth))
