@@ -13,7 +13,8 @@ from ldpbayes.errors import RankDeficientWarning
 from ldpbayes.estimators.confidence import confidence_intervals, likelihood_intervals
 from ldpbayes.pages import show
 from ldpbayes.plots import plot_forest, plot_groups
-from ldpbayes.priors import Compliance
+from ldpbayes.priors import Compliance, Hierarchical, LogLinear, Smooth
+from ldpbayes.priors.base import ScaleLaw
 from ldpbayes.protocols import UnaryEncoding, designs
 from ldpbayes.result import select
 
@@ -49,17 +50,32 @@ def test_cells_fitted_one_by_one_are_named():
     assert quiet.attrs["decides"] == quiet.attrs["decides_note"] == "" and who_decides(quiet) == ""
 
 
-def test_cells_that_share_a_prior_are_asked_by_its_hyperparameters():
-    """Eight cells of twenty weak reports: the scale says how far they differ, and the reports say little of it."""
-    labels = ["no", "yes"]
-    weak = {f"g{i}": Collection(labels, [reports_of(GRR(2, 0.5), [0.6, 0.4], 20, i)]) for i in range(8)}
-    tree = fit(Cells(weak), "hierarchical", random_seed=1)
-    assert set(tree["sensitivity"].data_vars) >= {"prior_sensitivity", "parameter_decided_by"}
-    assert tree["sensitivity"]["move"].dims == ("cell", "category") and tree.attrs["decides_note"] == ""
-    known = {f"g{i}": Collection(labels, [reports_of(GRR(2, 2.0), [0.6, 0.4], 3000, i)]) for i in range(8)}
-    found = fit(Cells(known), "hierarchical", random_seed=1, draws=250)
-    assert found.attrs["prior_decides"] == 0 and found.attrs["decided_by"] == "reports"
-    assert found["sensitivity"]["prior_sensitivity"].max() < 0.5 * tree["sensitivity"]["prior_sensitivity"].max()
+@pytest.mark.parametrize(
+    "prior", [Hierarchical(scale=0.7, centre=2.0).over(3, 4), Smooth(n_categories=5), LogLinear((2, 3))]
+)
+def test_the_prior_of_hyperparameters_is_that_of_the_unknowns_they_come_from(prior):
+    """As a function of what they stand for: scales s = e^z have a density whose logarithm lacks the Jacobian z."""
+    z = prior.unknowns(6, np.random.default_rng(1))
+    blocks = {
+        name: law.log_density(part) for (name, (law, _)), part in zip(prior.blocks().items(), split(prior, z), strict=True)
+    }
+    scales = {name: law for name, (law, _) in prior.blocks().items() if isinstance(law, ScaleLaw)}
+    known = sum(blocks[name].sum(axis=-1) for name in blocks if name in scales or name == "centre")
+    known -= sum(part.sum(axis=-1) for name, part in zip(blocks, split(prior, z), strict=True) if name in scales)
+    found = prior.log_hyperprior({name: values for name, (_, values) in prior.variables(z).items()})
+    np.testing.assert_allclose(found - found[0], known - known[0], atol=1e-9)
+
+
+def split(prior, z):
+    """Return the unknowns of each block, (k, size)."""
+    sizes = [int(np.prod(shape)) for _, shape in prior.blocks().values()]
+    return np.split(z, np.cumsum(sizes)[:-1], axis=1)
+
+
+def test_a_prior_with_hyperparameters_is_scaled_by_theirs():
+    known = fit(reports_of(GRR(6, 2.0), zipf(6), 8000), "smooth", random_seed=1, draws=250)
+    assert list(known["sensitivity"]["parameter"].values) == ["sigma", "tau"] and known.attrs["decides_note"] == ""
+    assert known.attrs["prior_decides"] == 0 and known.attrs["decided_by"] == "reports"
 
 
 def test_a_joint_fit_has_confidence_intervals_of_every_cell():

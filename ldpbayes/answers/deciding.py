@@ -17,8 +17,6 @@ MOST = 0.5
 LARGEST_FACTOR = 3.0
 #: Room given to the advice, for shares near zero are not normal.
 MARGIN = 2.0
-#: Most doublings of the number of reports that the advice tries.
-DOUBLED = 30
 
 START, CONFLICT = "Here the prior decides: ", "Here prior and reports disagree: "
 UNKNOWN = "Whether the prior decides is not stated: this prior has too many unknowns to be scaled, and no hyperparameters."
@@ -71,8 +69,9 @@ def decision_given(
     sentence = f"{START if found == 'prior' else CONFLICT}{'; '.join(reasons)}."
     if outdone:
         sentence += " Refit with the learnt prior."
-    if weak and scaled is not None:
-        sentence += _advice(collection, scaled) or " Refit with another prior and compare."
+    elif weak:
+        more = "" if scaled is None or collection is None or found == "conflict" else _advice(collection, scaled)
+        sentence += more or " Refit with another prior and compare."
     return _decided(found, share, sentence)
 
 
@@ -163,13 +162,10 @@ def _in_cells(labels: np.ndarray, chosen: np.ndarray, start: str) -> str:
     return f"{start} in {number:,} of {chosen.size:,} cells ({listed(labels[chosen], most=8)}). "
 
 
-def _advice(collection: Collection | None, scaled: Scaled) -> str:
-    """Return which number of reports, or which ε, would let the reports decide; empty where that is not known."""
-    if collection is None:
-        return ""
-    enough = (2.0**k for k in range(1, DOUBLED) if _of_population(scaled.with_reports(2.0**k)) == VERDICTS[0])
-    times = MARGIN * next(enough, math.inf)
-    if not math.isfinite(times):
+def _advice(collection: Collection, scaled: Scaled) -> str:
+    """Return with which number of reports, or which ε, the prior alone would not decide; empty where that is not known."""
+    times = MARGIN * scaled.times
+    if not 1 < times < 1e9:
         return ""
     users = times * collection.n_reports
     digits = 10 ** max(math.floor(math.log10(users)) - 1, 0)
@@ -177,7 +173,7 @@ def _advice(collection: Collection | None, scaled: Scaled) -> str:
     epsilon = _epsilon_for(collection, times)
     if math.isfinite(epsilon):
         more += f", or with ε = {epsilon:.2g} and as many reports as now,"
-    return f"{more} the reports would decide."
+    return f"{more} it would not."
 
 
 def _epsilon_for(collection: Collection, times: float) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import betainc, betaincinv, chdtri, gammaln, ndtr, xlog1py, xlogy
@@ -12,9 +12,9 @@ from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.mle import maximize
-from ldpbayes.inference.ends import tails
+from ldpbayes.inference.ends import normal_reach, tails
 from ldpbayes.likelihoods import DenseRows, Rows
-from ldpbayes.protocols.base import Binomials
+from ldpbayes.protocols.base import Binomials, PairRates
 
 #: Sums of two binomials of a smaller variance are added up term by term.
 SUMMED_VARIANCE = 25.0
@@ -373,3 +373,148 @@ def _second_order(rows: Rows, p: FloatArray, fall: float) -> tuple[FloatArray, F
         reach[free] = reach[rest].max(initial=0.0)
     reach[lost | ~np.isfinite(reach)] = 1.0
     return np.clip(p - reach, 0.0, 1.0), np.clip(p + reach, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Combined:
+    """A confidence interval for the share of several categories together, or for the difference of two such shares.
+
+    Attributes
+    ----------
+    lower, upper : float
+    estimate : float
+        Unbiased: may lie outside what is possible.
+    method : str
+        "exact", "score" (the variance of the estimate is known as a function of what is estimated) or "sample variance".
+    """
+
+    lower: float
+    upper: float
+    estimate: float
+    method: str
+
+
+def combined_interval(
+    collection: Collection | Tally, categories: Sequence[int], minus: Sequence[int] = (), ci_prob: float = 0.95
+) -> Combined | None:
+    """Return the confidence interval of a sum of shares, or of the difference of two.
+
+    Where every report supports one category, those that support one of k categories are Binomial(n, kh + (g − h) P_A), which
+    is inverted exactly. Elsewhere the interval holds the θ whose distance from the unbiased estimate is at most z √(V(θ)/n):
+    the mean square of a report's support, S_A − S_B, hangs on whether the value is in A, in B or in neither, and where the
+    chances of two supports are known V is a quadratic function of θ = P_A − P_B (and of P_A + P_B, which is estimated).
+    Other designs: the sample variance of what the reports add to the estimate; several channels are weighted by theirs.
+
+    Parameters
+    ----------
+    collection : Collection or Tally
+    categories, minus : sequence of int
+        Positions; P_A − P_B with A the first and B the second, which share none.
+    ci_prob : float
+
+    Returns
+    -------
+    Combined or None
+        None where a channel has no unbiased estimate.
+
+    Raises
+    ------
+    ArgumentError
+        With sampling weights, which have standard errors instead, or on a ci_prob outside (0, 1).
+    """
+    collection = as_collection(collection)
+    z = normal_reach(checks.level(ci_prob))
+    if collection.nature.weighted:
+        raise ArgumentError("collection must have no sampling weights; the MLE has standard errors that know the design.")
+    weights = np.zeros(collection.n_categories)
+    weights[list(categories)], weights[list(minus)] = 1.0, -1.0
+    low = -1.0 if len(minus) else 0.0
+    if weights.min() == weights.max():
+        return Combined(1.0, 1.0, 1.0, "exact")
+    if len(collection.tallies) == 1 and (pure := _pure(collection.tallies[0])) is not None:
+        form, rates = pure
+        g, h, n = form.hit[0], form.other[0], float(np.ravel(form.n)[0])
+        size = weights.sum()
+        estimate = float((form.counts @ weights / n - size * h) / (g - h))
+        if rates is None and not len(minus):
+            own = np.array([form.counts @ weights]), np.array([size * h + g - h]), np.array([size * h])
+            lower, upper = distribution_interval(Binomials(*own, form.n), ci_prob)
+            return Combined(float(lower[0]), float(upper[0]), estimate, "exact")
+        both = float((form.counts @ np.abs(weights) / n - np.abs(weights).sum() * h) / (g - h))
+        return _by_score(estimate, n, _spread(weights, form, rates, both), z, low)
+    parts = [_scored(tally, weights) for tally in collection.tallies]
+    if any(part is None for part in parts):
+        return None
+    values, variances = np.array(parts, dtype=float).T
+    precision = 1 / np.maximum(variances, 1e-300)
+    estimate, variance = float(precision @ values / precision.sum()), 1 / float(precision.sum())
+    found = _by_score(estimate, 1.0, (variance, 0.0, 0.0), z, low)
+    return replace(found, method="sample variance")
+
+
+def _pure(tally: Tally) -> tuple[Binomials, PairRates | None] | None:
+    """Return the support counts of a tally with one pair of rates, and those of two supports; None where one is not known.
+
+    The rates of two supports are None where every report supports one category.
+    """
+    form, rates = tally.protocol.binomials(tally.reports, tally.counts), tally.protocol.pair_rates()
+    if form is None or np.ptp(form.hit) > 0 or np.ptp(form.other) > 0 or np.ptp(form.n) > 0:
+        return None
+    single = abs(form.hit[0] + (form.counts.size - 1) * form.other[0] - 1) < 1e-9
+    return (form, None) if single else None if rates is None else (form, rates)
+
+
+def _spread(weights: FloatArray, form: Binomials, rates: PairRates | None, both: float) -> tuple[float, float, float]:
+    """Return (a, b, c) of the variance a + bθ + cθ² of what one report adds to the estimate of θ = P_A − P_B.
+
+    ``both`` estimates P_A + P_B; without B that is θ.
+    """
+    g, h = form.hit[0], form.other[0]
+    one, neither = (0.0, 0.0) if rates is None else (rates.one, rates.neither)
+    k, m = (float((weights == sign).sum()) for sign in (1, -1))
+
+    def outside(size: float) -> float:
+        return size * h + size * (size - 1) * neither
+
+    def inside(own: float, other: float) -> float:
+        """Return the mean square of S_own − S_other where the value is one of its own."""
+        square = g + (own - 1) * h + 2 * (own - 1) * one + (own - 1) * (own - 2) * neither
+        return square + outside(other) - 2 * other * (one + (own - 1) * neither)
+
+    rest, first = outside(k) + outside(m) - 2 * k * m * neither, inside(k, m)
+    offset, slope = (k - m) * h, g - h
+    if m:
+        second, total = inside(m, k), min(max(both, 0.0), 1.0)
+        constant, linear = total * ((first + second) / 2 - rest) + rest, (first - second) / 2
+    else:
+        constant, linear = rest, first - rest
+    return (constant - offset**2) / slope**2, (linear - 2 * offset * slope) / slope**2, -1.0
+
+
+def _scored(tally: Tally, weights: FloatArray) -> tuple[float, float] | None:
+    """Return the unbiased estimate of Σ w_x P_x by one channel and its estimated variance, or None without one."""
+    decoder = tally.protocol.decoder()
+    rows = tally.rows
+    scores = None if decoder is None else decoder.scores(rows, weights)
+    if scores is None:
+        return None
+    n = rows.counts.sum()
+    mean = rows.counts @ scores / n
+    return float(mean), float(rows.counts @ (scores - mean) ** 2 / max(n - 1, 1) / n)
+
+
+def _by_score(estimate: float, n: float, spread: tuple[float, float, float], z: float, low: float) -> Combined:
+    """Return the θ from low to 1 with n (θ̂ − θ)² ≤ z² (a + bθ + cθ²).
+
+    An estimate beyond what is possible is compared with the possible θ nearest to it, so that no interval is a point.
+    """
+    a, b, c = spread
+    square, middle = n - z**2 * c, 2 * n * estimate + z**2 * b
+    root = math.sqrt(max(middle**2 - 4 * square * (n * estimate**2 - z**2 * a), 0.0))
+    lower, upper = (middle - root) / (2 * square), (middle + root) / (2 * square)
+    for edge, way in ((low, 1.0), (1.0, -1.0)):
+        over = (edge - estimate) * way
+        if over > 0:
+            end = estimate + way * math.sqrt(over**2 + z**2 * max(a + b * edge + c * edge**2, 0.0) / n)
+            lower, upper = (lower, max(upper, end)) if way > 0 else (min(lower, end), upper)
+    return Combined(min(max(lower, low), 1.0), max(min(upper, 1.0), low), estimate, "score")

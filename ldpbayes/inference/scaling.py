@@ -120,21 +120,16 @@ class Scaled:
         parts = (getattr(self, name)[index] for name in ("mean", "sd", "shift", "growth", "room"))
         return Scaled(*parts, self.shares, self.floor, self.ci_prob)
 
-    def with_reports(self, times: float) -> "Scaled":
-        """Return what so many times as many reports would make of these shares, for normal ones.
+    @property
+    def times(self) -> float:
+        """How many times as many reports would be sensitive without moving a mean, on average over these shares.
 
-        The prior's share w of the information becomes w/(w + t(1 − w)). A mean between those of prior and reports moves in
-        proportion to w(1 − w), an sd is proportional to √w.
-
-        Parameters
-        ----------
-        times : float
+        The prior's share w of the information, which is by how much less than prior and reports together it narrows an sd,
+        becomes w/(w + t(1 − w)).
         """
-        weight = np.clip(-self.growth / np.maximum(self.room, 1e-12), 1e-6, 1 - 1e-6)
-        new = weight / (weight + times * (1 - weight))
-        shrunk = np.sqrt(new / weight)
-        shift = self.shift * (1 - new) / (1 - weight) * shrunk
-        return Scaled(self.mean, self.sd * shrunk, shift, -new * self.room, self.room, self.shares, self.floor, self.ci_prob)
+        weight = -(self.mean @ self.growth) / max(self.mean @ self.room, 1e-12)
+        most = 1 - SENSITIVE / (np.sqrt(WIDENED) * 0.5 * np.log(2))
+        return weight * (1 - most) / (most * (1 - weight)) if weight < 1 else np.inf
 
 
 def by_weights(values: np.ndarray, log_prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,6 @@ import pytest
 from cases import neighbours
 
 import ldpbayes as lb
-from ldpbayes.answers.sensitivity import HALF
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.likelihoods.kinds import DenseSampler
@@ -103,7 +102,7 @@ def test_ends_of_an_expansion_whose_transforms_do_not_die_out():
     """A default fit ended in a ConvergenceError of what is said beside it."""
     truth = [0.971, 0.002, 0.0, 0.027]
     collection = lb.simulate(truth, PooledHashing(4, 0.29, seeds=4096), 26_594, random_seed=91)[0]
-    problem = Problem.of(collection, 0.5 / HALF)
+    problem = Problem.of(collection, 0.5 / 2**0.5)
     entries, *_ = undrawn(problem, tails(0.95), "summary")
     lower, upper = entries["distribution_lower"], entries["distribution_upper"]
     assert (lower < entries["distribution_mean"]).all() and (entries["distribution_mean"] < upper).all()
