@@ -7,10 +7,14 @@ from scipy import special, stats
 
 from ldpbayes import Cells, Collection, Tally, answers, fit, result
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
+from ldpbayes.estimators import Oracle
+from ldpbayes.estimators.confidence import combined_interval, confidence_intervals
 from ldpbayes.inference.diagnostics import summarise
+from ldpbayes.pages import show
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.priors import Dirichlet, as_prior
-from ldpbayes.protocols import GRR, designs
+from ldpbayes.protocols import GRR, HadamardResponse, SubsetSelection, designs
+from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.unary import UnaryEncoding
 
 COUNTS = np.array([5, 9, 16, 30])
@@ -348,3 +352,83 @@ def test_worth_states_where_the_prior_outweighs_the_reports():
     assert moved in fit(few, "jeffreys", random_seed=1).attrs["decides"]
     many = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5000, 5000])])
     assert fit(many, random_seed=1).attrs["decides"] == ""
+
+
+def test_ends_have_the_error_of_a_quantile(open_answers):
+    """√(q(1 − q)/S) over the density at the end, of a sum whose posterior is a Beta."""
+    found = answers.category_sum(open_answers, ["a", "d"])
+    law = stats.beta(ALPHA[0] + ALPHA[3], ALPHA[1] + ALPHA[2])
+    for name, level in (("lower", 0.025), ("upper", 0.975)):
+        expected = np.sqrt(level * (1 - level) / 20_000) / law.pdf(law.ppf(level))
+        assert 0.55 * expected < found[f"{name}_error"] < 1.6 * expected  # of 44 draws about the end
+        assert abs(found[name] - law.ppf(level)) < 4 * expected
+
+
+def test_sums_and_differences_have_confidence_intervals():
+    """Direct answers: the sum has Clopper and Pearson's interval, the difference that of its score."""
+    collection = Collection(list("abcd"), [Tally(designs.direct(4), np.arange(4), COUNTS)])
+    tree = fit(collection, random_seed=1, draws=250)
+    found = answers.category_sum(tree, ["a", "d"], collection=collection)
+    held, n = COUNTS[0] + COUNTS[3], COUNTS.sum()
+    assert found["confidence_lower"] == pytest.approx(stats.beta.ppf(0.025, held, n - held + 1))
+    assert found["confidence_upper"] == pytest.approx(stats.beta.ppf(0.975, held + 1, n - held))
+    difference = answers.contrast(tree, "d", "a", collection=collection)
+    estimate, total = (COUNTS[3] - COUNTS[0]) / n, (COUNTS[3] + COUNTS[0]) / n
+    for name in ("lower", "upper"):
+        end = difference[f"confidence_{name}"].item()
+        assert n * (estimate - end) ** 2 == pytest.approx(stats.chi2.ppf(0.95, 1) * (total - end**2), rel=1e-6)
+    with pytest.raises(ArgumentError, match="share no category"):
+        answers.contrast(tree, ["a", "b"], "b", collection=collection)
+    with pytest.raises(ArgumentError, match="left out for F"):
+        answers.category_sum(tree, "a", target="frequency", collection=collection)
+
+
+@pytest.mark.parametrize("make", [UnaryEncoding.optimized, SubsetSelection, LocalHashing, HadamardResponse])
+def test_the_variance_of_a_sum_is_that_of_the_decoder(make):
+    """A single category: score and sample variances against the decoder's exact variance at the truth, 40,000 reports."""
+    a, n, rng = 6, 40_000, np.random.default_rng(1)
+    p, protocol = np.array([0.4, 0.2, 0.15, 0.1, 0.1, 0.05]), make(6, 1.0)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))
+    found = combined_interval(tally, [0], ())
+    sd = np.sqrt(protocol.decoder().variance(p, n, "distribution")[0])
+    assert found.upper - found.lower == pytest.approx(2 * 1.96 * sd, rel=0.02)
+    assert abs(found.estimate - Oracle()(tally).distribution[0]) < 1e-9
+    several = combined_interval(
+        Collection(list("abcdef"), [tally, Tally(GRR(a, 1.0), np.arange(a), np.full(a, 50), name="x")]), [0]
+    )
+    assert several.method == "sample variance" and several.upper - several.lower < 1.001 * (found.upper - found.lower)
+
+
+def test_intervals_of_the_largest_are_at_their_level():
+    counts = np.array([400, 260, 150, *np.arange(60, 43, -1)])
+    collection = Collection([f"c{x}" for x in range(20)], Tally(GRR(20, 2.0), np.arange(20), counts))
+    tree = fit(collection, random_seed=1, draws=250)
+    found, every = answers.largest(tree, 2), answers.largest(tree, 20, simultaneous=True)
+    assert found["category"].values.tolist() == ["c0", "c1"] and found.attrs["level"] == pytest.approx(1 - 0.05 * 2 / 20)
+    for answer, level in ((found, 0.995), (every, 1 - 0.05 / 20)):
+        known = confidence_intervals(collection, level)
+        np.testing.assert_allclose(answer["upper"], known.upper[0][: answer.sizes["category"]], atol=1e-9)
+    assert "of the 2 shown on average" in found.attrs["sentence"] and "cover all 20" in every.attrs["sentence"]
+    table = show(tree, top=2).tables[0]
+    column = next(i for i, one in enumerate(table.columns) if one.key == "distribution_confidence")
+    assert table.rows[0][column][1] == pytest.approx(float(found["upper"][0])) and len(table.rows) == 2
+    assert "the 2 largest shown" in table.columns[column].means
+    assert table.complete().rows[0][column][1] < table.rows[0][column][1]
+    with pytest.raises(ArgumentError, match="k must be"):
+        answers.largest(tree, 21)
+    with pytest.raises(ArgumentError, match="confidence intervals"):
+        answers.largest(fit(collection, random_seed=1, draws=250, estimates=False), 2)
+
+
+def test_profile_intervals_are_widened_to_another_level():
+    """Within a tenth of those that are computed at that level, for two channels."""
+    p, rng = np.array([0.5, 0.3, 0.1, 0.06, 0.04]), np.random.default_rng(1)
+    tallies = [
+        Tally(one, *one.simulate(rng.multinomial(3000, p), rng), name=str(one.epsilon)) for one in (GRR(5, 1.0), GRR(5, 2.0))
+    ]
+    collection = Collection(list("abcde"), tallies)
+    tree = fit(collection, random_seed=1, draws=250)
+    found, known = answers.largest(tree, 2), confidence_intervals(collection, 0.98)
+    width = (known.upper - known.lower)[0][:2]
+    assert (np.abs(found["lower"].values - known.lower[0][:2]) < 0.1 * width).all()
+    assert (np.abs(found["upper"].values - known.upper[0][:2]) < 0.1 * width).all()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from ldpbayes.answers.cells import poststratify
     from ldpbayes.answers.contrasts import contrast
-    from ldpbayes.answers.intervals import interval_parts, simultaneous_intervals
+    from ldpbayes.answers.intervals import interval_parts, largest, simultaneous_intervals
     from ldpbayes.answers.ranks import probability_in_top
     from ldpbayes.answers.regression import comparisons, odds_ratios, predictions, slopes
     from ldpbayes.answers.sums import category_sum, entropy
@@ -38,6 +38,7 @@ _HOMES = {
     "independence": "answers.association",
     "interval_parts": "answers.intervals",
     "joint_table": "answers.association",
+    "largest": "answers.intervals",
     "mutual_information": "answers.association",
     "odds_ratio": "answers.association",
     "odds_ratios": "answers.regression",
@@ -59,6 +60,7 @@ __all__ = [
     "independence",
     "interval_parts",
     "joint_table",
+    "largest",
     "mutual_information",
     "odds_ratio",
     "odds_ratios",

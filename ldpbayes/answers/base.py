@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
+from ldpbayes.estimators.confidence import combined_interval
 from ldpbayes.inference.diagnostics import mcse_of_mean
-from ldpbayes.inference.ends import ends_of_equal_draws
+from ldpbayes.inference.ends import ends_of_draws
 
 TARGETS = ("distribution", "frequency")
 #: A conclusion about shares of categories, and the number that it may end with.
@@ -97,7 +98,7 @@ def draws_of(result: xr.DataTree, target: str, cell: str | tuple[str, ...] | Non
     ArgumentError
         As cell_position, and on an unknown target or one that the result lacks.
     """
-    values = _of_cell(result, values_of(result, target), cell).transpose("chain", "draw", "category")
+    values = of_cell(result, values_of(result, target), cell).transpose("chain", "draw", "category")
     return values.values.reshape(-1, values.sizes["category"]), values["category"].values
 
 
@@ -112,7 +113,7 @@ def values_of(result: xr.DataTree, target: str) -> xr.DataArray:
     return variable(result, "posterior", target)
 
 
-def _of_cell(result: xr.DataTree, values: Any, cell: str | tuple[str, ...] | None) -> Any:
+def of_cell(result: xr.DataTree, values: Any, cell: str | tuple[str, ...] | None) -> Any:
     """Return what arrays hold of one cell of a result, where the result has cells and they have that dim."""
     position = cell_position(result, cell)
     return values.isel(cell=position) if position is not None and "cell" in values.dims else values
@@ -141,7 +142,7 @@ def exact_part(result: xr.DataTree, name: str, cell: str | tuple[str, ...] | Non
     """
     if "exact" not in result.children or name not in result["exact"]:
         return None
-    found = _of_cell(result, variable(result, "exact", name), cell).values
+    found = of_cell(result, variable(result, "exact", name), cell).values
     return found if np.isfinite(found).all() else None
 
 
@@ -235,6 +236,33 @@ def positions(categories: str | Iterable[str], known: NDArray, name: str = "cate
     return [index[label] for label in labels]
 
 
+def confidence_of(
+    collection: Collection | None, first: str | Iterable[str], second: str | Iterable[str], ci_prob: float, target: str
+) -> dict[str, NDArray]:
+    """Return confidence_lower and confidence_upper of a sum of shares less another; nothing without a collection.
+
+    Raises
+    ------
+    ArgumentError
+        If a label is unknown, the sums share one, or F is asked about.
+    InfeasibleError
+        Where a channel has no unbiased estimate.
+    """
+    if collection is None:
+        return {}
+    checks.instance(collection, "collection", Collection, "a Collection")
+    if target != "distribution" or collection.laws:
+        raise ArgumentError("collection must be left out for F, and where respondents may ignore the device.")
+    known = np.array(collection.categories)
+    chosen, taken = positions(first, known, "first"), positions(second, known, "second") if second else []
+    if set(chosen) & set(taken):
+        raise ArgumentError("first and second must share no category for a confidence interval of their difference.")
+    found = combined_interval(collection, chosen, taken, ci_prob)
+    if found is None:
+        raise InfeasibleError("These channels have no unbiased estimate, from which a confidence interval could be made.")
+    return {"confidence_lower": np.array(found.lower), "confidence_upper": np.array(found.upper)}
+
+
 def mcse(result: xr.DataTree, draws: NDArray) -> NDArray:
     """Return the Monte Carlo standard errors of the means of (draws, …) arrays, in the order of the result's draws."""
     independent, chains = result.attrs.get("sampling") == "independent", result["posterior"].sizes["chain"]
@@ -246,7 +274,7 @@ def mcse(result: xr.DataTree, draws: NDArray) -> NDArray:
 def described(
     result: xr.DataTree, draws: NDArray, coords: Mapping[str, Any], ci_prob: float, question: str, **more: NDArray | float
 ) -> Answer:
-    """Return mean, sd, the ends of the equal-tailed interval and the Monte Carlo error of draws.
+    """Return mean, sd and the ends of the equal-tailed interval of draws, each but the sd with its Monte Carlo error.
 
     Parameters
     ----------
@@ -266,7 +294,7 @@ def described(
     Returns
     -------
     Answer
-        Variables mean, sd, lower, upper, mcse and those of ``more``.
+        Variables mean, sd, lower, upper, mcse, lower_error, upper_error and those of ``more``.
 
     Raises
     ------
@@ -274,9 +302,15 @@ def described(
         If ci_prob is not between 0 and 1.
     """
     ci_prob = checks.level(ci_prob)
-    lower, upper = ends_of_equal_draws(draws, ci_prob)
-    found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), "lower": lower, "upper": upper}
-    found |= {"mcse": more["mcse"] if "mcse" in more else mcse(result, draws)} | more
+    found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1)}
+    found["mcse"] = np.asarray(more["mcse"] if "mcse" in more else mcse(result, draws))
+    # As many draws as the mean is worth; what does not vary is known.
+    worth = np.divide(
+        found["sd"], found["mcse"], out=np.full(found["sd"].shape, np.sqrt(len(draws))), where=found["mcse"] > 0
+    )
+    ends = ends_of_draws(draws.reshape(len(draws), -1), ci_prob, np.ravel(worth) ** 2)
+    names = "lower", "upper", "lower_error", "upper_error"
+    found |= {name: end.reshape(draws.shape[1:]) for name, end in zip(names, ends, strict=True)} | more
     dims = tuple(coords)
     data = {name: (dims, values) for name, values in found.items()}
     return Answer(data, dict(coords), {"question": question, "ci_prob": ci_prob})
@@ -284,7 +318,7 @@ def described(
 
 def summary(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:
     """Return the group ``summary``, of one cell where the result has cells."""
-    return _of_cell(result, result["summary"].to_dataset(), cell)
+    return of_cell(result, result["summary"].to_dataset(), cell)
 
 
 def prior_weight(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> float:
@@ -299,7 +333,7 @@ def prior_weight(result: xr.DataTree, cell: str | tuple[str, ...] | None = None)
 
     need_result(result)
     if "alpha" in result["constant_data"]:  # also in results of version 0.1.0, which hold nothing else
-        return float(_of_cell(result, variable(result, "constant_data", "alpha"), cell).sum())
+        return float(of_cell(result, variable(result, "constant_data", "alpha"), cell).sum())
     weight = float(np.ravel(result.attrs.get("prior_weight", np.nan))[0])
     if not np.isfinite(weight):
         raise ArgumentError(f"This answer needs a Dirichlet prior, got {result.attrs.get('prior', 'another prior')}.")

@@ -8,6 +8,8 @@ import xarray as xr
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.answers.sums import total
+from ldpbayes.collections import Collection
+from ldpbayes.errors import ArgumentError
 
 
 def contrast(
@@ -20,6 +22,7 @@ def contrast(
     target: str = "distribution",
     cell: str | tuple[str, ...] | None = None,
     other_cell: str | tuple[str, ...] | None = None,
+    collection: Collection | None = None,
 ) -> Answer:
     """Return the difference Δ = (share of first) − (share of second), its interval and P(Δ > 0).
 
@@ -36,11 +39,14 @@ def contrast(
         Which cell of ``tree``, for a result with cells.
     other_cell : str or tuple of str, optional
         Which cell ``second`` is taken from; ``cell`` by default, unless ``other`` is given.
+    collection : Collection, optional
+        The reports that both shares come from: a confidence interval of P, from these alone, stands beside the credible one.
 
     Returns
     -------
     Answer
-        mean, sd, lower, upper, mcse, probability_positive, probability_mcse.
+        mean, sd, lower, upper, mcse, lower_error, upper_error, probability_positive, probability_mcse; with a collection
+        confidence_lower and confidence_upper.
 
     Raises
     ------
@@ -76,5 +82,8 @@ def contrast(
         errors = np.array([np.hypot(*parts), positive.std() * relative])
     taken = base.words(second)
     question = f"{base.words(first)} − ({taken})" if " + " in taken else f"{base.words(first)} − {taken}"
+    if collection is not None and (other is not None or other_cell != cell):
+        raise ArgumentError("collection must be left out where the two shares are of different reports.")
     more = {"probability_positive": positive.mean(), "probability_mcse": errors[1]}
+    more |= base.confidence_of(collection, first, second, ci_prob, target)
     return base.described(result, delta, {}, ci_prob, question, mcse=errors[0], **more)

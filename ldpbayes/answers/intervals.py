@@ -9,6 +9,8 @@ from scipy.special import ndtri
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
+from ldpbayes.errors import ArgumentError
+from ldpbayes.estimators.confidence import intervals_at, level_of_largest
 
 #: Parts of the draws that are each left out once when a band made of the others is tested.
 FOLDS = 5
@@ -71,6 +73,78 @@ def simultaneous_intervals(
         {"category": category},
         {"question": "Shares of all categories at once", "ci_prob": ci_prob, "probability": probability, "mcse": error},
     )
+
+
+def largest(
+    result: xr.DataTree,
+    k: int,
+    *,
+    ci_prob: float = 0.95,
+    simultaneous: bool = False,
+    cell: str | tuple[str, ...] | None = None,
+) -> Answer:
+    """Return the k largest shares with confidence intervals that hold although the largest were picked.
+
+    A category is among the largest also because its reports happened to be many, so that intervals at the level c cover it
+    less often. At the level 1 − (1 − c) k/a of each, the share of the k shown that are covered is at least c on average,
+    whichever rule picks them and however they depend on each other; ``simultaneous`` ones, at 1 − (1 − c)/a, cover all with
+    probability c. This holds for intervals with confidence, not for credible ones, and for a k fixed beforehand.
+
+    Parameters
+    ----------
+    result : DataTree
+        With the group ``confidence``.
+    k : int
+        From 1 to the number of categories.
+    ci_prob : float
+        c.
+    simultaneous : bool
+    cell : str or tuple of str, optional
+        Which cell, for a result with cells.
+
+    Returns
+    -------
+    Answer
+        mean, lower, upper (category), the largest posterior mean of P first; attrs ci_prob and ``level``, that of each.
+
+    Raises
+    ------
+    ArgumentError
+        If k, ci_prob or cell breaks its rule, or the result has no confidence intervals.
+
+    References
+    ----------
+    Benjamini and Yekutieli (2005), Journal of the American Statistical Association 100.
+
+    Examples
+    --------
+    >>> import ldpbayes as lb
+    >>> counts = [40, 30, 9, 8, 7, 6]
+    >>> result = lb.fit(lb.Collection("abcdef", lb.Tally(lb.GRR(6, 2.0), range(6), counts)), random_seed=1)
+    >>> answer = largest(result, 2)
+    >>> answer["category"].values.tolist(), round(answer.attrs["level"], 3)
+    (['a', 'b'], 0.983)
+    """
+    ci_prob, shares = checks.level(ci_prob), base.summary(result, cell)["mean"].sel(target="distribution")
+    a = shares.sizes["category"]
+    k = checks.integer(k, "k", minimum=1, maximum=a)
+    if "confidence" not in result.children:
+        raise ArgumentError(
+            "result must have confidence intervals, which need whole reports and estimates=True; it has none."
+        )
+    level = level_of_largest(ci_prob, k, a, simultaneous=simultaneous)
+    ends = intervals_at(base.of_cell(result, result["confidence"].to_dataset(), cell), level)
+    chosen = np.argsort(-shares.values, kind="stable")[:k]
+    data = {
+        name: (("category",), values[chosen])
+        for name, values in zip(("mean", "lower", "upper"), (shares.values, *ends), strict=True)
+    }
+    kind = (
+        f"cover all {k} with confidence {ci_prob:g}" if simultaneous else f"cover {ci_prob:.0%} of the {k} shown on average"
+    )
+    sentence = f"Confidence intervals that {kind}, although these were picked for being the largest."
+    about = {"question": f"The {k} largest shares", "ci_prob": ci_prob, "level": level, "sentence": sentence}
+    return Answer(data, {"category": shares["category"].values[chosen]}, about)
 
 
 def interval_parts(result: xr.DataTree, *, cell: str | tuple[str, ...] | None = None) -> Answer:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
+from ldpbayes.collections import Collection
 
 
 def category_sum(
@@ -17,8 +18,9 @@ def category_sum(
     ci_prob: float = 0.95,
     target: str = "distribution",
     cell: str | tuple[str, ...] | None = None,
+    collection: Collection | None = None,
 ) -> Answer:
-    """Return mean, sd, interval and Monte Carlo error of the share of several categories together.
+    """Return mean, sd, interval and Monte Carlo errors of the share of several categories together.
 
     Parameters
     ----------
@@ -30,11 +32,13 @@ def category_sum(
     target : {"distribution", "frequency"}
     cell : str or tuple of str, optional
         Which cell, for a result with cells.
+    collection : Collection, optional
+        The reports: a confidence interval of P, from these alone, stands beside the credible one.
 
     Returns
     -------
     Answer
-        mean, sd, lower, upper, mcse.
+        mean, sd, lower, upper, mcse, lower_error, upper_error; with a collection confidence_lower and confidence_upper.
 
     Raises
     ------
@@ -42,7 +46,8 @@ def category_sum(
         If a label is unknown or repeated, or target or cell breaks its rule.
     """
     draws = total(result, categories, target=target, cell=cell)
-    return base.described(result, draws, {}, ci_prob, base.words(categories))
+    sure = base.confidence_of(collection, categories, (), ci_prob, target)
+    return base.described(result, draws, {}, ci_prob, base.words(categories), **sure)
 
 
 def entropy(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import betainc, betaincinv, chdtri, gammaln, ndtr, xlog1py, xlogy
@@ -518,3 +519,49 @@ def _by_score(estimate: float, n: float, spread: tuple[float, float, float], z: 
             end = estimate + way * math.sqrt(over**2 + z**2 * max(a + b * edge + c * edge**2, 0.0) / n)
             lower, upper = (lower, max(upper, end)) if way > 0 else (min(lower, end), upper)
     return Combined(min(max(lower, low), 1.0), max(min(upper, 1.0), low), estimate, "score")
+
+
+def level_of_largest(ci_prob: float, k: int, a: int, *, simultaneous: bool = False) -> float:
+    """Return the level at which intervals of k of a categories hold on average, or all at once, whatever picks these.
+
+    The share of the k shown that are missed is on average at most Σ_x P(x is missed)/k, which is 1 − c at the level
+    1 − (1 − c) k/a of each. All hold at once with probability c at 1 − (1 − c)/a.
+
+    Parameters
+    ----------
+    ci_prob : float
+        c.
+    k, a : int
+    simultaneous : bool
+
+    References
+    ----------
+    Benjamini and Yekutieli (2005), Journal of the American Statistical Association 100.
+    """
+    return 1 - (1 - ci_prob) * (1 if simultaneous else k) / a
+
+
+def intervals_at(found: Any, level: float, target: str = "distribution") -> tuple[FloatArray, FloatArray]:
+    """Return the ends of confidence intervals at another level, from the group ``confidence`` of a result.
+
+    From the support counts where these are known; else the intervals are widened about their middle as normal ones are, or,
+    where they begin at 0, as the square of that.
+
+    Parameters
+    ----------
+    found : Dataset
+    level : float
+    target : {"distribution", "frequency"}
+    """
+    lower, upper = (found[name].sel(target=target).values for name in ("lower", "upper"))
+    if {"support_count", "n_reports"} <= set(found):
+        names = "support_count", "rate_of_value", "rate_of_others"
+        parts = [found[name].values.ravel() for name in names]
+        n = np.broadcast_to(found["n_reports"].values[..., None], lower.shape).ravel()
+        interval = distribution_interval if target == "distribution" else frequency_interval
+        low, high = interval(Binomials(*parts, n), level)
+        return low.reshape(lower.shape), high.reshape(lower.shape)
+    ratio = normal_reach(level) / normal_reach(float(found.attrs["ci_prob"]))
+    wider = np.where(lower > 0, ratio, ratio**2)
+    middle = np.where(lower > 0, np.where(upper < 1, (lower + upper) / 2, upper), lower)
+    return np.clip(middle - ratio * (middle - lower), 0, 1), np.clip(middle + wider * (upper - middle), 0, 1)

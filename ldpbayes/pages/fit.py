@@ -9,6 +9,7 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.answers.deciding import who_decides
+from ldpbayes.estimators.confidence import intervals_at, level_of_largest
 from ldpbayes.fitness.noncompliance import sensitivity
 from ldpbayes.inference.diagnostics import unknown_arrays
 from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, stated
@@ -79,7 +80,7 @@ def _category_table(tree, title, top):
     rows = Rows(data, "cell", "category", at=np.concatenate([c * total + np.asarray(own) for c, own in enumerate(shown)]))
     columns = [*_key_columns(rows), rows.label("category")]
     for target in _targets(tree):
-        columns += _target_columns(tree, rows, target, spec)
+        columns += _target_columns(tree, rows, target, spec, len(shown[-1]))
     for name in _estimators(tree):
         columns += _estimator_columns(tree, rows, name, spec)
     if cells < count:
@@ -90,8 +91,8 @@ def _category_table(tree, title, top):
     return filled(title, columns, note, whole=functools.partial(_category_table, tree, title, sys.maxsize))
 
 
-def _target_columns(tree, rows, target, spec):
-    """Return posterior and confidence intervals of P or of F as columns."""
+def _target_columns(tree, rows, target, spec, top):
+    """Return posterior and confidence intervals of P or of F as columns; the latter hold for so many of the largest."""
     letter, order = {"distribution": ("P", (0, 5, 0, 2)), "frequency": ("F", (6, 8, 7, 8))}[target]
     ci_prob = rows.data.attrs["ci_prob"]
     means = (
@@ -101,11 +102,16 @@ def _target_columns(tree, rows, target, spec):
     settings = {"key": f"{target}_", "bar": True, "heading": f"mean of {letter}", "of": letter, "spec": spec}
     columns = rows.summary(rows.data.sel(target=target), interval_of(ci_prob), **settings, priority=order[:3], means=means)
     if _has_confidence(tree, target):
-        words, found = f"{percent(ci_prob)} confidence", tree["confidence"].to_dataset().sel(target=target)
-        full = f"{words} interval of {letter}"
+        words, found = f"{percent(ci_prob)} confidence", tree["confidence"].to_dataset()
+        full, size = f"{words} interval of {letter}", rows.data.sizes["category"]
         means = "From the reports alone: covers the true share with this probability, whichever it is."
+        ends = found.sel(target=target)
+        if top < size:
+            means = f"From the reports alone: on average this share of the intervals of the {top} largest shown cover."
+            pair = intervals_at(found, level_of_largest(ci_prob, top, size), target)
+            ends = ends.assign({name: (ends[name].dims, x) for name, x in zip(("lower", "upper"), pair, strict=True)})
         column = Column(f"{target}_confidence", words, "interval", spec, order[3], full=full, means=means)
-        columns.append((column, rows.pairs(found["lower"], found["upper"])))
+        columns.append((column, rows.pairs(ends["lower"], ends["upper"])))
     return columns
 
 

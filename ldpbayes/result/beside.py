@@ -86,6 +86,8 @@ def add_confidence(result: xr.DataTree, data: Any, intervals: Sequence[Any]) -> 
             name: (data.dims, stacked([np.asarray(getattr(one.form, part), float) for one in intervals], 0))
             for name, part in parts.items()
         }
+        sizes = [float(np.ravel(one.form.n)[0]) for one in intervals]
+        variables["n_reports"] = (data.dims[:-1], np.array(sizes) if len(data.dims) > 1 else sizes[0])
     about = {"method": ", ".join(sorted({one.method for one in intervals})), "ci_prob": intervals[0].ci_prob}
     coords = data.coords() | {"target": ["distribution", "frequency"]}
     result["confidence"] = xr.DataTree(xr.Dataset(variables, coords, about))
