@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from cases import neighbours
 from scipy import stats
 
@@ -143,7 +144,10 @@ def test_a_single_draw_is_refused(name):
 
 def test_without_draws_respondents_count_alike_and_the_result_says_who_decides():
     tree = fit(WARNER, draws=0, random_seed=1)
-    assert tree.attrs["decides_note"].startswith("The reports outweigh the prior")
+    assert tree.attrs["decided_by"] == "conflict" and "with twice its weight" in tree.attrs["decides"]
+    drawn = fit(WARNER, draws=250, random_seed=1)["sensitivity"]
+    for name in ("prior_sensitivity", "reports_sensitivity", "move"):
+        xr.testing.assert_allclose(tree["sensitivity"][name], drawn[name])
     protocol = GRR(3, 1.0)
     weighted = Collection.from_sample(["a", "b", "c"], protocol, [0, 1, 2, 1], weights=[1.0, 2.0, 0.5, 1.0])
     with pytest.raises(InfeasibleError, match="Moments without draws need respondents who follow the device"):
