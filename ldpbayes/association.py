@@ -273,7 +273,7 @@ def _against_independence(tree, collection, attributes, belief, random_seed):
     if collection.nature.weighted:
         return *nothing, "sampling weights have no evidence"
     if collection.laws:
-        return *nothing, "respondents may ignore the device, and then the reports of the attributes depend on each other"
+        return *nothing, f"{collection.doubt}, and then the reports of the attributes depend on each other"
     if log_linear is not None and log_linear.order < 2:
         return *nothing, "the prior has no interactions: it holds all attributes to be independent"
     if log_linear is None:

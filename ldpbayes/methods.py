@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from ldpbayes.posteriors.mixture import Mixture
     from ldpbayes.posteriors.nuts import NUTS
     from ldpbayes.posteriors.pair_slice import PairSlice
-    from ldpbayes.posteriors.quadrature import Quadrature
+    from ldpbayes.posteriors.quadrature import Denying, Quadrature
     from ldpbayes.posteriors.surrogate import Surrogate
     from ldpbayes.posteriors.tally_states import TallyStates
     from ldpbayes.posteriors.walk import RandomWalk
 
 _HOMES = {
     "Augmentation": "posteriors.augmentation",
+    "Denying": "posteriors.quadrature",
     "Exact": "posteriors.exact",
     "Laplace": "posteriors.laplace",
     "Mixture": "posteriors.mixture",
@@ -32,6 +33,7 @@ _HOMES = {
 __all__ = [
     "NUTS",
     "Augmentation",
+    "Denying",
     "Exact",
     "Laplace",
     "Mixture",

@@ -4,7 +4,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbayes.priors import PRIORS, AbstractPrior, Compliance, Dirichlet, Hierarchical, LogLinear, Regression, Tree
+from ldpbayes.priors import (
+    PRIORS,
+    AbstractPrior,
+    Compliance,
+    Denial,
+    Dirichlet,
+    Hierarchical,
+    LogLinear,
+    Regression,
+    Tree,
+)
 from ldpbayes.priors.base import AbstractSoftmax, NormalLaw
 from ldpbayes.priors.regression import Effects
 
@@ -97,6 +107,13 @@ def tree(a, shares, splits):
     return Tree(blocks, shares, splits)
 
 
+def denial(a, beta, alpha=0.5):
+    """Return Dirichlet(alpha) of the answers with one that is denied, or two where the categories allow."""
+    if a == 2:
+        return Dirichlet(np.array(beta))
+    return Denial(np.full(a - 1 - (a > 3), alpha), beta, (1, 0) if a > 3 else (1,), a)
+
+
 def regression(a, grouped=False):
     """Return a regression of four cells on a column, with effects of two groups where asked for."""
     design = np.column_stack([np.ones(4), [-1.0, 0.0, 0.5, 2.0]])
@@ -117,6 +134,8 @@ PRIOR_CASES = {
     "conjugate compliance": lambda a: compliance(a, (1.0, 0.5 * (a - 1 - (a > 3)))),
     "tree": lambda a: tree(a, [1.5, 0.8], "jeffreys"),
     "tree of logistic-normals": lambda a: tree(a, LogisticNormal(2), "flat"),
+    "denial": lambda a: denial(a, (2.0, 3.0)),
+    "conjugate denial": lambda a: denial(a, (0.8, 1.2), 2.0),
     "regression": regression,
     "regression with groups": lambda a: regression(a, grouped=True),
     "log-linear": lambda a: LogLinear((2, a // 2) if a > 3 else (a,)),

@@ -6,10 +6,11 @@ import math
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
 
-#: What noncompliance_prior must be.
+#: What noncompliance_prior and deniers_prior must be.
 BETA = "two numbers above 0, the b,c of a Beta prior"
 #: Keys that --set takes; a dot stands for names after it, a question mark for either.
 KEYS = ("weights", "strata", "cluster", "by_user", "missing", "population_size?", "noncompliance.", "noncompliance_prior")
+KEYS += ("deniers.", "deniers_prior")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,16 +56,18 @@ def command(
       ldpbayes fit example:survey --by region
 
       ldpbayes fit example:survey --set weights=w --set strata=region --set cluster=village
+
+      ldpbayes fit survey.toml --set deniers.of=yes --set deniers.say=no --set deniers.channel=direct
     """
     from ldpbayes.fitting import fit, select_method
     from ldpbayes.pages import show
 
     sample = options.assigned(assignments, *KEYS)
-    laws, beta = sample.pop("noncompliance", None), sample.pop("noncompliance_prior", None)
+    doubts = {key: sample.pop(key, None) for key in ("noncompliance", "deniers", "noncompliance_prior", "deniers_prior")}
     if "population_size" in sample:
         sample["population_size"] = _population(sample["population_size"])
     collection = options.read(file, by, **sample, **rows.settings)
-    collection, belief = _ignoring(collection, options.prior(posterior.prior), laws, beta)
+    collection, belief = _doubted(collection, options.prior(posterior.prior), doubts)
     exclude = tuple(options.columns(posterior.exclude) or ())
     title = collection.title or collection.id
     if explain:
@@ -88,20 +91,32 @@ def _population(stated):
     return options.levels(stated, "population_size", rule)[0]
 
 
-def _ignoring(collection, belief, laws, beta):
-    """Return (collection, prior) with those who ignore the device, and print what the design can say of their share."""
+def _doubted(collection, belief, doubts):
+    """Return (collection, prior) with those who deny or ignore the device, and print what the design says of their share."""
+    from ldpbayes.collections.noncompliance import deniers_stated
     from ldpbayes.posteriors.problem import scaled
-    from ldpbayes.priors import DEFAULT, Compliance
+    from ldpbayes.priors import DEFAULT, Compliance, Denial
 
-    if laws:
-        collection = collection.with_noncompliers(laws)
-    if beta is not None:
-        if not collection.laws:
-            raise ArgumentError("noncompliance_prior needs respondents who ignore the device: --set noncompliance.NAME=law.")
-        numbers = options.levels(beta, "noncompliance_prior", BETA)
+    if doubts["noncompliance"]:
+        collection = collection.with_noncompliers(doubts["noncompliance"])
+    if doubts["deniers"]:
+        stated = deniers_stated(doubts["deniers"])
+        several = {name: options.columns([stated[name]]) for name in ("of", "channel")}
+        collection = collection.with_deniers(**stated | several)
+    for name, family, there, how in (
+        ("noncompliance_prior", Compliance, collection.laws and not collection.denied, "noncompliance.NAME=law"),
+        ("deniers_prior", Denial, collection.denied, "deniers.of=LABEL"),
+    ):
+        beta = doubts[name]
+        if beta is None:
+            continue
+        if not there:
+            who = "who deny" if family is Denial else "who ignore the device"
+            raise ArgumentError(f"{name} needs respondents {who}: --set {how}.")
+        numbers = options.levels(beta, name, BETA)
         if len(numbers) != 2 or not all(0 < number < math.inf for number in numbers):
-            raise ArgumentError(f"noncompliance_prior must be {BETA}, got {shown(beta)}.")
-        belief = Compliance("jeffreys" if belief == DEFAULT else belief, tuple(numbers))
+            raise ArgumentError(f"{name} must be {BETA}, got {shown(beta)}.")
+        belief = family("jeffreys" if belief == DEFAULT else belief, tuple(numbers))
     if collection.laws and not collection.by:
         found = scaled(collection).noncompliance()
         if found.identified:  # otherwise fit refuses with that sentence, or the user stated a prior

@@ -67,7 +67,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             "Set a key of a collection file, key=value; may be repeated. Columns of the sample: weights, strata, "
             "cluster, by_user (users who sent several reports); population_size=5000 or population_size.north=2000. Those "
             "who gave no answer: missing=LABEL. Those who ignore the device: noncompliance.no-sayer=no; "
-            "noncompliance_prior=1,9 is a Beta prior of their share.",
+            "noncompliance_prior=1,9 is a Beta prior of their share. Those who deny: deniers.of=yes, deniers.say=no and "
+            "deniers.channel=direct; deniers_prior=1,1 is that of theirs.",
             "--set",
         ),
         "assignments of-scan": _option(
@@ -83,7 +84,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             "[bold]jeffreys[/bold] or [bold]flat[/bold] (averaged over that prior), shares such as 0.9,0.1, or a CSV of "
             "true counts with columns value and count. target: distribution (P) or frequency (F of these users). estimator: "
             "mle (what MLE and posterior attain) or oracle. noncompliance.no-sayer=no: respondents who ignore the device; "
-            "gamma: their share, 0.1 by default.",
+            "gamma: their share, 0.1 by default. deniers.of=yes, deniers.say=no, deniers.delta=0.3: some are asked "
+            "directly, and of those this share deny.",
             "--set",
         ),
         "value": _option(str, "The column of the open value: a number, or an open category."),

@@ -59,7 +59,8 @@ def command(
 
     An error of kind half_width is the easiest to read: 0.03 means that a share is known to plus or minus three percentage
     points. Ask with --n-groups, --delta and --power for comparisons of groups, with --fake-share what crafted reports can
-    do, and with --set noncompliance.NAME=law whether the design can tell how many ignore it.
+    do, with --set noncompliance.NAME=law whether the design can tell how many ignore it, and with --set deniers.of=LABEL
+    how many to ask directly.
 
     Examples:
 
@@ -77,14 +78,18 @@ def command(
 
       ldpbayes plan --protocol extended_crosswise -p p=0.2 --users 3000 --set noncompliance.no-sayer=different
 
+      ldpbayes plan --protocol crosswise -p p=0.25 --users 800 --set deniers.of=yes --set deniers.say=no
+
       ldpbayes plan --epsilon 1 --users 32561 --set p=0.5,0.3,0.2 --plot plan.png
     """
     outputs.check(plot=plot)
     from ldpbayes.pages import show
     from ldpbayes.theory import planning, prospects
 
-    stated = options.assigned(assignments, "p", "target", "estimator", "noncompliance.", "gamma")
-    laws, gamma = stated.pop("noncompliance", None), stated.pop("gamma", None)
+    stated = options.assigned(assignments, "p", "target", "estimator", "noncompliance.", "gamma", "deniers.")
+    laws, gamma, deniers = (stated.pop(key, None) for key in ("noncompliance", "gamma", "deniers"))
+    if deniers and "delta" in deniers:
+        deniers["delta"] = options.levels(deniers["delta"], "deniers.delta")[0]
     if gamma is not None and not laws:
         raise ArgumentError("gamma goes with noncompliance, which states how those report who ignore the device.")
     gamma = 0.1 if gamma is None else options.levels(gamma, "gamma")[0]
@@ -108,7 +113,7 @@ def command(
         makers = planning.named_makers(protocol, settings) if protocol else None
         plans = planning.plan(**dataclasses.asdict(four), protocols=makers, **assumptions)
     asked = {name: getattr(questions, name) for name in ("groups", "delta", "fakes")}
-    plans = prospects.with_prospects(plans, **asked, laws=laws or {}, gamma=gamma, **rest)
+    plans = prospects.with_prospects(plans, **asked, laws=laws or {}, gamma=gamma, deniers=deniers, **rest)
     along = "n" if fixed or (four.epsilon is not None and four.n is None) else "epsilon"
     draw = functools.partial(_draw, plans, kind, makers, assumptions, along)
     drawn = draw if plot or (outputs.page and plans[0].feasible) else None

@@ -14,7 +14,7 @@ from ldpbayes import checks
 from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.derived import check_text
 from ldpbayes.collections.nature import AbstractData, Nature
-from ldpbayes.collections.noncompliance import with_noncompliers
+from ldpbayes.collections.noncompliance import with_deniers, with_noncompliers
 from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, shown
@@ -29,7 +29,8 @@ FACTS: dict[str, Any] = {
     **dict.fromkeys("worst_r_hat least_ess k_hat effective_draws log_evidence log_evidence_error".split(), np.nan),
     **dict.fromkeys("effective_open_answers total_sd bound_sd prior_share fitness_p design_effect".split(), np.nan),
     **dict.fromkeys("noncompliance_sd compliance_statistic compliance_p".split(), np.nan),
-    **{f"log_bayes_factor_{name}": np.nan for name in ("noncompliance", "flat", "learnt", "smooth", "own")},
+    **dict.fromkeys("deniers_sd honesty_statistic honesty_p".split(), np.nan),
+    **{f"log_bayes_factor_{name}": np.nan for name in ("noncompliance", "deniers", "flat", "learnt", "smooth", "own")},
     "bayes_factors": "",
 }
 #: Names of dimensions, variables and facts of a result, which grouping columns cannot have.
@@ -252,16 +253,35 @@ class Cells(Mapping, AbstractData):
         ArgumentError
             Where a cell is a summary, or as for a collection.
         """
+        return self._extended(with_noncompliers, laws)
+
+    def with_deniers(self, of: str | Sequence[str], say: str, channel: str | Sequence[str]) -> Cells:
+        """Return these cells with respondents who deny, each cell with its own shares δ.
+
+        Parameters
+        ----------
+        of, say, channel
+            As in ``Collection.with_deniers``.
+
+        Raises
+        ------
+        ArgumentError
+            Where a cell is a summary, or as for a collection.
+        """
+        return self._extended(with_deniers, of, say, channel)
+
+    def _extended(self, extend, *stated):
+        """Return these cells with what a function makes of each; a cell may lack a channel that others have."""
         if not self.keeps_reports:
             raise ArgumentError("cells that are summaries have no reports, so that a law cannot be added to them.")
         names = list(self.channels())
-        return self.with_cells({key: with_noncompliers(cell, laws, names) for key, cell in self.items()})
+        return self.with_cells({key: extend(cell, *stated, names) for key, cell in self.items()})
 
     @property
-    def n_laws(self) -> int:
-        """Number of the last categories that are respondents who ignore the device, in every cell."""
-        numbers = {one.n_laws for one in self.collections()}
-        return numbers.pop() if len(numbers) == 1 else 0
+    def owners(self) -> tuple[int | None, ...]:
+        """Of the last categories, whose deniers they are; None for those who ignore the device, the same in every cell."""
+        found = {one.owners for one in self.collections()}
+        return found.pop() if len(found) == 1 else ()
 
     @property
     def nature(self) -> Nature:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks
 from ldpbayes.collections.derived import Derived, check_name, check_text
 from ldpbayes.collections.nature import AbstractData, Nature
-from ldpbayes.collections.noncompliance import identification, null_space, shares_of, with_noncompliers
+from ldpbayes.collections.noncompliance import identification, null_space, shares_of, with_deniers, with_noncompliers
 from ldpbayes.collections.survey import Survey, check_weights
 from ldpbayes.collections.tally import Tally, places
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
@@ -137,8 +137,8 @@ class Collection(AbstractData):
                 raise ArgumentError(f"survey must have one entry for each of the {users:,} reports, got {self.survey.n:,}.")
         object.__setattr__(self, "categories", categories)
         object.__setattr__(self, "tallies", tallies)
-        # γ and the shares of the laws of those who ignore the device stand among the derived quantities.
-        shares = shares_of(categories[-self.n_laws :]) if self.n_laws else ()
+        # γ or δ, and the shares of those who deny or ignore the device, stand among the derived quantities.
+        shares = shares_of(self) if self.n_laws else ()
         taken = {item.name for item in derived}
         object.__setattr__(self, "derived", (*(item for item in shares if item.name not in taken), *derived))
         object.__setattr__(self, "published", published)
@@ -273,12 +273,12 @@ class Collection(AbstractData):
             observed[f"{prefix}reports_{name}"] = ((report, *parts), tally.reports)
         return observed
 
-    @property
-    def n_laws(self) -> int:
-        """Number of the last categories that are respondents who ignore the device, by ``with_noncompliers``."""
-        wrapped = {tally.protocol.noncompliance() for tally in self.tallies}
-        numbers = {0 if protocol is None else len(protocol.laws) for protocol in wrapped}
-        return numbers.pop() if len(numbers) == 1 else 0
+    @cached_property
+    def owners(self) -> tuple[int | None, ...]:
+        """Of the last categories: whose deniers they are by ``with_deniers``; None of each by ``with_noncompliers``."""
+        wrapped = [tally.protocol.noncompliance() for tally in self.tallies]
+        found = {() if protocol is None else protocol.owners for protocol in wrapped}
+        return found.pop() if len(found) == 1 else ()
 
     def collections(self) -> Iterator["Collection"]:
         """Yield what is fitted on its own: this collection, as cells yield each of theirs."""
@@ -315,24 +315,59 @@ class Collection(AbstractData):
         """
         return with_noncompliers(self, laws)
 
-    def noncompliance(self, gamma: float = 0.1) -> Any:
-        """Return whether the reports identify the share γ of respondents who ignore the device, and how well.
+    def with_deniers(self, of: str | Sequence[str], say: str, channel: str | Sequence[str]) -> "Collection":
+        """Return this collection with respondents who deny: of each category in ``of`` some say another one in a channel.
 
-        γ is identified where the rank of [Q₁ q₁; Q₂ q₂; …] is above that of the stacked Q. Otherwise the interval of the γ
-        that have the reports that came in follows from p′ ≥ 0. Of a sample with weights the sd takes their effect into
-        account; a fit states it with the design effect, which strata and clusters change.
+        The commonest design asks a part of the respondents directly and the others through a device, which is obeyed. A
+        category s is split into those who would admit it and those who would deny it: P(s) is their sum, and δ = P(denies)/
+        P(s) the share of s who, asked directly, say something else. The result's P is that of all; its quantities are
+        ``denial`` (of several categories "denial, LABEL"), which is δ, and ``deniers``, the share of all who deny.
 
         Parameters
         ----------
-        gamma : float
-            The share at which the sd is stated.
+        of : str or sequence of str
+            Categories that may be denied.
+        say : str
+            The category that those say who deny.
+        channel : str or sequence of str
+            Names of the channels in which they do.
+
+        Raises
+        ------
+        ArgumentError
+            On an unknown category or channel, or one that cannot be denied.
+
+        Examples
+        --------
+        >>> from ldpbayes.protocols.designs import crosswise, direct
+        >>> tallies = [Tally(crosswise(0.25), [0, 1], [210, 190], "device"), Tally(direct(), [0, 1], [300, 100], "direct")]
+        >>> survey = Collection(["no", "yes"], tallies).with_deniers(of="yes", say="no", channel="direct")
+        >>> survey.denied, survey.noncompliance().identified
+        (('yes',), True)
+        """
+        return with_deniers(self, of, say, channel)
+
+    def noncompliance(self, gamma: float | None = None) -> Any:
+        """Return whether the reports identify the share γ who ignore the device, or the shares δ who deny, and how well.
+
+        γ is identified where the rank of [Q₁ q₁; Q₂ q₂; …] is above that of the stacked Q, and the δ of k categories where
+        it is larger by k. Otherwise the interval of the shares that have the reports that came in follows from p′ ≥ 0. Of a
+        sample with weights the sd takes their effect into account; a fit states it with the design effect, which strata and
+        clusters change.
+
+        Parameters
+        ----------
+        gamma : float, optional
+            The γ or δ at which the sd is stated: by default the mean of its default prior, 0.1 or 0.5.
 
         Returns
         -------
         Identification
             identified, low, high, sd and sentence.
         """
-        return identification(self, checks.probability(gamma, "gamma", open_low=True, open_high=True))
+        if gamma is not None:
+            gamma = checks.probability(gamma, "gamma", open_low=True, open_high=True)
+        return identification(self, gamma)
 
     @cached_property
     def null_space(self) -> np.ndarray:

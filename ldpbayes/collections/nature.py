@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ldpbayes.errors import CompositeWarning, RankDeficientWarning
@@ -21,7 +21,7 @@ MOMENTS_ONLY = "moments only"
 
 
 class AbstractData(ABC):
-    """Reports, or sums over them, of one cell or of several; the last categories may be those who ignore the device."""
+    """Reports, or sums over them, of one cell or of several; the last categories may be those who deny or do not comply."""
 
     #: Grouping columns, and the cells' labels; none where there is one cell.
     by: tuple[str, ...] = ()
@@ -86,8 +86,13 @@ class AbstractData(ABC):
 
     @property
     @abstractmethod
+    def owners(self) -> tuple[int | None, ...]:
+        """Of each of the last categories that are no answers: whose deniers they are, None for those who do not comply."""
+
+    @property
     def n_laws(self) -> int:
-        """Number of the last categories that are respondents who ignore the device; 0 where everybody follows it."""
+        """Number of the last categories that are no answers; 0 where everybody follows the device."""
+        return len(self.owners)
 
     @property
     def n_categories(self) -> int:
@@ -96,13 +101,30 @@ class AbstractData(ABC):
 
     @property
     def laws(self) -> tuple[str, ...]:
-        """The last categories, if they are respondents who ignore the device; empty where everybody follows it."""
+        """The last categories, if they are respondents who deny or ignore the device; empty where everybody follows it."""
         return self.categories[self.n_categories - self.n_laws :]
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The categories of those who follow the device: all but the ``laws``."""
+        """The categories that P is about: all but the ``laws``."""
         return self.categories[: self.n_categories - self.n_laws]
+
+    @property
+    def denied(self) -> tuple[str, ...]:
+        """The answers that some of their people deny; empty where nobody does."""
+        return tuple(self.categories[x] for x in self.owners if x is not None)
+
+    def columns(self, labels: Iterable[str]) -> tuple[str, ...]:
+        """Return these answers with the categories of those who deny them."""
+        named = tuple(labels)
+        return named + tuple(
+            law for law, x in zip(self.laws, self.owners, strict=True) if x is not None and self.categories[x] in named
+        )
+
+    @property
+    def doubt(self) -> str:
+        """What some respondents may do instead of following the device, in words; empty where everybody follows it."""
+        return "" if not self.n_laws else "respondents may deny" if self.denied else "respondents may ignore the device"
 
 
 class Nature(enum.Enum):

@@ -1,53 +1,111 @@
-"""Collections whose respondents may ignore the device: how they are made, and what their reports can say of the share."""
+"""Collections whose respondents may deny or ignore the device: how they are made, and what reports say of the share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.collections.derived import Derived
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.noncompliance import Noncompliance, as_law
+from ldpbayes.protocols.respondents import Input
 
 if TYPE_CHECKING:
     from ldpbayes.collections.collection import Collection
 
 #: Reports drawn to stand for a channel that cannot be written out.
 SAMPLED = 4000
-#: The share at which the sd of the design is stated: the mean of its default prior.
-GAMMA = 0.1
 
 
-#: What P and F of a noncompliant collection mean, and what that assumes, for the reader of a result.
-EXPLANATION = (
+@dataclass(frozen=True)
+class Words:
+    """What is said of respondents who ignore the device, or who deny.
+
+    Attributes
+    ----------
+    name, test : str
+        Of the entries of a result about them, and about the test that there are none.
+    symbol, nobody : str
+        Of their share, and that it is zero.
+    share : str
+        Their share, in words.
+    explanation : str
+        What P and F mean, and what that assumes, for the reader of a result.
+    remedy : str
+        What may identify the share, and the prior with which a fit is possible where nothing does.
+    usual : float
+        The share at which the sd of the design is stated: the mean of its default prior.
+    """
+
+    name: str
+    test: str
+    symbol: str
+    nobody: str
+    share: str
+    explanation: str
+    remedy: str
+    usual: float
+
+    def at_maximum(self, share: float) -> str:
+        """Return the share of all at the maximum of the likelihood, in words."""
+        return f"γ = {share:.3g}" if self.symbol == "γ" else f"a share of {share:.3g} who deny"
+
+
+IGNORING = Words(
+    "noncompliance",
+    "compliance",
+    "γ",
+    "full compliance",
+    "the share γ of respondents who ignore the device",
     "P and F are those of the respondents who follow the device; 'noncompliance' is the share γ of those who ignore it. "
-    "That they have the same P as the others is an assumption, which no report can test."
+    "That they have the same P as the others is an assumption, which no report can test.",
+    "A second channel with another ε, or asking some of the respondents directly, may identify it; with an informative "
+    "prior, such as Compliance(gamma=(2, 18)) or --set noncompliance_prior=2,18, a fit is possible",
+    0.1,
 )
-
-
+DENYING = Words(
+    "deniers",
+    "honesty",
+    "δ",
+    "no denial",
+    "the share of respondents who deny",
+    "P and F are those of all respondents; 'denial' is the share δ of a category who say another one where the survey says "
+    "that they may, and 'deniers' the share of all respondents who do. That everybody obeys the other channels is an "
+    "assumption.",
+    "A device beside the channel in which they deny, which tells all categories apart, identifies it; with an informative "
+    "prior, such as Denial(denial=(2, 18)) or --set deniers_prior=2,18, a fit is possible",
+    0.5,
+)
 #: What is said where no law was stated.
-NOBODY = "Every respondent is taken to follow the device; with_noncompliers states how others would report."
+NOBODY = "Every respondent is taken to follow the device; with_noncompliers and with_deniers state how others would report."
+
+
+def words_of(data: Any) -> Words:
+    """Return what is said of those who deny, or of those who ignore the device."""
+    return DENYING if data.denied else IGNORING
 
 
 @dataclass(frozen=True)
 class Identification:
-    """What the reports of a design can say of the share γ of respondents who ignore the device.
+    """What the reports of a design can say of the share γ of respondents who ignore the device, or of those who deny.
 
     Attributes
     ----------
     identified : bool
-        Whether two different γ never have the same reports.
+        Whether two different γ, or δ of a category, never have the same reports.
     low, high : float
-        The γ between which the reports do not decide, found from these reports; both nan where γ is identified.
+        The γ, or shares of all who deny, between which the reports do not decide, found from these reports; both nan where
+        they are identified.
     sd : float
-        The sd of γ that the design gives at this number of reports, of a weighted sample times the root of its design
-        effect; inf where it is not identified.
+        The sd of γ, or of the least certain δ, that the design gives at this number of reports, of a weighted sample times
+        the root of its design effect; inf where it is not identified.
     sentence : str
     """
 
@@ -67,8 +125,7 @@ def with_noncompliers(collection: Collection, laws: Mapping, channels: Iterable[
         raise ArgumentError(
             f'laws must be a mapping such as {{"no-sayer": "no"}} from names to laws of reports, got {shown(laws)}.'
         )
-    if collection.n_laws:
-        raise ArgumentError("with_noncompliers must be called once, with all laws.")
+    _alone(collection, "with_noncompliers", "laws")
     for name in laws:
         if not isinstance(name, str) or not name or name in collection.categories:
             raise ArgumentError(f"laws must have names that are no category, got {shown(name)}.")
@@ -86,12 +143,84 @@ def with_noncompliers(collection: Collection, laws: Mapping, channels: Iterable[
                 raise
             raise ArgumentError(f"Channel {shown(tally.name)}: {err} Each channel may have a law of its own.") from err
         tallies.append(Tally.trusted(Noncompliance(tally.protocol, found), tally.reports, tally.counts, tally.name))
-    return replace(
-        collection,
-        categories=(*collection.categories, *laws),
-        tallies=tuple(tallies),
-        derived=_derived(collection, tuple(laws)),
+    return _extended(collection, tuple(laws), tallies)
+
+
+def with_deniers(
+    collection: Collection,
+    of: str | Sequence[str],
+    say: str,
+    channel: str | Sequence[str],
+    channels: Iterable[str] | None = None,
+) -> Collection:
+    """Return the collection over its categories and one more for the deniers of each; see Collection.with_deniers.
+
+    ``channels`` are the names that ``channel`` may be, where the collection is a cell that may lack some of them.
+    """
+    _alone(collection, "with_deniers", "categories that are denied")
+    known = [tally.name for tally in collection.tallies] if channels is None else list(channels)
+    where = _named(channel, "channel", known, "channels")
+    denied = _named(of, "of", collection.categories, "categories")
+    (said,) = _named((say,), "say", collection.categories, "categories")
+    if said in denied:
+        raise ArgumentError(f"say must be none of the categories in of, got {shown(say)}.")
+    places, target = tuple(collection.categories.index(label) for label in denied), collection.categories.index(said)
+    names = tuple(f"{label}, denied" for label in denied)
+    taken = next((name for name in names if name in collection.categories), None)
+    if taken is not None:
+        raise ArgumentError(f"categories must leave the name {taken!r} to those who deny; rename that one.")
+    tallies = []
+    for tally in collection.tallies:
+        laws = tuple(Input((target if tally.name in where else x,)) for x in places)
+        protocol = Noncompliance(tally.protocol, laws, places)
+        tallies.append(Tally.trusted(protocol, tally.reports, tally.counts, tally.name))
+    return _extended(collection, names, tallies)
+
+
+def deniers_stated(stated: Mapping) -> dict[str, Any]:
+    """Return the arguments of ``with_deniers`` that a file or the command line states, each of them once.
+
+    Parameters
+    ----------
+    stated : mapping
+    """
+    names = ("of", "say", "channel")
+    if set(stated) != set(names):
+        raise ArgumentError(f"deniers must state {listed(names)}, got {listed(list(stated))}.")
+    return dict(stated)
+
+
+def _named(value: object, name: str, known: Sequence[str], kind: str) -> tuple[str, ...]:
+    """Return one label or several as a tuple of different ones that are known."""
+    found = (value,) if isinstance(value, str) else checks.labels(value, name, f"one or several of the {kind}")
+    unknown = next((label for label in found if label not in known), None)
+    if not found or unknown is not None or len(set(found)) != len(found):
+        raise ArgumentError(f"{name} must be one or several of the {kind} ({listed(known)}), got {shown(value)}.")
+    return found
+
+
+def _alone(collection: Collection, door: str, what: str) -> None:
+    """Refuse a collection whose respondents may deny or ignore the device already."""
+    if collection.n_laws and f"with_{'deniers' if collection.denied else 'noncompliers'}" == door:
+        raise ArgumentError(f"{door} must be called once, with all {what}.")
+    if collection.n_laws:
+        raise ArgumentError(
+            "those who deny and those who ignore the device must not be stated together: a device and a direct question do "
+            "not identify both shares. State the one that matters more, and compare."
+        )
+
+
+def _extended(collection: Collection, names: tuple[str, ...], tallies: list[Tally]) -> Collection:
+    """Return the collection with further categories, through channels that know their laws."""
+    out = replace(collection, categories=(*collection.categories, *names), tallies=tuple(tallies), derived=())
+    whole = out.columns(collection.categories)
+    own = tuple(
+        replace(item, of=out.columns(item.of), given=out.columns(item.given) or whole) for item in collection.derived
     )
+    repeated = next((item.name for item in own if item.name in {one.name for one in shares_of(out)}), None)
+    if repeated is not None:
+        raise ArgumentError(f"laws bring the derived quantity {repeated!r}; rename that of the collection.")
+    return replace(out, derived=own)
 
 
 def _by_channel(law: object) -> bool:
@@ -108,65 +237,78 @@ def _of_channel(law: object, channel: str) -> object:
     return law[channel]
 
 
-def _derived(collection: Collection, names: tuple[str, ...]) -> tuple:
-    """Return the collection's derived quantities as shares of the compliers; γ is none of them yet."""
-    own = tuple(replace(item, given=item.given or collection.categories) for item in collection.derived)
-    taken = {item.name for item in shares_of(names)}
-    repeated = next((item.name for item in own if item.name in taken), None)
-    if repeated is not None:
-        raise ArgumentError(f"laws bring the derived quantity {repeated!r}; rename that of the collection.")
-    return own
+def shares_of(collection: Any) -> tuple:
+    """Return the share of all who deny or ignore the device, and that of each law or category, as derived quantities."""
+    name, laws = words_of(collection).name, collection.laws
+    if not collection.denied:
+        each = [Derived(f"{name}, {law.replace('/', '∕')}", (law,)) for law in laws] if len(laws) > 1 else []
+        return (Derived(name, laws), *each)
+    shares = (Derived(quantity, (law,), collection.columns((label,))) for quantity, label, law in denials(collection))
+    return (*shares, Derived(name, laws))
 
 
-def shares_of(names: tuple[str, ...]) -> tuple[Derived, ...]:
-    """Return γ and, with several laws, the share of each as derived quantities."""
-    each = [Derived(f"noncompliance, {name.replace('/', '∕')}", (name,)) for name in names] if len(names) > 1 else []
-    return (Derived("noncompliance", names), *each)
+def denials(data: Any) -> list[tuple[str, str, str]]:
+    """Return (name of the quantity δ, the answer, the category of its deniers) for each answer that is denied."""
+    alone = len(data.laws) == 1
+    pairs = zip(data.denied, data.laws, strict=True)
+    return [("denial" if alone else f"denial, {label.replace('/', '∕')}", label, law) for label, law in pairs]
 
 
-def collapse(p: np.ndarray, size: int) -> np.ndarray:
-    """Return the first ``size`` entries of distributions (…, columns) over their sum; uniform where that is 0."""
-    if p.shape[-1] == size:
-        return p
-    first = p[..., :size]
+def collapse(p: np.ndarray, owners: tuple[int | None, ...]) -> np.ndarray:
+    """Return what distributions (…, columns) say of the answers: deniers with the answer that is theirs, others left out.
+
+    Divided by the sum where somebody is left out; uniform where that is 0.
+    """
+    size = p.shape[-1] - len(owners)
+    first = np.array(p[..., :size])
+    for column, x in enumerate(owners, size):
+        if x is not None:
+            first[..., x] += p[..., column]
+    if None not in owners:
+        return first
     total = first.sum(axis=-1, keepdims=True)
     return np.divide(first, total, out=np.full_like(first, 1 / size), where=total > 0)
 
 
-def identification(collection: Collection, gamma: float = GAMMA, reports: float | None = None) -> Identification:
-    """Return what the reports can say of γ, as if there were so many; see Collection.noncompliance."""
-    n_laws, size = collection.n_laws, collection.n_categories
-    if not n_laws:
+def identification(collection: Collection, gamma: float | None = None, reports: float | None = None) -> Identification:
+    """Return what the reports can say of γ or δ, as if there were so many; see Collection.noncompliance."""
+    owners, size = collection.owners, collection.n_categories
+    if not owners:
         return Identification(True, float("nan"), float("nan"), 0.0, NOBODY)
-    a, n = size - n_laws, collection.n_reports if reports is None else reports
+    a, n, words = size - len(owners), collection.n_reports if reports is None else reports, words_of(collection)
+    gamma = words.usual if gamma is None else gamma
     effect = 1.0 if collection.survey is None else collection.survey.known_effect()
     listable = all(tally.protocol.decoder() is not None for tally in collection.tallies)
-    parts = [_design(tally, listable, a, gamma) for tally in collection.tallies]
+    parts = [_design(tally, listable, owners, gamma) for tally in collection.tallies]
     null = null_space(np.concatenate([part for part, _ in parts]))
-    ignoring = np.append(np.zeros(a), np.ones(n_laws))
-    identified = bool((np.abs(null @ ignoring) < 1e-7).all())
+    ignoring = np.append(np.zeros(a), np.ones(len(owners)))
+    apart = np.eye(size)[a:] if collection.denied else ignoring[None]
+    identified = bool((np.abs(null @ apart.T) < 1e-7).all())
     fitted = _fitted(collection, parts) if listable else _improved(collection)
     if identified:
-        sd = _sd(parts, fitted, ignoring, a, gamma) * math.sqrt(effect * collection.n_reports / n)
+        sd = _sd(parts, fitted, owners, gamma) * math.sqrt(effect * collection.n_reports / n)
         worth = f", with a design effect of {effect:.3g}," if collection.survey is not None else ""
+        named, them, s = words.share, "it", words.symbol
+        if collection.denied:
+            several, labels = len(owners) > 1, ", ".join(map(repr, collection.denied))
+            named = f"the share{'s' * several} δ of {labels} who deny"
+            them = "the least certain of them" if several else "it"
         sentence = (
-            f"The share γ of respondents who ignore the device is identified; at γ = {gamma:g} these {n:,.0f} reports"
-            f"{worth} determine it to a standard deviation of {sd:.2g}."
+            f"{named[0].upper()}{named[1:]} {'are' if named.startswith('the shares') else 'is'} identified; at {s} = "
+            f"{gamma:g} these {n:,.0f} reports{worth} determine {them} to a standard deviation of {sd:.2g}."
         )
         if sd > gamma:
-            sentence += " That is more than γ itself: the prior of γ decides."
+            sentence += f" That is more than {s} itself: the prior of {s} decides."
         return Identification(True, float("nan"), float("nan"), sd, sentence)
     low, high = _bounds(fitted, null, ignoring)
     sentence = (
-        "No number of reports through these channels identifies the share γ of respondents who ignore the device: every γ "
-        f"from {low:.3g} to {high:.3g} gives the reports that came in. A second channel with another ε, or asking some "
-        "of the respondents directly, may identify it; with an informative prior, such as Compliance(gamma=(2, 18)) or "
-        "--set noncompliance_prior=2,18, a fit is possible whose γ follows the prior within that interval."
+        f"No number of reports through these channels identifies {words.share}: every share from {low:.3g} to {high:.3g} "
+        f"gives the reports that came in. {words.remedy} whose {words.symbol} follows the prior within that interval."
     )
     return Identification(False, low, high, float("inf"), sentence)
 
 
-def _design(tally: Tally, listable: bool, a: int, gamma: float) -> tuple[np.ndarray, int]:
+def _design(tally: Tally, listable: bool, owners: tuple, gamma: float) -> tuple[np.ndarray, int]:
     """Return ((reports, a + m) probabilities, their number of users): the channel, or rows of sampled reports."""
     protocol = tally.protocol
     if listable:
@@ -174,7 +316,7 @@ def _design(tally: Tally, listable: bool, a: int, gamma: float) -> tuple[np.ndar
     rng, size = np.random.default_rng(0), protocol.n_categories
     if size > 2000:
         raise InfeasibleError(f"Identification of γ is worked out for at most 2,000 categories here, got {size:,}.")
-    p = _centre(np.full(a, 1 / a), size - a, gamma)
+    p = _centre(np.full(size - len(owners), 1 / (size - len(owners))), owners, gamma)
     reports, counts = protocol.simulate(rng.multinomial(max(SAMPLED, 4 * size), p), rng)
     rows = protocol.rows(reports[counts > 0], counts[counts > 0])
     dense = rows.dense()
@@ -182,8 +324,12 @@ def _design(tally: Tally, listable: bool, a: int, gamma: float) -> tuple[np.ndar
     return dense / (dense @ p)[:, None] * (rows.counts / rows.counts.sum())[:, None], tally.n_reports
 
 
-def _centre(p: np.ndarray, n_laws: int, gamma: float) -> np.ndarray:
-    return np.append((1 - gamma) * p, np.full(n_laws, gamma / n_laws))
+def _centre(p: np.ndarray, owners: tuple, gamma: float) -> np.ndarray:
+    """Return p′ of shares p of the answers, where γ or δ is gamma."""
+    if None in owners:
+        return np.append((1 - gamma) * p, np.full(len(owners), gamma / len(owners)))
+    kept = np.where(np.isin(np.arange(p.size), owners), (1 - gamma) * p, p)
+    return np.append(kept, gamma * p[list(owners)])
 
 
 def null_space(matrix: np.ndarray, tolerance: float = 1e-11) -> np.ndarray:
@@ -233,25 +379,63 @@ def _bounds(p: np.ndarray, null: np.ndarray, ignoring: np.ndarray) -> tuple[floa
     return ends[0], ends[1]
 
 
-def _sd(parts: list, fitted: np.ndarray, ignoring: np.ndarray, a: int, gamma: float) -> float:
-    """Return the root of the entry of the inverse information that belongs to γ, at that γ and the fitted compliers."""
-    p, n = fitted[:a], sum(size for _, size in parts)
-    p = (n * p + 0.5) / (n * p.sum() + 0.5 * a)
-    p = _centre(p, len(fitted) - a, gamma)
+def _sd(parts: list, fitted: np.ndarray, owners: tuple, gamma: float) -> float:
+    """Return the largest sd of γ, or of the δ, by the information at that γ or δ and the fitted shares of the answers."""
+    p, n = collapse(fitted, owners), sum(size for _, size in parts)
+    a = p.size
+    answers = (n * p + 0.5) / (n * p.sum() + 0.5 * a)
+    p = _centre(answers, owners, gamma)
     information = np.zeros((p.size, p.size))
     for channel, size in parts:
         mixed = channel @ p
         weight = np.divide(size, mixed, out=np.zeros_like(mixed), where=mixed > 0)
         information += channel.T @ (weight[:, None] * channel)
     basis = np.linalg.svd(np.ones((1, p.size)))[2][1:]
-    along = basis @ ignoring
-    return float(np.sqrt(along @ np.linalg.pinv(basis @ information @ basis.T, rcond=1e-13, hermitian=True) @ along))
+    extra = np.eye(p.size)[a:]
+    if None in owners:
+        gradients = extra.sum(axis=0)[None]
+    else:  # of δ = p⁻/(p⁺ + p⁻)
+        gradients = (extra - gamma * (extra + np.eye(p.size)[list(owners)])) / answers[list(owners), None]
+    along = gradients @ basis.T
+    spread = along @ np.linalg.pinv(basis @ information @ basis.T, rcond=1e-13, hermitian=True) @ along.T
+    return float(np.sqrt(spread.diagonal().max()))
 
 
 def compliers_only(collection: Collection) -> Collection:
     """Return the collection of a noncompliant one as if everybody followed the device; any other as it is."""
     if not collection.n_laws:
         return collection
-    known = collection.categories[: collection.n_categories - collection.n_laws]
     tallies = [Tally.trusted(t.protocol.noncompliance().compliers, t.reports, t.counts, t.name) for t in collection.tallies]
-    return replace(collection, categories=known, tallies=tuple(tallies), derived=())
+    return replace(collection, categories=collection.answers, tallies=tuple(tallies), derived=())
+
+
+def stated_deniers(data: Any) -> dict[str, Any] | None:
+    """Return the arguments of ``with_deniers`` that made data; None where no such call did.
+
+    Parameters
+    ----------
+    data : Collection or Cells
+    """
+    held = [tally for tallies in data.channels().values() for _, tally in tallies] if data.denied else []
+    said = {t.name: {law.targets for law in t.protocol.laws} for t in held if {law.targets for law in t.protocol.laws}}
+    own = {(x,) for x in data.owners}
+    where = [name for name, targets in said.items() if targets != own]
+    targets = {target for name in where for target in said[name]}
+    if len(targets) != 1 or any(
+        law.targets != (x,) for t in held if t.name not in where for law, x in zip(t.protocol.laws, data.owners, strict=True)
+    ):
+        return None
+    ((x,),) = targets
+    return {"of": list(data.denied), "say": data.categories[x], "channel": where}
+
+
+def undenied(collection: Collection) -> Collection:
+    """Return the collection that ``with_deniers`` was called on, with its derived quantities."""
+    brought, answers = {item.name for item in shares_of(collection)}, collection.answers
+    derived = [
+        replace(item, of=tuple(x for x in item.of if x in answers), given=tuple(x for x in item.given if x in answers))
+        for item in collection.derived
+        if item.name not in brought
+    ]
+    whole = [replace(item, given=()) if item.given == answers else item for item in derived]
+    return replace(compliers_only(collection), derived=tuple(whole))

@@ -36,7 +36,7 @@ class Summarized(AbstractData):
     tallies = ()
     derived = ()
     survey = None
-    n_laws = 0
+    owners = ()
     nature = Nature.FULL
 
     def __post_init__(self) -> None:

@@ -1,11 +1,11 @@
-"""What is said beside the posterior of a survey in which some respondents may ignore the device."""
+"""What is said beside the posterior of a survey in which some respondents may deny or ignore the device."""
 
 import math
 from collections.abc import Callable
 from typing import Any
 
 from ldpbayes.collections import Collection
-from ldpbayes.collections.noncompliance import EXPLANATION, compliers_only
+from ldpbayes.collections.noncompliance import compliers_only, words_of
 from ldpbayes.fitness.nested import compliance_test
 from ldpbayes.posteriors.problem import scaled
 from ldpbayes.priors import AbstractPrior
@@ -35,46 +35,49 @@ def findings(
     dict
         noncompliance: what P and F mean, and what the reports can say of γ; noncompliance_low and _high: the γ that the
         reports allow; noncompliance_sd: the sd that the design gives; compliance: the test of full compliance and the Bayes
-        factor, with compliance_statistic, compliance_p, compliance_gamma and log_bayes_factor_noncompliance.
+        factor, with compliance_statistic, compliance_p, compliance_gamma and log_bayes_factor_noncompliance. Where
+        respondents may deny the names are deniers and honesty.
     """
-    found = scaled(collection).noncompliance()
-    facts = {"noncompliance": f"{EXPLANATION} {_said(found)}", "noncompliance_sd": found.sd}
+    found, words = scaled(collection).noncompliance(), words_of(collection)
+    name, test_name = words.name, words.test
+    facts = {name: f"{words.explanation} {_said(found, words)}", f"{name}_sd": found.sd}
     if not found.identified:
-        return facts | {"noncompliance_low": found.low, "noncompliance_high": found.high}
+        return facts | {f"{name}_low": found.low, f"{name}_high": found.high}
     if collection.nature.weighted:  # no χ² law, and no evidence, under weights
         return facts
     test = compliance_test(collection)
     factor = _log_bayes_factor(known, collection, prior, evidence_of)
     sentence = (
-        f"Full compliance (γ = 0): likelihood-ratio statistic {test.statistic:.2f}, p = {test.p_value:.3g}, with "
-        f"γ = {test.gamma:.3g} at the maximum."
+        f"{words.nobody[0].upper()}{words.nobody[1:]} ({words.symbol} = 0): likelihood-ratio statistic "
+        f"{test.statistic:.2f}, p = {test.p_value:.3g}, with {words.at_maximum(test.gamma)} at the maximum."
     )
     if math.isfinite(factor):
         word = "against" if factor > 0 else "for"
-        sentence += f" The log Bayes factor {word} full compliance is {abs(factor):.1f}, under these priors."
+        sentence += f" The log Bayes factor {word} {words.nobody} is {abs(factor):.1f}, under these priors."
     return facts | {
-        "compliance": sentence,
-        "compliance_statistic": test.statistic,
-        "compliance_p": test.p_value,
-        "compliance_gamma": test.gamma,
-        "log_bayes_factor_noncompliance": factor,
+        test_name: sentence,
+        f"{test_name}_statistic": test.statistic,
+        f"{test_name}_p": test.p_value,
+        f"{test_name}_gamma": test.gamma,
+        f"log_bayes_factor_{name}": factor,
     }
 
 
-def _said(found):
-    """Return what the reports can say of γ, for a result that was made all the same."""
+def _said(found, words):
+    """Return what the reports can say of γ or δ, for a result that was made all the same."""
     if found.identified:
         return found.sentence
-    return (
-        f"The reports do not decide between the γ from {found.low:.3g} to {found.high:.3g}: within that interval γ follows "
-        "its prior, and so does P with it. No maximum-likelihood estimate is shown, because it is not unique; a sensitivity "
-        "curve shows P for every γ."
+    said = (
+        f"The reports do not decide between the shares from {found.low:.3g} to {found.high:.3g}: within that interval "
+        f"{words.symbol} follows its prior, and so does P with it. No maximum-likelihood estimate is shown, because it is "
+        "not unique"
     )
+    return f"{said}; a sensitivity curve shows P for every γ." if words.symbol == "γ" else f"{said}."
 
 
 def _log_bayes_factor(known, collection, prior, evidence_of):
     """Return log P(reports | prior) − log P(reports | all follow the device) by the evidence of a result, or nan."""
-    belief = prior.without(len(collection.laws))
+    belief = prior.without(collection.owners)
     if belief is None or known is None or not math.isfinite(known[0]):
         return math.nan
     return known[0] - evidence_of(compliers_only(collection), belief)

@@ -53,16 +53,16 @@ def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:
 
 
 def among_compliers(estimate: Estimate, collection) -> Estimate:
-    """Return an MLE of p′ as an estimate of the compliers' P = p′_{1…a}/(1 − γ), with errors by the delta method.
+    """Return an MLE of p′ as an estimate of P, of the compliers or of all where some deny, with errors by the delta method.
 
     Parameters
     ----------
     estimate : Estimate
-        Of a collection made by ``with_noncompliers``.
+        Of a collection made by ``with_noncompliers`` or ``with_deniers``.
     collection : Collection
     """
-    known = collection.answers
-    shares = tuple(Derived("share", (label,), known) for label in known)
+    known = collection.columns(collection.answers)
+    shares = tuple(Derived("share", collection.columns((label,)), known) for label in collection.answers)
     found = with_derived(estimate, collection, shares)
     return replace(estimate, distribution=np.asarray(found.derived), standard_error=found.derived_error)
 

@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from ldpbayes import checks
 from ldpbayes.collections import as_collection
+from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.estimators.base import standard_errors
 from ldpbayes.estimators.estimate import Estimate
@@ -106,8 +107,8 @@ class MLE:
         parts += [] if error is None else _error_notes(solution.p, error, exact)
         if not (found := collection.noncompliance()).identified:
             parts.append(
-                f"Not an estimate of the share γ of respondents who ignore the device: every γ from {found.low:.3g} to "
-                f"{found.high:.3g} has the same likelihood."
+                f"Not an estimate of {words_of(collection).share}: every one from {found.low:.3g} to {found.high:.3g} has "
+                "the same likelihood."
             )
         likelihood = float(rows.log_likelihood(solution.p))
         parts += _uniform_note(rows, solution.p, likelihood)

@@ -13,6 +13,8 @@ from ldpbayes.presenting import AbstractResult
 RARE = 0.02
 #: The test that nobody ignores the device, where the collection says how somebody may.
 COMPLIANCE = "full compliance (γ = 0)"
+#: The same of those who deny, where the collection says which categories are denied.
+HONESTY = "no denial (δ = 0)"
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,18 @@ class Fitness(AbstractResult):
             return f"The reports fit the design ({self._stated(int(self.adjusted.argmin()))})."
         bad = [i for i, p in enumerate(self.adjusted) if p <= self.size]
         said = "; ".join(map(self._stated, bad))
-        if all(self.checks[i].name == COMPLIANCE for i in bad):
+        if all(self.checks[i].name in (COMPLIANCE, HONESTY) for i in bad):
             rest = (
                 "The tests that allow for them find nothing else"
                 if len(self.checks) > len(bad)
                 else "No other test is possible"
             )
-            return f"The reports do not fit a design that everybody follows: {said}. {rest}."
+            what = (
+                "a design that everybody follows"
+                if self.checks[bad[0]].name == COMPLIANCE
+                else "a survey that nobody denies in"
+            )
+            return f"The reports do not fit {what}: {said}. {rest}."
         return (
             f"The reports do not fit the design: {said}. Respondents did not follow the device, reports were "
             "fabricated or copied, or the design, its parameters or the categories are wrong."
@@ -118,7 +125,7 @@ class Fitness(AbstractResult):
     def _stated(self, i: int) -> str:
         """Return one test with its p-value, and what that counts for among several tests."""
         one, several = self.checks[i], len(self.checks)
-        said = f"{one.label}{f', {one.detail}' if one.name == COMPLIANCE else ''}, p = {_shown(one.p_value)}"
+        said = f"{one.label}{f', {one.detail}' if one.name in (COMPLIANCE, HONESTY) else ''}, p = {_shown(one.p_value)}"
         if several == 1:
             return said
         share = one.weight / sum(check.weight for check in self.checks)

@@ -8,9 +8,10 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Cells, Collection, Tally, as_data
+from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.solvers.base import certificate
-from ldpbayes.fitness.base import COMPLIANCE, Check, Fitness
+from ldpbayes.fitness.base import COMPLIANCE, HONESTY, Check, Fitness
 from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.copies import copies_checks
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
@@ -60,7 +61,7 @@ def check(
     Two kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood estimate, where
     the reports can be listed and the design is not saturated; properties of a report whose law does not depend on P
     (support sizes, seeds, cohorts); and the report that came in most often for its probability. Where the collection says
-    how respondents may ignore the device, the test of full compliance (``compliance_test``) is one of them. There is one
+    how respondents may deny or ignore the device, the test that none does (``compliance_test``) is one of them. There is one
     verdict from all tests, adjusted for their number.
 
     Parameters
@@ -133,9 +134,9 @@ def _check_one(
     found += copies_checks(collection, estimate)
     if collection.laws and not collection.nature.weighted and collection.noncompliance().identified:
         test = compliance_test(collection)
-        detail = f"γ = {test.gamma:.3g} at the maximum"
-        df = float(len(collection.laws))
-        found.append(Check(COMPLIANCE, "", test.statistic, df, test.p_value, "chi-bar-squared", detail=detail))
+        detail = f"{words_of(collection).at_maximum(test.gamma)} at the maximum"
+        df, name = float(len(collection.laws)), HONESTY if collection.denied else COMPLIANCE
+        found.append(Check(name, "", test.statistic, df, test.p_value, "chi-bar-squared", detail=detail))
     return Fitness(tuple(c for c in found if math.isfinite(c.p_value)), size, tuple(notes))
 
 

@@ -7,10 +7,14 @@ from scipy.special import chdtrc
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_collection
-from ldpbayes.collections.noncompliance import compliers_only
+from ldpbayes.collections.noncompliance import compliers_only, words_of
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.base import Check
+
+#: A share that is as good as zero, and simulated Z for the weights of a boundary of three shares and more.
+TINY, SIMULATED = 1e-12, 4000
 
 
 def information_criteria(collection: Collection, log_likelihood: float | None = None) -> dict[str, float]:
@@ -88,12 +92,12 @@ def equality_test(cells: Cells) -> Check:
 
 @dataclass(frozen=True)
 class ComplianceTest:
-    """The likelihood-ratio test of γ = 0.
+    """The likelihood-ratio test that nobody ignores the device (γ = 0), or denies (every δ = 0).
 
     Attributes
     ----------
     statistic : float
-        Twice the gain in log-likelihood by the respondents who ignore the device.
+        Twice the gain in log-likelihood by the respondents who ignore the device or deny.
     p_value : float
     gamma : float
         Their share at the maximum.
@@ -105,35 +109,70 @@ class ComplianceTest:
 
 
 def compliance_test(collection: Collection) -> ComplianceTest:
-    """Return the likelihood-ratio test of γ = 0 for a collection made by ``with_noncompliers``.
+    """Return the likelihood-ratio test that nobody denies or ignores the device, for a collection that says how some may.
 
-    γ = 0 lies on the boundary: with one law the statistic is 0 or χ²₁ with probability ½ each; with m laws the mixture of
-    χ² with m − 1 and m degrees of freedom that is used bounds the p-value from above.
+    Zero lies on the boundary: with one law the statistic is 0 or χ²₁ with probability ½ each; with m laws, or m categories
+    that are denied, it is χ²_j with the probability that j coordinates of Z ~ N(0, V), projected on Z ≥ 0 in the metric of
+    V⁻¹, are positive. V is the covariance of the m shares by the observed information under the null hypothesis. Where that
+    does not exist, the mixture of χ² with m − 1 and m degrees of freedom bounds the p-value from above.
 
     Raises
     ------
     InfeasibleError
-        Where the reports do not identify γ, or are weighted: the statistic has no χ² law then.
+        Where the reports do not identify the shares, or are weighted: the statistic has no χ² law then.
 
     References
     ----------
-    Self and Liang (1987), Journal of the American Statistical Association 82.
+    Self and Liang (1987), Journal of the American Statistical Association 82; Shapiro (1985), Biometrika 72.
     """
     need_noncompliers(collection)
     found = collection.noncompliance()
     if not found.identified:
         raise InfeasibleError(found.sentence)
     if collection.nature.weighted:
-        raise InfeasibleError("The test of full compliance takes no sampling weights: its statistic has no known law then.")
+        nobody = words_of(collection).nobody
+        raise InfeasibleError(f"The test of {nobody} takes no sampling weights: its statistic has no known law then.")
     whole, plain = collection.rows, compliers_only(collection).rows
-    p = maximize(whole).p
-    gain = float(whole.log_likelihood(p) - plain.log_likelihood(maximize(plain).p))
-    statistic, m = max(2 * gain, 0.0), len(collection.laws)
-    below = (statistic <= 0.0) if m == 1 else chdtrc(m - 1, statistic)
-    return ComplianceTest(statistic, float(0.5 * (below + chdtrc(m, statistic))), float(p[-m:].sum()))
+    p, null = maximize(whole).p, maximize(plain).p
+    statistic, m = max(2 * float(whole.log_likelihood(p) - plain.log_likelihood(null)), 0.0), len(collection.laws)
+    covariance = information_covariance(whole, np.append(null, np.full(m, TINY)))[-m:, -m:]
+    tails = [float(statistic <= 0.0), *(chdtrc(j, statistic) for j in range(1, m + 1))]
+    return ComplianceTest(statistic, float(boundary_weights(covariance) @ tails), float(p[-m:].sum()))
+
+
+def boundary_weights(covariance: np.ndarray) -> np.ndarray:
+    """Return the probabilities that 0, …, m coordinates of Z ~ N(0, V) are positive after its projection on Z ≥ 0.
+
+    Parameters
+    ----------
+    covariance : (m, m) array
+        V; where it is not known, half the weight is on m − 1 and half on m, which no other weights exceed.
+
+    Notes
+    -----
+    The projection is in the metric of V⁻¹. With two coordinates the probabilities are ¼ − q, ½ and ¼ + q with
+    q = arcsin(correlation)/2π; with more they are those of simulated Z, the same ones each time.
+    """
+    m = len(covariance)
+    weights, scale = np.zeros(m + 1), np.sqrt(np.abs(covariance.diagonal()))
+    if m == 1 or not (np.isfinite(covariance).all() and (scale > 0).all()):
+        weights[-2:] = 0.5
+        return weights
+    correlation = np.clip(covariance / np.outer(scale, scale), -1.0, 1.0)
+    if m == 2:
+        beyond = np.arcsin(correlation[0, 1]) / (2 * np.pi)
+        return np.array([0.25 - beyond, 0.5, 0.25 + beyond])
+    values, vectors = np.linalg.eigh(correlation)
+    root = np.sqrt(np.maximum(values, values[-1] * 1e-12))
+    whitened = vectors.T / root[:, None]
+    from scipy.optimize import nnls
+
+    for z in np.random.default_rng(0).standard_normal((SIMULATED, m)):
+        weights[(nnls(whitened, z)[0] > 0).sum()] += 1 / SIMULATED
+    return weights
 
 
 def need_noncompliers(collection: Collection) -> None:
-    """Raise ArgumentError unless a collection was made by ``with_noncompliers``."""
+    """Raise ArgumentError unless a collection says how respondents may deny or ignore the device."""
     if not as_collection(collection).laws:
-        raise ArgumentError("collection must be one made by with_noncompliers.")
+        raise ArgumentError("collection must be one made by with_noncompliers or with_deniers.")

@@ -101,6 +101,8 @@ def sensitivity(
         raise ArgumentError("threshold must be left out where of states one.")
     threshold = stated if threshold is None else checks.probability(threshold, "threshold")
     points = checks.integer(points, "points", minimum=2, maximum=MAX_POINTS)
+    if collection.denied:
+        raise InfeasibleError("A sensitivity curve is about the share γ of those who ignore the device; these deny.")
     if len(collection.laws) > 1:
         raise InfeasibleError("A sensitivity curve needs one law of those who ignore the device; ask for one at a time.")
     collection = scaled(collection)

@@ -65,6 +65,12 @@ def _answers(categories):
     return f"{len(categories):,} categories, from {categories[0]} to {categories[-1]}."
 
 
+def _denied(law, label, labels):
+    """Return who denies a category in a channel, in words; empty where nobody does."""
+    said = labels[law.targets[0]]
+    return "" if said == label else f" Some who are {label!r} report as {said!r} would."
+
+
 def _channel(name, protocol, users, total, labels):
     """Return one channel in words: protocol, parameters, ε and what ε means."""
     from ldpbayes.protocols.registry import describe_protocol
@@ -75,6 +81,8 @@ def _channel(name, protocol, users, total, labels):
             textwrap.shorten(law.words(wrapped.compliers, labels), 60, placeholder=" …") for law in wrapped.laws
         )
         other = f" Respondents who ignore the device report by another law ({laws}); nothing of their answers is sent."
+        if wrapped.of:
+            other = "".join(_denied(law, labels[x], labels) for law, x in zip(wrapped.laws, wrapped.of, strict=True))
         return _channel(name, wrapped.compliers, users, total, labels) + other
     described = describe_protocol(protocol.design)
     parts = [f"{key} = {_value(value)}" for key, value in protocol.parameters().items() if key != "epsilon"]

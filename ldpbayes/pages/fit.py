@@ -242,8 +242,8 @@ def notes_of(tree):
         attrs,
         (Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING, "outcome"),
         (Kind.WARNING, "identifiability", "caveat"),
-        (Kind.DATA, "device", "pseudo", "spent", "noncompliance"),
-        (Kind.VERDICT, "compliance"),
+        (Kind.DATA, "device", "pseudo", "spent", "noncompliance", "deniers"),
+        (Kind.VERDICT, "compliance", "honesty"),
         (Kind.WORTH, "worth"),
         (Kind.WARNING, "decides"),
         (Kind.METHOD, "decides_note"),
@@ -260,7 +260,7 @@ def _figures(tree, title, top, collection):
     yield _groups_figure(tree) if several else _forest(tree, top)
     if collection is None:
         return
-    if not several and len(collection.laws) == 1:
+    if not several and len(collection.laws) == 1 and not collection.denied:
         yield _sensitivity(tree, collection)
     if _predicts(tree, collection):
         caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."

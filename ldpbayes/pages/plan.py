@@ -7,10 +7,10 @@ from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.tables import filled, percent
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.local_hashing import pool_loss, seeds_for
-from ldpbayes.theory.prospects import POWER, SHARE
+from ldpbayes.theory.prospects import NOTHING_OF_P, POWER, SHARE
 
 #: What with_prospects adds.
-_ASKED = ("group_half_width", "least_difference", "power", "poisoned", "gamma_sd")
+_ASKED = ("group_half_width", "least_difference", "power", "poisoned", "gamma_sd", "direct_share", "share_sd", "denial_sd")
 _WANTED = {
     "n": "users needed",
     "epsilon": "privacy level needed",
@@ -69,6 +69,11 @@ def _table(plans, title, delta, fakes):
         Column("power", f"power to find {delta:g}" if delta else "power", spec=".3f"),
         Column("poisoned", crafted, spec=".3g", means="What such a share of crafted reports makes of a small share."),
         Column("gamma_sd", "sd of γ", spec=".3g", means=ignoring),
+        Column(
+            "direct_share", "asked directly", spec=".2g", means="Share at which the two variances beside it add up to least."
+        ),
+        Column("share_sd", "sd of P", spec=".3g", means="Of the category that is denied, at that share."),
+        Column("denial_sd", "sd of δ", spec=".3g", means="Of the share who deny, at that share."),
         Column("bytes_per_report", "bytes a report", spec=",.0f", priority=5),
         Column("note", "computed by", "text", priority=6),
     )
@@ -112,6 +117,14 @@ def _prospects(plans, groups, delta, fakes):
         text += f"{known[0].poisoned:.2g} under {known[0].protocol}"
         text += f", and {worst.poisoned:.2g} under {worst.protocol}." if worst.poisoned > known[0].poisoned else "."
         yield Note(Kind.WORTH, f"{text} ldpbayes check looks for such reports; some cannot be seen.")
+    asked = next((plan for plan in feasible if not math.isnan(plan.denial_sd)), None)
+    if asked is not None:
+        yield Note(
+            Kind.WORTH,
+            f"With {asked.protocol} and {100 * asked.direct_share:.0f} % of the users asked directly, the share that is "
+            f"denied is known to a standard deviation of {asked.share_sd:.2g}, and the share δ who deny it to "
+            f"{asked.denial_sd:.2g}. {NOTHING_OF_P}",
+        )
     hidden = [plan.protocol for plan in feasible if math.isinf(plan.gamma_sd)]
     if hidden:
         yield Note(

@@ -77,7 +77,7 @@ class Problem:
         if self.collection is None:
             return ""
         if self.collection.laws:
-            return "respondents may ignore the device"
+            return self.collection.doubt
         return "the reports are weighted" if self.collection.nature.weighted else ""
 
     @cached_property
@@ -203,12 +203,13 @@ def prior_of_cells(prior: Any, cells: Cells) -> AbstractPrior | Any:
     """
     if not cells.laws:
         return as_prior(prior, cells.n_categories, cells=cells)
-    if isinstance(prior, AbstractPrior) and prior.beside(len(cells.laws)) is not None:
+    if isinstance(prior, AbstractPrior) and prior.beside(cells.owners) is not None:
         return prior
     plain = cells.with_cells({key: compliers_only(cell) for key, cell in cells.items()})
     if len(as_prior(prior, plain.n_categories, cells=plain).shape) > 1:
         raise InfeasibleError(
-            "A prior over all cells does not go with respondents who ignore the device; fit the cells one by one, with a "
-            "prior such as jeffreys, and every cell has its own share of them."
+            f"A prior over all cells says nothing of how the shares of those who "
+            f"{cells.doubt.removeprefix('respondents may ')} hang together; fit the cells one by one, with a prior such as "
+            "jeffreys, and every cell has its own share of them."
         )
     return prior

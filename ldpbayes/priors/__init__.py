@@ -9,7 +9,7 @@ from ldpbayes import checks
 from ldpbayes.collections import Collection, Summarized
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.priors.base import AbstractPrior
-from ldpbayes.priors.compliance import Compliance
+from ldpbayes.priors.compliance import Compliance, Denial
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.hierarchical import Hierarchical
 from ldpbayes.priors.learnt import Learnt
@@ -32,6 +32,7 @@ def prior_for(prior, collection) -> AbstractPrior:
 
     Where respondents may ignore the device (``with_noncompliers``), a word, a number, concentrations of the compliers'
     categories and a prior over these are for the compliers, and γ ~ Beta(1, 9); a prior over all categories stays as it is.
+    Where they may deny (``with_deniers``), the same of the answers, and each δ ~ Beta(1, 1).
 
     Parameters
     ----------
@@ -41,15 +42,15 @@ def prior_for(prior, collection) -> AbstractPrior:
     Raises
     ------
     InfeasibleError
-        Where the reports do not identify γ and the user gave no prior of it.
+        Where the reports do not identify γ or δ and the user gave no prior of it.
     """
     checks.instance(collection, "collection", (Collection, Summarized), "a Collection")
-    n_laws, size = len(collection.laws), collection.n_categories
-    if not n_laws:
+    owners, size = collection.owners, collection.n_categories
+    if not owners:
         return as_prior(prior, size)
     if isinstance(prior, AbstractPrior):
-        prior = prior.beside(n_laws) or prior
-        whole = prior.n_categories == size or prior.beside(n_laws) is not None
+        prior = prior.beside(owners) or prior
+        whole = prior.n_categories == size or prior.beside(owners) is not None
     else:
         whole = not isinstance(prior, str) and np.size(prior) == size
     if whole:
@@ -57,7 +58,9 @@ def prior_for(prior, collection) -> AbstractPrior:
     found = collection.noncompliance()
     if not found.identified:
         raise InfeasibleError(found.sentence)
-    return Compliance(prior, n_laws=n_laws, n_categories=size)
+    if collection.denied:
+        return Denial(prior, of=owners, n_categories=size)
+    return Compliance(prior, n_laws=len(owners), n_categories=size)
 
 
 def as_dirichlet(prior, n_categories: int, what: str) -> Dirichlet:
@@ -124,6 +127,7 @@ def parse_prior(text: str):
 __all__ = [
     "AbstractPrior",
     "Compliance",
+    "Denial",
     "Dirichlet",
     "Hierarchical",
     "Learnt",

@@ -202,12 +202,12 @@ class AbstractPrior(abc.ABC):
         """
         return self.over(cells.n_categories, len(cells))
 
-    def beside(self, n_laws: int) -> "AbstractPrior | None":
-        """Return this prior for so many laws of respondents who ignore the device; None where it is for compliers only."""
+    def beside(self, owners: tuple[int | None, ...]) -> "AbstractPrior | None":
+        """Return this prior for further categories of these owners (``Collection.owners``); None where it is for P only."""
         return None
 
-    def without(self, n_laws: int) -> "AbstractPrior | None":
-        """Return the prior of the compliers' P that this prior of p′ holds, for so many laws; None where there is none."""
+    def without(self, owners: tuple[int | None, ...]) -> "AbstractPrior | None":
+        """Return the prior of P that this prior of p′ holds, for further categories of these owners; None where none."""
         return None
 
     @abc.abstractmethod
@@ -294,6 +294,10 @@ class AbstractPrior(abc.ABC):
 
         For priors that differ from a Dirichlet by a factor which the weights of draws can carry.
         """
+        return None
+
+    def split(self) -> "tuple[np.ndarray, int, tuple[float, float]] | None":
+        """Return (α, x, (b, c)) where P ~ Dirichlet(α) and the last category is a share ~ Beta(b, c) of P_x, else None."""
         return None
 
     def mixture(self) -> AbstractMixture | None:

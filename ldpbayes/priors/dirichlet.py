@@ -75,8 +75,12 @@ class Dirichlet(AbstractPrior):
         """Number of categories, a."""
         return self.alpha.size
 
-    def without(self, n_laws: int) -> "Dirichlet":
-        return Dirichlet(self.alpha[:-n_laws])
+    def without(self, owners: tuple[int | None, ...]) -> "Dirichlet":
+        alpha = self.alpha[: self.alpha.size - len(owners)].copy()
+        for own, x in zip(self.alpha[alpha.size :], owners, strict=True):
+            if x is not None:
+                alpha[x] += own
+        return Dirichlet(alpha)
 
     @property
     def total(self) -> float:

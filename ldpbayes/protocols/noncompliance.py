@@ -1,4 +1,4 @@
-"""Respondents who ignore the device: one more category for each known law by which they report."""
+"""Respondents who ignore the device, or deny: one more category for each known law by which they report."""
 
 import math
 from collections.abc import Mapping
@@ -121,6 +121,9 @@ class Noncompliance(AbstractProtocol):
     laws : sequence
         One or more of what ``as_law`` takes: "uniform", "fair coins", "no bits", "all bits", "always LABEL" (positions are
         labels here), an integer report, or the entries of a report.
+    of : sequence of int
+        The category that each further one belongs to, where these are people of that category who report as another one in
+        some channel: deniers. Empty where they ignore the device.
 
     Attributes
     ----------
@@ -144,8 +147,9 @@ class Noncompliance(AbstractProtocol):
 
     compliers: AbstractProtocol
     laws: tuple[AbstractLaw, ...]
+    of: tuple[int, ...] = ()
     name: ClassVar[str] = "noncompliance"
-    file_parameters: ClassVar[str | None] = "compliers = {protocol, its parameters}, laws = [law, …]"
+    file_parameters: ClassVar[str | None] = "compliers = {protocol, its parameters}, laws = [law, …], of = [category, …]"
 
     def __post_init__(self):
         if not isinstance(self.compliers, AbstractProtocol):
@@ -161,8 +165,12 @@ class Noncompliance(AbstractProtocol):
             raise ArgumentError("laws must hold at least one law of reports, got none.")
         labels = tuple(map(str, range(self.compliers.n_categories)))
         laws = tuple(as_law(law, self.compliers, labels) for law in laws)
+        of = tuple(checks.integer(x, "of", 0, len(labels) - 1) for x in checks.entries(self.of, "of", "categories"))
+        if of and (len(of) != len(laws) or len(set(of)) != len(of)):
+            raise ArgumentError(f"of must name a category of its own for each of {len(laws)} laws, got {shown(list(of))}.")
+        object.__setattr__(self, "of", of)
         repeated = next((law for i, law in enumerate(laws) if law in laws[:i]), None)
-        if repeated is not None:
+        if repeated is not None and not of:
             raise ArgumentError(f"laws must be different, got {shown(repeated.setting())} twice.")
         object.__setattr__(self, "laws", laws)
         checks.categories_count(self.n_categories)
@@ -171,6 +179,11 @@ class Noncompliance(AbstractProtocol):
     def n_categories(self):
         """Categories of the wrapped protocol, and one for each law."""
         return self.compliers.n_categories + len(self.laws)
+
+    @property
+    def owners(self):
+        """The category that each of the last ones belongs to; None for people who ignore the device."""
+        return self.of or (None,) * len(self.laws)
 
     @property
     def epsilon(self):
@@ -234,13 +247,14 @@ class Noncompliance(AbstractProtocol):
     # ---- parameters -----------------------------------------------------------------------------------------------------
     def parameters(self):
         compliers = {"protocol": self.compliers.design, **self.compliers.parameters()}
-        return {"compliers": compliers, "laws": [law.setting() for law in self.laws]}
+        own = {"of": list(self.of)} if self.of else {}
+        return {"compliers": compliers, "laws": [law.setting() for law in self.laws], **own}
 
     @classmethod
     def from_parameters(cls, categories, parameters):
         for key in parameters:
-            if key not in ("compliers", "laws"):
-                raise ArgumentError(f"noncompliance has no parameter {shown(key)}; it takes compliers, laws.")
+            if key not in ("compliers", "laws", "of"):
+                raise ArgumentError(f"noncompliance has no parameter {shown(key)}; it takes compliers, laws, of.")
         table, laws = parameters.get("compliers"), parameters.get("laws")
         if not isinstance(table, Mapping) or not isinstance(table.get("protocol"), str):
             raise ArgumentError("noncompliance needs the parameter 'compliers', a table with a protocol.")
@@ -253,4 +267,4 @@ class Noncompliance(AbstractProtocol):
             )
         settings = {key: value for key, value in table.items() if key != "protocol"}
         compliers = make_protocol(table["protocol"], labels, settings)
-        return cls(compliers, tuple(as_law(law, compliers, labels) for law in laws))
+        return cls(compliers, tuple(as_law(law, compliers, labels) for law in laws), parameters.get("of", ()))

@@ -11,7 +11,7 @@ import xarray as xr
 from ldpbayes.collections import Cells
 from ldpbayes.collections.cells import FACTS
 from ldpbayes.collections.nature import LEFT_OUT
-from ldpbayes.collections.noncompliance import EXPLANATION
+from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.result.building import build
 from ldpbayes.result.frame import Result
@@ -21,7 +21,6 @@ from ldpbayes.result.validation import need_result
 MAX_COVARIANCES = 10**7
 #: What is said of all cells; the numbers of each stand in the group ``cells``.
 SEVERAL = {
-    "noncompliance": f"{EXPLANATION} Every cell has its own γ.",
     "pseudo": "Pseudo-posterior: every cell has weights that add up to n / deff. The respondents' own frequencies F and the "
     "evidence have no meaning under weights and are left out.",
 }
@@ -81,7 +80,8 @@ def of_cells(
     if "frequency" not in draws:
         about["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
     if cells.laws:
-        about["noncompliance"] = SEVERAL["noncompliance"]
+        words = words_of(cells)
+        about[words.name] = f"{words.explanation} Every cell has its own {words.symbol}."
     for name, worst in (("effective_draws", np.min), ("worst_r_hat", np.max), ("least_ess", np.min)):
         if (known := facts[name][~np.isnan(facts[name])]).size:
             about[name] = float(worst(known))

@@ -66,7 +66,7 @@ def rule(prior: Any, data: Any, method: str) -> Ruling:
         sentence = f"{NO_PRIOR}: below {LEARNT_FROM} categories it is Jeffreys'; prior='learnt' learns its concentration."
         return Ruling("jeffreys", sentence)
     if data.laws:
-        return jeffreys_because("the learnt prior is not offered where respondents may ignore the device.")
+        return jeffreys_because(f"the learnt prior is not offered where {data.doubt}.")
     if data.nature.weighted:
         return jeffreys_because("the learnt prior needs the evidence of the reports, which sampling weights do not have.")
     if method not in ("auto", "mixture", SUMMARY):

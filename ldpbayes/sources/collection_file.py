@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from ldpbayes import files
-from ldpbayes.collections import Cells, Derived, Tally, as_collection
+from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
+from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, undenied
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import make_protocol
@@ -28,7 +29,7 @@ _ASKED = (*_SAMPLE, "by", "missing")
 #: Keys as earlier files have them.
 _FORMER = {"weight": "weights", "population": "population_size"}
 _COLLECTION_KEYS = {*_TEXTS, *_SAMPLE, "by", "categories", "channels", "derived", "noncompliance", "ordered", "published"}
-_COLLECTION_KEYS |= {"missing"}
+_COLLECTION_KEYS |= {"deniers", "missing"}
 _CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n", "epsilon", "rate", "by_user"}
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
 
@@ -53,7 +54,8 @@ def read_collection(path, rows=None):
     ``ordered = true`` says that the categories stand in their order, as ages do, so that the prior ``smooth`` is an option.
 
     A table ``[noncompliance]`` with lines ``name = "law"`` adds respondents who ignore the device; the laws are those of
-    ``Collection.with_noncompliers``.
+    ``Collection.with_noncompliers``. A table ``[deniers]`` with ``of``, ``say`` and ``channel`` says which categories are
+    denied, as which, and in which channels: the arguments of ``Collection.with_deniers``.
 
     Keys ``weights``, ``strata`` and ``cluster``, columns that the tables of all channels have, say how the respondents were
     sampled, and ``population_size`` how many respondents (or clusters, where these were sampled) there are: a number, or a
@@ -107,6 +109,7 @@ def read_collection(path, rows=None):
     rows = replace(rows, **{name: document[name] for name in _ASKED if name in document and getattr(rows, name) is None})
     by = _grouping(rows.by, path)
     laws = _typed(document, "noncompliance", dict, path, default={})
+    deniers = _typed(document, "deniers", dict, path, default={})
     skipped = Skipped.of(rows.bad_rows, rows.quarantine)
     try:
         absent, sample = Missing.of(rows.missing, by), rows.sample
@@ -122,6 +125,8 @@ def read_collection(path, rows=None):
         collection = assembled(read, categories, by, sample, facts, {} if absent is None else absent.counts)
         if laws:
             collection = collection.with_noncompliers(laws)
+        if deniers:
+            collection = collection.with_deniers(**deniers_stated(deniers))
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     except LDPBayesError as err:
@@ -155,6 +160,11 @@ def write_collection(collection, path):
     if path.suffix != ".toml":
         raise ArgumentError(f"path must end in .toml, got {shown(str(path))}; the tallies go to a .csv file beside it.")
     table = path.with_suffix(".csv")
+    deniers = stated_deniers(collection) if isinstance(collection, Collection | Cells) else None
+    if deniers is not None and isinstance(collection, Cells):
+        collection = collection.with_cells({key: undenied(cell) for key, cell in collection.items()})
+    elif deniers is not None:
+        collection = undenied(collection)
     by, parts = _parts(collection)
     if not by:
         collection = as_collection(collection)
@@ -180,6 +190,7 @@ def write_collection(collection, path):
             item.name: {"of": list(item.of)} | ({"given": list(item.given)} if item.given else {})
             for item in collection.derived
         }
+    document |= {"deniers": deniers} if deniers else {}
     if _shared(collection, "published", by):
         document["published"] = list(_shared(collection, "published", by))
     described = tomli_w.dumps(document, multiline_strings=True)

@@ -87,6 +87,9 @@ class Plan:
         What a share of 0.01 becomes with the stated share of crafted reports.
     gamma_sd : float
         Standard deviation of the share γ of respondents who ignore the device; inf where no number of reports tells it.
+    direct_share, share_sd, denial_sd : float
+        Share of the users to ask directly where some deny, and the standard deviations of the share of the category that is
+        denied and of δ at that: see ``prospects.asked_directly``.
     mechanism : AbstractProtocol or None
         The protocol itself, where it reaches the target.
     """
@@ -106,6 +109,9 @@ class Plan:
     power: float = math.nan
     poisoned: float = math.nan
     gamma_sd: float = math.nan
+    direct_share: float = math.nan
+    share_sd: float = math.nan
+    denial_sd: float = math.nan
     mechanism: AbstractProtocol | None = field(default=None, repr=False, compare=False)
 
     @property

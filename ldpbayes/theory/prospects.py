@@ -1,4 +1,4 @@
-"""What a planned collection can be used for: groups side by side, crafted reports, respondents who ignore the device."""
+"""What a planned collection can be used for: groups side by side, crafted reports, respondents who ignore it or deny."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.noncompliance import identification
-from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, listed, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.protocols import AbstractProtocol, make_protocol
 from ldpbayes.protocols.base import MAX_LISTED
@@ -20,6 +20,8 @@ from ldpbayes.theory import planning
 __all__ = [
     "POWER",
     "SHARE",
+    "Asked",
+    "asked_directly",
     "half_width_for",
     "least_difference",
     "noncompliance",
@@ -30,6 +32,13 @@ __all__ = [
 
 #: Power at which the least difference between two groups is stated.
 POWER = 0.8
+#: What direct answers buy, by the information at a δ inside (0, 1).
+NOTHING_OF_P = (
+    "With δ unknown and well above zero the direct answers tell of δ, and next to nothing of P: ask more through the device "
+    "where P matters."
+)
+#: Shares of the respondents who may be asked directly.
+DIRECT = np.linspace(0.05, 0.95, 19)
 #: The share of a category that crafted reports raise, where none is stated.
 SHARE = 0.01
 #: Largest listed channel, in entries, whose most effective report is looked for.
@@ -46,6 +55,7 @@ def with_prospects(
     fakes: float | None = None,
     laws: Mapping | None = None,
     gamma: float = 0.1,
+    deniers: Mapping | None = None,
     **assumed,
 ) -> list:
     """Return the plans with what was asked of them: widths and power for groups, and a share that is poisoned.
@@ -64,6 +74,8 @@ def with_prospects(
         Respondents who ignore the device, as for ``Collection.with_noncompliers``.
     gamma : float
         Their share.
+    deniers : mapping, optional
+        ``of`` and ``say``, labels, and ``delta``: some are asked directly, and of those a share δ deny.
     **assumed
         p, target, estimator and ci_prob, as for ``planning.plan``.
 
@@ -99,6 +111,9 @@ def with_prospects(
                 found["power"] = power(protocol, one.n, delta, groups=groups, **population)
         if protocol is not None and fakes is not None:
             found["poisoned"] = poisoned_share(protocol, fakes)
+        if protocol is not None and deniers:
+            asked = _directly(protocol, one.n, deniers, assumed.get("p", "uniform"))
+            found |= dict(zip(("direct_share", "share_sd", "denial_sd"), asked.at(asked.best), strict=True))
         if protocol is not None and laws:
             p = assumed.get("p", "uniform")
             p = None if isinstance(p, str) else p
@@ -281,6 +296,125 @@ def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=N
     expected = [_expected_tally(one.protocol, mixed, users, one.name) for one in collection.tallies]
     held = dataclasses.replace(collection, tallies=tuple(expected))
     return identification(held, gamma, max(n, 1))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Asked:
+    """What asking some of the respondents directly tells, where a share δ of one category denies it then.
+
+    Attributes
+    ----------
+    direct : (k,) array
+        Share of the respondents who are asked directly; the others answer through the device.
+    share_sd, denial_sd : (k,) arrays
+        Standard deviations of the category's share P and of δ; nan where no number of reports determines them.
+    best : int
+        Where the sum of the two variances is least.
+    sentence : str
+    """
+
+    direct: np.ndarray
+    share_sd: np.ndarray
+    denial_sd: np.ndarray
+    best: int
+    sentence: str
+
+    def at(self, k: int) -> tuple[float, float, float]:
+        """Return (direct, share_sd, denial_sd) of one place."""
+        return float(self.direct[k]), float(self.share_sd[k]), float(self.denial_sd[k])
+
+
+def asked_directly(
+    protocol: AbstractProtocol, n: float, *, of: int = 1, say: int = 0, delta: float = 0.1, p=None, direct=DIRECT
+) -> Asked:
+    """Return how well n respondents determine a share P and the share δ who deny it, for every share asked directly.
+
+    By the inverse information of one report through the device or directly. With δ unknown and above zero the direct
+    answers are spent on δ: P is known about as well as from the others alone.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+        The device, whose reports can be listed.
+    n : float
+        Respondents in all.
+    of, say : int
+        Positions of the category that is denied, and of the one that those say who deny.
+    delta : float
+        δ.
+    p : (a,) array, optional
+        True shares; even by default.
+    direct : sequence of float
+        Shares of the respondents who are asked directly, from 0 to 1.
+
+    Returns
+    -------
+    Asked
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols.designs import crosswise
+    >>> found = asked_directly(crosswise(0.25), 800, delta=0.55, p=[0.45, 0.55], direct=[0.0, 0.5])
+    >>> found.share_sd.round(4), found.denial_sd.round(4)
+    (array([0.0353, 0.0499]), array([   nan, 0.0566]))
+    """
+    checks.instance(protocol, "protocol", AbstractProtocol, "a protocol")
+    a, n = protocol.n_categories, checks.users(n)
+    of, say = (checks.integer(value, name, 0, a - 1) for name, value in (("of", of), ("say", say)))
+    if of == say:
+        raise ArgumentError("say must be another category than of.")
+    delta = checks.probability(delta, "delta", open_low=True, open_high=True)
+    p = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
+    shares = checks.reals(direct, "direct")
+    if not ((shares >= 0) & (shares <= 1)).all() or p[of] == 0:
+        raise ArgumentError("direct must be shares from 0 to 1, of a category that is there.")
+    own, column = np.eye(a + 1)[[of, a]]
+    whole = np.append(p, delta * p[of])
+    whole[of] -= delta * p[of]
+    device, asked = protocol.channel(), np.eye(a)
+    device, asked = np.column_stack([device, device[:, of]]), np.column_stack([asked, asked[:, say]])
+    gradients = np.array([own + column, (column - delta * (own + column)) / p[of]])
+    basis = np.linalg.svd(np.ones((1, a + 1)))[2][1:]
+    parts = [_information(channel, whole) for channel in (device, asked)]
+    sds = np.array([_sds(n * ((1 - w) * parts[0] + w * parts[1]), basis, gradients) for w in shares])
+    variance = (sds**2).sum(axis=1)
+    if not np.isfinite(variance).any():
+        raise InfeasibleError("No share of direct questions determines P and δ: the device does not tell categories apart.")
+    best = int(np.nanargmin(variance))
+    alone = float(_sds(n * parts[0], basis, gradients[:1])[0])
+    sentence = (
+        f"If {100 * shares[best]:.0f} % of {n:,.0f} respondents are asked directly and δ = {delta:g}, P is known to a "
+        f"standard deviation of {sds[best, 0]:.2g} and δ to {sds[best, 1]:.2g}; through the device alone P to {alone:.2g}. "
+        f"{NOTHING_OF_P}"
+    )
+    return Asked(shares, *sds.T, best, sentence)
+
+
+def _information(channel, p):
+    """Return the information of one report about p on its positive entries."""
+    mixed = channel @ p
+    return channel.T @ (np.divide(1.0, mixed, out=np.zeros_like(mixed), where=mixed > 0)[:, None] * channel)
+
+
+def _sds(information, basis, gradients):
+    """Return the standard deviation along each gradient; nan where the information does not determine it."""
+    values, vectors = np.linalg.eigh(basis @ information @ basis.T)
+    along, seen = gradients @ basis.T @ vectors, values > 1e-11 * values[-1]
+    with np.errstate(divide="ignore"):
+        variance = (along[:, seen] ** 2 / values[seen]).sum(axis=1)
+    return np.where((np.abs(along[:, ~seen]) > 1e-7).any(axis=1), np.nan, np.sqrt(variance))
+
+
+def _directly(protocol, n, deniers, p):
+    """Return the Asked of a plan, whose deniers are stated by labels."""
+    if not {"of", "say"} <= set(deniers) <= {"of", "say", "delta"}:
+        raise ArgumentError(f"deniers must state of, say and, if wished, delta, got {', '.join(deniers)}.")
+    labels = _labels(protocol.n_categories)
+    for name in ("of", "say"):
+        if deniers[name] not in labels:
+            raise ArgumentError(f"{name} must be one of the categories ({listed(labels)}), got {shown(deniers[name])}.")
+    places = {name: labels.index(deniers[name]) for name in ("of", "say")}
+    return asked_directly(protocol, n, **places, delta=deniers.get("delta", 0.1), p=None if isinstance(p, str) else p)
 
 
 def _labels(a):

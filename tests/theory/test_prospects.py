@@ -160,3 +160,24 @@ def test_bad_values_are_refused_in_one_sentence(capsys, arguments, words):
 def test_power_takes_checked_arguments():
     with pytest.raises(ArgumentError, match="groups must be"):
         prospects.power(GRR(3, 1.0), 100, 0.1, groups=1)
+
+
+def test_how_many_to_ask_directly(capsys):
+    """Against the sds of simulated estimates, the algebra of the device alone, and a plan's page."""
+    p, delta, n = 0.4, 0.3, 4000
+    found = prospects.asked_directly(crosswise(0.25), n, delta=delta, p=[1 - p, p], direct=[0.0, 0.5, 1.0])
+    rng, half = np.random.default_rng(4), n // 2
+    same, yes = rng.binomial(half, 0.75 - 0.5 * p, 20_000) / half, rng.binomial(half, p * (1 - delta), 20_000) / half
+    share = (0.75 - same) / 0.5
+    assert found.share_sd[1] == pytest.approx(share.std(), rel=0.03)
+    assert found.denial_sd[1] == pytest.approx((1 - yes / share).std(), rel=0.05)
+    alone = math.sqrt((0.75 - 0.5 * p) * (0.25 + 0.5 * p) / n) / 0.5
+    assert found.share_sd[0] == pytest.approx(alone) and np.isnan([found.denial_sd[0], found.share_sd[2]]).all()
+    assert found.best == 1 and "next to nothing of P" in found.sentence
+    stated = ["--set=deniers.of=yes", "--set=deniers.say=no"]
+    status, out, _ = run(capsys, "plan", "--protocol=crosswise", "-p", "p=0.25", "--users=800", *stated)
+    assert status == 0 and "of the users asked directly" in " ".join(out.split())
+    assert run(capsys, "plan", "--protocol=crosswise", "-p", "p=0.25", "--users=800", stated[0])[0] == 2
+    for wrong in ({"of": 1, "say": 1}, {"delta": 0.0}, {"direct": [2.0]}, {"of": 7}):
+        with pytest.raises(ArgumentError):
+            prospects.asked_directly(crosswise(0.25), n, **wrong)

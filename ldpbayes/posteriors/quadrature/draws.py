@@ -32,7 +32,7 @@ def draw(target, nodes, size, rng, watch):
     for stick in watch.track(range(g - 1), "Draws"):
         for start in range(0, size, BATCH):
             s = slice(start, start + BATCH)
-            p[s] = _move(target, p[s], stick, rng)
+            p[s] = move(target, p[s], stick, rng)
     return p
 
 
@@ -45,7 +45,7 @@ def _pick(target, nodes, keep, chosen, rng):
             yield p[rng.choice(len(p), size=count, p=weight / weight.sum())]
 
 
-def _move(target, p, stick, rng):
+def move(target, p, stick, rng):
     """Return p with one stick drawn from its conditional given the others."""
     rest = p[:, stick:].sum(axis=1)
     tail = p[:, stick + 1 :] / np.maximum(p[:, stick + 1 :].sum(axis=1, keepdims=True), np.finfo(float).tiny)

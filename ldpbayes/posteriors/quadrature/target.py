@@ -44,7 +44,7 @@ class Target:
         counts = np.concatenate([merged.counts, whole[extra]])
         alpha = merged.alpha - whole
         log_factor = _log_beta(alpha) - _log_beta(merged.alpha)
-        bound, centre = _maximize(matrix[None], counts)
+        bound, centre = maximized(matrix[None], counts)
         depth = 22 + 0.5 * (merged.n_groups - 1) * math.log1p(counts.sum())
         return cls(matrix, counts, alpha, log_factor, float(bound[0]), centre[0], depth)
 
@@ -57,7 +57,7 @@ class Target:
         return dataclasses.replace(self, matrix=self.matrix[:, order], alpha=self.alpha[order], centre=self.centre[order])
 
 
-def _maximize(images, counts, iterations=60):
+def maximized(images, counts, iterations=60):
     """Return (upper bound on max_u Σ w log(Y u) over the simplex, u) for a batch of Y, shapes (N,), (N, k).
 
     Damped Newton on the self-concordant Σ w log(Y u) + Σ log u, whose maximiser is within k nats of the maximum; the bound
@@ -126,7 +126,7 @@ def windows(target, head, tails):
     cut = np.flatnonzero(cut_low | cut_high)
     if not cut.size:
         return low, high
-    bound, best = _maximize(np.concatenate([head[cut][:, :, None], tails[cut]], axis=2), target.counts)
+    bound, best = maximized(np.concatenate([head[cut][:, :, None], tails[cut]], axis=2), target.counts)
     level[cut] = np.minimum(level[cut], bound - 4 - 2 * tails.shape[2])
     peak = np.full(size, 0.5)
     peak[cut] = best[:, 0]
@@ -139,7 +139,7 @@ def windows(target, head, tails):
             middle = (inner + outer) / 2
             c = (peak[rows] + side * reach * np.exp(middle))[:, None]
             mixed = (c * head[rows])[:, :, None] + (1 - c)[:, :, None] * tails[rows]
-            inside = _maximize(mixed, target.counts)[0] >= level[rows]
+            inside = maximized(mixed, target.counts)[0] >= level[rows]
             inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
         distance = np.exp(outer)
         end = np.where(distance > 0.8, 1.0, distance) * reach  # near the end go to it: the prior is singular there

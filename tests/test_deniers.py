@@ -1,0 +1,284 @@
+"""Deniers: direct questions beside a device, by quadrature, by weighted draws and by a grid; their test, files and pages."""
+
+import numpy as np
+import pytest
+from commands import run
+from scipy.special import xlogy
+from scipy.stats import beta, chi2
+
+from ldpbayes import GRR, Cells, Collection, Tally, check, fit, load, read, show, write
+from ldpbayes.collections import Derived
+from ldpbayes.errors import ArgumentError, InfeasibleError, RankDeficientWarning
+from ldpbayes.fitness.nested import boundary_weights, compliance_test
+from ldpbayes.priors import Compliance, Denial
+from ldpbayes.protocols import Noncompliance, crosswise, direct, make_protocol
+from ldpbayes.result import extended_draws
+
+#: Spec 9.1: crosswise with p = .25, 190 of 400 "same"; direct, 100 of 400 "yes".
+DEVICE, DIRECT = np.array([210, 190]), np.array([300, 100])
+#: Mean, sd and 95 % ends of P, δ and the share who deny, by a grid over p and δ.
+CHECK = {
+    "yes": (0.545640, 0.050248, 0.446967, 0.643838),
+    "denial": (0.535531, 0.059519, 0.406371, 0.639475),
+    "deniers": (0.294396, 0.054696, 0.186852, 0.401175),
+}
+
+
+def survey(device=DEVICE, asked=DIRECT, **more):
+    tallies = [Tally(crosswise(0.25), [0, 1], device, "device"), Tally(direct(), [0, 1], asked, "direct")]
+    return Collection(["no", "yes"], tallies, **more)
+
+
+def denied(*counts, **more):
+    return survey(*counts, **more).with_deniers(of="yes", say="no", channel="direct")
+
+
+def three(rng, delta=(0.4, 0.2), n=2000, p=(0.5, 0.3, 0.2), device=None):
+    """Return a survey of three answers, two of which are denied, half of it asked directly."""
+    device, p = device or GRR(3, 1.5), np.asarray(p)
+    said = np.array([p[0] + p[1:] @ delta, *(p[1:] * (1 - np.array(delta)))])
+    first = rng.multinomial(n, device.channel() @ p)
+    tallies = [
+        Tally(device, device.all_reports(), first, "device"),
+        Tally(direct(3), [0, 1, 2], rng.multinomial(n, said), "direct"),
+    ]
+    return Collection(["a", "b", "c"], tallies)
+
+
+def grid(device, asked, b=1.0, c=1.0, size=1200):
+    """Return (p, δ, weights) of the posterior on a grid: Jeffreys for p, by its quantiles, and Beta(b, c) for δ, by its."""
+    even = (np.arange(size) + 0.5) / size
+    p, delta = beta(0.5, 0.5).ppf(even)[:, None], beta(b, c).ppf(even)[None, :]
+    same, yes = 0.75 - 0.5 * p, p * (1 - delta)
+    log = xlogy(device[0], 1 - same) + xlogy(device[1], same) + xlogy(asked[0], 1 - yes) + xlogy(asked[1], yes)
+    weight = np.exp(log - log.max())
+    return p + 0 * delta, delta + 0 * p, weight / weight.sum()
+
+
+def weighted(values, weight):
+    """Return mean, sd and 95 % ends of weighted values."""
+    order = np.argsort(values, axis=None)
+    at, w = values.ravel()[order], weight.ravel()[order]
+    mean = w @ at
+    return mean, np.sqrt(w @ (at - mean) ** 2), *np.interp([0.025, 0.975], np.cumsum(w) - 0.5 * w, at)
+
+
+def numbers(tree, name):
+    """Return mean, sd and ends of a category or of a derived quantity in a summary."""
+    summary = tree["summary"]
+    if name in summary["quantity"].values:
+        return [float(summary[f"derived_{key}"].sel(quantity=name)) for key in ("mean", "sd", "lower", "upper")]
+    at = {"target": "distribution", "category": name}
+    return [float(summary[key].sel(at)) for key in ("mean", "sd", "lower", "upper")]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    collection = denied(derived=[Derived("share of yes", ["yes"])])
+    return collection, fit(denied(), random_seed=1), fit(collection, random_seed=1, estimates=False)
+
+
+def test_the_check_of_the_specification(fitted):
+    _, tree, _ = fitted
+    assert tree.attrs["method"] == "denying" and tree.attrs["converged"]
+    for name, known in CHECK.items():
+        found = numbers(tree, name)
+        assert np.abs(np.subtract(found, known)).max() < 1e-3 * known[1], (name, found)
+    posterior = tree["posterior"]
+    draws = posterior["distribution"].values[..., 1].ravel(), posterior["denial"].values.ravel()
+    for values, name in zip((*draws, draws[0] * draws[1]), CHECK, strict=True):
+        mean, sd = CHECK[name][:2]
+        assert abs(values.mean() - mean) < 4 * sd / np.sqrt(values.size) and values.std() == pytest.approx(sd, rel=0.06)
+    np.testing.assert_allclose(posterior["deniers"].values.ravel(), draws[0] * draws[1])
+    # F, of all these respondents: those asked directly who say yes are known to be yes.
+    frequency = posterior["frequency"].values[..., 1]
+    assert frequency.min() >= 100 / 800 and abs(frequency.mean() - 0.5455) < 0.003
+
+
+@pytest.mark.parametrize(
+    "device, asked, prior", [((30, 10), (12, 0), (1, 1)), ((9, 14), (20, 3), (2, 18)), ((2100, 1900), (1600, 400), (1, 3))]
+)
+def test_quadrature_weighted_draws_and_a_grid_agree(device, asked, prior):
+    """At the boundary of P and of δ, under other priors of δ, and the evidence too."""
+    collection, belief = denied(device, asked), Denial(denial=prior)
+    p, delta, weight = grid(device, asked, *prior)
+    exact = fit(collection, belief, method="denying", draws=200, random_seed=1, estimates=False)
+    rough = fit(collection, belief, method="laplace", random_seed=1, estimates=False)
+    for name, values in (("yes", p), ("denial", delta), ("deniers", p * delta)):
+        known = weighted(values, weight)
+        error = np.abs(np.subtract(numbers(exact, name), known)) / known[1]
+        assert error[:2].max() < 3e-3 and error[2:].max() < 0.1, name  # the grid's ends lie between its points
+        assert np.abs(np.subtract(numbers(rough, name)[:2], known[:2])).max() < 0.12 * known[1], name
+    assert float(exact["exact"]["log_evidence"]) == pytest.approx(rough.attrs["log_evidence"], abs=0.05)
+
+
+def test_a_derived_quantity_counts_those_who_deny(fitted):
+    collection, _, tree = fitted
+    np.testing.assert_allclose(tree["posterior"]["share of yes"].values, tree["posterior"]["distribution"].values[..., 1])
+    # p′ of the draws has those who deny apart again.
+    p = extended_draws(tree, collection)
+    np.testing.assert_allclose(p[:, 2], tree["posterior"]["deniers"].values.ravel())
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+def test_two_categories_that_are_denied_and_a_wide_alphabet():
+    rng = np.random.default_rng(5)
+    collection = three(rng).with_deniers(of=["b", "c"], say="a", channel="direct")
+    assert collection.denied == ("b", "c") and collection.answers == ("a", "b", "c")
+    tree = fit(collection, random_seed=1)
+    for name, truth in (("b", 0.3), ("c", 0.2), ("denial, b", 0.4), ("denial, c", 0.2), ("deniers", 0.16)):
+        mean, sd, *_ = numbers(tree, name)
+        assert abs(mean - truth) < 3.5 * sd, name
+    mle = tree["estimate"]["value"].sel(estimator="mle").values
+    assert np.abs(mle - tree["summary"]["mean"].sel(target="distribution").values).max() < 0.02
+    wide, a = GRR(30, 2.0), 30
+    p = np.full(a, 1 / a)
+    tallies = [
+        Tally(wide, np.arange(a), rng.multinomial(4000, p), "device"),
+        Tally(direct(a), np.arange(a), rng.multinomial(4000, np.r_[1.5, 0.5, p[2:] * a] / a), "direct"),
+    ]
+    many = Collection([f"x{k}" for k in range(a)], tallies).with_deniers(of="x1", say="x0", channel="direct")
+    tree = fit(many, random_seed=1, estimates=False)
+    mean, sd, *_ = numbers(tree, "denial")
+    assert tree.attrs["converged"] and abs(mean - 0.5) < 4 * sd
+
+
+# ---- identification ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "device, several, channel, identified",
+    [
+        ("grr", True, "direct", True),
+        ("grr", True, "device", True),
+        ("grr", True, ("device", "direct"), False),
+        ("merged", False, "direct", True),
+        ("merged", True, "direct", False),
+    ],
+)
+def test_identified_where_the_stack_gains_a_rank_for_each_denied_category(device, several, channel, identified):
+    """A device that cannot tell b from c leaves both δ open; asked alone, that of b is seen where c is never denied."""
+    merged = make_protocol("channel", ["a", "b", "c"], {"matrix": [[0.7, 0.2, 0.2], [0.3, 0.8, 0.8]]})
+    protocol = GRR(3, 1.5) if device == "grr" else merged
+    plain = three(np.random.default_rng(2), device=protocol)
+    collection = plain.with_deniers(of=["b", "c"] if several else "b", say="a", channel=channel)
+    stacked = np.concatenate([tally.protocol.channel() for tally in collection.tallies])
+    plain_rank = np.linalg.matrix_rank(stacked[:, :3], tol=1e-10)
+    gained = np.linalg.matrix_rank(stacked, tol=1e-10) - plain_rank
+    found = collection.noncompliance()
+    assert found.identified == identified == (gained == len(collection.denied))
+    assert np.isfinite(found.sd) == identified
+    if not identified:
+        with pytest.raises(InfeasibleError, match="No number of reports"), pytest.warns(RankDeficientWarning):
+            fit(collection)
+
+
+def test_a_prior_decides_where_nothing_is_identified():
+    alone = Collection(["no", "yes"], Tally(direct(), [0, 1], DIRECT, "direct")).with_deniers("yes", "no", "direct")
+    with pytest.warns(RankDeficientWarning):
+        tree = fit(alone, Denial(denial=(2, 18)), random_seed=1)
+    assert "do not decide between the shares" in tree.attrs["deniers"] and tree.attrs["prior_decides"]
+    assert "estimate" not in tree.children and "honesty" not in tree.attrs
+
+
+# ---- the test of no denial -----------------------------------------------------------------------------------------
+def test_weights_of_the_boundary_against_simulated_projections():
+    """With two shares they are known; with three, by the signs of all subsets of a normal's projections."""
+    np.testing.assert_allclose(boundary_weights(np.diag([1.0, 4.0])), [0.25, 0.5, 0.25])
+    rho = np.array([[1.0, -0.6], [-0.6, 1.0]])
+    assert boundary_weights(rho)[2] == pytest.approx(0.25 - np.arcsin(0.6) / (2 * np.pi))
+    np.testing.assert_allclose(boundary_weights(np.eye(3)), np.array([1, 3, 3, 1]) / 8, atol=0.03)
+    np.testing.assert_allclose(boundary_weights(np.full((2, 2), np.nan)), [0, 0.5, 0.5])
+
+
+def rejections(replications, seed, device=None):
+    """Return how often no denial is rejected at 5 % where it is true, by the weights and by the law of one share."""
+    rng, own, one = np.random.default_rng(seed), 0, 0
+    for _ in range(replications):
+        test = compliance_test(three(rng, (0.0, 0.0), 800, device=device).with_deniers(["b", "c"], "a", "direct"))
+        own += test.p_value < 0.05
+        one += chi2.sf(test.statistic, 1) / 2 < 0.05
+    return own, one
+
+
+def test_size_of_the_test_with_two_denied_categories():
+    own, one = rejections(40, 3)
+    assert own <= 8 and one >= own  # 2 are expected, and 3 by the law of one
+
+
+@pytest.mark.calibrate
+def test_size_over_1000_samples():
+    own, one = rejections(1000, 4)
+    assert (
+        30 <= own <= 71 < one + 20
+    )  # 50 are expected, three standard deviations to either side; about 80 by the law of one
+
+
+def test_check_and_page_say_who_denies(fitted, tmp_path):
+    tree = fitted[1]
+    found = check(denied())
+    assert found.flagged and "a survey that nobody denies in" in found.verdict
+    assert not check(denied(DEVICE, np.array([180, 220]))).flagged
+    page = show(tree, collection=denied())
+    text = " ".join(note.text for note in page.notes)
+    assert "share δ of 'yes' who deny is identified" in text and "No denial (δ = 0)" in text
+    page.save(tmp_path / "page.html")
+    assert "denial" in (tmp_path / "page.html").read_text()
+    tree.save(tmp_path / "x.nc")
+    assert numbers(load(tmp_path / "x.nc"), "denial") == numbers(tree, "denial")
+    assert tree.attrs["honesty_p"] < 1e-6 and tree.attrs["log_bayes_factor_deniers"] > 10
+
+
+# ---- doors ---------------------------------------------------------------------------------------------------------
+def test_files_and_the_command_line(tmp_path, capsys):
+    collection = denied(derived=[Derived("share of yes", ["yes"])])
+    write(collection, tmp_path / "s.toml")
+    text = (tmp_path / "s.toml").read_text()
+    assert "[deniers]" in text and "noncompliance" not in text
+    assert read(tmp_path / "s.toml") == collection
+    (tmp_path / "s.toml").write_text(text.replace('say = "no"', 'say = "maybe"'))
+    with pytest.raises(Exception, match="say must be"):
+        read(tmp_path / "s.toml")
+    write(survey(), tmp_path / "plain.toml")
+    stated = [f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct")]
+    status, out, _ = run(capsys, "fit", tmp_path / "plain.toml", *stated, "--set=deniers_prior=1,3", "--draws=100")
+    assert status == 0 and "Beta(1, 3) for the share" in out
+    for wrong in (stated[:2], ["--set=deniers_prior=1,3"], [*stated, "--set=noncompliance_prior=1,3"]):
+        assert run(capsys, "fit", tmp_path / "plain.toml", *wrong)[0] == 2
+
+
+def test_every_cell_has_its_own_share():
+    """A cell that lacks the direct question borrows nothing, and is refused by name."""
+    cells = Cells({"north": survey(), "south": survey(DEVICE, np.array([380, 20]))}, by="region")
+    tree = fit(cells.with_deniers("yes", "no", "direct"), random_seed=1, draws=200)
+    summary = tree["summary"]
+    own = summary["derived_mean"].sel(quantity="denial").values
+    np.testing.assert_allclose(own[0], CHECK["denial"][0], atol=1e-5)
+    assert own[1] > 0.8 and "Every cell has its own δ" in tree.attrs["deniers"]
+    assert tree["cells"]["honesty_p"].values.max() < 1e-5
+    device = Collection(["no", "yes"], Tally(crosswise(0.25), [0, 1], DEVICE, "device"))
+    mixed = Cells({"north": survey(), "south": device}, by="region").with_deniers("yes", "no", "direct")
+    with pytest.raises(InfeasibleError, match="south"), pytest.warns(RankDeficientWarning):
+        fit(mixed)
+    with pytest.raises(InfeasibleError, match="those who deny hang together"):
+        fit(cells.with_deniers("yes", "no", "direct"), "hierarchical")
+
+
+def test_what_cannot_be_stated_is_refused():
+    plain = survey()
+    for wrong in (
+        ("yes", "yes", "direct"),
+        ("yes", "no", "web"),
+        ([], "no", "direct"),
+        (3, "no", "direct"),
+        ("yes", 1, "direct"),
+    ):
+        with pytest.raises(ArgumentError):
+            plain.with_deniers(*wrong)
+    with pytest.raises(ArgumentError, match="once"):
+        denied().with_deniers("yes", "no", "direct")
+    with pytest.raises(ArgumentError, match="not identify both"):
+        denied().with_noncompliers({"no-sayer": {"device": 0, "direct": "no"}})
+    for wrong in ((1, 1), (5,)):
+        with pytest.raises(ArgumentError, match="of must"):
+            Noncompliance(direct(), [{"law": "input", "targets": [0]}], wrong)
+    with pytest.raises(ArgumentError, match="Denial"):
+        fit(denied(), Compliance())
