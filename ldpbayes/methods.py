@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ldpbayes.posteriors.pair_slice import PairSlice
     from ldpbayes.posteriors.quadrature import Denying, Quadrature
     from ldpbayes.posteriors.surrogate import Surrogate
+    from ldpbayes.posteriors.tally_chain import TallyChain
     from ldpbayes.posteriors.tally_states import TallyStates
     from ldpbayes.posteriors.walk import RandomWalk
 
@@ -27,6 +28,7 @@ _HOMES = {
     "Quadrature": "posteriors.quadrature",
     "RandomWalk": "posteriors.walk",
     "Surrogate": "posteriors.surrogate",
+    "TallyChain": "posteriors.tally_chain",
     "TallyStates": "posteriors.tally_states",
 }
 
@@ -41,6 +43,7 @@ __all__ = [
     "Quadrature",
     "RandomWalk",
     "Surrogate",
+    "TallyChain",
     "TallyStates",
 ]
 

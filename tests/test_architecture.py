@@ -62,7 +62,7 @@ BUILT_ON = {
     "theory.planning": {"theory.risk", "theory.bounds"},
     "theory.prospects": {"theory.planning"},
     "posteriors.conjugate": {"posteriors.exact", "posteriors.many"},
-    "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate", "posteriors.walk"},
+    "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {
         "posteriors.expansion",

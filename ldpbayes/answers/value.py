@@ -1,10 +1,13 @@
 """What the reports are worth: an equivalent number of unprotected answers, and the least error that any protocol allows."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 
 from ldpbayes.collections import Collection
+from ldpbayes.errors import listed
 
 
 def worth_given(
@@ -56,3 +59,45 @@ def worth_given(
         "bound_sd": bound,
         "worth": sentence,
     }
+
+
+#: A prior that is worth more than this share of what the reports say of a sum of categories is mentioned.
+MENTIONED = 0.05
+
+
+def prior_of_shares(
+    collection: Collection, alpha: NDArray | None, moments: Mapping[str, tuple[float, float]]
+) -> dict[str, str]:
+    """Return what a Dirichlet prior says of derived shares, as an attr, where that is much beside the reports.
+
+    A sum of categories is Beta(Σ of their α, Σ of the others') in the prior: many categories make it worth many answers, as
+    none of them is. Reports are worth the m for which m(1 − m)/sd² − 1 − Σα = m.
+
+    Parameters
+    ----------
+    collection : Collection
+    alpha : (a,) array, optional
+        Concentrations; None of any other prior.
+    moments : mapping
+        Name of a derived quantity → its posterior mean and sd.
+    """
+    alike: dict[tuple[float, float], list[tuple[str, float]]] = {}
+    if alpha is None:
+        return {}
+    for item in collection.derived:
+        inside = float(sum(alpha[collection.categories.index(label)] for label in item.of))
+        rest, (mean, sd) = float(alpha.sum()) - inside, moments[item.name]
+        worth = mean * (1 - mean) / max(sd, 1e-300) ** 2 - 1 - inside - rest
+        if not item.given and rest > 1e-9 and inside + rest > MENTIONED * worth:
+            alike.setdefault((inside, round(rest, 9)), []).append((item.name, max(worth, 0.0)))
+    said = []
+    for (inside, rest), shares in alike.items():
+        low, high = betaincinv(inside, rest, 0.025), betaincinv(inside, rest, 0.975)
+        names, middle = listed(name for name, _ in shares), inside / (inside + rest)
+        ends = dict.fromkeys(f"{choose(worth for _, worth in shares):.0f}" for choose in (min, max))
+        said.append(
+            f"Before any report this prior gives {names} a mean of {middle:.3g}, and 95% between {low:.2f} and {high:.2f}. "
+            f"That is {inside + rest:g} open answers beside the {' to '.join(ends)} that the reports are worth for such a "
+            f"share; the prior 'share:{shares[0][0]}' would be flat on it."
+        )
+    return {"prior_of_shares": " ".join(said)} if said else {}

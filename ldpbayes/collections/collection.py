@@ -18,6 +18,9 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, s
 from ldpbayes.likelihoods import AbstractLikelihood, Rows, StackedRows
 from ldpbayes.protocols.base import AbstractProtocol
 
+if TYPE_CHECKING:
+    from ldpbayes.protocols.designs import ListExperiment
+
 #: Fields of a collection that hold text.
 TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 
@@ -205,6 +208,61 @@ class Collection(AbstractData):
             none, places(tally.reports, canonical), none + 1, w, columns["strata"], columns["clusters"], population_size
         )
         return cls(categories, (tally,), survey=survey, **texts)
+
+    @classmethod
+    def from_lists(
+        cls,
+        design: "ListExperiment",
+        control: ArrayLike,
+        treatment: ArrayLike,
+        direct: ArrayLike | None = None,
+        *,
+        trait: str = "trait",
+        **texts: Any,
+    ) -> "Collection":
+        """Return the collection of a list experiment, with the share of the trait as a derived quantity.
+
+        Parameters
+        ----------
+        design : ListExperiment
+            Of ``protocols.designs.list_experiment``.
+        control : (J + 1,) array
+            How many in the control group said 0 … J.
+        treatment : (J + 2,) array
+            How many in the treatment group said 0 … J + 1.
+        direct : pair of int, optional
+            How many who were asked directly said no, and yes.
+        trait : str
+            Name of the share.
+        **texts
+            Further fields of Collection.
+
+        Raises
+        ------
+        ArgumentError, DataError
+            Where the counts do not fit the design.
+
+        Examples
+        --------
+        >>> from ldpbayes.protocols.designs import list_experiment
+        >>> survey = Collection.from_lists(list_experiment(items=2), [20, 50, 30], [15, 45, 33, 7])
+        >>> survey.n_reports, survey.derived[0].of
+        (200, ('yes/0', 'yes/1', 'yes/2'))
+        """
+        from ldpbayes.protocols.designs import ListExperiment
+
+        checks.instance(design, "design", ListExperiment, "what list_experiment returns")
+        tallies = []
+        for name, counts in (("control", control), ("treatment", treatment), ("direct", direct)):
+            if counts is None:
+                continue
+            channel = getattr(design, name)
+            rule = f"{channel.n_outputs} counts, of the answers {listed(channel.answers)}"
+            numbers = checks.reals(counts, name, rule)
+            if numbers.shape != (channel.n_outputs,):
+                raise ArgumentError(f"{name} must be {rule}, got shape {numbers.shape}.")
+            tallies.append(Tally(channel, np.arange(channel.n_outputs), counts, name))
+        return cls(design.categories, tallies, derived=(Derived(trait, design.carriers),), **texts)
 
     def __add__(self, other: "Collection") -> "Collection":
         """Return the union: channels of the same name and protocol are added, others stand side by side."""

@@ -8,7 +8,7 @@ import xarray as xr
 
 from ldpbayes.answers.deciding import decision_given, decision_of_cells
 from ldpbayes.answers.sensitivity import of_draws, sensitivities
-from ldpbayes.answers.value import worth_given
+from ldpbayes.answers.value import prior_of_shares, worth_given
 from ldpbayes.collections import Cells
 from ldpbayes.describing.compliance import EvidenceOf, findings
 from ldpbayes.estimators.confidence import confidence_of_cells
@@ -86,7 +86,16 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
     if data.by:
         _add_facts(tree, facts)
     else:
-        tree.attrs |= facts[0]
+        tree.attrs |= facts[0] | _shares(tree, cells[0], problems[0])
+
+
+def _shares(tree, cell, problem):
+    """Return what the prior says of the derived shares of one collection, where respondents follow the device."""
+    group = tree["summary"].to_dataset()
+    if cell.laws or "derived_mean" not in group:
+        return {}
+    mean, sd = (group[f"derived_{name}"].to_series() for name in ("mean", "sd"))
+    return prior_of_shares(cell, problem.alpha, {item.name: (mean[item.name], sd[item.name]) for item in cell.derived})
 
 
 def _known(tree, count):

@@ -246,7 +246,7 @@ def notes_of(tree):
         (Kind.VERDICT, "compliance", "honesty"),
         (Kind.WORTH, "worth"),
         (Kind.WARNING, "decides"),
-        (Kind.METHOD, "decides_note"),
+        (Kind.METHOD, "decides_note", "prior_of_shares"),
         (Kind.WARNING if attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
     )
     found, error = evidence.of_result(tree) or (math.nan, None)

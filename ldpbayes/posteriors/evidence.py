@@ -16,6 +16,7 @@ from ldpbayes.posteriors.conditioned_product.batched import log_masses
 from ldpbayes.posteriors.conditioned_product.factors import grouped
 from ldpbayes.posteriors.exact import stacked_factors
 from ldpbayes.posteriors.problem import Problem
+from ldpbayes.posteriors.tally_chain import is_chain
 from ldpbayes.priors import Dirichlet, Learnt, Smooth
 
 #: Priors that are compared in every result, by name: the papers' prior is what the others are compared with.
@@ -223,6 +224,8 @@ def _kind(problem, limit):
         if rounds > limit:
             raise InfeasibleError(f"they would take {rounds:.1g} s")
         return _Separable
+    if is_chain(problem):
+        raise InfeasibleError("their evidences ask for a fit under each")
     if a < 3:
         raise InfeasibleError("with two categories the reports have no separable form")
     if not problem.keeps_reports:

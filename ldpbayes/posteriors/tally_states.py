@@ -12,7 +12,7 @@ from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods import require_sampler
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
-from ldpbayes.posteriors.merging import quantile
+from ldpbayes.posteriors.merging import ends_of_tallies
 
 #: Largest number of tally states held in memory (about 40 bytes each).
 MAX_STATES = 2**24
@@ -180,17 +180,11 @@ def _moments(merged, states, probability):
 
 
 def _intervals(merged, states, probability, tail):
-    """Return the equal-tailed interval ends of P (Beta mixtures) and of F (from its probabilities)."""
+    """Return the interval ends of P and of F, computed once for each kind of category."""
     first, kind = merged.margins()
-    n, total = merged.n_reports, merged.member_alpha.sum() + merged.n_reports
-    ends = np.empty((len(first), 4))
-    for i, x in enumerate(first):
-        pmf = _tally_margin(merged, states, probability, x)
-        ends[i, :2] = [_beta_mixture_quantile(pmf, merged.member_alpha[x], total, level) for level in (tail, 1 - tail)]
-        cumulative = np.cumsum(pmf)
-        ends[i, 2:] = np.searchsorted(cumulative, np.array([tail, 1 - tail]) * (1 - 1e-12)) / n
-    names = ("distribution_lower", "distribution_upper", "frequency_lower", "frequency_upper")
-    return {name: ends[kind, c] for c, name in enumerate(names)}
+    pmfs = [_tally_margin(merged, states, probability, x) for x in first]
+    found = ends_of_tallies(pmfs, merged.member_alpha[first], merged.member_alpha.sum() + merged.n_reports, tail)
+    return {name: values[kind] for name, values in found.items()}
 
 
 def _tally_margin(merged, states, probability, x):
@@ -207,13 +201,3 @@ def _tally_margin(merged, states, probability, x):
         log_pmf -= np.log(tally + 1.0) + special.betaln(tally - t + 1, t + 1)
         out[: tally + 1] += pmf[tally] * np.exp(log_pmf)
     return out
-
-
-def _beta_mixture_quantile(pmf, alpha, total, level):
-    """Return the root of Σ_t pmf_t P(Beta(α + t, total − α − t) ≤ q) = level."""
-    t = np.flatnonzero(pmf > 1e-18)
-    low, high = alpha + t, total - alpha - t
-    if level <= 0.5:
-        return quantile(lambda q: float(pmf[t] @ special.betainc(low, high, q)) - level)
-    # From the upper end: no cancellation.
-    return quantile(lambda q: (1 - level) - float(pmf[t] @ special.betaincc(low, high, q)))

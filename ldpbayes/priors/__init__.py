@@ -17,7 +17,7 @@ from ldpbayes.priors.loglinear import LogLinear
 from ldpbayes.priors.naming import DEFAULT, PRIORS, as_prior
 from ldpbayes.priors.regression import Regression
 from ldpbayes.priors.smooth import Smooth
-from ldpbayes.priors.tree import Tree
+from ldpbayes.priors.tree import SHARE, Tree
 
 for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_"):  # modules with an underscore load compilers
@@ -29,6 +29,9 @@ for _family in AbstractPrior.families():
 
 def prior_for(prior, collection) -> AbstractPrior:
     """Return the prior over a collection's categories that a user means.
+
+    "share:NAME" is a flat prior of the derived quantity NAME, a share of all, and Jeffreys' of the splits of its categories
+    and of the others.
 
     Where respondents may ignore the device (``with_noncompliers``), a word, a number, concentrations of the compliers'
     categories and a prior over these are for the compliers, and γ ~ Beta(1, 9); a prior over all categories stays as it is.
@@ -46,6 +49,8 @@ def prior_for(prior, collection) -> AbstractPrior:
     """
     checks.instance(collection, "collection", (Collection, Summarized), "a Collection")
     owners, size = collection.owners, collection.n_categories
+    if isinstance(prior, str) and prior.startswith(SHARE):
+        prior = Tree.of_share(collection, prior.removeprefix(SHARE))
     if not owners:
         return as_prior(prior, size)
     if isinstance(prior, AbstractPrior):
@@ -86,7 +91,7 @@ def as_dirichlet(prior, n_categories: int, what: str) -> Dirichlet:
 
 
 def parse_prior(text: str):
-    """Return what as_prior takes from text: a name, a number, or a list of concentrations such as ``0.5,1,2``.
+    """Return a prior as ``fit`` takes it from text: a name, "share:NAME", a number, or concentrations such as ``0.5,1,2``.
 
     Parameters
     ----------
@@ -107,7 +112,7 @@ def parse_prior(text: str):
     ('jeffreys', 2.0, [0.5, 1.0, 2.0])
     """
     word = checks.text(text, "prior").strip()
-    if word in PRIORS or word == DEFAULT:
+    if word in PRIORS or word == DEFAULT or word.startswith(SHARE):
         return word
     cells = [cell.strip() for cell in word.split(",")]
     try:

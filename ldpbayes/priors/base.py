@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ldpbayes.collections import Cells
     from ldpbayes.priors.dirichlet import Dirichlet
     from ldpbayes.priors.loglinear import LogLinear
+    from ldpbayes.priors.tree import AbstractTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,6 +311,10 @@ class AbstractPrior(abc.ABC):
 
     def log_linear(self) -> "LogLinear | None":
         """Return this prior where the logits of P are linear in normal effects of a table's attributes, else None."""
+        return None
+
+    def tree(self) -> "AbstractTree | None":
+        """Return this prior where it is a Dirichlet tree of blocks of categories, else None."""
         return None
 
     def walk(self) -> Walk | None:

@@ -9,12 +9,17 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes import checks
+from ldpbayes.collections import Collection, Summarized
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.naming import as_prior
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
+
+
+#: How a user asks for a prior of the share of a derived quantity: this and its name.
+SHARE = "share:"
 
 
 class AbstractTree(AbstractPrior):
@@ -111,6 +116,9 @@ class AbstractTree(AbstractPrior):
             out[list(block)] = next(rest) if len(block) > 1 else top[g]
         return top, out
 
+    def tree(self) -> "AbstractTree | None":
+        return None if self.conjugate is None else self
+
     @property
     def excess(self) -> np.ndarray:
         """Powers k of the blocks' shares by which a Dirichlet tree differs from a Dirichlet: density · Π_g S_g^{k_g}."""
@@ -181,6 +189,28 @@ class Tree(AbstractTree):
             raise ArgumentError(f"splits must be one prior, or one for each of {len(wide)} blocks, got {len(each)}.")
         inner = tuple(as_prior(prior, len(block)) for prior, block in zip(each, wide, strict=True))
         object.__setattr__(self, "_inner", inner)
+
+    @classmethod
+    def of_share(cls, collection: Collection | Summarized, name: str) -> "Tree":
+        """Return the prior with two blocks, the categories of a derived quantity and the others, and a flat share.
+
+        Parameters
+        ----------
+        collection : Collection
+        name : str
+            Of a derived quantity that is a share of all.
+
+        Raises
+        ------
+        ArgumentError
+            Where there is none of this name, or it is the share of some.
+        """
+        known = {item.name: item for item in collection.derived if not item.given}
+        item = known[checks.choice(name, "prior", tuple(known))] if known else None
+        if item is None:
+            raise ArgumentError(f"prior must name a derived quantity after {SHARE!r}; the collection has none.")
+        inside = tuple(collection.categories.index(label) for label in item.of)
+        return cls((inside, tuple(x for x in range(len(collection.categories)) if x not in inside)))
 
     @property
     def n_categories(self) -> int:  # type: ignore[override]

@@ -13,12 +13,15 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.protocols.cohort_rr import CohortRR
     from ldpbayes.protocols.combine import compose, kronecker, mixture, product
     from ldpbayes.protocols.designs import (
+        ListExperiment,
         cheater_detection,
         christofides,
         crosswise,
         direct,
         forced_response,
+        item_count,
         kuk,
+        list_experiment,
         stochastic_lie_detector,
         triangular,
         unrelated_question,
@@ -51,8 +54,8 @@ _MODULES = {
     "channel": "Channel",
     "cohort_rr": "CohortRR",
     "combine": "compose kronecker mixture product",
-    "designs": "cheater_detection christofides crosswise direct forced_response kuk stochastic_lie_detector triangular "
-    "unrelated_question warner",
+    "designs": "ListExperiment cheater_detection christofides crosswise direct forced_response item_count kuk list_experiment "
+    "stochastic_lie_detector triangular unrelated_question warner",
     "fake_data": "FakeData",
     "grr": "GRR",
     "hadamard": "HadamardResponse",
@@ -89,6 +92,7 @@ __all__ = [
     "DBitFlip",
     "FakeData",
     "HadamardResponse",
+    "ListExperiment",
     "LocalHashing",
     "MemoizedGRR",
     "MemoizedRappor",
@@ -108,8 +112,10 @@ __all__ = [
     "describe_protocols",
     "direct",
     "forced_response",
+    "item_count",
     "kronecker",
     "kuk",
+    "list_experiment",
     "make_protocol",
     "mixture",
     "product",

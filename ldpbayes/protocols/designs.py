@@ -5,6 +5,7 @@ Carriers have the sensitive attribute; with two categories they are the second, 
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +18,10 @@ from ldpbayes.protocols.registry import DESIGNS
 YES_NO = ("no", "yes")
 #: More cards tell carriers from others ever more surely, and nobody draws as many.
 MAX_CARDS = 100
+#: Longer lists than this are asked of nobody.
+MAX_ITEMS = 50
+#: The groups of a list experiment.
+GROUPS = ("control", "treatment", "direct")
 
 
 def direct(n_categories=2, answers=None) -> Channel:
@@ -216,6 +221,122 @@ def cheater_detection(p, answers=None) -> Channel:
     return _design("cheater_detection", [[0, 1 - p, 1], [1, p, 0]], {"p": p}, answers)
 
 
+def item_count(items, group, ceiling=0.0, floor=0.0, answers=None) -> Channel:
+    """Item count technique, the list experiment, for one group: how many items of a list apply, not which.
+
+    Categories are the trait joined with the number c of innocuous items that apply, "no/0" … "no/J", "yes/0" … "yes/J".
+    The control group reports c, the treatment group c + 1 with the trait and c without; the group asked directly reports
+    the trait. Nothing is randomised: the report of a carrier in treatment with c = J, or c = 0 and no other item, gives the
+    trait away, or its absence.
+
+    Parameters
+    ----------
+    items : int
+        Number J of innocuous items.
+    group : {"control", "treatment", "direct"}
+    ceiling, floor : float
+        Share of carriers with c = J, and with c = 0, who leave out the sensitive item in treatment.
+    answers : sequence of str, optional
+        By default "0" to "J", of treatment to "J + 1"; "no", "yes" of those asked directly.
+
+    References
+    ----------
+    Imai (2011), Journal of the American Statistical Association 106; Blair and Imai (2012), Political Analysis 20.
+    """
+    size = checks.integer(items, "items", 1, MAX_ITEMS)
+    checks.choice(group, "group", GROUPS)
+    shares = {"ceiling": checks.probability(ceiling, "ceiling"), "floor": checks.probability(floor, "floor")}
+    if group != "treatment" and any(shares.values()):
+        raise ArgumentError("ceiling and floor must be left out of groups other than the treatment.")
+    without, several = np.eye(size + 1), np.eye(size + 2)
+    if group == "control":
+        matrix = np.concatenate([without, without], axis=1)
+    elif group == "direct":
+        matrix = np.repeat(np.eye(2), size + 1, axis=1)
+    else:
+        carriers = several[:, 1:].copy()
+        for share, c in ((shares["ceiling"], size), (shares["floor"], 0)):
+            carriers[[c, c + 1], c] = share, 1 - share
+        matrix = np.concatenate([several[:, :-1], carriers], axis=1)
+    default = YES_NO if group == "direct" else tuple(map(str, range(len(matrix))))
+    settings = {"items": size, "group": group} | {name: share for name, share in shares.items() if share}
+    return _design("item_count", matrix, settings, answers, default)
+
+
+@dataclass(frozen=True)
+class ListExperiment:
+    """The channels and categories of a list experiment; see ``list_experiment``.
+
+    Attributes
+    ----------
+    items : int
+    ceiling, floor : float
+    traits : pair of str
+        Labels of those without and with the trait.
+    """
+
+    items: int
+    ceiling: float = 0.0
+    floor: float = 0.0
+    traits: tuple[str, str] = YES_NO
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Labels of the trait joined with the number of innocuous items."""
+        return tuple(f"{trait}/{c}" for trait in self.traits for c in range(self.items + 1))
+
+    @property
+    def carriers(self) -> tuple[str, ...]:
+        """Labels of those with the trait: its share is the sum of theirs."""
+        return self.categories[self.items + 1 :]
+
+    @property
+    def control(self) -> Channel:
+        """The channel of those who are asked without the sensitive item."""
+        return item_count(self.items, "control")
+
+    @property
+    def treatment(self) -> Channel:
+        """The channel of those who are asked with the sensitive item."""
+        return item_count(self.items, "treatment", self.ceiling, self.floor)
+
+    @property
+    def direct(self) -> Channel:
+        """The channel of those who are asked the sensitive item alone."""
+        return item_count(self.items, "direct", answers=None if self.traits == YES_NO else self.traits)
+
+
+def list_experiment(items, ceiling=0.0, floor=0.0, traits=YES_NO) -> ListExperiment:
+    """List experiment: both channels, their categories, and those of carriers; ``Collection.from_lists`` takes it.
+
+    Parameters
+    ----------
+    items : int
+        Number J of innocuous items.
+    ceiling, floor : float
+        Share of carriers to whom all innocuous items, or none, apply, and who leave out the sensitive one.
+    traits : pair of str
+        Labels of those without and with the trait.
+
+    Examples
+    --------
+    >>> list_experiment(items=1).categories
+    ('no/0', 'no/1', 'yes/0', 'yes/1')
+    >>> list_experiment(items=1).treatment.matrix
+    array([[1., 0., 0., 0.],
+           [0., 1., 1., 0.],
+           [0., 0., 0., 1.]])
+    """
+    pair = check_answers(traits)
+    if len(pair) != 2 or pair[0] == pair[1]:
+        raise ArgumentError(
+            f"traits must be two labels, of those without the trait and of those with it, got {listed(pair)}."
+        )
+    found = ListExperiment(checks.integer(items, "items", 1, MAX_ITEMS), ceiling, floor, (pair[0], pair[1]))
+    found.treatment  # noqa: B018  (refuses ceiling and floor that are no shares)
+    return found
+
+
 def _design(name, matrix, settings, answers, default=None):
     """Return the Channel, with its answers among the settings where they are not the design's own."""
     matrix = np.array(matrix, dtype=float)
@@ -251,7 +372,8 @@ DESIGNS |= {
         christofides,
         stochastic_lie_detector,
         cheater_detection,
+        item_count,
     )
 }
 
-__all__ = ["DESIGNS", *DESIGNS]
+__all__ = ["DESIGNS", "ListExperiment", "list_experiment", *DESIGNS]

@@ -12,7 +12,7 @@ from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collectio
 from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, undenied
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
-from ldpbayes.protocols import make_protocol
+from ldpbayes.protocols import list_experiment, make_protocol
 from ldpbayes.sources.base import is_whole
 from ldpbayes.sources.channels import Rows, assembled, find_channels, read_cells
 from ldpbayes.sources.missing import Missing
@@ -43,6 +43,8 @@ def read_collection(path, rows=None):
     ``where`` (column = value: the rows of this channel), ``report`` (the column or columns of one report), ``count`` (the
     column of counts; without it every row is one report) and ``n`` (the total that the counts must add up to). Numbers may
     be written as fractions, "1/6", and logarithms, "ln(3)" or "2*ln(3)/5".
+
+    A list experiment, with channels ``item_count``, may leave out ``categories``; its share of carriers is then ``trait``.
 
     ``protocol`` may be left out where the table states it in a column ``protocol``, as ``write_reports`` writes it.
     ``epsilon`` names a column of levels (``protocol`` is then a name, ``parameters`` its others) and ``rate`` one of rates
@@ -94,7 +96,8 @@ def read_collection(path, rows=None):
     document = {_FORMER.get(key, key): value for key, value in files.read_toml(path).items()}
     _known(document, _COLLECTION_KEYS, path)
     texts = {key: _typed(document, key, str, path) for key in _TEXTS if key in document}
-    categories = document.get("categories")
+    lists = {} if "categories" in document else _lists(document)
+    categories = document.get("categories", lists.get("categories"))
     if not isinstance(categories, list) or not all(isinstance(c, str) for c in categories):
         raise DataError('must be a list of labels, such as ["no", "yes"]', source=path, field="categories")
     if len(categories) < 2:
@@ -105,7 +108,7 @@ def read_collection(path, rows=None):
     published = _typed(document, "published", list, path, default=[])
     if not all(isinstance(entry, dict) for entry in published):
         raise DataError("must be [[published]] tables", source=path, field="published")
-    derived = _typed(document, "derived", dict, path, default={})
+    derived = _typed(document, "derived", dict, path, default=lists.get("derived", {}))
     rows = replace(rows, **{name: document[name] for name in _ASKED if name in document and getattr(rows, name) is None})
     by = _grouping(rows.by, path)
     laws = _typed(document, "noncompliance", dict, path, default={})
@@ -202,6 +205,17 @@ def write_collection(collection, path):
             lines = _table_lines(collection.categories, (*by, *sample.names), parts, single, lost, label)
             files.write_rows(handle, lines)
         description.write_text(described, encoding="utf-8", newline="\n")
+
+
+def _lists(document):
+    """Return the categories and the derived share of a list experiment, which need not be stated; nothing of other files."""
+    channels = document.get("channels")
+    channels = [one for one in channels if isinstance(one, dict)] if isinstance(channels, list) else []
+    stated = [one.get("parameters") for one in channels if one.get("protocol") == "item_count"]
+    if not stated or not isinstance(stated[0], dict) or "items" not in stated[0]:
+        return {}
+    design = list_experiment(stated[0]["items"])
+    return {"categories": list(design.categories), "derived": {"trait": {"of": list(design.carriers)}}}
 
 
 def _parts(collection):

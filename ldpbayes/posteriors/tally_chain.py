@@ -1,0 +1,426 @@
+"""Reports that name two categories each, linked in a row, as in list experiments: exact, by a chain of tallies."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.special import betaln, digamma, gammaln, logsumexp
+
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.ends import tails
+from ldpbayes.inference.importance import resample, weigh
+from ldpbayes.inference.verdict import Verdict
+from ldpbayes.likelihoods import require_sampler
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample
+from ldpbayes.posteriors.merging import ends_of_tallies
+from ldpbayes.priors import Dirichlet
+
+#: Most categories, and entries of the rows that are looked at.
+MAX_CATEGORIES, MAX_ENTRIES = 200, 20_000
+#: Reports of two categories that are tried as those of a block.
+MAX_OPENED = 8
+#: Most pairs of neighbouring states in all, and seconds that one pass takes for each.
+MAX_PAIRS, PAIR_SECONDS = 2e7, 2.5e-8
+#: Links of more reports are looked at on a lattice of so many states first; states so many nats below the best are left out.
+LATTICE, FALL = 400, 60.0
+#: Halvings that place a tilt, draws of each, and how near it is, in units of what moves the tally by an sd.
+HALVINGS, TRIED, NEAR = 30, 200, 0.3
+#: Where one tilt is not enough, there are those at these shares of the way from both boundaries to the mean tally, and none.
+SPREAD = (0.0, 0.03, 0.1, 0.25, 0.5)
+#: Proposals for each draw that is kept.
+PROPOSALS = 4
+#: Weights whose largest possible one is at most this share of all of them need no look at their tail.
+BOUNDED = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """The reports as a chain: categories in a row, each linked with the next by the reports that name these two.
+
+    Attributes
+    ----------
+    order : (a,) int array
+        The categories along the chain.
+    alpha, own : (a,) arrays
+        Along the chain: concentrations, and reports that name this category alone.
+    counts : (a − 1,) int array
+        Reports that name a category and the next one, 0 between the ends of two chains.
+    log_odds : (a − 1,) array
+        Log of such a report's chance in the first category over that in the second.
+    constant : float
+        What is left of the log-likelihood.
+    block : (a,) bool array
+        Along the chain: the categories whose tally others weigh, none where nothing else is known of them.
+    """
+
+    order: np.ndarray
+    alpha: np.ndarray
+    own: np.ndarray
+    counts: np.ndarray
+    log_odds: np.ndarray
+    constant: float
+    block: np.ndarray
+    windows: tuple = field(default=())
+
+    @property
+    def pairs(self) -> float:
+        """Pairs of neighbouring states."""
+        sizes = [len(states) for states in self.windows]
+        return float(sum(a * b for a, b in pairwise(sizes)) + sum(sizes))
+
+    def fitted(self, theta: float = 0.0) -> "Links":
+        """Return the same with the states that matter under a tilt: how many of a link's reports its first category has."""
+        steps = [max(int(n) // LATTICE, 1) for n in self.counts]
+        lattices = tuple(np.unique(np.append(np.arange(0, n, step), n)) for n, step in zip(self.counts, steps, strict=True))
+        rough = replace(self, windows=lattices)
+        if max(steps, default=1) == 1:
+            return rough
+        windows = []
+        for states, margin, step in zip(lattices, rough.margins(theta), steps, strict=True):
+            kept = states[margin > margin.max() - FALL]
+            windows.append(np.arange(max(kept[0] - step, 0), min(kept[-1] + step, states[-1]) + 1))
+        return replace(self, windows=tuple(windows))
+
+    def _node(self, i: int, theta: float, into: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Return the log-weight of category i by the states of the links before and after it, (before, after)."""
+        most = int(self.own[i]) + int(into.max(initial=0)) + int(out.max(initial=0))
+        table = gammaln(self.alpha[i] + np.arange(most + 1)) - gammaln(self.alpha[i])
+        if self.block[i] and theta:
+            table += theta * np.arange(most + 1)
+        if len(into) > 1 and len(out) > 1 and (np.diff(into) == -1).all() and (np.diff(out) == 1).all():
+            first = int(self.own[i]) + int(into[-1]) + int(out[0])  # every pair shifts the last one by a place
+            return sliding_window_view(table[first:], len(out))[: len(into)][::-1]
+        return table[int(self.own[i]) + into[:, None] + out[None, :]]
+
+    def _link(self, i: int) -> np.ndarray:
+        n, k = self.counts[i], self.windows[i]
+        return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + k * self.log_odds[i]
+
+    def _nodes(self, theta: float) -> Iterator[np.ndarray]:
+        none = np.zeros(1, dtype=int)
+        for i in range(len(self.order)):
+            into = self.counts[i - 1] - self.windows[i - 1] if i else none
+            yield self._node(i, theta, into, self.windows[i] if i < len(self.windows) else none)
+
+    def forward(self, theta: float = 0.0) -> list[np.ndarray]:
+        """Return the log-weight of all that stands before each link's state, that of the whole last."""
+        out, message = [], np.zeros(1)
+        for i, node in enumerate(self._nodes(theta)):
+            message = _log_sums(message[:, None] + node, 0)
+            if i < len(self.windows):
+                message = message + self._link(i)
+                out.append(message)
+        return [*out, message]
+
+    def margins(self, theta: float) -> list[np.ndarray]:
+        """Return the log-probability of each link's states, up to a constant."""
+        before, after, out = self.forward(theta), np.zeros(1), []
+        for i, node in reversed(list(enumerate(self._nodes(theta)))):
+            after = _log_sums(node + after, 1)
+            if i:
+                out.append(before[i - 1] + after)
+                after = after + self._link(i - 1)
+        return out[::-1]
+
+    def tally_margins(self) -> list[np.ndarray]:
+        """Return P(T_x = t), t = 0 … n, of each category along the chain."""
+        before, after, out = [np.zeros(1), *self.forward()], np.zeros(1), []
+        total, n = float(before[-1][0]), int(self.counts.sum() + self.own.sum())
+        for i, node in reversed(list(enumerate(self._nodes(0.0)))):
+            joint = np.exp(before[i][:, None] + node + after - total)
+            into = self.counts[i - 1] - self.windows[i - 1] if i else np.zeros(1, dtype=int)
+            own = self.windows[i] if i < len(self.windows) else np.zeros(1, dtype=int)
+            place = int(self.own[i]) + into[:, None] + own[None, :]
+            out.append(np.bincount(place.ravel(), joint.ravel(), n + 1))
+            after = _log_sums(node + after, 1) + (self._link(i - 1) if i else 0.0)
+        return [pmf / pmf.sum() for pmf in out[::-1]]
+
+    def draw(self, before: list[np.ndarray], size: int, rng: np.random.Generator, theta: float = 0.0) -> np.ndarray:
+        """Return draws of the tallies along the chain, (size, a), from what ``forward`` returned."""
+        tallies = np.tile(self.own.astype(np.int64), (size, 1))
+        state, nodes = np.zeros(size, dtype=int), list(self._nodes(theta))
+        for i in range(len(self.windows) - 1, -1, -1):
+            drawn, order = np.empty(size, dtype=int), np.argsort(state, kind="stable")
+            values, first = np.unique(state[order], return_index=True)
+            for value, places in zip(values, np.split(order, first[1:]), strict=True):
+                logs = before[i] + nodes[i + 1][:, value]
+                cumulative = np.exp(logs - logs.max()).cumsum()
+                drawn[places] = np.searchsorted(cumulative, rng.random(len(places)) * cumulative[-1], side="right")
+            state = np.minimum(drawn, len(self.windows[i]) - 1)
+            kept = self.windows[i][state]
+            tallies[:, i] += kept
+            tallies[:, i + 1] += self.counts[i] - kept
+        return tallies
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """What is known of a block of categories beside the chain: its prior, and reports that name the block or the others.
+
+    Given the tally M of the block its share is Beta(b₁ + M + d₁, b₀ + N − M + d₀), where the chain alone has Beta(A₁ + M,
+    A₀ + N − M).
+
+    Attributes
+    ----------
+    prior, chain, reports : (2,) arrays
+        b, A and d: of the block, and of the others.
+    total : int
+        N, the reports of the chain.
+    """
+
+    prior: np.ndarray
+    chain: np.ndarray
+    reports: np.ndarray
+    total: int
+
+    def log_weight(self, tally: np.ndarray) -> np.ndarray:
+        """Return the log of the weight of tallies of the block beside that of the chain, without Γ(A)/Γ(A + N)."""
+        (one, other), (b, c) = self._ends(tally), self.prior
+        given = gammaln(self.chain[0] + tally) + gammaln(self.chain[1] + self.total - tally)
+        return betaln(one, other) - betaln(b, c) + gammaln(self.chain).sum() - given
+
+    def slope(self, tally: Any) -> Any:
+        """Return the derivative of log_weight."""
+        (one, other), left = self._ends(tally), self.total - tally
+        return digamma(one) - digamma(other) - digamma(self.chain[0] + tally) + digamma(self.chain[1] + left)
+
+    def _ends(self, tally):
+        return self.prior[0] + tally + self.reports[0], self.prior[1] + self.total - tally + self.reports[1]
+
+
+@dataclass(frozen=True)
+class TallyChain(AbstractPosterior):
+    """The law of the tallies T where reports name one or two categories and these form a row, hence P and F exactly.
+
+    Of the n reports that may be either of two neighbours, k belong to the first: the k of neighbouring links meet in one
+    category only, so that sums over all tallies go link by link, O(n²) in all. With a prior of two blocks, or reports that
+    name one of two blocks, as direct questions beside a list experiment do, draws are weighted by the tally of a block.
+
+    Parameters
+    ----------
+    draws, chains : int
+        chains × draws independent draws of (P, F).
+
+    References
+    ----------
+    Imai (2011), Journal of the American Statistical Association 106, on the likelihood of list experiments.
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    name: ClassVar[str] = "tally_chain"
+    order: ClassVar[float] = 3.5
+    needs: ClassVar[tuple[str, ...]] = ("rows",)
+
+    def prepare(self, problem):
+        found = links(problem)
+        passes = 4 if found[1] is None else 30
+        seconds = 0.03 + passes * found[0].pairs * PAIR_SECONDS
+        how = "" if found[1] is None else ", weighted by the tally of a block of categories"
+        reason = f"Exact by a chain of tallies: every report names one category or two neighbours{how}."
+        return Plan(reason, seconds, (problem, *found))
+
+    def run(self, plan, rng, watch):
+        problem, chain, sides = plan.state
+        size, n = self.chains * self.draws, problem.n_users
+        shape, back = (self.chains, self.draws, -1), np.argsort(chain.order)
+        if sides is not None:
+            found, tallies = _weighted(chain, sides, PROPOSALS * size, rng)
+            chosen = rng.permutation(resample(found.weight, rng, size))
+            return Sample(
+                found.distribution[chosen].reshape(shape),
+                tallies[chosen].reshape(shape),
+                effective=min(found.effective_sample, float(size)),
+                verdict=found.judged(size),
+                weighted=(found.distribution, found.weight),
+                facts=found.facts,
+            )
+        before = chain.forward()
+        total = chain.alpha.sum()
+        evidence = gammaln(total) - gammaln(total + n) + float(before[-1][0]) + chain.constant
+        tallies = chain.draw(before, size, rng)[:, back]
+        alpha = chain.alpha[back]
+        gammas = rng.standard_gamma(alpha + tallies)
+        margins = chain.tally_margins()
+        pmfs = [margins[x] for x in back]
+        return Sample(
+            (gammas / gammas.sum(axis=1, keepdims=True)).reshape(shape),
+            tallies.reshape(shape),
+            verdict=Verdict(checked=plan.reason),
+            exact=_moments(pmfs, alpha, n) | {"log_evidence": evidence},
+            intervals=lambda ci_prob: ends_of_tallies(pmfs, alpha, total + n, tails(ci_prob)[0]),
+        )
+
+
+def links(problem: Any) -> tuple[Links, Sides | None]:
+    """Return (Links, Sides or None) of a problem.
+
+    Raises
+    ------
+    InfeasibleError
+        Where the reports or the prior do not have that form, or the states are too many.
+    """
+    require_sampler(problem.likelihood)
+    tree, a = problem.prior.tree(), problem.n_categories
+    if problem.alpha is None and (tree is None or len(tree.blocks) != 2):
+        raise InfeasibleError("A chain of tallies needs a Dirichlet prior, or a Dirichlet tree of two blocks.")
+    if a > MAX_CATEGORIES or problem.entries > MAX_ENTRIES:
+        raise InfeasibleError(f"A chain of tallies takes at most {MAX_CATEGORIES} categories and few distinct reports.")
+    rows = problem.rows
+    dense = rows.dense()
+    within = problem.alpha if problem.alpha is not None else tree.conjugate[1]
+    block = None if problem.alpha is not None else np.isin(np.arange(a), tree.blocks[0])
+    named = (dense > 0).sum(axis=1)
+    wide = np.flatnonzero(named > 2)
+    # Reports that name more than two name one of two blocks; where there are none, those of two do if that opens a circle.
+    blocks = [dense[j] > 0 for j in (wide[:1] if wide.size else np.flatnonzero(named == 2)[:MAX_OPENED])]
+    blocks = blocks if wide.size else [None, *blocks]
+    counts = np.rint(rows.counts).astype(int)
+    for candidate in blocks if block is None else [block]:
+        beside, constant, taken = np.zeros(2, dtype=int), float(rows.log_constant), np.zeros(len(dense), dtype=bool)
+        for side, which in enumerate(() if candidate is None else (candidate, ~candidate)):
+            top = dense[:, which].max(axis=1, initial=0.0)
+            mine = (top > 0) & (top - dense[:, which].min(axis=1, initial=1.0) < 1e-12) & ~dense[:, ~which].any(axis=1)
+            beside[side] = counts[mine].sum()
+            constant += float(counts[mine] @ np.log(top[mine]))
+            taken |= mine
+        chain = _chain(dense[~taken], counts[~taken], within, candidate, constant)
+        if chain is not None:
+            break
+    else:
+        raise InfeasibleError("A chain of tallies needs reports that name one category, or two neighbours in one row.")
+    chain = chain.fitted()
+    if chain.pairs > MAX_PAIRS:
+        raise InfeasibleError(f"A chain of tallies takes at most {MAX_PAIRS:.0e} pairs of states, got {chain.pairs:.1e}.")
+    if candidate is None:
+        return chain, None
+    own = np.array([within[candidate].sum(), within[~candidate].sum()])
+    prior = own if problem.alpha is not None else tree.conjugate[0]
+    return chain, Sides(prior, own, beside, int(chain.counts.sum() + chain.own.sum()))
+
+
+def is_chain(problem: Any) -> bool:
+    """Return whether the reports of a problem form a chain: there the surrogate's expansion is not to be trusted."""
+    try:
+        return problem.keeps_reports and bool(links(replace(problem, prior=Dirichlet.jeffreys(problem.n_categories))))
+    except InfeasibleError:
+        return False
+
+
+def _chain(dense, counts, alpha, block, constant):
+    """Return the Links of rows that name one category, or two neighbours in some order of the categories; else None."""
+    a = dense.shape[1]
+    own, edges = np.zeros(a), {}
+    for row, count in zip(dense, counts, strict=True):
+        named = np.flatnonzero(row)
+        if len(named) > 2:
+            return None
+        constant += count * np.log(row[named[-1]])
+        if len(named) == 1:
+            own[named[0]] += count
+            continue
+        pair, odds = tuple(named.tolist()), float(np.log(row[named[0]] / row[named[1]]))
+        before = edges.get(pair, (0, odds))
+        if abs(before[1] - odds) > 1e-9:
+            return None
+        edges[pair] = (before[0] + count, odds)
+    near = {x: [*(q for p, q in edges if p == x), *(p for p, q in edges if q == x)] for x in range(a)}
+    order: list[int] = []
+    for start in sorted(range(a), key=lambda x: (len(near[x]) > 1, x)):  # the ends of rows first; a circle has none
+        before, x = None, start
+        while x not in order:
+            order.append(x)
+            before, x = x, next((y for y in near[x] if y != before and y not in order), x)
+    linked = [edges.get((p, q)) or edges.get((q, p)) for p, q in pairwise(order)]
+    if sum(link is not None for link in linked) < len(edges):
+        return None
+    odds = [
+        0.0 if link is None else link[1] * (1 if p < q else -1) for link, p, q in zip(linked, order, order[1:], strict=False)
+    ]
+    # Above, the chance in the later category was taken out of each report; a turned link has it in the earlier one.
+    turned = [
+        0 if link is None or p < q else link[0] * link[1] for link, p, q in zip(linked, order, order[1:], strict=False)
+    ]
+    members = np.zeros(a, dtype=bool) if block is None else block
+    numbers = np.array([0 if link is None else link[0] for link in linked], dtype=int)
+    return Links(
+        np.array(order), alpha[order], own[order], numbers, np.array(odds), constant + float(sum(turned)), members[order]
+    )
+
+
+def _tilts(chain, sides, rng):
+    """Return θ for which e^{θM} moves a chain's tally M to where the weights want it, by bisection; some where they spread.
+
+    At the mode of chain and weights together θ is the slope of the log-weight. Where the slope grows with M, as next to
+    M = 0 under a prior of the block's share that is flatter than the chain's, the target reaches from there to where the
+    chain itself is, and no one tilt covers it.
+    """
+    slopes = sides.slope(np.arange(sides.total + 1.0))
+    low, high = float(slopes.min()), float(slopes.max())
+    for _ in range(HALVINGS):
+        theta = 0.5 * (low + high)
+        own = chain.fitted(theta)
+        tally = own.draw(own.forward(theta), TRIED, rng, theta)[:, chain.block].sum(axis=1)
+        mean, sd = float(tally.mean()), float(tally.std()) + 1.0
+        low, high = (theta, high) if sides.slope(mean) > theta else (low, theta)
+        if (high - low) * sd < NEAR:
+            break
+    if sides.slope(max(mean - sd, 0.0)) >= sides.slope(min(mean + sd, sides.total)):
+        return [theta]
+    shares = np.array(SPREAD)
+    places = np.concatenate([shares * mean, sides.total - shares * (sides.total - mean)])
+    return sorted({theta, 0.0, *sides.slope(places).tolist()})
+
+
+def _weighted(chain, sides, size, rng):
+    """Return (Weighted, tallies) of P: draws of the chain under some tilts, weighted by the tally of the block."""
+    tilts, block = _tilts(chain, sides, rng), chain.block
+    passes = [(one, one.forward(theta)) for theta in tilts for one in (chain.fitted(theta),)]
+
+    def log_weight(tally):
+        """Return the log-weights of draws of the mixture of the chains under all tilts."""
+        mixed = [theta * tally - before[-1][0] for theta, (_, before) in zip(tilts, passes, strict=True)]
+        return sides.log_weight(tally) - logsumexp(mixed, axis=0) + np.log(len(tilts))
+
+    each = -(-size // len(tilts))
+    drawn = np.concatenate([one.draw(before, each, rng, theta) for theta, (one, before) in zip(tilts, passes, strict=True)])
+    tally = drawn[:, block].sum(axis=1)
+    logs = log_weight(tally)
+    tallies, back = drawn.astype(float), np.argsort(chain.order)
+    share = rng.beta(*sides._ends(tally))
+    gammas = rng.standard_gamma(chain.alpha + tallies)
+    p = np.empty_like(gammas)
+    for which, part, reports in ((block, share, sides.reports[0]), (~block, 1 - share, sides.reports[1])):
+        split = gammas[:, which] / gammas[:, which].sum(axis=1, keepdims=True)
+        p[:, which] = part[:, None] * split
+        drawn[:, which] += rng.multinomial(int(reports), split)
+    found = weigh(p[:, back], logs + chain.constant)
+    low, high = int(tally.min()), int(tally.max())
+    reach = np.arange(max(2 * low - high, 0), min(2 * high - low, sides.total) + 1)  # twice as far as draws go
+    largest = log_weight(reach).max() + chain.constant - found.log_evidence
+    if largest < np.log(BOUNDED * len(logs)):  # of weights that repeat, as tallies do, a law of the tail says nothing
+        found = replace(found, k_hat=0.0, unseen=0.0)
+    return found, drawn[:, back]
+
+
+def _log_sums(logs, axis):
+    """Return log Σ exp along an axis of finite numbers."""
+    top = logs.max(axis=axis)
+    return top + np.log(np.exp(logs - np.expand_dims(top, axis)).sum(axis=axis))
+
+
+def _moments(pmfs, alpha, n):
+    """Return mean and sd of P and of F, from the laws of the tallies."""
+    grid, total = np.arange(n + 1), alpha.sum() + n
+    mean = np.array([pmf @ grid for pmf in pmfs])
+    variance = np.array([pmf @ (grid - m) ** 2 for pmf, m in zip(pmfs, mean, strict=True)])
+    p = (alpha + mean) / total
+    return {
+        "distribution_mean": p,
+        "distribution_sd": np.sqrt((p * (1 - p) - variance / total**2) / (total + 1) + variance / total**2),
+        "frequency_mean": mean / n,
+        "frequency_sd": np.sqrt(variance) / n,
+    }
