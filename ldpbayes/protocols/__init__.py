@@ -54,8 +54,8 @@ _MODULES = {
     "channel": "Channel",
     "cohort_rr": "CohortRR",
     "combine": "compose kronecker mixture product",
-    "designs": "ListExperiment cheater_detection christofides crosswise direct forced_response item_count kuk list_experiment "
-    "stochastic_lie_detector triangular unrelated_question warner",
+    "designs": "ListExperiment cheater_detection christofides crosswise direct forced_response item_count kuk "
+    "list_experiment stochastic_lie_detector triangular unrelated_question warner",
     "fake_data": "FakeData",
     "grr": "GRR",
     "hadamard": "HadamardResponse",
