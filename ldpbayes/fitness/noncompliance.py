@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.answers.base import conclusion
 from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
@@ -15,7 +15,6 @@ from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import need_noncompliers
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.posteriors.problem import scaled
-from ldpbayes.presenting import AbstractResult
 
 #: Likelihood rows with more entries than this are not written out for a curve.
 MAX_ENTRIES = 2**22
@@ -25,33 +24,15 @@ MAX_POINTS = 10**5
 MAX_GAMMA = 0.99
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Sensitivity(AbstractResult):
+class Sensitivity(Answer):
     """A maximum-likelihood answer against the share γ of respondents who ignore the device.
 
-    Attributes
-    ----------
-    gamma, answer : (k,) arrays
-    turning : float
-        The least γ at which the answer is at the threshold; nan where it is there nowhere, or no threshold was given.
-    error : (k,) array
-        Standard error of the answer at each γ.
-    threshold : float or None
-    question : str
-        What is drawn, such as "yes > 0.2".
-    allowed : bool
-        Whether the curve covers all γ that the reports allow; otherwise γ is identified.
-    sentence : str
+    ``answer`` and ``error``, its standard error, over ``gamma``. The attributes are question, sentence; threshold (nan
+    without one) and turning, the least γ at which the answer is there (nan where it is so nowhere); allowed: whether the
+    curve covers all γ that the reports allow; otherwise γ is identified.
     """
 
-    gamma: np.ndarray
-    answer: np.ndarray
-    turning: float
-    error: np.ndarray
-    threshold: float | None
-    question: str
-    allowed: bool
-    sentence: str
+    __slots__ = ()
 
 
 def sensitivity(
@@ -148,4 +129,6 @@ def sensitivity(
         sentence = f"{start} and turns at γ = {turning:.3g}; {allowed}."
         if math.isnan(turning):
             sentence = f"{start} and turns nowhere; {allowed}."
-    return Sensitivity(gammas, values, turning, errors, threshold, question, not found.identified, sentence)
+    about = {"question": question, "sentence": sentence, "threshold": math.nan if threshold is None else threshold}
+    about |= {"turning": turning, "allowed": int(not found.identified)}
+    return Sensitivity({"answer": ("gamma", values), "error": ("gamma", errors)}, {"gamma": gammas}, about)

@@ -5,7 +5,8 @@ import functools
 import numpy as np
 
 from ldpbayes import plots
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.tables import Rows, filled
 
 #: Rows of the table: some of the curve's points.
 ROWS = 11
@@ -13,17 +14,16 @@ ROWS = 11
 
 def of_sensitivity(curve, *, title: str = "Sensitivity to respondents who ignore the device") -> Page:
     """Return the Page of a Sensitivity."""
-    columns = (
-        Column("gamma", "γ", spec=".3f"),
-        Column("answer", "share among compliers", spec=".4f"),
-        Column("error", "s.e.", spec=".4f", priority=1),
-    )
-    chosen = np.unique(np.linspace(0, curve.gamma.size - 1, min(ROWS, curve.gamma.size)).astype(int))
-    rows = [(float(curve.gamma[i]), float(curve.answer[i]), float(curve.error[i])) for i in chosen]
+    chosen = np.unique(np.linspace(0, curve.sizes["gamma"] - 1, min(ROWS, curve.sizes["gamma"])).astype(int))
+    rows = Rows(curve, "gamma", at=chosen)
+    columns = [
+        (Column("gamma", "γ", spec=".3f"), rows.numbers(curve["gamma"])),
+        (Column("answer", "share among compliers", spec=".4f"), rows.numbers(curve["answer"])),
+        (Column("error", "s.e.", spec=".4f", priority=1), rows.numbers(curve["error"])),
+    ]
     note = Note(Kind.VERDICT, f"{curve.sentence[:1].upper()}{curve.sentence[1:]}")
-    facts = {name: getattr(curve, name) for name in ("question", "gamma", "answer", "error", "turning", "threshold")}
-    table = Table(f"{title}: {curve.question}", columns, tuple(rows))
-    return Page(title, (table,), (note,), (figure_of(curve),), facts | {"sentence": curve.sentence})
+    facts = dict(curve.attrs) | {name: curve[name].values for name in ("gamma", "answer", "error")}
+    return Page(title, (filled(f"{title}: {curve.question}", columns),), (note,), (figure_of(curve),), facts)
 
 
 def figure_of(curve) -> Figure:

@@ -18,7 +18,7 @@ from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import read_reports
 
 # Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
-pytestmark = pytest.mark.filterwarnings("ignore:The prior decides on")
+pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 DIE = forced_response(2 / 3, (1, 1))
 

@@ -12,7 +12,7 @@ from ldpbayes import pages, plots
 from ldpbayes.examples import FOLDER
 
 # Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
-pytestmark = pytest.mark.filterwarnings("ignore:The prior decides on")
+pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 FORMULA = "connected ~ female + married + age_group"
 

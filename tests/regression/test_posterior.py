@@ -13,7 +13,7 @@ from ldpbayes.protocols.designs import forced_response, warner
 from ldpbayes.protocols.unary import UnaryEncoding
 
 # Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
-pytestmark = pytest.mark.filterwarnings("ignore:The prior decides on")
+pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 DIE = forced_response(2 / 3, (1, 1))
 

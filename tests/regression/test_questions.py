@@ -10,7 +10,7 @@ from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols.designs import warner
 
 # Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
-pytestmark = pytest.mark.filterwarnings("ignore:The prior decides on")
+pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 
 @pytest.fixture(scope="module")
