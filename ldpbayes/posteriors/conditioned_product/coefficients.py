@@ -24,6 +24,7 @@ def coefficients(slopes, powers, low, high):
     first, last = _binomial_window(powers, *(slopes * g[:, None] / (1 + slopes * g[:, None]) for g in (low, high)))
     bucket = np.ceil(np.log2(last - first + 1)).astype(int)
     several, column = (powers > 0).sum(axis=1) > 1, powers.argmax(axis=1)
+    known: dict[tuple, tuple] = {}
     for length in np.unique(bucket):
         index = np.flatnonzero(bucket == length)
         n, c = powers[index, column[index]], slopes[index, column[index]]
@@ -37,7 +38,10 @@ def coefficients(slopes, powers, low, high):
             x = index[place]
             own = powers[x] > 0
             parts = slopes[x, own], powers[x, own], int(start[place]), int(last[x])
-            log_first[place], ratio[place, : left[place]] = _product_polynomial(*parts)
+            key = tuple(np.concatenate(parts[:2]).tolist()) + parts[2:]
+            if key not in known:  # under other concentrations the polynomials are the same
+                known[key] = _product_polynomial(*parts)
+            log_first[place], ratio[place, : left[place]] = known[key]
         yield index, start, log_first, ratio
 
 
