@@ -4,6 +4,7 @@ Kallioinen, Paananen, Bürkner and Vehtari (2024), Statistics and Computing 34, 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -78,12 +79,12 @@ class Scaled:
             room *= np.clip(1 - sd**2 / whole, 0.0, 1.0)
         return cls(mean, sd, shift, growth, room, shares, floor, ci_prob)
 
-    @property
+    @cached_property
     def prior(self) -> np.ndarray:
         """Sensitivity to the prior."""
         return _distance(self.shift, self.growth)
 
-    @property
+    @cached_property
     def reports(self) -> np.ndarray:
         """Sensitivity to the reports.
 
@@ -92,7 +93,7 @@ class Scaled:
         """
         return _distance(-self.shift, -self.room - self.growth)
 
-    @property
+    @cached_property
     def moves(self) -> np.ndarray:
         """Largest move of the mean and of both ends for a doubling of the prior's weight, in units of the quantities."""
         half = 0.5 * np.array([-1.0, 1.0]).reshape(2, *[1] * self.mean.ndim)
@@ -105,7 +106,7 @@ class Scaled:
             ends = [means - reach * sds, means + reach * sds]
         return np.max([np.abs(one[1] - one[0]) for one in (means, *ends)], axis=0)
 
-    @property
+    @cached_property
     def verdict(self) -> np.ndarray:
         """Who decides, as positions in VERDICTS.
 
