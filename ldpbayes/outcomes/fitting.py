@@ -35,6 +35,8 @@ ALONE = 4000
 FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
 #: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
 MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
+#: What the recipe says of curves.
+NO_CURVES = Curves((), np.full(1, np.nan), "weighted", ACCEPTED, np.nan, np.nan)
 
 
 def by_private_group(
@@ -184,19 +186,15 @@ def analyse(
     splits = [] if records.levels is not None or method not in ("auto", "rounding") else _splits(records)
     if method == "rounding" and not splits:
         raise DataError("has no values that stand out as rounded; use another method", field=name)
-    ways: list[tuple[str, np.ndarray | None]] = [(method, splits[0][1].index if method == "rounding" else None)]
-    said = []
+    classes, said, ways = {"rounding": splits[0][1]} if splits else {}, [], [method]
     if method == "auto":
-        ways = [("smooth", None), *([("rounding", splits[0][1].index)] if splits else [])]
-        ways += [("recipe", None)] * (records.decode is not None)
+        ways = ["smooth", *classes, *["recipe"] * (records.decode is not None)]
         if splits and splits[0][0] > DIFFERENT:
             names = " and ".join(splits[0][1].names)
             said.append(f"Groups differ between {names} at equal values, by {splits[0][0]:.1f} standard errors.")
             ways = ways[1:]
-    alone = _alone(records, held, target, rng)
-    steps = {
-        used: partial(_tried, problem, used, classes, alone, splits[0][1].names if splits else ()) for used, classes in ways
-    }
+    alone, whole = _alone(records, held, target, rng), Classes(np.zeros(records.n, dtype=np.int64), ())
+    steps = {used: partial(_tried, problem, used, classes.get(used, whole), alone) for used in ways}
     outcome = hand_over(in_order(steps), lambda one: "" if one.accepted else one.said)
     if outcome.answer is None:
         raise InfeasibleError(" ".join(outcome.rejected.values()))
@@ -254,14 +252,8 @@ class _Tried(NamedTuple):
     said: str
 
 
-def _tried(
-    problem: "_Problem",
-    used: str,
-    classes: np.ndarray | None,
-    alone: tuple[np.ndarray, np.ndarray, bool],
-    classed: Sequence[str],
-) -> _Tried:
-    """Return what a way to the answer finds; ``alone`` is what the reports alone say, ``classed`` the rounding classes."""
+def _tried(problem: "_Problem", used: str, classes: Classes, alone: tuple[np.ndarray, np.ndarray, bool]) -> _Tried:
+    """Return what a way to the answer finds; ``alone`` is what the reports alone say."""
     found = problem.recipe() if used == "recipe" else problem.smooth(classes)
     check = check_shares([one.shares() for one in found.measures], *alone, smooth=used != "recipe")
     apart, allowed = check.worst
@@ -270,8 +262,8 @@ def _tried(
         whose = ", whose intervals are those of the population," if problem.target == "frequency" else ""
         what, verbs = f"The recipe with a bootstrap{whose}", ("agrees", "differs")
     elif used == "rounding":
-        what += f", one each for {', '.join(classed)},"
-    verdict = ACCEPTED if found.curves is None else found.curves.verdict
+        what += f", one each for {', '.join(classes.names)},"
+    verdict = found.curves.verdict
     shares = "the shares that the reports alone give"
     if not verdict.accepted:
         said = f"{what} have draws that cannot be trusted: {verdict.problem}."
@@ -288,15 +280,13 @@ class _Found:
 
     measures: list[Measure]
     bins: list[int]
-    curves: Curves | None = None
+    curves: Curves = NO_CURVES
     moved: np.ndarray | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
         """What the result states about its draws."""
         one = self.curves
-        if one is None:
-            return {"sampling": "weighted", "problem": "", "k_hat": np.nan, "effective_draws": np.nan, "scale": np.nan}
         found = {"sampling": one.sampling, "problem": one.verdict.problem, "k_hat": one.k_hat}
         return found | {"effective_draws": one.effective, "scale": float(np.median(one.scale))}
 
@@ -313,34 +303,27 @@ class _Problem:
     levels: tuple[float, ...]
     rng: np.random.Generator
 
-    def smooth(self, classes: np.ndarray | None) -> _Found:
+    def smooth(self, classes: Classes) -> _Found:
         """Return smooth curves, one for each cell and rounding class."""
         records = self.records
         cells = [self._bins(at) for at in self.held]
         size = self.draws * sum(own.size for own in cells) * len(records.groups)
         if size > MAX_HELD:
             raise InfeasibleError(f"The draws hold {size:,} numbers, more than {MAX_HELD:,}; ask for fewer draws or bins.")
-        curves, places = [], []
-        for c, (at, own) in enumerate(zip(self.held, cells, strict=True)):
-            groups = np.zeros(len(at), dtype=np.int64) if classes is None else classes[at]
-            for one in np.unique(groups):
-                chosen = groups == one
-                entries = _entries(records, at[chosen], own.index[chosen], own.size)
-                prior = Exchange(own.size) if records.levels is not None else Walk(own.size, own.width, own.middle)
-                curves.append(Curve(entries, prior))
-                places.append((c, int(one)))
+        curves, measures, moved = [], [], []
+        parts = [np.unique(classes.index[at], return_inverse=True)[1] for at in self.held]
+        for at, own, part in zip(self.held, cells, parts, strict=True):
+            prior = Exchange(own.size) if records.levels is not None else Walk(own.size, own.width, own.middle)
+            for mine in part == np.arange(part.max() + 1)[:, None]:
+                curves.append(Curve(_entries(records, at[mine], own.index[mine], own.size), prior))
         found = draw_curves(curves, self.draws, self.rng)
-        measures, moved = [], []
-        for c, (at, own) in enumerate(zip(self.held, cells, strict=True)):
-            mine = [i for i, (cell, _) in enumerate(places) if cell == c]
-            groups = np.zeros(len(at), dtype=np.int64) if classes is None else classes[at]
-            parts = np.searchsorted([places[i][1] for i in mine], groups)
-            shares = [found.shares[i] for i in mine]
-            measures.append(self._measure(at, own, parts, shares))
+        every = iter(found.shares)
+        for at, own, part in zip(self.held, cells, parts, strict=True):
+            shares = [next(every) for _ in range(part.max() + 1)]
+            measures.append(self._measure(at, own, part, shares))
             if records.levels is None:
-                moved.append(self._moved(at, own, parts, [one.mean(axis=0) for one in shares]))
-        sizes = [own.size for own in cells]
-        return _Found(measures, sizes, found, None if records.levels is not None else np.stack(moved))
+                moved.append(self._moved(at, own, part, [one.mean(axis=0) for one in shares]))
+        return _Found(measures, [own.size for own in cells], found, np.stack(moved) if moved else None)
 
     def _moved(self, at: np.ndarray, bins: Bins, part: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
         """Return how far share, mean and quantiles move where mean curves are interpolated within bins, (quantities, k).
