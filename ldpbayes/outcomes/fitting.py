@@ -375,11 +375,11 @@ class _Problem:
         weight = None if records.weight is None else records.weight[at]
         value, index = records.value[at], bins.index
         if self.target == "distribution":
-            counts, load, square = _sums(part * m + index, n_parts * m, weight)
+            _, load, square = _sums(part * m + index, n_parts * m, weight)
             mass = np.empty((self.draws, m, n_parts, k))
             for i, r in enumerate(shares):
                 here = slice(i * m, (i + 1) * m)
-                shape = counts[here] if weight is None else load[here] ** 2 / np.maximum(square[here], 1e-300)
+                shape = load[here] ** 2 / np.maximum(square[here], 1e-300)
                 pi = rng.standard_gamma(shape, (self.draws, m))
                 pi *= load[here] / np.maximum(shape, 1e-300)
                 mass[:, :, i] = pi[:, :, None] * r
@@ -394,15 +394,13 @@ class _Problem:
             entries, place = np.unique(index[mine] * n_kinds + records.kind[at[mine]], return_inverse=True)
             counts, load, _ = _sums(place, len(entries), None if weight is None else weight[mine])
             own, kind = entries // n_kinds, entries % n_kinds
+            to = i * kinds + (kind if kept else 0 * kind)
             for block in np.array_split(np.arange(len(entries)), max(1, self.draws * len(entries) * k // 20_000_000)):
                 post = r[:, own[block]] * records.table[kind[block]]
                 post /= post.sum(axis=2, keepdims=True)
                 drawn = rng.multinomial(counts[block].astype(np.int64), post) * (load / counts)[block, None]
-                if kept:
-                    mass[:, own[block], i * kinds + kind[block]] = drawn
-                else:  # entries are in the order of the bins
-                    starts = np.flatnonzero(np.append(True, np.diff(own[block]) > 0))
-                    mass[:, own[block][starts], i] += np.add.reduceat(drawn, starts, axis=1)
+                starts = np.flatnonzero(np.append(True, np.diff((own * mass.shape[2] + to)[block]) > 0))
+                mass[:, own[block][starts], to[block][starts]] += np.add.reduceat(drawn, starts, axis=1)
         return Measure(Atoms.of(value, index, m, slot, n_parts * kinds, weight), mass, whole=weight is None)
 
 
