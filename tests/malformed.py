@@ -210,6 +210,7 @@ MATERIAL = {
         m.frame, "report ~ x + g", m.device, report="report", categories=["no", "yes"], method="mle"
     ),
     "private": lambda m: lb.by_private_group(m.values, "v", "report", lb.GRR(2, 3.0), draws=25, random_seed=1),
+    "tree_with_missing": lambda m: lb.fit(lb.Collection(["no", "yes"], m.survey.tallies, missing=9), "flat", **DRAWN),
     "hull": lambda m: lb.robust.contamination_hull(m.collection),
     "curve": lambda m: lb.robust.sensitivity(m.noncompliant, "yes", points=5),
     "checked": lambda m: lb.check(m.survey),
@@ -374,9 +375,13 @@ CALLS = {
     "christofides": lambda m: dict(weights=[0.5, 0.3, 0.2], answers=("1", "2", "3")),
     "stochastic_lie_detector": lambda m: dict(p=0.2, answers=("no", "yes")),
     "cheater_detection": lambda m: dict(p=0.2, answers=("no", "yes")),
+    "item_count": lambda m: dict(items=2, group="treatment", ceiling=0.1, floor=0.0, answers=("0", "1", "2", "3")),
+    "list_experiment": lambda m: dict(items=2, ceiling=0.1, floor=0.0, traits=("no", "yes")),
+    "ListExperiment": lambda m: dict(items=2, ceiling=0.1, floor=0.0, traits=("no", "yes")),
     "attack": lambda m: dict(kind="input", targets=["a"]),
     # ---- priors
     "Dirichlet": lambda m: dict(alpha=[1.0, 2.0]),
+    "Tree": lambda m: dict(blocks=((0, 2), (1,)), shares=1.0, splits="jeffreys"),
     "Compliance": lambda m: dict(compliers="jeffreys", gamma=(1.0, 9.0), n_laws=1, n_categories=3),
     "Hierarchical": lambda m: dict(structure="groups", scale=1.0, centre=1.5, by_category=False, n_categories=3, n_cells=2),
     "Learnt": lambda m: dict(median=0.5, sd=1.0, n_categories=3),
@@ -408,6 +413,7 @@ CALLS = {
     "Quadrature": _drawn("Quadrature", tolerance=1e-6, limit_seconds=5.0),
     "RandomWalk": _drawn("RandomWalk", tune=50, thin=1),
     "Surrogate": _drawn("Surrogate", max_expansions=2),
+    "TallyChain": _drawn("TallyChain"),
     "TallyStates": _drawn("TallyStates", limit_seconds=5.0),
     # ---- fit and check
     "fit": lambda m: dict(
@@ -571,6 +577,9 @@ CALLS = {
     "among_compliers": lambda m: dict(result=m.tree_of_compliers, collection=m.noncompliant),
     "select": lambda m: dict(result=m.tree_of_cells, cell="x"),
     "validate": lambda m: dict(result=m.tree),
+    "missing_answers": lambda m: dict(
+        result=m.tree_with_missing, question="yes > 0.2", odds_ratio=[0.5, 2.0], ci_prob=0.9, target="distribution"
+    ),
     "category_sum": _tree(categories=["a", "b"]),
     "comparisons": lambda m: dict(result=m.regressed, variable="x", values=[0.0, 1.0], data=m.frame, ci_prob=0.9),
     "slopes": lambda m: dict(result=m.regressed, variable="x", data=m.frame, ci_prob=0.9),
@@ -684,6 +693,7 @@ CALLS = {
     "check_ending": lambda m: dict(path="x.png"),
     "plot_association": lambda m: dict(result=m.associated, top=2),
     "plot_coefficients": lambda m: dict(result=m.regressed, intercept=False),
+    "plot_missing": lambda m: dict(answer=lb.answers.missing_answers(m.tree_with_missing, "yes")),
     "plot_contamination": lambda m: dict(hull=m.hull),
     "plot_crosscheck": lambda m: dict(check=m.crosschecked, top=2, title="t"),
     "plot_expected": lambda m: dict(collection=m.collection, p=UNIFORM, draws=5, random_seed=0),
@@ -816,6 +826,14 @@ METHODS = {
                 population_size=100,
                 title="t",
             ),
+            "from_lists": lambda m: dict(
+                design=lb.protocols.list_experiment(1),
+                control=[5, 4],
+                treatment=[3, 4, 2],
+                direct=[4, 2],
+                trait="t",
+                title="t",
+            ),
             "noncompliance": lambda m: dict(gamma=0.1),
         },
     ),
@@ -892,6 +910,18 @@ METHODS |= {
     name: (_method(name, settings), {"posterior": _posterior(prior)}) for name, (prior, settings) in POSTERIORS.items()
 }
 METHODS |= {
+    "TallyChain": (
+        _method("TallyChain", dict(draws=20, chains=2)),
+        {
+            "posterior": lambda m: dict(
+                collection=lb.Collection.from_lists(lb.protocols.list_experiment(1), [5, 4], [3, 4, 2]),
+                prior="share:trait",
+                random_seed=1,
+                ci_prob=0.9,
+                progressbar=False,
+            )
+        },
+    ),
     "MLE": (lambda m: lb.estimators.MLE(), {"__call__": lambda m: dict(collection=m.collection)}),
     "Oracle": (lambda m: lb.estimators.Oracle(), {"__call__": lambda m: dict(collection=m.collection)}),
     "Maximum": (lambda m: m.maximum, {"summary": lambda m: dict(ci_prob=0.9)}),

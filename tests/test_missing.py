@@ -8,8 +8,9 @@ import pyarrow
 import pytest
 from commands import run
 
-from ldpbayes import fit, read, write
-from ldpbayes.collections import Collection, Tally
+from ldpbayes import fit, plots, read, write
+from ldpbayes.answers import category_sum, missing_answers
+from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, UnaryEncoding
 from ldpbayes.sources import read_summaries, scan
@@ -154,3 +155,51 @@ def test_the_command_line_says_how_many(tmp_path, capsys):
     status, out, _ = run(capsys, "scan", tmp_path / "t.csv", *stated, *state)
     assert status == 0 and SAID in " ".join(out.split())
     assert run(capsys, "fit", tmp_path / "c.toml", "--draws", "0")[0] == 2
+
+
+# ---- what those who gave no answer may change ----------------------------------------------------------------------------
+def answered(missing=300, **more):
+    return fit(Collection(("no", "yes"), [Tally(GRR(2, 2.0), [0, 1], [400, 300])], missing=missing, **more), random_seed=1)
+
+
+def test_bounds_and_the_curve_are_those_of_their_formulas():
+    """At ω = 1 the share of those who answered; 0 and inf the bounds; between them (1 − m) p + m ω p/(1 − p + ω p), whose
+    mean over 4,000 draws is that of 200,000 to 5 errors."""
+    result = answered()
+    found = missing_answers(result, "yes")
+    p = result["posterior"]["distribution"].sel(category="yes").values.ravel()
+    rng = np.random.default_rng(9)
+    m, q = rng.beta(300.5, 700.5, 200_000), rng.choice(p, 200_000)
+    for ratio, mean in zip(found["odds_ratio"].values, found["mean"].values, strict=True):
+        v = 1.0 if np.isinf(ratio) else ratio * q / (1 - q + ratio * q)
+        expected = (1 - m) * q + m * v
+        assert abs(mean - expected.mean()) < 5 * expected.std() / np.sqrt(4000)
+    assert found["mean"].sel(odds_ratio=1.0) == pytest.approx(p.mean(), abs=1e-12)
+    low, high = np.quantile((1 - m) * q, 0.025), np.quantile((1 - m) * q + m, 0.975)
+    assert abs(found.attrs["low"] - low) < 0.006 and abs(found.attrs["high"] - high) < 0.006
+    assert "300 of 1,000 who were asked (30 %) gave no answer" in found.attrs["sentence"]
+    assert found.attrs["sentence"] in str(found.page())
+    assert float(found["mean"].max() - found["mean"].min()) == pytest.approx(0.3, abs=0.01)  # the missing share
+
+
+def test_conclusions_cells_frequencies_and_what_cannot_be_asked():
+    found = missing_answers(answered(), "yes > 0.5", odds_ratio=[0.5, 1, 10])
+    assert (np.diff(found["probability"].values) >= 0).all() and found["probability"].values[-1] > 0.9
+    both = fit(Cells({"a": collection(3), "b": collection(0)}, by="g"), random_seed=1)
+    assert missing_answers(both, "yes", cell="a").attrs["missing"] == 3
+    own = missing_answers(answered(), "yes", target="frequency")
+    assert float(own["sd"].sel(odds_ratio=0.0)) < float(missing_answers(answered(), "yes")["sd"].sel(odds_ratio=0.0))
+    for wrong in (
+        lambda: missing_answers(both, "yes", cell="b"),
+        lambda: missing_answers(answered(0), "yes"),
+        lambda: missing_answers(answered(), "yes", odds_ratio=[-1.0]),
+        lambda: missing_answers(answered(), "yes > no"),
+        lambda: plots.plot_missing(category_sum(answered(), "yes")),
+    ):
+        with pytest.raises(ArgumentError):
+            wrong()
+    assert plots.plot_missing(found).axes[0].get_lines()
+
+
+def collection(missing):
+    return Collection(("no", "yes"), [Tally(GRR(2, 2.0), [0, 1], [40, 30])], missing=missing)

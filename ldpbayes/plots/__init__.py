@@ -32,6 +32,7 @@ from ldpbayes.plots.base import (
 from ldpbayes.plots.contamination import plot_contamination
 from ldpbayes.plots.crosschecking import plot_crosscheck
 from ldpbayes.plots.groups import plot_groups
+from ldpbayes.plots.missing import plot_missing
 from ldpbayes.plots.outcomes import plot_private_differences, plot_private_functions, plot_private_quantiles
 from ldpbayes.plots.predictive import plot_expected, plot_predictive, plot_predictive_cells
 from ldpbayes.plots.regression import plot_coefficients, plot_predictions
@@ -46,6 +47,7 @@ __all__ = [
     "plot_expected",
     "plot_forest",
     "plot_groups",
+    "plot_missing",
     "plot_plan",
     "plot_predictions",
     "plot_predictive",

@@ -78,6 +78,7 @@ def _style_of(value, name):
 _RULES = {
     "result": _result,
     "hull": _one_of("ldpbayes.answers.contamination", "ContaminationHull", "what contamination_hull returned"),
+    "answer": _one_of("ldpbayes.answer", "Answer", "what missing_answers returned"),
     "curve": _one_of("ldpbayes.fitness.noncompliance", "Sensitivity", "what sensitivity returned"),
     "check": _one_of("ldpbayes.fitness.crosschecking", "CrossCheck", "what crosscheck returned"),
     "table": _one_of("pyarrow", "Table", "what run_study returned"),

@@ -1,0 +1,28 @@
+"""The picture of missing answers: a share of all who were asked, against how those who gave no answer differ."""
+
+import numpy as np
+
+from ldpbayes.errors import ArgumentError
+from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, plain
+
+
+@checked()
+def plot_missing(answer, *, ax=None, **style):
+    """Return a matplotlib figure of the share of all who were asked, by the odds ratio of those who gave no answer.
+
+    Parameters
+    ----------
+    answer : Answer
+        From ``ldpbayes.answers.missing_answers``.
+    """
+    if "odds_ratio" not in answer.sizes:
+        raise ArgumentError("answer must be what missing_answers returned, got one without odds ratios.")
+    canvas = Canvas(ax, style, (WIDTH, 3.6))
+    (axes,), color, place = canvas.axes, canvas.colors[0], np.arange(answer.sizes["odds_ratio"])
+    band = axes.fill_between(place, answer["lower"], answer["upper"], color=color, alpha=0.25, lw=0)
+    band.set_label(f"{100 * answer.attrs['ci_prob']:g} % interval")
+    (line,) = axes.plot(place, answer["mean"], color=color, lw=2, marker="o", ms=4, label="posterior mean")
+    axes.set_xticks(place, [f"{ratio:g}" for ratio in answer["odds_ratio"].values], fontsize=SMALL)
+    axes.set_xlabel("odds of those who gave no answer, over the odds of the others", fontsize=LABEL)
+    axes.set_ylabel(plain(answer.attrs["question"]), fontsize=LABEL)
+    return canvas.finish(f"{answer.attrs['question']}, among all who were asked", [line, band])
