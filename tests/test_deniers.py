@@ -6,7 +6,7 @@ from commands import run
 from scipy.special import xlogy
 from scipy.stats import beta, chi2
 
-from ldpbayes import GRR, Cells, Collection, Tally, check, fit, load, read, show, write
+from ldpbayes import GRR, Cells, Collection, Tally, check, fit, load, read, regress, show, write
 from ldpbayes.collections import Derived
 from ldpbayes.errors import ArgumentError, InfeasibleError, RankDeficientWarning
 from ldpbayes.fitness.nested import boundary_weights, compliance_test
@@ -260,6 +260,8 @@ def test_every_cell_has_its_own_share():
         fit(mixed)
     with pytest.raises(InfeasibleError, match="those who deny hang together"):
         fit(cells.with_deniers("yes", "no", "direct"), "hierarchical")
+    with pytest.raises(InfeasibleError, match="a model of δ beside that of P"):
+        regress(cells.with_deniers("yes", "no", "direct"), "answer ~ C(region)")
 
 
 def test_what_cannot_be_stated_is_refused():

@@ -316,7 +316,7 @@ def _design(tally: Tally, listable: bool, owners: tuple, gamma: float) -> tuple[
     rng, size = np.random.default_rng(0), protocol.n_categories
     if size > 2000:
         raise InfeasibleError(f"Identification of γ is worked out for at most 2,000 categories here, got {size:,}.")
-    p = _centre(np.full(size - len(owners), 1 / (size - len(owners))), owners, gamma)
+    p = centre(np.full(size - len(owners), 1 / (size - len(owners))), owners, gamma)
     reports, counts = protocol.simulate(rng.multinomial(max(SAMPLED, 4 * size), p), rng)
     rows = protocol.rows(reports[counts > 0], counts[counts > 0])
     dense = rows.dense()
@@ -324,7 +324,7 @@ def _design(tally: Tally, listable: bool, owners: tuple, gamma: float) -> tuple[
     return dense / (dense @ p)[:, None] * (rows.counts / rows.counts.sum())[:, None], tally.n_reports
 
 
-def _centre(p: np.ndarray, owners: tuple, gamma: float) -> np.ndarray:
+def centre(p: np.ndarray, owners: tuple, gamma: float) -> np.ndarray:
     """Return p′ of shares p of the answers, where γ or δ is gamma."""
     if None in owners:
         return np.append((1 - gamma) * p, np.full(len(owners), gamma / len(owners)))
@@ -384,21 +384,39 @@ def _sd(parts: list, fitted: np.ndarray, owners: tuple, gamma: float) -> float:
     p, n = collapse(fitted, owners), sum(size for _, size in parts)
     a = p.size
     answers = (n * p + 0.5) / (n * p.sum() + 0.5 * a)
-    p = _centre(answers, owners, gamma)
+    p = centre(answers, owners, gamma)
+    if None in owners:
+        return float(spreads(parts, p, np.append(np.zeros(a), np.ones(len(owners)))[None])[0])
+    return float(spreads(parts, p, denial_slopes(answers, owners, gamma)).max())
+
+
+def denial_slopes(p: np.ndarray, owners: tuple, delta: float) -> np.ndarray:
+    """Return the gradients of every δ = p⁻/(p⁺ + p⁻) by p′, shape (k, a + k), for shares p of the answers."""
+    places = np.eye(p.size + len(owners))
+    extra = places[p.size :]
+    return (extra - delta * (extra + places[list(owners)])) / p[list(owners), None]
+
+
+def spreads(parts: list, p: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+    """Return the sds along gradients (k, a) by the information of reports at p; nan where it does not determine them.
+
+    Parameters
+    ----------
+    parts : list of ((m, a) array, float)
+        Each channel and its number of reports.
+    p : (a,) array
+    gradients : (k, a) array
+    """
     information = np.zeros((p.size, p.size))
     for channel, size in parts:
         mixed = channel @ p
         weight = np.divide(size, mixed, out=np.zeros_like(mixed), where=mixed > 0)
         information += channel.T @ (weight[:, None] * channel)
     basis = np.linalg.svd(np.ones((1, p.size)))[2][1:]
-    extra = np.eye(p.size)[a:]
-    if None in owners:
-        gradients = extra.sum(axis=0)[None]
-    else:  # of δ = p⁻/(p⁺ + p⁻)
-        gradients = (extra - gamma * (extra + np.eye(p.size)[list(owners)])) / answers[list(owners), None]
-    along = gradients @ basis.T
-    spread = along @ np.linalg.pinv(basis @ information @ basis.T, rcond=1e-13, hermitian=True) @ along.T
-    return float(np.sqrt(spread.diagonal().max()))
+    values, vectors = np.linalg.eigh(basis @ information @ basis.T)
+    along, seen = gradients @ basis.T @ vectors, values > 1e-13 * values[-1]
+    variance = (along[:, seen] ** 2 / values[seen]).sum(axis=1)
+    return np.where((np.abs(along[:, ~seen]) > 1e-7 * np.abs(gradients).max()).any(axis=1), np.nan, np.sqrt(variance))
 
 
 def compliers_only(collection: Collection) -> Collection:

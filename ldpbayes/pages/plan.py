@@ -7,7 +7,7 @@ from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.tables import filled, percent
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.local_hashing import pool_loss, seeds_for
-from ldpbayes.theory.prospects import NOTHING_OF_P, POWER, SHARE
+from ldpbayes.theory.prospects import POWER, SHARE
 
 #: What with_prospects adds.
 _ASKED = ("group_half_width", "least_difference", "power", "poisoned", "gamma_sd", "direct_share", "share_sd", "denial_sd")
@@ -123,7 +123,8 @@ def _prospects(plans, groups, delta, fakes):
             Kind.WORTH,
             f"With {asked.protocol} and {100 * asked.direct_share:.0f} % of the users asked directly, the share that is "
             f"denied is known to a standard deviation of {asked.share_sd:.2g}, and the share δ who deny it to "
-            f"{asked.denial_sd:.2g}. {NOTHING_OF_P}",
+            f"{asked.denial_sd:.2g}. With δ unknown and well above zero the direct answers tell of δ, and next to nothing "
+            "of P: ask more through the device where P matters.",
         )
     hidden = [plan.protocol for plan in feasible if math.isinf(plan.gamma_sd)]
     if hidden:

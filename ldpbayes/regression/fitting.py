@@ -323,6 +323,11 @@ def _read(formula, frame, protocol, report, missing, columns):
             raise ArgumentError(
                 "Cells with sampling weights have no regression; give their table, with its columns of weights and strata."
             )
+        if frame.denied:
+            raise InfeasibleError(
+                "A regression of cells whose respondents may deny needs a model of δ beside that of P, which cells do not "
+                "state: fit them one by one, each with a δ of its own, and compare."
+            )
         table = to_pandas(frame.key_columns() | (frame.covariates or {}))
         reports, owner = reports_of_cells(frame)
         clean_, kept = clean(table.iloc[owner].reset_index(drop=True), formula.variables, missing=missing)

@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.collections.noncompliance import identification
+from ldpbayes.collections.noncompliance import centre, denial_slopes, identification, spreads
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, listed, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.protocols import AbstractProtocol, make_protocol
@@ -20,7 +20,6 @@ from ldpbayes.theory import planning
 __all__ = [
     "POWER",
     "SHARE",
-    "Asked",
     "asked_directly",
     "half_width_for",
     "least_difference",
@@ -32,11 +31,6 @@ __all__ = [
 
 #: Power at which the least difference between two groups is stated.
 POWER = 0.8
-#: What direct answers buy, by the information at a δ inside (0, 1).
-NOTHING_OF_P = (
-    "With δ unknown and well above zero the direct answers tell of δ, and next to nothing of P: ask more through the device "
-    "where P matters."
-)
 #: Shares of the respondents who may be asked directly.
 DIRECT = np.linspace(0.05, 0.95, 19)
 #: The share of a category that crafted reports raise, where none is stated.
@@ -112,8 +106,7 @@ def with_prospects(
         if protocol is not None and fakes is not None:
             found["poisoned"] = poisoned_share(protocol, fakes)
         if protocol is not None and deniers:
-            asked = _directly(protocol, one.n, deniers, assumed.get("p", "uniform"))
-            found |= dict(zip(("direct_share", "share_sd", "denial_sd"), asked.at(asked.best), strict=True))
+            found |= _directly(protocol, one.n, deniers, assumed.get("p", "uniform"))
         if protocol is not None and laws:
             p = assumed.get("p", "uniform")
             p = None if isinstance(p, str) else p
@@ -298,36 +291,10 @@ def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=N
     return identification(held, gamma, max(n, 1))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Asked:
-    """What asking some of the respondents directly tells, where a share δ of one category denies it then.
-
-    Attributes
-    ----------
-    direct : (k,) array
-        Share of the respondents who are asked directly; the others answer through the device.
-    share_sd, denial_sd : (k,) arrays
-        Standard deviations of the category's share P and of δ; nan where no number of reports determines them.
-    best : int
-        Where the sum of the two variances is least.
-    sentence : str
-    """
-
-    direct: np.ndarray
-    share_sd: np.ndarray
-    denial_sd: np.ndarray
-    best: int
-    sentence: str
-
-    def at(self, k: int) -> tuple[float, float, float]:
-        """Return (direct, share_sd, denial_sd) of one place."""
-        return float(self.direct[k]), float(self.share_sd[k]), float(self.denial_sd[k])
-
-
 def asked_directly(
     protocol: AbstractProtocol, n: float, *, of: int = 1, say: int = 0, delta: float = 0.1, p=None, direct=DIRECT
-) -> Asked:
-    """Return how well n respondents determine a share P and the share δ who deny it, for every share asked directly.
+) -> np.ndarray:
+    """Return how well n respondents determine a share P and the share δ who deny it, where a part is asked directly.
 
     By the inverse information of one report through the device or directly. With δ unknown and above zero the direct
     answers are spent on δ: P is known about as well as from the others alone.
@@ -344,69 +311,40 @@ def asked_directly(
         δ.
     p : (a,) array, optional
         True shares; even by default.
-    direct : sequence of float
-        Shares of the respondents who are asked directly, from 0 to 1.
+    direct : (k,) array
+        Shares of the respondents who are asked directly, from 0 to 1; the others answer through the device.
 
     Returns
     -------
-    Asked
+    (k, 2) array
+        Standard deviations of P and of δ; nan where no number of reports determines them.
 
     Examples
     --------
     >>> from ldpbayes.protocols.designs import crosswise
-    >>> found = asked_directly(crosswise(0.25), 800, delta=0.55, p=[0.45, 0.55], direct=[0.0, 0.5])
-    >>> found.share_sd.round(4), found.denial_sd.round(4)
-    (array([0.0353, 0.0499]), array([   nan, 0.0566]))
+    >>> asked_directly(crosswise(0.25), 800, delta=0.55, p=[0.45, 0.55], direct=[0.0, 0.5]).round(4)
+    array([[0.0353,    nan],
+           [0.0499, 0.0566]])
     """
     checks.instance(protocol, "protocol", AbstractProtocol, "a protocol")
-    a, n = protocol.n_categories, checks.users(n)
+    a, n, shares = protocol.n_categories, checks.users(n), checks.reals(direct, "direct")
     of, say = (checks.integer(value, name, 0, a - 1) for name, value in (("of", of), ("say", say)))
     if of == say:
         raise ArgumentError("say must be another category than of.")
     delta = checks.probability(delta, "delta", open_low=True, open_high=True)
     p = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
-    shares = checks.reals(direct, "direct")
     if not ((shares >= 0) & (shares <= 1)).all() or p[of] == 0:
         raise ArgumentError("direct must be shares from 0 to 1, of a category that is there.")
-    own, column = np.eye(a + 1)[[of, a]]
-    whole = np.append(p, delta * p[of])
-    whole[of] -= delta * p[of]
-    device, asked = protocol.channel(), np.eye(a)
-    device, asked = np.column_stack([device, device[:, of]]), np.column_stack([asked, asked[:, say]])
-    gradients = np.array([own + column, (column - delta * (own + column)) / p[of]])
-    basis = np.linalg.svd(np.ones((1, a + 1)))[2][1:]
-    parts = [_information(channel, whole) for channel in (device, asked)]
-    sds = np.array([_sds(n * ((1 - w) * parts[0] + w * parts[1]), basis, gradients) for w in shares])
-    variance = (sds**2).sum(axis=1)
-    if not np.isfinite(variance).any():
-        raise InfeasibleError("No share of direct questions determines P and δ: the device does not tell categories apart.")
-    best = int(np.nanargmin(variance))
-    alone = float(_sds(n * parts[0], basis, gradients[:1])[0])
-    sentence = (
-        f"If {100 * shares[best]:.0f} % of {n:,.0f} respondents are asked directly and δ = {delta:g}, P is known to a "
-        f"standard deviation of {sds[best, 0]:.2g} and δ to {sds[best, 1]:.2g}; through the device alone P to {alone:.2g}. "
-        f"{NOTHING_OF_P}"
+    whole, gradients = (
+        centre(p, (of,), delta),
+        np.vstack([np.eye(a + 1)[[of, a]].sum(axis=0), denial_slopes(p, (of,), delta)]),
     )
-    return Asked(shares, *sds.T, best, sentence)
-
-
-def _information(channel, p):
-    """Return the information of one report about p on its positive entries."""
-    mixed = channel @ p
-    return channel.T @ (np.divide(1.0, mixed, out=np.zeros_like(mixed), where=mixed > 0)[:, None] * channel)
-
-
-def _sds(information, basis, gradients):
-    """Return the standard deviation along each gradient; nan where the information does not determine it."""
-    values, vectors = np.linalg.eigh(basis @ information @ basis.T)
-    along, seen = gradients @ basis.T @ vectors, values > 1e-11 * values[-1]
-    with np.errstate(divide="ignore"):
-        variance = (along[:, seen] ** 2 / values[seen]).sum(axis=1)
-    return np.where((np.abs(along[:, ~seen]) > 1e-7).any(axis=1), np.nan, np.sqrt(variance))
+    device, asked = (np.column_stack([q, q[:, x]]) for q, x in ((protocol.channel(), of), (np.eye(a), say)))
+    return np.array([spreads([(device, n * (1 - w)), (asked, n * w)], whole, gradients) for w in shares])
 
 
 def _directly(protocol, n, deniers, p):
-    """Return the Asked of a plan, whose deniers are stated by labels."""
+    """Return what a plan says of asking some directly, where the two variances add up to least; deniers by labels."""
     if not {"of", "say"} <= set(deniers) <= {"of", "say", "delta"}:
         raise ArgumentError(f"deniers must state of, say and, if wished, delta, got {', '.join(deniers)}.")
     labels = _labels(protocol.n_categories)
@@ -414,7 +352,11 @@ def _directly(protocol, n, deniers, p):
         if deniers[name] not in labels:
             raise ArgumentError(f"{name} must be one of the categories ({listed(labels)}), got {shown(deniers[name])}.")
     places = {name: labels.index(deniers[name]) for name in ("of", "say")}
-    return asked_directly(protocol, n, **places, delta=deniers.get("delta", 0.1), p=None if isinstance(p, str) else p)
+    sd = asked_directly(protocol, n, **places, delta=deniers.get("delta", 0.1), p=None if isinstance(p, str) else p)
+    if np.isnan(sd).any():
+        raise InfeasibleError("The device does not tell all categories apart: no direct question tells who denies.")
+    best = int((sd**2).sum(axis=1).argmin())
+    return {"direct_share": float(DIRECT[best]), "share_sd": float(sd[best, 0]), "denial_sd": float(sd[best, 1])}
 
 
 def _labels(a):
