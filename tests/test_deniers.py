@@ -220,8 +220,10 @@ def test_check_and_page_say_who_denies(fitted, tmp_path):
     page = show(tree, collection=denied())
     text = " ".join(note.text for note in page.notes)
     assert "share δ of 'yes' who deny is identified" in text and "No denial (δ = 0)" in text
-    page.save(tmp_path / "page.html")
-    assert "denial" in (tmp_path / "page.html").read_text()
+    predictive = next(figure for figure in page.figures if figure.name == "predictive")
+    assert predictive.draw().axes  # the reports of those who deny are predicted as they are said
+    page.save(tmp_path / "page.md")
+    assert "denial" in (tmp_path / "page.md").read_text()
     tree.save(tmp_path / "x.nc")
     assert numbers(load(tmp_path / "x.nc"), "denial") == numbers(tree, "denial")
     assert tree.attrs["honesty_p"] < 1e-6 and tree.attrs["log_bayes_factor_deniers"] > 10

@@ -283,8 +283,10 @@ def _sensitivity(tree, collection):
 
 
 def _predicts(tree, collection):
-    """Return whether there are draws of P that say what reports to expect: not where P is that of the compliers alone."""
-    same = tree["posterior"].sizes.get("category") == collection.n_categories and "pseudo" not in tree.attrs
+    """Return whether there are draws of P that say what reports to expect: not in cells whose laws have none there."""
+    size = tree["posterior"].sizes.get("category")
+    same = size == collection.n_categories or (not collection.by and size == len(collection.answers))
+    same = same and "pseudo" not in tree.attrs
     kept = [one for one in collection.collections() if one.keeps_reports]
     same = same and "distribution" in tree["posterior"]
     return same and any(tally.protocol.report_law() is not None for one in kept for tally in one.tallies)

@@ -38,7 +38,9 @@ def plot_predictive(collection, result, *, draws=DRAWS, random_seed=0, ax=None, 
     InfeasibleError
         Where the reports of no channel can be counted.
     """
-    flat = result["posterior"]["distribution"].values.reshape(-1, collection.n_categories)
+    from ldpbayes.result import extended_draws
+
+    flat = extended_draws(result, collection)
     rng = checks.generator(random_seed, "random_seed")
     chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
     return _drawn(
