@@ -8,6 +8,7 @@ from ldpbayes import Collection, Tally, cli, read
 from ldpbayes.errors import ArgumentError
 from ldpbayes.fitness.crosschecking import crosscheck, predictive_check
 from ldpbayes.fitting import fit
+from ldpbayes.pages import show
 from ldpbayes.protocols import designs
 
 
@@ -25,20 +26,20 @@ def root(request):
 )
 def test_sound_surveys_are_not_flagged(root, name, prior):
     report = crosscheck(read(root / f"data/rr_{name}.toml"), prior=prior, random_seed=1)
-    assert not report.flagged, report.conclusion
-    assert (report.reference, report.sampler) == ("exact", "nuts")
-    assert np.abs(report.difference_mcse).max() <= 4
-    assert set(report.estimates) == {"mle", "oracle"}
-    assert "Nothing to flag" in report.conclusion
+    assert not report.flagged, report.sentence
+    assert (report["reference"].item(), report["sampler"].item()) == ("exact", "nuts")
+    assert np.abs(report["difference_mcse"]).max() <= 4
+    assert set(report["estimator"].values) == {"mle", "oracle"}
+    assert "Nothing to flag" in report.sentence and "agrees" in str(show(report))
 
 
 @pytest.mark.calibrate  # tests/test_readme.py runs the same command
 def test_minarets_read_as_warner_are_flagged(root):
     report = crosscheck(read(root / "data/rr_minarets_as_warner.toml"), random_seed=1)
     assert report.flagged
-    assert report.channels[0].p_value < 0.002
-    assert "do not look like this channel" in report.conclusion
-    assert report.fitness.flagged and "The reports do not fit the design" in report.conclusion
+    assert report["predictive_p"][0] < 0.002
+    assert "do not look like this channel" in report.sentence
+    assert report.fitness_flagged and "The reports do not fit the design" in report.sentence
 
 
 @pytest.mark.calibrate  # tests/test_readme.py runs the same command

@@ -7,13 +7,14 @@ import sys
 
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.colors import to_hex
 from test_browser import dashboard
 
 import ldpbayes as lb
 from ldpbayes import plots
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.fitness.crosschecking import CrossCheck
+from ldpbayes.fitness.crosschecking import concluded
 from ldpbayes.pages import about, renderers, show, summary
 from ldpbayes.plots import base
 from ldpbayes.theory import planning
@@ -78,9 +79,12 @@ def test_no_text_is_cut_at_the_edge_of_a_figure():
 
 def crosschecked():
     """Return the outcome of a cross-check of two shares."""
-    numbers = np.array([0.6, 0.4]), np.array([0.1, 0.1]), np.array([0.01, -0.02]), np.array([0.3, -0.6])
-    away, verdicts = {"mle": np.array([0.5, -0.5])}, ("agrees", "agrees")
-    return CrossCheck(("a", "b"), "quadrature", "nuts", *numbers, away, verdicts, (), "Good.", True)
+    numbers = {"mean": [0.6, 0.4], "sd": [0.1, 0.1], "difference_sd": [0.01, -0.02], "difference_mcse": [0.3, -0.6]}
+    data = {name: ("category", values) for name, values in numbers.items()} | {"verdict": ("category", ["agrees"] * 2)}
+    data |= {"away": (("estimator", "category"), [[0.5, -0.5]]), "predictive_p": ("channel", []), "sampler_converged": 1}
+    coords = {"category": ["a", "b"], "estimator": ["mle"], "channel": []}
+    found = xr.Dataset(data | {"reference": "quadrature", "sampler": "nuts", "outcome": "Good."}, coords)
+    return concluded(found, lb.check(lb.load_example("nigeria")))
 
 
 def test_colours_are_those_of_okabe_and_ito(regions):

@@ -332,12 +332,6 @@ def test_results_are_trees_with_a_table_a_page_and_a_file(minarets, tmp_path):
 
 
 def test_show_knows_every_kind_of_result():
-    from ldpbayes.fitness.crosschecking import CrossCheck
-
-    check = CrossCheck(
-        ("a", "b"), "exact", "nuts", *np.full((4, 2), 0.5), {"mle": np.zeros(2)}, ("agrees",) * 2, (), "Good.", True
-    )
-    assert show(check).tables == show(check).tables and "Nothing to flag" in str(show(check))
     from ldpbayes.theory.planning import plan
 
     plans = plan(n_categories=4, epsilon=1, error=0.1, kind="max")

@@ -1,19 +1,18 @@
 """Several answers to one question side by side: exact, NUTS, MLE and oracle, and whether the channel fits at all."""
 
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
+import xarray as xr
 
 from ldpbayes import checks
+from ldpbayes.answer import Answer
 from ldpbayes.collections import as_data
 from ldpbayes.errors import listed
 from ldpbayes.estimators.together import point_estimates
-from ldpbayes.fitness.base import Check, Fitness
-from ldpbayes.fitness.cells import CellsFitness
+from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit
-from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
 
@@ -23,129 +22,24 @@ MAX_MCSE = 4.0
 MAX_SD = 3.0
 #: A posterior predictive p-value below this flags the channel.
 MIN_P_VALUE = 0.01
+#: What is kept of predictive checks.
+FOUND = {"statistic": "statistic", "p": "p_value"}
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class CrossCheck(AbstractResult):
-    """The outcome of crosscheck().
+class CrossCheck(Answer):
+    """The outcome of crosscheck(), of one collection or of cells.
 
-    Attributes
-    ----------
-    categories : tuple of str
-    reference, sampler : str
-        Methods of the two posteriors.
-    mean, sd : (a,) arrays
-        E[P|Y] and its posterior sd by the reference.
-    difference_sd, difference_mcse : (a,) arrays
-        NUTS mean minus the reference's, in posterior sd and in Monte Carlo standard errors.
-    estimates : dict of str to (a,) array
-        Point estimates minus the posterior mean, in posterior sd.
-    verdicts : tuple of str
-        One per category.
-    channels : tuple of Check
-        The posterior predictive checks, the first of the whole collection; empty where the reports can be counted neither
-        whole nor by support.
-    outcome : str
-        NUTS's own diagnostics.
-    sampler_converged : bool
-    fitness : Fitness
-        The tests that need no posterior, of size MIN_P_VALUE.
+    Over ``category``, of cells after ``cell``: ``mean`` and ``sd``, E[P|Y] and its posterior sd by the reference;
+    ``difference_sd`` and ``difference_mcse``, NUTS's mean minus the reference's in posterior sd and in Monte Carlo standard
+    errors; ``verdict``. ``away`` (estimator, …, category): point estimates minus the posterior mean, in posterior sd.
+    ``predictive_p`` and ``predictive_statistic`` (…, channel): the posterior predictive checks, the first of the whole
+    collection; no entry where the reports can be counted neither whole nor by support. ``reference`` and ``sampler``, the
+    methods of the two posteriors, ``outcome`` and ``sampler_converged``, NUTS's own diagnostics, and ``fitness_p``, of the
+    tests that need no posterior, are of each cell. The attributes are question, sentence (one per finding), flagged:
+    whether anything is wrong; fitness and fitness_flagged.
     """
 
-    categories: tuple
-    reference: str
-    sampler: str
-    mean: np.ndarray
-    sd: np.ndarray
-    difference_sd: np.ndarray
-    difference_mcse: np.ndarray
-    estimates: dict
-    verdicts: tuple
-    channels: tuple
-    outcome: str
-    sampler_converged: bool
-    fitness: Fitness = field(default_factory=lambda: Fitness(()))
-
-    @property
-    def apart(self):
-        """Whether the two posteriors differ by more than their Monte Carlo errors allow."""
-        return bool((np.abs(self.difference_mcse) > MAX_MCSE).any())
-
-    @property
-    def flagged(self):
-        """Whether anything is wrong: a channel that does not fit, posteriors that differ, or a sampler to distrust."""
-        misfit = self.fitness.flagged or any(check.p_value < MIN_P_VALUE for check in self.channels)
-        return self.apart or misfit or not self.sampler_converged
-
-    @property
-    def conclusion(self):
-        """One sentence per finding."""
-        said = [
-            f"The reports of {check.name} do not look like this channel's (posterior predictive p = {check.p_value:.4f}): "
-            "the design, its parameters or the categories are probably wrong, and so is any posterior from them."
-            for check in self.channels
-            if check.p_value < MIN_P_VALUE
-        ]
-        if self.fitness.flagged:
-            said.append(self.fitness.verdict)
-        if self.apart:
-            said.append(f"NUTS and {self.reference} differ by more than {MAX_MCSE:g} Monte Carlo standard errors.")
-        if not self.sampler_converged:
-            said.append(self.outcome)
-        return " ".join(said) or f"Nothing to flag: {self.reference} and NUTS agree, and the channel fits the reports."
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CellsCrossCheck(AbstractResult):
-    """The cross-checks of many cells.
-
-    Attributes
-    ----------
-    labels : tuple of str
-    cells : tuple of CrossCheck
-    fitness : CellsFitness
-        The tests that need no posterior, of all cells together.
-    """
-
-    labels: tuple
-    cells: tuple
-    fitness: CellsFitness
-
-    @property
-    def flagged(self):
-        """Whether the posteriors of some cell differ, or the reports do not fit, all cells together."""
-        return self.fitness.flagged or bool(self.apart or self.doubtful or self.unpredicted)
-
-    @property
-    def apart(self):
-        """Labels of the cells whose two posteriors differ."""
-        return self._where(lambda found: found.apart)
-
-    @property
-    def doubtful(self):
-        """Labels of the cells whose sampler did not converge."""
-        return self._where(lambda found: not found.sampler_converged)
-
-    @property
-    def unpredicted(self):
-        """Labels of the cells whose predictive p-value is below the size of the test divided by the number of cells."""
-        return self._where(lambda found: any(c.p_value * len(self.cells) < MIN_P_VALUE for c in found.channels))
-
-    @property
-    def conclusion(self):
-        """One sentence per finding."""
-        said = [self.fitness.verdict] if self.fitness.flagged else []
-        for labels, words in (
-            (self.apart, f"The two posteriors differ by more than {MAX_MCSE:g} Monte Carlo standard errors in"),
-            (self.doubtful, "The sampler did not converge in"),
-            (self.unpredicted, "The posterior predictive check fails in"),
-        ):
-            if labels:
-                said.append(f"{words} {listed(labels)}.")
-        return " ".join(said) or "Nothing to flag: the posteriors of all cells agree, and the channels fit the reports."
-
-    def _where(self, holds):
-        return [label for label, found in zip(self.labels, self.cells, strict=True) if holds(found)]
+    __slots__ = ()
 
 
 def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chains=4, progressbar=False):
@@ -163,44 +57,112 @@ def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chain
 
     Returns
     -------
-    CrossCheck, or CellsCrossCheck of Cells
+    CrossCheck
     """
     collection = as_data(collection, summaries=False)
-    if collection.by:
-        seeds = np.random.SeedSequence(_seed(random_seed)).spawn(len(collection))
-        settings = {"draws": draws, "chains": chains, "progressbar": progressbar}
-        found = [
-            crosscheck(cell, prior, random_seed=int(own.generate_state(1)[0]), **settings)
-            for cell, own in zip(collection.values(), seeds, strict=True)
-        ]
-        return CellsCrossCheck(collection.labels, tuple(found), check(collection, size=MIN_P_VALUE))
+    settings = {"draws": draws, "chains": chains, "progressbar": progressbar}
+    seeds = np.random.SeedSequence(_seed(random_seed))
+    if not collection.by:
+        seed = int(seeds.generate_state(1)[0])
+        one, fitness = compared(collection, prior, seed, settings), check(collection, size=MIN_P_VALUE, random_seed=seed)
+        return concluded(one.assign(fitness_p=fitness.p_value), fitness)
+    own = [int(one.generate_state(1)[0]) for one in seeds.spawn(len(collection))]
+    parts = [compared(cell, prior, seed, settings) for cell, seed in zip(collection.values(), own, strict=True)]
+    fitness = check(collection, size=MIN_P_VALUE)
+    return concluded(joined(parts, collection.labels).assign(fitness_p=("cell", fitness.p_values)), fitness)
+
+
+def joined(parts, labels):
+    """Return the comparisons of cells as one Dataset; channels and estimates that a cell lacks are nan.
+
+    Parameters
+    ----------
+    parts : sequence of Dataset
+    labels : sequence of str
+    """
+    dim, how = xr.DataArray(list(labels), dims="cell", name="cell"), {"coords": "minimal", "compat": "override"}
+    whole = xr.concat(parts, dim, join="outer", data_vars="all", **how)
+    return whole.transpose(..., "cell", "category", "channel", missing_dims="ignore")
+
+
+def compared(collection, prior, seed, settings):
+    """Return the two posteriors of one collection beside each other, its estimates and predictive checks: a Dataset.
+
+    Parameters
+    ----------
+    collection : Collection
+    prior : as in fit
+    seed : int
+    settings : dict
+        draws, chains and progressbar.
+    """
     prior = prior_for(rule(prior, collection, "auto").prior, collection)
-    seed = int(np.random.SeedSequence(_seed(random_seed)).generate_state(1)[0])
-    settings = {"prior": prior, "random_seed": seed, "estimates": False, "progressbar": progressbar}
-    reference = fit(collection, exclude=("nuts",), draws=draws, chains=chains, **settings)
-    sampled = fit(collection, method="nuts", draws=draws, chains=chains, **settings)
+    settings = settings | {"prior": prior, "random_seed": seed, "estimates": False}
+    reference = fit(collection, exclude=("nuts",), **settings)
+    sampled = fit(collection, method="nuts", **settings)
     first, second = (tree["summary"].sel(target="distribution") for tree in (reference, sampled))
     mean, sd = first["mean"].values, first["sd"].values
     difference = second["mean"].values - mean
     error = np.sqrt(second["mcse"].values ** 2 + first["mcse"].values ** 2)
     in_mcse = np.divide(difference, error, out=np.zeros_like(error), where=error > 0)
-    in_sd = difference / sd
-    estimates = {e.name: (e.distribution - mean) / sd for e in point_estimates(collection)}
-    return CrossCheck(
-        categories=tuple(map(str, first["category"].values)),
-        reference=reference.attrs["method"],
-        sampler=sampled.attrs["method"],
-        mean=mean,
-        sd=sd,
-        difference_sd=in_sd,
-        difference_mcse=in_mcse,
-        estimates=estimates,
-        verdicts=tuple(_verdict(x, in_mcse, estimates) for x in range(mean.size)),
-        channels=predictive_check(collection, reference, random_seed=seed),
-        fitness=check(collection, size=MIN_P_VALUE, random_seed=seed),
-        outcome=sampled.attrs["outcome"],
-        sampler_converged=bool(sampled.attrs["converged"]),
+    away = {e.name: (e.distribution - mean) / sd for e in point_estimates(collection)}
+    checks_of = predictive_check(collection, reference, random_seed=seed)
+    shares = {"mean": mean, "sd": sd, "difference_sd": difference / sd, "difference_mcse": in_mcse}
+    shares["verdict"] = np.array([_verdict(x, in_mcse, away) for x in range(mean.size)], dtype=object)
+    facts = {"reference": reference.attrs["method"], "sampler": sampled.attrs["method"], "outcome": sampled.attrs["outcome"]}
+    return xr.Dataset(
+        {name: ("category", values) for name, values in shares.items()}
+        | {"away": (("estimator", "category"), np.reshape([*away.values()], (-1, mean.size)))}
+        | {f"predictive_{name}": ("channel", [getattr(one, key) for one in checks_of]) for name, key in FOUND.items()}
+        | facts
+        | {"sampler_converged": int(sampled.attrs["converged"])},
+        {
+            "category": first["category"].values.astype(str),
+            "estimator": list(away),
+            "channel": [one.name for one in checks_of],
+        },
     )
+
+
+def concluded(found, fitness):
+    """Return the CrossCheck of what was compared, with the tests that need no posterior.
+
+    Parameters
+    ----------
+    found : Dataset
+    fitness : Fitness or CellsFitness
+        Of size MIN_P_VALUE.
+    """
+    apart = (np.abs(found["difference_mcse"]) > MAX_MCSE).any("category")
+    size = MIN_P_VALUE / found.sizes.get("cell", 1)
+    unpredicted = (found["predictive_p"] < size).any("channel")
+    doubtful = found["sampler_converged"] == 0
+    said = [fitness.verdict] if fitness.flagged else []
+    if "cell" in found.dims:
+        for where, words in (
+            (apart, f"The two posteriors differ by more than {MAX_MCSE:g} Monte Carlo standard errors in"),
+            (doubtful, "The sampler did not converge in"),
+            (unpredicted, "The posterior predictive check fails in"),
+        ):
+            if where.any():
+                said.append(f"{words} {listed(found['cell'].values[where.values])}.")
+        good = "Nothing to flag: the posteriors of all cells agree, and the channels fit the reports."
+    else:
+        reference, p = found["reference"].item(), found["predictive_p"]
+        said = [
+            f"The reports of {name} do not look like this channel's (posterior predictive p = {value:.4f}): the design, its "
+            "parameters or the categories are probably wrong, and so is any posterior from them."
+            for name, value in zip(p["channel"].values, p.values, strict=True)
+            if value < MIN_P_VALUE
+        ] + said
+        if apart:
+            said.append(f"NUTS and {reference} differ by more than {MAX_MCSE:g} Monte Carlo standard errors.")
+        if doubtful:
+            said.append(found["outcome"].item())
+        good = f"Nothing to flag: {reference} and NUTS agree, and the channel fits the reports."
+    about = {"question": "The same posterior by two methods", "sentence": " ".join(said) or good, "flagged": int(bool(said))}
+    about |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged)}
+    return CrossCheck(found.data_vars, found.coords, about)
 
 
 def predictive_check(collection, tree, *, draws=1000, random_seed=None):

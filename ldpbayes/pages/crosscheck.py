@@ -1,114 +1,92 @@
 """The page of a cross-check."""
 
 import functools
-import math
 
 import numpy as np
+import xarray as xr
 
 from ldpbayes import plots
 from ldpbayes.fitness.crosschecking import MIN_P_VALUE
-from ldpbayes.pages.check import facts_of
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences
+from ldpbayes.pages.tables import Rows, filled
 
 _LABELS = {"mle": "MLE", "oracle": "oracle"}
 _MCSE = "The same difference in Monte Carlo standard errors."
 
 
 def of_crosscheck(check, *, title: str = "Cross-check") -> Page:
-    """Return the Page of a CrossCheck."""
-    columns = [
-        Column("category", "category", "text"),
-        Column("mean", "mean"),
-        Column("sd", "sd"),
-        Column("difference_sd", "NUTS − mean (sd)", spec="+.3f", priority=4),
-        Column("difference_mcse", "(MCSE)", spec="+.2f", priority=1, means=_MCSE),
-    ]
-    for name in check.estimates:
-        columns.append(
-            Column(
-                f"{name}_difference_sd", f"{_LABELS.get(name, name)} − mean (sd)", spec="+.2f", priority=3 + (name != "mle")
-            )
-        )
-    columns.append(Column("verdict", "verdict", "text"))
-    rows = []
-    for x, category in enumerate(check.categories):
-        numbers = (check.mean, check.sd, check.difference_sd, check.difference_mcse, *check.estimates.values())
-        rows.append((str(category), *(float(values[x]) for values in numbers), check.verdicts[x]))
-    heading = f"{title}: {check.reference} against {check.sampler}"
-    return Page(
-        heading,
-        (Table(heading, tuple(columns), tuple(rows)),),
-        tuple(dict.fromkeys(_notes(check))),  # a finding of the sampler is a part of the conclusion too
-        (_figure(check, title),),
-        _facts(check),
-        _summary(check),
-    )
+    """Return the Page of a CrossCheck: a row for each category, or for each cell."""
+    return _of_cells(check, title) if "cell" in check.dims else _of_one(check, title)
 
 
-def of_crosscheck_of_cells(check, *, title: str = "Cross-check") -> Page:
-    """Return the Page of a CellsCrossCheck: one row per cell."""
-    columns = (
-        Column("cell", "cell", "text"),
-        Column("reference", "reference", "text", priority=2),
-        Column("difference_sd", "largest difference (sd)", spec=".3f", priority=1),
-        Column("difference_mcse", "(MCSE)", spec=".2f", means=_MCSE),
-        Column("predictive_p", "predictive p", spec=".3g"),
-        Column("fitness_p", "least adjusted p", spec=".3g"),
-    )
-    rows = []
-    for label, found in zip(check.labels, check.cells, strict=True):
-        largest = (float(np.abs(values).max()) for values in (found.difference_sd, found.difference_mcse))
-        predictive = min((one.p_value for one in found.channels), default=math.nan)
-        rows.append((label, found.reference, *largest, predictive, found.fitness.p_value))
+def _of_one(check, title) -> Page:
+    rows, away = Rows(check, "category"), check["away"]
+    columns = [rows.label("category")]
+    for name, heading, spec, priority, means in (
+        ("mean", "mean", ".4f", 0, ""),
+        ("sd", "sd", ".4f", 0, ""),
+        ("difference_sd", "NUTS − mean (sd)", "+.3f", 4, ""),
+        ("difference_mcse", "(MCSE)", "+.2f", 1, _MCSE),
+    ):
+        columns.append((Column(name, heading, spec=spec, priority=priority, means=means), rows.numbers(check[name])))
+    for name in map(str, away["estimator"].values):
+        heading = f"{_LABELS.get(name, name)} − mean (sd)"
+        column = Column(f"{name}_difference_sd", heading, spec="+.2f", priority=3 + (name != "mle"))
+        columns.append((column, rows.numbers(away.sel(estimator=name))))
+    columns.append((Column("verdict", "verdict", "text"), rows(check["verdict"]).tolist()))
+    heading = f"{title}: {check['reference'].item()} against {check['sampler'].item()}"
+    notes = tuple(dict.fromkeys(_notes(check)))  # a finding of the sampler is a part of the conclusion too
+    return Page(heading, (filled(heading, columns),), notes, (_figure(check, title),), _facts(check), _summary(check))
+
+
+def _of_cells(check, title) -> Page:
+    rows = Rows(check, "cell")
+    columns = [rows.label("cell"), rows.label("reference")]
+    for name, heading, spec, priority, means in (
+        ("difference_sd", "largest difference (sd)", ".3f", 1, ""),
+        ("difference_mcse", "(MCSE)", ".2f", 0, _MCSE),
+    ):
+        column = Column(name, heading, spec=spec, priority=priority, means=means)
+        columns.append((column, rows.numbers(np.abs(check[name]).max("category"))))
+    predictive = check["predictive_p"].min("channel") if check.sizes["channel"] else xr.full_like(check["fitness_p"], np.nan)
+    columns.append((Column("predictive_p", "predictive p", spec=".3g"), rows.numbers(predictive)))
+    columns.append((Column("fitness_p", "least adjusted p", spec=".3g"), rows.numbers(check["fitness_p"])))
     heading = f"{title}: every cell by two methods"
     notes = (
-        Note(Kind.WARNING if check.fitness.flagged else Kind.DIAGNOSTIC, check.fitness.verdict),
-        Note(Kind.WARNING if check.flagged else Kind.VERDICT, as_sentences(check.conclusion)),
+        Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness),
+        Note(Kind.WARNING if check.flagged else Kind.VERDICT, as_sentences(check.sentence)),
     )
-    facts = {"cells": dict(zip(check.labels, map(_facts, check.cells), strict=True))}
-    facts |= {"flagged": check.flagged, "conclusion": check.conclusion}
-    return Page(heading, (Table(heading, columns, tuple(rows)),), notes, facts=facts)
+    return Page(heading, (filled(heading, columns),), notes, facts=_facts(check))
 
 
 def _summary(check):
     """Return what was compared, and the conclusion is the verdict's."""
-    worst = int(np.argmax(np.abs(check.difference_sd)))
+    away = np.abs(check["difference_sd"].values)
+    worst = int(np.argmax(away))
     return (
-        f"The posterior of {len(check.categories):,} shares was computed twice, by {check.reference} and by "
-        f"{check.sampler}. Their means differ by at most {abs(check.difference_sd[worst]):.2g} posterior standard "
-        f"deviations ({check.categories[worst]})."
+        f"The posterior of {away.size:,} shares was computed twice, by {check['reference'].item()} and by "
+        f"{check['sampler'].item()}. Their means differ by at most {away[worst]:.2g} posterior standard deviations "
+        f"({check['category'].values[worst]})."
     )
 
 
 def _figure(check, title):
     draw = functools.partial(plots.plot_crosscheck, check, title=f"{title}: the same posterior by other means")
-    caption = f"Differences from the posterior mean by {check.reference}, in its standard deviations."
+    caption = f"Differences from the posterior mean by {check['reference'].item()}, in its standard deviations."
     return Figure("crosscheck", caption, f"One line per category. {caption} {_summary(check)}", draw)
 
 
 def _notes(check):
-    for found in check.channels:
-        flagged = found.p_value < MIN_P_VALUE
-        word = "does not fit" if flagged else "fits"
-        p = f"p = {found.p_value:.3f} by {found.detail}"
-        text = f"Posterior predictive check of {found.name}: {p}: {word}."
+    for name, p in zip(check["channel"].values, check["predictive_p"].values, strict=True):
+        flagged = p < MIN_P_VALUE
+        text = f"Posterior predictive check of {name}: p = {p:.3f}: {'does not fit' if flagged else 'fits'}."
         yield Note(Kind.WARNING if flagged else Kind.DIAGNOSTIC, text)
-    yield Note(Kind.WARNING if check.fitness.flagged else Kind.DIAGNOSTIC, check.fitness.verdict)
-    yield Note(Kind.DIAGNOSTIC if check.sampler_converged else Kind.WARNING, as_sentences(check.outcome))
-    yield Note(Kind.WARNING if check.flagged else Kind.VERDICT, as_sentences(check.conclusion))
+    yield Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness)
+    converged = check["sampler_converged"].item()
+    yield Note(Kind.DIAGNOSTIC if converged else Kind.WARNING, as_sentences(check["outcome"].item()))
+    yield Note(Kind.WARNING if check.flagged else Kind.VERDICT, as_sentences(check.sentence))
 
 
 def _facts(check):
-    names = ("reference", "sampler", "mean", "sd", "difference_sd", "difference_mcse", "flagged", "conclusion")
-    return {
-        "categories": [str(c) for c in check.categories],
-        **{name: getattr(check, name) for name in names},
-        "estimates_difference_sd": dict(check.estimates),
-        "verdicts": list(check.verdicts),
-        "channels": [
-            {"name": one.name, "statistic": one.statistic, "p_value": one.p_value, "flagged": one.p_value < MIN_P_VALUE}
-            for one in check.channels
-        ],
-        "fitness": facts_of(check.fitness),
-    }
+    return dict(check.attrs) | {str(name): values.values.tolist() for name, values in check.variables.items()}

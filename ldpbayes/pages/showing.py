@@ -19,7 +19,6 @@ from ldpbayes.result import saving
 PAGES = {
     "ldpbayes.regression.maximum.Maximum": ("a Maximum", "regress.of_maximum"),
     "ldpbayes.fitness.crosschecking.CrossCheck": ("a CrossCheck", "crosscheck.of_crosscheck"),
-    "ldpbayes.fitness.crosschecking.CellsCrossCheck": ("a CellsCrossCheck", "crosscheck.of_crosscheck_of_cells"),
     "ldpbayes.fitness.base.Fitness": ("a Fitness", "check.of_check"),
     "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "check.of_check_of_cells"),
     "ldpbayes.fitness.noncompliance.Sensitivity": ("a Sensitivity", "sensitivity.of_sensitivity"),

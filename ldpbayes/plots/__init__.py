@@ -8,6 +8,7 @@ import numpy as np
 from ldpbayes import checks, files
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.estimators.confidence import intervals_at, level_of_largest
 from ldpbayes.inference.ends import tails
 from ldpbayes.plots.association import plot_association
 from ldpbayes.plots.base import (
@@ -109,7 +110,8 @@ def plot_forest(result, *, target="distribution", top=40, ax=None, **style):
     if is_p and "estimate" in result.children:
         handles += _estimates(canvas, result["estimate"].to_dataset(), shown, labels[shown.size :])
     if "confidence" in result.children:
-        ends = [result["confidence"][key].sel(target=target).values[shown] for key in ("lower", "upper")]
+        level_of = level_of_largest(ci_prob, shown.size, found["mean"].size)  # of those drawn, whichever they are
+        ends = [end[shown] for end in intervals_at(result["confidence"].to_dataset(), level_of, target)]
         if np.isfinite(ends).any():
             label = f"{level} confidence"
             handles.append(axes.hlines(y[: shown.size] - 0.22, *ends, color="0.35", lw=0.9, zorder=1, label=label))

@@ -4,11 +4,12 @@ import json
 
 import numpy as np
 import pytest
+import xarray as xr
 from fitcases import collection_of, zipf
 
 from ldpbayes import GRR, Cells, Collection, Tally, cli, fit
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.fitness import Check, check, equality_test, information_criteria
+from ldpbayes.fitness import check, equality_test, information_criteria
 from ldpbayes.protocols import designs
 from ldpbayes.protocols.hadamard import HadamardResponse
 
@@ -89,20 +90,24 @@ def test_a_cross_check_of_cells_joins_those_of_each():
     from ldpbayes.fitness import crosschecking
     from ldpbayes.pages import show
 
-    p, n = np.array([0.6, 0.4]), len("ab")
-    one = {"categories": ("no", "yes"), "reference": "exact", "sampler": "nuts", "mean": p, "sd": p / 10, "estimates": {}}
-    one |= {"difference_sd": np.zeros(n), "verdicts": ("agrees",) * n, "outcome": "Converged.", "sampler_converged": True}
+    p = np.array([0.6, 0.4])
 
     def found(mcse, p_value):
-        channels = (Check("the collection", "", 1.0, np.nan, p_value, "posterior predictive"),)
-        return crosschecking.CrossCheck(**one, difference_mcse=np.full(n, mcse), channels=channels)
+        one = {"mean": p, "sd": p / 10, "difference_sd": 0 * p, "difference_mcse": np.full(2, mcse)}
+        data = {name: ("category", values) for name, values in one.items()} | {"verdict": ("category", ["agrees"] * 2)}
+        data |= {"predictive_p": ("channel", [p_value]), "reference": "exact", "sampler": "nuts", "sampler_converged": 1}
+        return xr.Dataset(data, {"category": ["no", "yes"], "channel": ["the collection"]})
 
-    fits = check(cells_of(designs.warner(0.7), [p] * 2, 100, np.random.default_rng(0)))
-    quiet = crosschecking.CellsCrossCheck(("a", "b"), (found(0.5, 0.3), found(1.0, 0.008)), fits)
-    assert not quiet.flagged and "Nothing to flag" in quiet.conclusion
-    loud = crosschecking.CellsCrossCheck(("a", "b"), (found(9.0, 0.3), found(1.0, 0.001)), fits)
-    assert loud.flagged and "differ by more than 4 Monte Carlo standard errors in a" in loud.conclusion
-    assert "predictive check fails in b" in loud.conclusion
+    def together(*parts):
+        fits = check(cells_of(designs.warner(0.7), [p] * 2, 100, np.random.default_rng(0)))
+        whole = crosschecking.joined(parts, ("a", "b")).assign(fitness_p=("cell", fits.p_values))
+        return crosschecking.concluded(whole, fits)
+
+    quiet = together(found(0.5, 0.3), found(1.0, 0.008))
+    assert not quiet.flagged and "Nothing to flag" in quiet.sentence
+    loud = together(found(9.0, 0.3), found(1.0, 0.001))
+    assert loud.flagged and "differ by more than 4 Monte Carlo standard errors in a" in loud.sentence
+    assert "predictive check fails in b" in loud.sentence
     page = show(loud)
     assert [row[0] for row in page.tables[0].rows] == ["a", "b"] and page.facts["flagged"]
 
@@ -113,4 +118,4 @@ def test_a_cross_check_of_two_cells():
 
     rng = np.random.default_rng(5)
     found = crosscheck(cells_of(designs.warner(0.7), [np.array([0.7, 0.3])] * 2, 500, rng), random_seed=1)
-    assert not found.flagged and len(found.cells) == 2
+    assert not found.flagged and found.sizes["cell"] == 2
