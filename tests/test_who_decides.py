@@ -75,6 +75,7 @@ def split(prior, z):
 def test_a_prior_with_hyperparameters_is_scaled_by_theirs():
     known = fit(reports_of(GRR(6, 2.0), zipf(6), 8000), "smooth", random_seed=1, draws=250)
     assert list(known["sensitivity"]["parameter"].values) == ["sigma", "tau"] and known.attrs["decides_note"] == ""
+    assert [column.key for column in show(known).tables[-1].columns][-1] == "decided_by"
     assert known.attrs["prior_decides"] == 0 and known.attrs["decided_by"] == "reports"
 
 

@@ -140,7 +140,9 @@ def largest(
         for name, values in zip(("mean", "lower", "upper"), (shares.values, *ends), strict=True)
     }
     kind = (
-        f"cover all {k} with confidence {ci_prob:g}" if simultaneous else f"cover {ci_prob:.0%} of the {k} shown on average"
+        f"cover all {k} with confidence {ci_prob:g}"
+        if simultaneous
+        else f"cover {100 * ci_prob:g} % of the {k} shown on average"
     )
     sentence = f"Confidence intervals that {kind}, although these were picked for being the largest."
     about = {"question": f"The {k} largest shares", "ci_prob": ci_prob, "level": level, "sentence": sentence}
