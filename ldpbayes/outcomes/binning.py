@@ -39,7 +39,7 @@ def default_bins(n: float) -> int:
     return int(max(8, round(BINS * (n / 1e4) ** GROWTH / 10) * 10))
 
 
-def normal_score_bins(value: np.ndarray, weight: np.ndarray | None, size: int) -> Bins:
+def normal_score_bins(value: np.ndarray, weight: np.ndarray, size: int) -> Bins:
     """Return bins of equal width in the normal score Φ⁻¹(rank) of a value.
 
     The rank of a value is the share of records below it plus half of those equal to it, so that ties share a bin. Bins
@@ -49,7 +49,7 @@ def normal_score_bins(value: np.ndarray, weight: np.ndarray | None, size: int) -
     Parameters
     ----------
     value : (n,) array
-    weight : (n,) array or None
+    weight : (n,) array
     size : int
 
     Returns
@@ -57,7 +57,7 @@ def normal_score_bins(value: np.ndarray, weight: np.ndarray | None, size: int) -
     Bins
     """
     distinct, code = np.unique(value, return_inverse=True)
-    mass = np.bincount(code, weight, len(distinct)).astype(float)
+    mass = np.bincount(code, weight, len(distinct))
     rank = (np.cumsum(mass) - mass / 2) / mass.sum()
     score = ndtri(np.clip(rank, 1e-15, 1 - 1e-15))
     low, high = score[0], score[-1]

@@ -332,7 +332,6 @@ class _Problem:
         """
         records = self.records
         value, centres = records.value[at], np.arange(bins.size) + 0.5
-        weight = np.ones(len(at)) if records.weight is None else records.weight[at]
         answers = []
         for smooth in (False, True):
             each = np.empty((len(at), len(records.groups)))
@@ -345,7 +344,7 @@ class _Problem:
             if self.target == "frequency":
                 each *= records.table[records.kind[at]]
                 each /= each.sum(axis=1, keepdims=True)
-            shares, means, quantiles = weighed(value, each * weight[:, None], self.levels)
+            shares, means, quantiles = weighed(value, each * records.weight[at, None], self.levels)
             answers.append(np.vstack([shares, means, quantiles]))
         return answers[1] - answers[0]
 
@@ -354,8 +353,8 @@ class _Problem:
         records, measures = self.records, []
         assert records.decode is not None
         for at in self.held:
-            weight = None if records.weight is None else records.weight[at]
-            measures.append(bootstrap(records.value[at], records.kind[at], records.decode, weight, self.draws, self.rng))
+            own = records.value[at], records.kind[at], records.decode, records.weight[at]
+            measures.append(bootstrap(*own, self.draws, self.rng))
         return _Found(measures, [len(one.atoms.mean) for one in measures])
 
     def _bins(self, at: np.ndarray) -> Bins:
@@ -364,18 +363,16 @@ class _Problem:
         if records.levels is not None:
             index = value.astype(np.int64)
             return Bins(index, len(records.levels), 1.0, 0, index + 0.5)
-        weight = None if records.weight is None else records.weight[at]
         size = default_bins(len(at)) if self.bins is None else self.bins
-        return normal_score_bins(value, weight, max(3, min(size, len(at))))
+        return normal_score_bins(value, records.weight[at], max(3, min(size, len(at))))
 
     def _measure(self, at: np.ndarray, bins: Bins, part: np.ndarray, shares: list[np.ndarray]) -> Measure:
         """Return the measure of one cell from draws of its curves, (S, m, k) for each part of the records."""
         records, rng, m = self.records, self.rng, bins.size
         n_parts, k, n_kinds = len(shares), len(records.groups), len(records.table)
-        weight = None if records.weight is None else records.weight[at]
-        value, index = records.value[at], bins.index
+        value, index, weight = records.value[at], bins.index, records.weight[at]
         if self.target == "distribution":
-            _, load, square = _sums(part * m + index, n_parts * m, weight)
+            load, square = (np.bincount(part * m + index, weight**power, n_parts * m) for power in (1, 2))
             mass = np.empty((self.draws, m, n_parts, k))
             for i, r in enumerate(shares):
                 here = slice(i * m, (i + 1) * m)
@@ -392,7 +389,7 @@ class _Problem:
         for i, r in enumerate(shares):
             mine = np.flatnonzero(part == i)
             entries, place = np.unique(index[mine] * n_kinds + records.kind[at[mine]], return_inverse=True)
-            counts, load, _ = _sums(place, len(entries), None if weight is None else weight[mine])
+            counts, load = (np.bincount(place, weight[mine] ** power) for power in (0, 1))
             own, kind = entries // n_kinds, entries % n_kinds
             to = i * kinds + (kind if kept else 0 * kind)
             for block in np.array_split(np.arange(len(entries)), max(1, self.draws * len(entries) * k // 20_000_000)):
@@ -401,31 +398,21 @@ class _Problem:
                 drawn = rng.multinomial(counts[block].astype(np.int64), post) * (load / counts)[block, None]
                 starts = np.flatnonzero(np.append(True, np.diff((own * mass.shape[2] + to)[block]) > 0))
                 mass[:, own[block][starts], to[block][starts]] += np.add.reduceat(drawn, starts, axis=1)
-        return Measure(Atoms.of(value, index, m, slot, n_parts * kinds, weight), mass, whole=weight is None)
-
-
-def _sums(place: np.ndarray, size: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return number, weight and squared weight of the records at each place."""
-    counts = np.bincount(place, minlength=size).astype(float)
-    if weight is None:
-        return counts, counts, counts
-    return counts, np.bincount(place, weight, size), np.bincount(place, weight**2, size)
+        return Measure(
+            Atoms.of(value, index, m, slot, n_parts * kinds, weight), mass, whole=bool((records.weight == 1).all())
+        )
 
 
 def _entries(records: Records, at: np.ndarray, index: np.ndarray, size: int) -> Entries:
     """Return how often each report was seen in each bin, among some records."""
-    weight = None
-    if records.weight is not None:  # as many reports as the sample is worth
-        weight = records.weight[at] * (records.weight.sum() / (records.weight**2).sum())
+    weight = records.weight[at] * (records.weight.sum() / (records.weight**2).sum())  # as many as the sample is worth
     return Entries.counted(index, records.kind[at], weight, records.table, size)
 
 
 def _recipe(records: Records, at: np.ndarray, levels: tuple[float, ...]) -> dict[str, np.ndarray]:
     """Return the recipe's shares, means and quantiles of one cell."""
     assert records.decode is not None
-    weights = records.decode[records.kind[at]]
-    if records.weight is not None:
-        weights = weights * records.weight[at, None]
+    weights = records.decode[records.kind[at]] * records.weight[at, None]
     shares, means, quantiles = weighed(records.value[at], weights, levels)
     return {"share": shares, "mean": means, "quantile": quantiles}
 
@@ -453,11 +440,8 @@ def _alone(
         shares = found[:, 0]
         spread = np.zeros(len(records.groups))
         if target == "frequency":  # the records themselves are given
-            weight = (
-                np.ones(len(at)) if records.weight is None else records.weight[at] * (len(at) / records.weight[at].sum())
-            )
-            kind = records.kind[at]
-            load, square = (np.bincount(kind, weight**power, len(records.table)) / len(at) ** power for power in (1, 2))
+            weight, kind = records.weight[at] / records.weight[at].sum(), records.kind[at]
+            load, square = (np.bincount(kind, weight**power, len(records.table)) for power in (1, 2))
             drawn = np.empty_like(shares)
             for block in np.array_split(np.arange(ALONE), max(1, ALONE * records.table.size // 20_000_000)):
                 post = shares[block, None] * records.table

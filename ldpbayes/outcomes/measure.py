@@ -37,7 +37,7 @@ class Atoms:
 
     @classmethod
     def of(
-        cls, value: np.ndarray, index: np.ndarray, size: int, slot: np.ndarray, slots: int, weight: np.ndarray | None
+        cls, value: np.ndarray, index: np.ndarray, size: int, slot: np.ndarray, slots: int, weight: np.ndarray
     ) -> "Atoms":
         """Return the atoms of records: value, bin and slot of each.
 
@@ -50,7 +50,7 @@ class Atoms:
             Number of bins.
         slot : (n,) int array
         slots : int
-        weight : (n,) array or None
+        weight : (n,) array
         """
         distinct, first, code = np.unique(value, return_index=True, return_inverse=True)
         own = index[first]

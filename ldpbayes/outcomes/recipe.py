@@ -39,7 +39,7 @@ def bootstrap(
     value: np.ndarray,
     kind: np.ndarray,
     decode: np.ndarray,
-    weight: np.ndarray | None,
+    weight: np.ndarray,
     draws: int,
     rng: np.random.Generator,
 ) -> Measure:
@@ -53,7 +53,7 @@ def bootstrap(
     value : (n,) array
     kind : (n,) int array
     decode : (J, k) array
-    weight : (n,) array or None
+    weight : (n,) array
     draws : int
     rng : Generator
     """
@@ -69,10 +69,9 @@ def bootstrap(
     index = own[code]
     size = int(own.max()) + 1
     J, k = decode.shape
-    one = np.ones_like(value) if weight is None else weight
     key = index * J + kind
     found, place, counts = np.unique(key, return_inverse=True, return_counts=True)
-    load = np.bincount(place, one) / counts
+    load = np.bincount(place, weight) / counts
     drawn = rng.poisson(counts, (draws, len(found)))
     again = drawn * (len(value) / np.maximum(drawn.sum(axis=1, keepdims=True), 1))
     weights = decode[found % J]

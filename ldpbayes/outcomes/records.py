@@ -37,8 +37,8 @@ class Records:
     decode : (J, k) array or None
         Unbiased weights: E[decode[kind, x]] = 1 where x is the record's group and else 0. None where the reports do not
         identify the groups.
-    weight : (n,) array or None
-        Survey weights.
+    weight : (n,) array
+        Survey weights; ones without.
     cell : (n,) int array
         The combination of open covariates of each record.
     cells : tuple of tuple
@@ -54,7 +54,7 @@ class Records:
     kind: np.ndarray
     table: np.ndarray
     decode: np.ndarray | None
-    weight: np.ndarray | None
+    weight: np.ndarray
     cell: np.ndarray
     cells: tuple[tuple, ...]
     by: tuple[str, ...]
@@ -67,9 +67,7 @@ class Records:
 
     def take(self, chosen: np.ndarray) -> "Records":
         """Return some of the records."""
-        weight = None if self.weight is None else self.weight[chosen]
-        parts = {"value": self.value[chosen], "kind": self.kind[chosen], "weight": weight, "cell": self.cell[chosen]}
-        return replace(self, **parts)
+        return replace(self, **{name: getattr(self, name)[chosen] for name in ("value", "kind", "weight", "cell")})
 
 
 def read_records(
@@ -139,16 +137,14 @@ def read_records(
     table = arrow_of(frame, [value, *columns, *covariates, *level, *([] if weights is None else [weights])])
     try:
         values, levels = _values(table, value)
-        weight = None if weights is None else weights_of(table, weights)
+        weight = np.ones(table.num_rows) if weights is None else weights_of(table, weights)
         cell, cells = _cells(table, covariates)
         groups = channels.categories or tuple(str(x) for x in range(channels.protocols[0].n_categories))
         kind, rows, decode = _kinds(table, columns, channels, groups, categories is not None or rate is not None)
     except DataError as err:  # the row of a table that nobody sees
         raise DataError(err.message, field=err.field) from None
     records = Records(values, levels, kind, rows, decode, weight, cell, cells, covariates, tuple(groups))
-    if weight is not None and (weight == 0).any():
-        records = records.take(weight > 0)
-    return records
+    return records if weight.all() else records.take(weight > 0)
 
 
 def _reported(frame, columns, names):

@@ -78,7 +78,7 @@ def records_of(x, z, rng):
     channel = PROTOCOL.channel()
     table, decode = channel / channel.max(axis=1, keepdims=True), np.linalg.inv(channel).T
     none = np.zeros(len(z), dtype=int)
-    return Records(z, None, PROTOCOL.privatize(x, rng), table, decode, None, none, ((),), (), ("0", "1"))
+    return Records(z, None, PROTOCOL.privatize(x, rng), table, decode, np.ones(len(z)), none, ((),), (), ("0", "1"))
 
 
 def answers_of(measure):

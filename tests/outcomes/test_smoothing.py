@@ -132,7 +132,7 @@ def test_curves_that_share_a_scale_agree_with_the_grid(monkeypatch):
 
 def test_bins_keep_ties_together_and_have_one_width_in_scores():
     value = np.random.default_rng(7).lognormal(size=5000).round(1)
-    bins = normal_score_bins(value, None, 60)
+    bins = normal_score_bins(value, np.ones(5000), 60)
     for one in np.unique(value):
         assert len(np.unique(bins.index[value == one])) == 1
     order = np.argsort(value, kind="stable")
