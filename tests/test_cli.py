@@ -58,7 +58,7 @@ def test_same_seed_same_numbers(capsys):
 
 
 def test_derived_quantities_are_printed(capsys):
-    status, out, _ = run(capsys, "fit", "data/rr_minarets.toml", "--prior", "flat", "--seed", 1)
+    status, out, _ = run(capsys, "fit", "data/rr_minarets.toml", "--prior", "flat", "--seed", 1, "--draws", 100)
     assert status == 0
     for quantity, mean in (("pi", "0.87"), ("t", "0.63")):
         assert any(line.startswith(f"│ {quantity} ") and mean in line for line in out.splitlines())

@@ -445,8 +445,21 @@ def test_files_of_summaries_have_the_ending_by_which_they_are_found(tmp_path):
     for path, sentence in (("s.csv", "path must end in .parquet"), (None, "path must be the name of a file")):
         with pytest.raises(lb.errors.ArgumentError, match=sentence):
             found.to_parquet(path if path is None else tmp_path / path)
-    with pytest.raises(lb.errors.DataError, match="path should be string"):
+    with pytest.raises(lb.errors.DataError, match="a path must be the name of a file"):
         read_summaries(None)
+    found.to_parquet(tmp_path / "s.parquet")
+    assert lb.read(bytes(tmp_path / "s.parquet")) == found
+
+
+def test_a_path_that_names_no_file_is_one_sentence():
+    class Broken:
+        def __fspath__(self):
+            raise RuntimeError("broken")
+
+    for door in (lb.read, lb.fit, lambda source: lb.scan(source, GRR(5, 1.0))):
+        for path in (Broken(), "\ud800", "\ud800.parquet", "\ud800.toml"):
+            with pytest.raises(lb.LDPBayesError, match="a path must be the name of a file|the data must be files"):
+                door(path)
 
 
 # ---- protocols that travel with the reports ------------------------------------------------------------------------------

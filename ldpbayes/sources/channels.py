@@ -278,7 +278,7 @@ def _check(protocol, epsilon, rate):
 def _texts(source, column, where, lenient=False):
     """Return the distinct entries of a column, as texts, in order; missing ones are refused, or left out."""
     where, found = where or {}, {}
-    for batch in source.weighted([column, *(name for name in where if name != column)], strict=not where):
+    for batch in source.condensed([column, *(name for name in where if name != column)], strict=not where):
         rows, table = None, batch.table
         try:
             if not set(where) <= set(table.schema.names):

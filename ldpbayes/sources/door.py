@@ -11,6 +11,7 @@ from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.channels import Rows, read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
+from ldpbayes.sources.paths import text_of
 from ldpbayes.sources.writing import write_reports
 
 
@@ -152,7 +153,8 @@ def collected(source: Any, **settings: Any) -> Collection | Cells:
 
 def _read(source, rows, whole, layout):
     """Return the reports of a source by the reader of its kind."""
-    kind = str(os.fsdecode(source)).lower() if isinstance(source, str | bytes | os.PathLike) else ""
+    source = text_of(source) if isinstance(source, str | bytes | os.PathLike) else source
+    kind = source.lower() if isinstance(source, str) else ""
     if kind.endswith(".toml"):
         _left_out(layout, "a collection file states it")
         return read_collection(source, rows)

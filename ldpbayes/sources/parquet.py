@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
-from ldpbayes import files
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import arrow_kind, foreign
 from ldpbayes.sources.stream import BATCH, AbstractFile
@@ -152,8 +151,7 @@ class _Known(NamedTuple):
 
 
 def _known(path: Any) -> _Known:
-    with files.open_input(path) as handle:
-        state = os.stat(handle.fileno())
+    state = os.stat(path)
     return _parsed(path, state.st_size, state.st_mtime_ns)
 
 

@@ -30,9 +30,9 @@ class FileSource(AbstractSource):
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
+        self.files = [_format(path)(path) for path in paths]
         for path in paths:
             files.open_input(path).close()
-        self.files = [_format(path)(path) for path in paths]
 
     @classmethod
     def opened(cls, data):
@@ -123,17 +123,23 @@ def matching(sources: Iterable[Any]) -> list[str]:
         On an empty name, a folder without files of rows, or a pattern that matches none.
     """
     named: dict[str, str] = {}
-    for path in (path for source in sources for path in _matching(_text(source))):
+    for path in (path for source in sources for path in _matching(text_of(source))):
         named.setdefault(os.path.realpath(path), path)
     return list(named.values())
 
 
-def _text(source):
-    """Return the text of a path, as it stands: without its last slash a folder would be a file."""
-    if isinstance(source, str):
-        return source
-    with foreign("must be the name of a file"):
-        return os.fsdecode(source)
+def text_of(source: Any) -> str:
+    """Return the text of a path, as it stands: without its last slash a folder would be a file.
+
+    Raises
+    ------
+    DataError
+        On what no file can be called.
+    """
+    with foreign("a path must be the name of a file"):
+        text = os.fsdecode(source)
+        os.fsencode(text)
+        return text
 
 
 def _matching(text):

@@ -243,7 +243,7 @@ class AbstractSource(abc.ABC):
         table = self.counted(columns)
         return None if table is None else Batch(table, weights=table.column(COUNT).to_numpy().astype(np.int64))
 
-    def weighted(self, columns: Sequence[str], strict: bool = True) -> Iterable[Batch]:
+    def condensed(self, columns: Sequence[str], strict: bool = True) -> Iterable[Batch]:
         """Return all rows, grouped by the source itself where it can; parameters as for ``batches``."""
         batch = self.grouped(columns) if strict or set(columns) <= set(self.names()) else None
         if batch is None:

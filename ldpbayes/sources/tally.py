@@ -160,7 +160,7 @@ class _Fold:
         own, last = self.columns, None
         used = [*self.fields, *own.where, *self.level, *own.by, *([own.count] if own.count else [])]
         alike = {name: [*self.fields, *self.level] for name in self.fields}
-        for batch in source.weighted(list(dict.fromkeys(used)), strict=not own.where and len(self.formats) == 1):
+        for batch in source.condensed(list(dict.fromkeys(used)), strict=not own.where and len(self.formats) == 1):
             if own.skipped is not None and batch.piece is not last:
                 own.skipped.finish(last)
                 last = batch.piece

@@ -16,7 +16,8 @@ from ldpbayes.likelihoods import Summary
 from ldpbayes.sources.base import foreign
 from ldpbayes.sources.keys import plain_keys
 from ldpbayes.sources.parameters import parse_protocol, protocol_text
-from ldpbayes.sources.parquet import read_whole, schema_of
+from ldpbayes.sources.parquet import read_whole
+from ldpbayes.sources.paths import FileSource, text_of
 from ldpbayes.sources.scanning.partials import ReportSample
 
 _VECTORS = ("pilot", "gradient", "square", "cross", "spread", "supports")
@@ -76,16 +77,18 @@ def write(found: Any, path: Any) -> None:
         parquet.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
-def is_summaries(path: Any) -> bool:
-    """Return whether a Parquet file is one of summaries; a file that cannot be read is none."""
+def is_summaries(path: str) -> bool:
+    """Return whether a path names one Parquet file, and that is one of summaries; a file that cannot be read is none."""
     try:
-        return set(_types()) <= {*schema_of(path).names, _MISSING}
+        source = FileSource.opened(path)
+        return source.paths == [path] and set(_types()) <= {*source.names(), _MISSING}
     except LDPBayesError:
         return False
 
 
 def read(path: Any) -> dict[str, Any]:
     """Return what the constructor of ``Found`` takes, from a file that ``write`` wrote; see ``read_summaries``."""
+    (path,) = FileSource([text_of(path)]).paths
     table = read_whole(path)
     try:
         return _found(table)
