@@ -219,21 +219,23 @@ def make_protocol(name: str, categories: Sequence[str], parameters: dict | None 
 def describe_protocols() -> list[Description]:
     """Return the Description of every protocol, survey design and combinator, by name."""
     _load()
-    return [describe_protocol(name) for name in sorted({*PROTOCOLS, *DESIGNS, *COMBINATORS})]
+    makers = {**COMBINATORS, **DESIGNS, **PROTOCOLS}
+    return [_described(name, makers[name]) for name in sorted(makers)]
 
 
 def describe_protocol(name: str) -> Description | None:
     """Return the Description of one protocol whose file is loaded, as that of every protocol in use is, else None."""
-    maker = PROTOCOLS.get(name) or DESIGNS.get(name) or COMBINATORS.get(name)
-    maker = maker or next((cls for cls in _below(AbstractProtocol) if cls.registered and cls.name == name), None)
-    if maker is None:
-        return None
+    makers = {cls.name: cls for cls in _below(AbstractProtocol) if cls.registered} | COMBINATORS | DESIGNS
+    return _described(name, makers[name]) if name in makers else None
+
+
+def _described(name: str, maker: Any) -> Description:
     parameters = tuple(
         Parameter(p.name) if p.default is p.empty else Parameter(p.name, False, p.default)
         for p in inspect.signature(maker).parameters.values()
         if p.name not in ("n_categories", "answers", "design", "settings")
     )
-    stated = maker.file_parameters if inspect.isclass(maker) else None
+    stated = None if inspect.isfunction(maker) else maker.file_parameters
     summary = " ".join((inspect.getdoc(maker) or "").split("\n\n")[0].replace("`", "").split())
     aliases = tuple(alias for alias, (registered, _) in ALIASES.items() if registered == name)
     return Description(name, parameters, stated or ", ".join(map(str, parameters)), summary, aliases)

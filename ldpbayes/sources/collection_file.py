@@ -92,7 +92,7 @@ def read_collection(path, rows=None):
     RankDeficientWarning
         Where the channels together cannot tell some categories apart.
     """
-    rows, path = rows or Rows(), files.as_path(path)
+    rows, path = Rows() if rows is None else checks.instance(rows, "rows", Rows, "Rows"), files.as_path(path)
     document = {_FORMER.get(key, key): value for key, value in files.read_toml(path).items()}
     _known(document, _COLLECTION_KEYS, path)
     texts = {key: _typed(document, key, str, path) for key in _TEXTS if key in document}

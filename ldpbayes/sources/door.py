@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Tally
@@ -129,8 +129,8 @@ def read(
     """
     layout = {"protocol": protocol, "report": report, "count": count, "categories": categories, "name": name}
     layout |= {"epsilon_column": epsilon_column, "rate_column": rate_column}
-    sample = {"weights": weights, "strata": strata, "cluster": cluster, "population_size": population_size}
-    rest = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine, "missing": missing}
+    sample: dict[str, Any] = {"weights": weights, "strata": strata, "cluster": cluster, "population_size": population_size}
+    rest: dict[str, Any] = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine, "missing": missing}
     return _read(source, Rows(checks.columns(by, "by"), **sample, **rest), False, layout)
 
 
@@ -236,5 +236,5 @@ def write(
         return write_reports(path, thing, protocol, categories=categories, **columns)
     _left_out({"protocol": protocol, "categories": categories, **columns}, f"a {type(thing).__name__} states it")
     if isinstance(thing, AbstractResult) and files.as_path(path).suffix.lower() != ".toml":
-        return thing.to_parquet(path)
+        return cast(Any, thing).to_parquet(path)  # the cells of a scan
     return write_collection(thing, path)
