@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ldpbayes import files
+from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
 from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, undenied
 from ldpbayes.collections.survey import SampleColumns
