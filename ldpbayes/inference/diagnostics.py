@@ -84,7 +84,7 @@ def summarise(tree, ci_prob, effective=None, known=None):
         Independent draws that weighted ones are worth, by variable and category; by default the attr ``effective_draws``.
     known : mapping, optional
         Entries that are known better than from the draws, by the name of the variable: arrays mean, sd, mcse and ess_bulk
-        of weighted draws.
+        of weighted draws; or those of ``chain_diagnostics``, which are then not computed again.
     """
     import xarray as xr
 
@@ -99,7 +99,8 @@ def summarise(tree, ci_prob, effective=None, known=None):
         each = found.effective_draws
         if worth:  # of a prior's hyperparameters only the draws that were kept are known, not their weights
             each = np.concatenate([worth.get(one, [found.effective_draws]) for one in variables])
-        part = _target(draws, exact, name, ci_prob, independent, each)
+        held = known.get(name, {})
+        part = _target(draws, exact, name, ci_prob, independent, each, held if "r_hat" in held else None)
         at = [(k, one) for k, one in enumerate(variables) if one in known]
         for k, one in at:
             place = slice(None) if len(variables) == 1 else slice(k, k + 1)
@@ -213,7 +214,7 @@ def mcse_of_mean(draws, *, independent):
     return out
 
 
-def _target(draws, exact, name, ci_prob, independent, effective=None):
+def _target(draws, exact, name, ci_prob, independent, effective=None, diagnosed=None):
     """Return the summary entries of one variable; draws (chains, draws, …), exact moments and ends replace sampled ones."""
     (chains, per_chain), size = draws.shape[:2], int(np.prod(draws.shape[2:]))
     out = {key: np.ravel(exact[f"{name}_{key}"]) for key in ("mean", "sd", "lower", "upper") if f"{name}_{key}" in exact}
@@ -229,7 +230,7 @@ def _target(draws, exact, name, ci_prob, independent, effective=None):
         n = np.broadcast_to(float(chains * per_chain) if effective is None else effective, size)
         out |= {"mcse": sd / np.sqrt(n), "ess_bulk": n, "ess_tail": n, "r_hat": np.full(size, np.nan)}
     else:
-        out |= _chain_diagnostics(draws.T.reshape(size, chains, per_chain).transpose(1, 2, 0))
+        out |= diagnosed or chain_diagnostics(draws.T.reshape(size, chains, per_chain).transpose(1, 2, 0))
     if exactly:
         out["mcse"] = np.zeros(size)
     if "lower" in out and "upper" in out:
@@ -251,8 +252,8 @@ def entries_of_chains(draws: np.ndarray, ci_prob: float) -> dict[str, np.ndarray
     return _target(draws, {}, "", ci_prob, False)
 
 
-def _chain_diagnostics(draws):
-    """Return mcse, ess_bulk, ess_tail and r_hat of (chains, draws, a) arrays; nan for the categories left out."""
+def chain_diagnostics(draws: np.ndarray) -> dict[str, np.ndarray]:
+    """Return mcse, ess_bulk, ess_tail and r_hat of (chains, draws, k) arrays; nan for the quantities left out."""
     size = draws.shape[-1]
     order = np.argsort(draws.mean(axis=(0, 1)))
     chosen = order[np.unique(np.linspace(0, size - 1, min(size, MAX_DIAGNOSED)).astype(int))]
@@ -263,11 +264,7 @@ def _chain_diagnostics(draws):
     return out
 
 
-def chain_numbers(draws) -> tuple[float, float]:
-    """Return (largest R-hat, least effective sample size of bulk and tails) of draws (chains, draws, k).
-
-    Those of a summary; nan where none of the draws varies.
-    """
-    found = _chain_diagnostics(draws)
+def extremes(found: dict[str, np.ndarray]) -> tuple[float, float]:
+    """Return (largest R-hat, least effective sample size of bulk and tails) of chain_diagnostics; nan where none varies."""
     ess = np.fmin.reduce([*found["ess_bulk"], *found["ess_tail"]])
     return float(np.fmax.reduce(found["r_hat"])), float(ess)

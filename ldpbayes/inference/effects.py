@@ -15,7 +15,7 @@ import numpy as np
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import Bend
 from ldpbayes.inference.chains import LEAST, least_effective
-from ldpbayes.inference.diagnostics import chain_numbers, entries_of_chains
+from ldpbayes.inference.diagnostics import chain_diagnostics, entries_of_chains, extremes
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.sampling import Run, by_hmc, by_nuts, going_on, settled
 from ldpbayes.inference.structure import curvature, roots, spread
@@ -134,7 +134,7 @@ def _times(z, worst, most):
     wanted = max(worst / AIMED, math.sqrt(ENOUGH / max(ess, 1.0))) ** 2
     wanted = math.ceil(math.log2(max(wanted, 1.0))) if wanted < 1e9 else FASTEST  # nan: of chains that stood still
     times = 2 ** min(wanted, math.floor(math.log2(most)), FASTEST)
-    if times <= 1 and most >= 2 and z.shape[1] >= LEAST and chain_numbers(z)[0] > MAX_R_HAT:
+    if times <= 1 and most >= 2 and z.shape[1] >= LEAST and extremes(chain_diagnostics(z))[0] > MAX_R_HAT:
         return 2
     return int(times)
 

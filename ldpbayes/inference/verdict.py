@@ -163,7 +163,8 @@ def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None 
     -----
     Where fewer draws were asked for than MIN_ESS needs, and those are worth a good share of their number, with an R-hat that
     is no larger than chains of so few draws have by chance, only their number is too few: they are not accepted, and there
-    is nothing to do next. An R-hat of short chains does not say that they have not met.
+    is nothing to do next; until then they go on for that share, not for MIN_ESS. An R-hat of short chains does not say that
+    they have not met.
     """
     checked = f"R-hat at most {r_hat:.3f}, effective sample size at least {ess:.0f}, {divergences} divergences."
     problems = []
@@ -179,11 +180,14 @@ def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None 
     few = 1.0 if drawn is None else max(USUAL / drawn, 1.0)
     if divergences or not ((r_hat < APART or few > 1) and ess > 0):
         return rejected
-    by_chance = (r_hat - 1) * ess < 2 * (MAX_R_HAT - 1) * MIN_ESS
-    if drawn is not None and drawn < AIM * MIN_ESS and ess >= MIN_SHARE * drawn and by_chance:
-        return replace(rejected, next="done")
+    wanted, apart = MIN_ESS / ess, (r_hat - 1) / (MAX_R_HAT - 1)
+    if drawn is not None and drawn < AIM * MIN_ESS:
+        wanted, by_chance = MIN_SHARE * drawn / ess, (r_hat - 1) * ess < 2 * (MAX_R_HAT - 1) * MIN_ESS
+        if wanted <= 1 and by_chance:
+            return replace(rejected, next="done")
+        apart = 0.0 if by_chance else apart
     # R-hat − 1 falls as one over the effective draws do.
-    times = math.ceil(AIM * max(MIN_ESS / ess, (r_hat - 1) / (MAX_R_HAT - 1)))
+    times = math.ceil(AIM * max(wanted, apart))
     return replace(rejected, next="more", times=max(times, 2)) if times <= MOST_TIMES * few else rejected
 
 

@@ -100,7 +100,7 @@ class Sample:
     variables : mapping of (dims, array)
         Draws of the prior's variables, of cells: the arrays have shape (chains, draws, …).
     known : mapping of mappings
-        Of cells: mean, sd, mcse and ess_bulk of variables, where weighted draws know them better than ``distribution``.
+        Of cells: entries of the summary of variables that are known better, or already, as in diagnostics.summarise.
     interleaved : bool
         Whether F is drawn for the first draw of every chain first, so that an interruption leaves equally long chains.
     """

@@ -8,7 +8,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.inference import verdict
 from ldpbayes.inference.bending import Batch, Bend
-from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_numbers, mcse_of_mean
+from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_diagnostics, extremes, mcse_of_mean
 from ldpbayes.inference.sampling import going_on
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
@@ -168,32 +168,42 @@ class AbstractSampled(AbstractJoint):
 
     # ---- the two forms ---------------------------------------------------------------------------------------------------
     def _on_rows(self, problem, rng, watch, facts):
-        prior = problem.prior
-        target = Target(prior, Forms.of(problem.likelihoods), len(problem.cells))
-        run = self._enough(problem, target, np.zeros((1, prior.n_unknowns)), rng, watch)
-        return _doubted(self._sample(problem, run.z, run.stats, facts | run.facts | {"form": "reports"}), run.trouble)
+        target = Target(problem.prior, Forms.of(problem.likelihoods), len(problem.cells))
+        run, sample = self._enough(problem, target, np.zeros((1, problem.prior.n_unknowns)), rng, watch)
+        return _doubted(replace(sample, facts=facts | run.facts | {"form": "reports"}), run.trouble)
 
     def _enough(self, problem, target, pilot, rng, watch):
-        """Return the Run of chains that go on where their draws are too few; as many are kept as were asked for."""
+        """Return (Run of chains that go on where their draws are too few, its Sample); as many are kept as asked for."""
         longest = LONGEST * self.draws * max(verdict.USUAL / (self.draws * self.chains), 1.0)
+        seen: list = [None, None]
 
         def times(run, made):
-            judged = self._judged(problem, run.z, run.stats)
+            judged, sample = self._judged(problem, run)
+            seen[:] = run, sample
             return judged.times if judged.next == "more" and judged.times * made <= longest else 1
 
         def going(more):
             return going_on(more, times, self.draws, watch, thin=True)
 
-        return self._last(target, pilot, rng, watch, going)
+        run = self._last(target, pilot, rng, watch, going)
+        return run, seen[1] if seen[0] is run else self._sample(problem, run)
 
-    def _judged(self, problem, z, stats):
-        """Return the Verdict on unknowns (chains, draws, u) by what a result shows of them."""
-        sample = self._sample(problem, z, stats, {})
-        arrays = [sample.distribution, *(values for _, values in sample.variables.values())]
-        found = [chain_numbers(one.reshape(*z.shape[:2], -1)) for one in arrays]
-        r_hat, ess = np.fmax.reduce([one[0] for one in found]), np.fmin.reduce([one[1] for one in found])
-        divergences = int(np.sum(stats.get("diverging", 0)))
-        return verdict.of_chains(float(r_hat), float(ess), divergences, z.shape[0] * z.shape[1])
+    def _judged(self, problem, run):
+        """Return (Verdict on a Run by what a result shows of it, its Sample with what was found).
+
+        Where one variable is short of draws, those after it are not looked at.
+        """
+        sample, divergences = self._sample(problem, run), int(np.sum(run.stats.get("diverging", 0)))
+        size, r_hat, ess, known = run.z.shape[:2], np.nan, np.nan, {}
+        arrays = {"distribution": sample.distribution} | {name: values for name, (_, values) in sample.variables.items()}
+        for name, values in arrays.items():
+            known[name] = chain_diagnostics(values.reshape(*size, -1))
+            worst, least = extremes(known[name])
+            r_hat, ess = float(np.fmax(r_hat, worst)), float(np.fmin(ess, least))
+            found = verdict.of_chains(r_hat, ess, divergences, size[0] * size[1])
+            if found.next == "more":
+                break
+        return found, replace(sample, known=known)
 
     def _on_summaries(self, problem, rng, watch, size):
         prior, likelihoods = problem.prior, problem.likelihoods
@@ -212,11 +222,12 @@ class AbstractSampled(AbstractJoint):
         rounds = 0
         while True:
             target = Target(prior, Forms.of(likelihoods, summaries), len(problem.cells))
-            z, stats, trouble, facts = self._enough(problem, target, z, rng, watch)
-            facts = facts | {"form": "summaries"} | ({"cells_on_rows": len(kept)} if kept else {})
-            if trouble:
-                return _doubted(self._sample(problem, z, stats, facts), trouble)
-            sample, better, blamed = self._weighted(problem, z, stats, facts, summaries, rng)
+            run, whole = self._enough(problem, target, z, rng, watch)
+            facts = run.facts | {"form": "summaries"} | ({"cells_on_rows": len(kept)} if kept else {})
+            whole = replace(whole, facts=facts)
+            if run.trouble:
+                return _doubted(whole, run.trouble)
+            sample, better, blamed = self._weighted(problem, whole, summaries, rng)
             held = entries([likelihoods[c] for c in blamed | kept])
             if kept and not sample.rejected:
                 checked = f"{sample.verdict.checked} {_entered(len(kept), len(likelihoods))}"
@@ -227,12 +238,11 @@ class AbstractSampled(AbstractJoint):
                 return sample
             kept |= blamed
             summaries = [None if c in blamed else one for c, one in enumerate(better)]
-            z = z.reshape(-1, z.shape[-1])
+            z = run.z.reshape(-1, run.z.shape[-1])
 
-    def _weighted(self, problem, z, stats, facts, summaries, rng):
-        """Return (the Sample of draws on summaries, resampled within each chain by weights, better ones, cells to blame)."""
-        chains, length = z.shape[:2]
-        whole = self._sample(problem, z, stats, facts)
+    def _weighted(self, problem, whole, summaries, rng):
+        """Return (a Sample on summaries, resampled within each chain by weights, better summaries, cells to blame)."""
+        chains, length = whole.distribution.shape[:2]
         p = whole.distribution.reshape(chains * length, *problem.prior.shape)
         logs = log_weights(problem.likelihoods, summaries, p)
         places = [c for c, one in enumerate(summaries) if one is not None]
@@ -245,16 +255,17 @@ class AbstractSampled(AbstractJoint):
         better, left = improved(summaries, logs, p)
         return sample, better, _widest(left, places)
 
-    def _sample(self, problem, z, stats, facts):
-        chains, length = z.shape[:2]
-        flat = z.reshape(chains * length, -1)
+    def _sample(self, problem, run):
+        """Return the Sample of a Run."""
+        chains, length = run.z.shape[:2]
+        flat = run.z.reshape(chains * length, -1)
         p = problem.prior.to_simplex(flat)
         variables = {
             name: (dims, values.reshape(chains, length, *values.shape[1:]))
             for name, (dims, values) in problem.prior.variables(flat).items()
         }
         draws = p.reshape(chains, length, *p.shape[1:])
-        return Sample(draws, independent=False, stats=stats, facts=facts, variables=variables)
+        return Sample(draws, independent=False, stats=run.stats, variables=variables)
 
 
 def pooled_mean(likelihoods):
