@@ -185,6 +185,45 @@ def dense_gradient(slope, out, centre, root):
             out[i] += root[i, j] * slope[j]
 
 
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def arrow(u, out, centre, shared, blocks, border):
+    """Write the unknowns at whitened coordinates to out; see structure.Arrow. Inner loops read contiguous numbers."""
+    start = shared.shape[0]
+    cells, width = blocks.shape[:2]
+    out[:] = centre
+    for j in range(start):
+        for i in range(start):
+            out[i] += shared[j, i] * u[j]
+        for i in range(cells * width):
+            out[start + i] -= border[j, i] * u[j]
+    for c in range(cells):
+        at = start + c * width
+        for j in range(width):
+            for i in range(width):
+                out[at + i] += blocks[c, j, i] * u[at + j]
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def arrow_gradient(slope, out, centre, shared, blocks, border):
+    """Write the gradient in whitened coordinates to out."""
+    start = shared.shape[0]
+    cells, width = blocks.shape[:2]
+    out[:] = 0.0
+    for j in range(start):
+        for i in range(start):
+            out[j] += shared[j, i] * slope[i]
+    for j in range(start):
+        along = 0.0
+        for i in range(cells * width):
+            along += border[j, i] * slope[start + i]
+        out[j] -= along
+    for c in range(cells):
+        at = start + c * width
+        for j in range(width):
+            for i in range(width):
+                out[at + i] += blocks[c, j, i] * slope[at + j]
+
+
 density = compiled_density(dense, dense_gradient, likelihood)
 #: Moves chains along trajectories; the last parameters are what ``density`` takes after the first two.
 trajectories = compiled_trajectories(density)

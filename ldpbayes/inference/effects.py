@@ -5,10 +5,11 @@ batches of standard normal effects, each times a scale e^s. Chains move in coord
 their scale.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ldpbayes.inference.chains import LEAST, least_effective
 from ldpbayes.inference.diagnostics import chain_diagnostics, entries_of_chains, extremes
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.sampling import Run, by_hmc, by_nuts, going_on, settled
-from ldpbayes.inference.structure import curvature, roots, spread
+from ldpbayes.inference.structure import MAX_DENSE, Arrow, Dense, Plain
 from ldpbayes.inference.verdict import MAX_R_HAT
 
 #: Rounds of trajectories that say where the posterior lies; one will do from draws of it.
@@ -41,28 +42,44 @@ MOST_SHARE = 0.98
 SHORT, TUNE, ACCEPTANCE = 200, 200, (0.85, 0.99)
 
 
-class Target(Protocol):
+class AbstractTarget:
     """A posterior density of such unknowns.
 
     Attributes
     ----------
     batches : sequence of Batch
-    entries : object
-        Of the likelihood: how many numbers a gradient visits.
+    visited : int
+        How many entries of the likelihood a gradient visits.
     kernel : tuple or None
         What the compiled density reads: (first, fixed, shape of the coefficients, what ``likelihood`` takes after them).
+    normality : float
+        Of bending.Bend.
     """
 
     batches: Any
     visited: int
-    kernel: tuple | None
+    kernel: Any = None
+    normality: ClassVar[float] = 1.0
 
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log-density of the unknowns z (u,), up to a constant, and its gradient."""
+        raise NotImplementedError
+
+    def whitened(self, gradient: Callable[[np.ndarray], np.ndarray], centre: np.ndarray) -> Any:
+        """Return coordinates in which a density with this gradient is nearly standard normal about a point."""
+        return Dense.at(gradient, centre)
+
+    def functions(self, coordinates: Any) -> tuple[Callable, Callable] | None:
+        """Return the density and its trajectories that are compiled for these coordinates, or None."""
+        if self.kernel is None or not isinstance(coordinates, Dense):
+            return None
+        from ldpbayes.inference import _kernels
+
+        return _kernels.density, _kernels.trajectories
 
 
 def sample(
-    target: Target,
+    target: AbstractTarget,
     start: np.ndarray,
     draws: int,
     chains: int,
@@ -80,7 +97,7 @@ def sample(
 
     Parameters
     ----------
-    target : Target
+    target : AbstractTarget
     start : (u,) or (S, u) array
         The mode, or draws of the posterior.
     draws, chains : int
@@ -158,36 +175,47 @@ def end_errors(values: Callable[[np.ndarray], np.ndarray], z: np.ndarray, prob: 
 class Bent:
     """The log-density in coordinates u that are nearly standard normal, in which effects hardly depend on their scale.
 
-    Unknowns are bent, and the Hessian whitens what they are bent to.
+    Unknowns are bent, and coordinates of the target whiten what they are bent to.
 
     Parameters
     ----------
-    target : Target
-    at, precision : (u,) arrays
-        Of bending.Bend.
+    target : AbstractTarget
+    at : (u,) array
+        Unknowns.
+    precision : (u,) array, optional
+        Of bending.Bend at them; without it nothing is bent.
     """
 
-    def __init__(self, target: Target, at: np.ndarray, precision: np.ndarray):
-        self.target, self.bend, self._known = target, Bend(target.batches, at, precision), None
-        self.centre, self.root = at.copy(), np.eye(at.size)
-        if target.kernel is not None:
-            from ldpbayes.inference import _kernels
+    def __init__(self, target: AbstractTarget, at: np.ndarray, precision: np.ndarray | None = None):
+        self.target, size, point = target, at.size, at.copy()
+        if precision is None:
+            for batch in target.batches:
+                point[batch.span] = 0.0
+        self.bend = Bend(target.batches, point, np.zeros(size) if precision is None else precision, target.normality)
+        small = target.kernel is not None and size <= MAX_DENSE
+        self._within(Dense(np.zeros(size), np.eye(size), np.eye(size)) if small else Plain(np.zeros(size)))
+        self._within(target.whitened(lambda y: self.value_and_gradient(y)[1], self.bend.back(at)))
 
-            first, fixed, shape, reports = target.kernel
-            own, room = self.bend.arrays(first, fixed), tuple(np.empty(one) for one in (at.size, at.size, shape, shape))
-            self._kernels = _kernels
-            self._known = lambda: (room, (self.centre, self.root), own, reports)
-        for batch in target.batches:
-            self.centre[batch.span] = 0.0
-        self.root = self.inverse = np.eye(at.size)
-        self.root, self.inverse = roots(curvature(lambda u: self.value_and_gradient(u)[1], np.zeros(at.size)))
+    def _within(self, coordinates):
+        """Take these coordinates, with the functions that are compiled for them."""
+        self.coordinates, self._functions = coordinates, self.target.functions(coordinates)
+        if self._functions is not None:
+            (first, fixed, shape, reports), size = self.target.kernel, self.bend.at.size
+            room = tuple(np.empty(one) for one in (size, size, shape, shape))
+            self._known = room, coordinates.frame, self.bend.arrays(first, fixed), reports
+        return self
 
     def anew(self, u: np.ndarray) -> "Bent":
-        """Return the density bent about draws of coordinates; see ``about``."""
+        """Return the density in coordinates that draws (S, u) of these say are better.
+
+        An arrow is stretched: so few draws say little of the effects of many cells.
+        """
+        if isinstance(self.coordinates, Arrow):
+            return copy.copy(self)._within(self.coordinates.stretched(u))
         return self.about(self.target, self.of(u))
 
     @classmethod
-    def about(cls, target: Target, draws: np.ndarray) -> "Bent":
+    def about(cls, target: AbstractTarget, draws: np.ndarray) -> "Bent":
         """Return the density bent about draws (S, u) of the unknowns, and whitened by what is left of their covariance."""
         precision = np.zeros(draws.shape[1])
         centre = draws.mean(axis=0)
@@ -198,34 +226,28 @@ class Bent:
             share = np.clip(1 - rest, 0.0, MOST_SHARE)
             precision[span] = share / (1 - share)
         found = cls(target, centre, precision)
-        left, size = found.back(draws), draws.shape[1]
-        if len(draws) > 2 * size:
-            back, wider = spread(left)
-            found.centre = found.centre + left.mean(axis=0) @ found.root
-            found.root, found.inverse = wider @ found.root, found.inverse @ back
-        return found
+        return found._within(found.coordinates.stretched(found.back(draws)))
 
     def value_and_gradient(self, u: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log-density at u, up to a constant, and its gradient."""
-        out = np.empty(u.size)
-        if self._known is not None:
-            return self._kernels.density(u, out, *self._known()), out
+        if self._functions is not None:
+            out = np.empty(u.size)
+            return self._functions[0](u, out, *self._known), out
         z = self.of(u)
         value, slope = self.bend.pulled(z, *self.target.value_and_gradient(z))
-        return value, self.root @ slope
+        return value, self.coordinates.gradient(slope)
 
     @property
     def pair(self):
         """The density and its trajectories, as ``inference.hmc`` takes them."""
-        if self._known is None:
+        if self._functions is None:
             return self.value_and_gradient, hmc.stepwise(self.value_and_gradient)
-        known = self._known()
-        return self.value_and_gradient, lambda *moved: self._kernels.trajectories(*moved, *known)
+        return self.value_and_gradient, lambda *moved: self._functions[1](*moved, *self._known)
 
     def of(self, u: np.ndarray) -> np.ndarray:
         """Return the unknowns of coordinates, shape (…, u)."""
-        return self.bend.unbent(self.centre + u @ self.root)
+        return self.bend.unbent(self.coordinates.of(u))
 
     def back(self, z: np.ndarray) -> np.ndarray:
         """Return the coordinates of unknowns, shape (…, u)."""
-        return (self.bend.back(z) - self.centre) @ self.inverse
+        return self.coordinates.back(self.bend.back(z))

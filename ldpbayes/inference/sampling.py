@@ -151,9 +151,9 @@ def by_hmc(density: Density, at: list, steps: int, rng: np.random.Generator, wat
             return Run(density.of(u), stats, trouble, {"trajectory_steps": steps})
 
         found = going(more)
-        steps *= 2
-        if not found.trouble or watch.interrupted or steps > hmc.MAX_STEPS:
+        if not found.trouble or watch.interrupted or steps >= hmc.MAX_STEPS:
             return found
+        steps = min(2 * steps, hmc.MAX_STEPS)
 
 
 def by_nuts(

@@ -1,7 +1,8 @@
-"""Algebra of curvatures: by differences of a gradient, their roots and factors, and what draws say of a covariance."""
+"""Algebra of curvatures: by differences of a gradient, their roots and factors, and coordinates that make them one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
@@ -11,6 +12,8 @@ from scipy.linalg.lapack import dpbtrs, dtbtrs
 DIFFERENCE = 1e-4
 #: Curvatures below this count as this: every unknown is of the order of one under its prior.
 LEAST = 0.05
+#: Most unknowns with a dense Hessian, where another structure is known.
+MAX_DENSE = 400
 #: Variances of draws in coordinates that were to have variance one are believed between these.
 STRETCHED = 0.1, 10.0
 
@@ -87,3 +90,161 @@ class DenseFactor:
     def pull(self, v: np.ndarray) -> np.ndarray:
         """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, m, K)."""
         return solve_triangular(self.lower, v.reshape(len(v), -1).T, lower=True).T
+
+
+@dataclass(frozen=True, eq=False)
+class Plain:
+    """Coordinates u of unknowns z = centre + u."""
+
+    centre: np.ndarray
+    white: ClassVar[bool] = False
+
+    def of(self, u):
+        return self.centre + u
+
+    def gradient(self, slope):
+        return slope
+
+    def back(self, z):
+        return z - self.centre
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """z = centre + u R with R Rᵀ the inverse of the absolute value of the Hessian; R is symmetric, until it is stretched."""
+
+    centre: np.ndarray
+    root: np.ndarray
+    inverse: np.ndarray
+    white: ClassVar[bool] = True
+
+    @classmethod
+    def at(cls, gradient, centre):
+        """Return the coordinates about a point; gradient is that of the log-density."""
+        return cls(centre, *roots(curvature(gradient, centre)))
+
+    @property
+    def frame(self):
+        """What compiled functions read."""
+        return self.centre, self.root
+
+    def of(self, u):
+        return self.centre + u @ self.root
+
+    def gradient(self, slope):
+        return self.root @ slope
+
+    def back(self, z):
+        return (z - self.centre) @ self.inverse
+
+    def stretched(self, u):
+        """Return coordinates in which draws (S, u) of these have mean zero and covariance one, where they are enough."""
+        if len(u) <= 2 * u.shape[1]:
+            return self
+        back, wider = spread(u)
+        return Dense(self.centre + u.mean(axis=0) @ self.root, wider @ self.root, self.inverse @ back)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrow:
+    """Shared unknowns h and k unknowns for each cell: the Hessian has blocks on the diagonal and a border.
+
+    With blocks K_c, border B_c and Schur complement S = A − Σ B_cᵀ K_c⁻¹ B_c: h = ĥ + S^{−½} v and
+    z_c = ẑ_c + K_c^{−½} w_c − K_c⁻¹ B_c (h − ĥ).
+
+    Attributes
+    ----------
+    centre : (u,) array
+    shared, blocks, border : (s, s), (cells, k, k) and (s, cells·k) arrays
+        S^{−½}, K^{−½}, and (K⁻¹ B S^{−½})ᵀ.
+    """
+
+    centre: np.ndarray
+    shared: np.ndarray
+    blocks: np.ndarray
+    border: np.ndarray
+    white: ClassVar[bool] = True
+
+    @classmethod
+    def at(cls, gradient, centre, start, width):
+        """Return the coordinates about a point; two gradients per shared unknown and per unknown of one cell."""
+        cells = (centre.size - start) // width
+
+        def along(direction):
+            return (gradient(centre - DIFFERENCE * direction) - gradient(centre + DIFFERENCE * direction)) / (2 * DIFFERENCE)
+
+        columns = _border(gradient, centre, start)
+        blocks = np.empty((cells, width, width))
+        for j in range(width):
+            direction = np.zeros(centre.size)
+            direction[start + j :: width] = 1.0  # cells do not meet: one difference does for all
+            blocks[:, :, j] = along(direction)[start:].reshape(cells, width)
+        return cls._of(centre, start, columns, blocks)
+
+    @classmethod
+    def near(cls, gradient, centre, start, scales, weights):
+        """Return the coordinates where the blocks are nearly I + v σσᵀ∘J; see priors.base.Logits.spectrum."""
+        columns, width = _border(gradient, centre, start), len(scales)
+        shift = columns[:width, :width] - np.eye(width)
+        blocks = np.eye(width) + weights[:, None, None] * (scales[:, None] * scales * shift)
+        return cls._of(centre, start, columns, blocks)
+
+    @classmethod
+    def _of(cls, centre, start, columns, blocks):
+        cells, width = blocks.shape[:2]
+        values, vectors = np.linalg.eigh(0.5 * (blocks + blocks.transpose(0, 2, 1)))
+        values = np.maximum(np.abs(values), LEAST)
+        halves = (vectors / np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        border = columns[start:].reshape(cells, width, start)
+        solved = (vectors / values[:, None, :]) @ (vectors.transpose(0, 2, 1) @ border)
+        schur = columns[:start] - np.einsum("cks,ckt->st", border, solved)
+        shared, _ = roots(schur)
+        return cls(centre, shared, halves, np.ascontiguousarray((solved @ shared).reshape(cells * width, start).T))
+
+    def of(self, u):
+        if u.ndim == 1:
+            out = np.empty(u.size)
+            _kernels().arrow(u, out, *self.frame)
+            return out
+        start = len(self.shared)
+        v, w = u[..., :start], u[..., start:].reshape(*u.shape[:-1], *self.blocks.shape[:2])
+        out = np.empty_like(u)
+        out[..., :start] = v @ self.shared
+        out[..., start:] = np.matmul(w[..., None, :], self.blocks).reshape(*u.shape[:-1], -1) - v @ self.border
+        out += self.centre
+        return out
+
+    def gradient(self, slope):
+        out = np.empty(slope.size)
+        _kernels().arrow_gradient(slope, out, *self.frame)
+        return out
+
+    def back(self, z):
+        start = len(self.shared)
+        offset = z - self.centre
+        v = np.linalg.solve(self.shared.T, offset[..., :start].T).T
+        left = (offset[..., start:] + v @ self.border).reshape(*z.shape[:-1], *self.blocks.shape[:2])
+        w = np.linalg.solve(self.blocks, left[..., None])[..., 0]
+        return np.concatenate([v, w.reshape(*z.shape[:-1], -1)], axis=-1)
+
+    def stretched(self, u):
+        """Return coordinates in which draws of the shared ones have covariance one."""
+        _, root = spread(u[:, : len(self.shared)])
+        return replace(self, shared=root @ self.shared, border=root @ self.border)
+
+    @property
+    def frame(self):
+        """What compiled functions read."""
+        return self.centre, self.shared, self.blocks, self.border
+
+
+def _border(gradient, centre, start):
+    """Return the columns of minus the Hessian of the first unknowns, shape (u, start)."""
+    steps = DIFFERENCE * np.eye(start, centre.size)
+    return np.array([gradient(centre - step) - gradient(centre + step) for step in steps]).T / (2 * DIFFERENCE)
+
+
+def _kernels():
+    from ldpbayes.inference import _kernels
+
+    return _kernels

@@ -101,6 +101,8 @@ class Sample:
         Draws of the prior's variables, of cells: the arrays have shape (chains, draws, …).
     known : mapping of mappings
         Of cells: entries of the summary of variables that are known better, or already, as in diagnostics.summarise.
+    frequencies : tuple, optional
+        Of cells: draws of F for ``distribution``, as result.building.frequencies makes them.
     interleaved : bool
         Whether F is drawn for the first draw of every chain first, so that an interruption leaves equally long chains.
     """
@@ -122,6 +124,7 @@ class Sample:
     hyperparameters: Mapping[str, np.ndarray] = field(default_factory=dict)
     variables: Mapping[str, tuple[tuple[str, ...], np.ndarray]] = field(default_factory=dict)
     known: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    frequencies: tuple | None = None
     interleaved: bool = False
 
     @property

@@ -322,7 +322,7 @@ def of_independence(prior, rows, size, rng):
 
 
 @dataclass(frozen=True, eq=False)
-class Unknowns:
+class Unknowns(effects.AbstractTarget):
     """The posterior density of log(σ_m/scale) and of the effects in units of their sd, as chains take it.
 
     Attributes

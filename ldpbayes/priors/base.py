@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """Logits η_c = (centre·m + σ∘w_c) basis of unknowns z = (m, log of σ/scale, w) with standard normal m and w.
+    """Logits η_c = (centre·m + scale·(root (s∘w))_c) basis of unknowns z = (m, log s, w), m and w standard normal.
 
-    σ/scale is half-normal(1): a form that engines compile as a whole.
+    s is half-normal(1), one for all coordinates or one each: a form that engines compile as a whole.
 
     Attributes
     ----------
     centre, scale : float
-    n_scales : int
-        One σ for all coordinates, or one each.
     basis : (k, categories) array
+    root : (cells, rank) array
+        Empty where it is the identity.
     """
 
     centre: float
     scale: float
-    n_scales: int
     basis: np.ndarray
+    root: np.ndarray
 
 
 class Logits:

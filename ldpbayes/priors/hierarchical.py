@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Structures that have a name.
 NAMES = ("groups", "days")
+#: Most cells whose effects engines compute by a matrix of cells × cells.
+MAX_ROOT = 500
 #: Eigenvalues of a graph's Laplacian below this share of the largest are zero: one for each connected part.
 NULL = 1e-9
 
@@ -218,9 +220,11 @@ class Effects(Logits):
         return slice(*self._parts)
 
     def grouped(self):
-        if self.local() is None:
+        local, field = self.local() is not None, self.prior.field_
+        if not local and self.prior.n_cells > MAX_ROOT:
             return None
-        return Grouped(self.prior.centre, self.prior.scale, self.prior._scales, np.ascontiguousarray(self.prior._basis))
+        root = np.zeros((0, 0)) if local else np.ascontiguousarray(field.root)
+        return Grouped(self.prior.centre, self.prior.scale, np.ascontiguousarray(self.prior._basis), root)
 
 
 # ---- how cells hang together ---------------------------------------------------------------------------------------------

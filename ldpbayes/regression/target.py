@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from ldpbayes.inference.bending import Batch
+from ldpbayes.inference.effects import AbstractTarget
 from ldpbayes.inference.structure import curvature
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.reports import Entries
@@ -15,7 +16,7 @@ TOGETHER, WATCHED = 512, 5e8
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class Target(AbstractTarget):
     """log prior(z) + log P(Y | z), or the likelihood alone.
 
     Attributes

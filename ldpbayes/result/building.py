@@ -130,6 +130,7 @@ def of_draws(
     ci_prob: float,
     rng: np.random.Generator,
     known: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    drawn: tuple | None = None,
     **more: Any,
 ) -> Result:
     """Return the summarised Result of draws of P, with the draws of F that go with them.
@@ -144,11 +145,13 @@ def of_draws(
     ci_prob : float
     rng : numpy.random.Generator
     known : mapping of str to mapping, optional
-        Mean, sd, mcse and ess_bulk of variables, where weighted draws know them better than these draws do.
+        Entries of the summary of variables that are known better, or already; see diagnostics.summarise.
+    drawn : tuple, optional
+        What ``frequencies`` returned for these draws.
     **more
         coords, exact, stats, facts and attrs of build.
     """
-    found, mean, how = _frequencies(data, draws, rng)
+    found, mean, how = drawn or frequencies(data, draws, rng)
     variables = {"distribution": (data.dims, draws)} | ({} if found is None else {"frequency": (data.dims, found)})
     variables |= {one.name: (data.dims[:-1], one.evaluate(draws, data.categories)) for one in data.derived}
     variables |= {name: values for name, values in others.items() if name not in variables}
@@ -162,7 +165,7 @@ def of_draws(
     return tree
 
 
-def _frequencies(data, draws, rng):
+def frequencies(data: Any, draws: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray | None, np.ndarray | None, str]:
     """Return (draws of F or None, its mean, how): by allocation where every cell allows it."""
     samplers, n = [one.sampler() for one in data.likelihoods], draws.shape[0] * draws.shape[1]
     cells = draws.reshape(n, len(samplers), -1)

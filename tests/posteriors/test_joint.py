@@ -1,5 +1,6 @@
 """Priors over all cells: filled in from the cells, their unknowns in results, engines and their hand-over."""
 
+import copy
 import importlib.util
 import pathlib
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ import pytest
 from ldpbayes import GRR, Cells, Collection, Tally, fit, inference, load, result, save, show
 from ldpbayes.errors import ArgumentError, ConvergenceError
 from ldpbayes.inference.diagnostics import mcse_of_mean
+from ldpbayes.inference.effects import Bent
 from ldpbayes.inference.importance import moments
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.posteriors import _form_kernels, laplace
@@ -17,7 +19,6 @@ from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.forms import Forms, entries
 from ldpbayes.posteriors.joint import Rotating, Whitened, hmc
 from ldpbayes.posteriors.joint import sampled as joint
-from ldpbayes.posteriors.joint.whitening import AbstractCoordinates, whitened
 from ldpbayes.posteriors.problem import Joint
 from ldpbayes.priors import AbstractPrior, Hierarchical
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -140,7 +141,7 @@ def unary_groups(sizes, a=4, epsilon=1.0, seed=3, sd=0.5):
 
 def settled(sample):
     """Return (mean, its error) of the draws of P of a Sample."""
-    if sample.known:
+    if "mean" in sample.known.get("distribution", {}):
         return sample.known["distribution"]["mean"], sample.known["distribution"]["mcse"]
     draws = sample.distribution
     error = mcse_of_mean(draws.reshape(*draws.shape[:2], -1), independent=False)
@@ -163,8 +164,8 @@ def test_the_compiled_density_is_that_of_prior_and_likelihoods(prior):
     target = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
     slow, rng = laplace.Target(prior, cells.likelihoods), np.random.default_rng(1)
     centre = 0.3 * rng.standard_normal(prior.n_unknowns)
-    coordinates = whitened(target, centre)
-    whole, offsets, compiled = coordinates.compiled(target), [], []
+    density, offsets, compiled = Bent(target, centre), [], []
+    coordinates = density.coordinates
     for _ in range(3):
         u = 0.5 * rng.standard_normal(prior.n_unknowns)
         z = coordinates.of(u)
@@ -174,13 +175,12 @@ def test_the_compiled_density_is_that_of_prior_and_likelihoods(prior):
         known, slope = slow.value_and_gradient(z)
         offsets.append(value - known)
         np.testing.assert_allclose(gradient, slope, rtol=1e-8, atol=1e-8)
-        if whole is not None:
-            one, other = whole(u)
-            compiled.append(one - known)
-            np.testing.assert_allclose(other, coordinates.gradient(slope), rtol=1e-8, atol=1e-8)
+        one, other = density.value_and_gradient(u)
+        compiled.append(one - known)
+        np.testing.assert_allclose(other, coordinates.gradient(slope), rtol=1e-8, atol=1e-8)
     for found in (offsets, compiled):  # each up to its constant
         np.testing.assert_allclose(found, found[:1] * len(found), atol=1e-8)
-    assert (whole is None) == (prior.structure == "days")
+    assert target.functions(coordinates) is not None
 
 
 def test_whitened_coordinates_make_the_hessian_one():
@@ -188,7 +188,7 @@ def test_whitened_coordinates_make_the_hessian_one():
     for prior in (Hierarchical().on(cells), slopes_over(cells)):
         target = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
         centre = find_mode(laplace.Target(prior, cells.likelihoods), np.zeros(prior.n_unknowns))[0]
-        coordinates, h = whitened(target, centre), 1e-4
+        coordinates, h = Bent(target, centre).coordinates, 1e-4
 
         def gradient(u, target=target, coordinates=coordinates):
             return coordinates.gradient(target.value_and_gradient(coordinates.of(u))[1])
@@ -315,59 +315,66 @@ def test_trajectories_of_hmc_agree_with_nuts():
         assert np.hypot(*errors) < 0.08 * scales[1].std()  # the bound says something
 
 
-def test_a_compiled_trajectory_is_the_plain_one_and_stretched_coordinates_are_coordinates():
+class Uncompiled(joint.Target):
+    """The density without its compiled form."""
+
+    def functions(self, coordinates):
+        return None
+
+
+@pytest.mark.parametrize("structure", ["groups", "days"])
+def test_a_compiled_trajectory_is_the_plain_one_and_new_coordinates_are_coordinates(structure):
     cells, _ = unary_groups([300] * 5)
-    prior, rng = Hierarchical().on(cells), np.random.default_rng(1)
-    target, _ = joint.Target(prior, Forms.of(cells.likelihoods), len(cells)).bent(*bend_of(prior, rng))
-    coordinates = whitened(target, 0.2 * rng.standard_normal(prior.n_unknowns))
-    coordinates = coordinates.stretched(2 * rng.standard_normal((400, prior.n_unknowns)))
+    prior, rng = Hierarchical(structure).on(cells), np.random.default_rng(1)
+    target = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
+    density = Bent(target, *bend_of(target, rng))
+    density = density.anew(0.5 * rng.standard_normal((400, prior.n_unknowns)))
+    plain = copy.copy(density)
+    plain.target = Uncompiled(prior, target.forms, target.cells)
+    plain = plain._within(density.coordinates)
     u, v = rng.standard_normal((2, prior.n_unknowns))
-    z = coordinates.of(u)
-    np.testing.assert_allclose(coordinates.back(z), u, atol=1e-9)
-    np.testing.assert_allclose(coordinates.of(u[None])[0], z, atol=1e-12)
-    _, slope = coordinates.density(target)(u)
-    np.testing.assert_allclose(slope, coordinates.gradient(target.value_and_gradient(z)[1]), rtol=1e-8, atol=1e-8)
+    z = density.of(u)
+    np.testing.assert_allclose(density.back(z), u, atol=1e-9)
+    np.testing.assert_allclose(density.of(u[None])[0], z, atol=1e-12)
+    (value, slope), (other, known) = density.value_and_gradient(u), plain.value_and_gradient(u)
+    np.testing.assert_allclose(slope, known, rtol=1e-8, atol=1e-8)
     ends = []
-    for one in (coordinates, Uncompiled(coordinates)):
+    for trajectories, start in ((density.pair[1], value), (plain.pair[1], other)):
         there, force, kicks = u.copy(), slope + u, np.array([v, -v])
         draws, (lp, gained) = np.empty((2, u.size)), np.empty((2, 2))
-        value = one.density(target)(u)[0]  # up to a constant, which differs
-        one.trajectories(target)(there, force, value, kicks, np.full(2, 0.05), np.full(2, -50.0), 4, draws, lp, gained)
-        ends.append((there, force, draws, lp - value, gained))
+        trajectories(there, force, start, kicks, np.full(2, 0.05), np.full(2, -50.0), 4, draws, lp, gained)
+        ends.append((there, force, draws, lp - start, gained))  # up to a constant, which differs
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-7)
-    assert np.abs(ends[0][-1]).max() < 0.3
     assert np.abs(ends[0][2][0] - u).max() > 0.1  # it moved
 
 
-def bend_of(prior, rng):
-    """Return unknowns and the share of each effect that reports decide."""
-    return 0.2 * rng.standard_normal(prior.n_unknowns), rng.random(prior.n_unknowns - prior.logits().scales().stop)
+def bend_of(target, rng):
+    """Return unknowns and the precision of each effect."""
+    at, precision = 0.2 * rng.standard_normal(target.prior.n_unknowns), np.zeros(target.prior.n_unknowns)
+    precision[target.scales.stop :] = rng.random(at.size - target.scales.stop)
+    return at, precision
 
 
 @pytest.mark.parametrize("by_category", [False, True])
 def test_bent_unknowns_have_the_density_of_their_image(by_category):
     cells, _ = unary_groups([30] * 2, a=3)
     prior, rng = Hierarchical(by_category=by_category).on(cells), np.random.default_rng(1)
-    plain = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
-    z, share = bend_of(prior, rng)
-    target, centre = plain.bent(z, share)
-    np.testing.assert_allclose(target.unbent(centre), z)
-    y, steps = centre + 0.5 * rng.standard_normal(z.size), 1e-5 * np.eye(z.size)
-    jacobian = np.array([(target.unbent(y + step) - target.unbent(y - step)) / 2e-5 for step in steps])
-    value, slope = target.value_and_gradient(y)
-    expected = plain.value_and_gradient(target.unbent(y))[0] + np.linalg.slogdet(jacobian)[1]
-    assert value == pytest.approx(expected, abs=1e-6)
-    value_at = [[target.value_and_gradient(y + sign * step)[0] for sign in (1, -1)] for step in steps]
+    target = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
+    density = Bent(target, *bend_of(target, rng))
+    centre, steps = np.zeros(prior.n_unknowns), 1e-5 * np.eye(prior.n_unknowns)
+
+    def determinant(u):
+        return np.linalg.slogdet([(density.of(u + step) - density.of(u - step)) / 2e-5 for step in steps])[1]
+
+    def expected(u):
+        return target.value_and_gradient(density.of(u))[0] + determinant(u)
+
+    u = centre + 0.5 * rng.standard_normal(centre.size)
+    value, slope = density.value_and_gradient(u)
+    assert value - density.value_and_gradient(centre)[0] == pytest.approx(expected(u) - expected(centre), abs=1e-6)
+    value_at = [[density.value_and_gradient(u + sign * step)[0] for sign in (1, -1)] for step in steps]
     np.testing.assert_allclose(slope, [(up - down) / 2e-5 for up, down in value_at], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(target.unbent(np.stack([y, centre]))[0], target.unbent(y))
-
-
-class Uncompiled(AbstractCoordinates):
-    """Coordinates without their compiled form."""
-
-    def __init__(self, inner):
-        self.of, self.gradient = inner.of, inner.gradient
 
 
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")

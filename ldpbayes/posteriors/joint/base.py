@@ -58,6 +58,7 @@ class JointAnswer(Answer):
             ci_prob=self.asked["ci_prob"],
             rng=self.rng,
             known=sample.known,
+            drawn=sample.frequencies,
             # A prior names categories and cells by position; the data have their labels.
             coords={name: list(labels) for name, labels in prior.coords().items() if name in used - set(cells.dims)},
             stats=sample.stats,

@@ -6,10 +6,11 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes.inference import sampling
+from ldpbayes.inference.effects import ROUNDS, Bent
+from ldpbayes.inference.structure import MAX_DENSE, Dense
 from ldpbayes.posteriors.base import Refusal
 from ldpbayes.posteriors.joint.sampled import AbstractSampled
 from ldpbayes.posteriors.joint.settling import settled
-from ldpbayes.posteriors.joint.whitening import MAX_DENSE, Within, whitened
 
 #: Draws of the normal approximation that say where to expand.
 PILOT = 150
@@ -63,11 +64,17 @@ class Rotating(AbstractSampled):
 
     def _last(self, target, pilot, rng, watch, going):
         at = [rng.standard_normal(target.prior.n_unknowns) for _ in range(self.chains)]
-        density, at, steps, _ = sampling.settled(_about(target, pilot), at, 1, rng)
+        density = _about(target, pilot)
+        rounds = ROUNDS if isinstance(density.coordinates, Dense) else 1  # which learns from its draws
+        density, at, steps, _ = sampling.settled(density, at, rounds, rng)
         return sampling.by_hmc(density, at, steps, rng, watch, going)
 
 
 def _about(target, before):
     """Return the density in coordinates about the middle of the posterior: from draws where there is more than one."""
-    target, centre = target.bent(*settled(target, None if len(before) == 1 else before.mean(axis=0)))
-    return Within(target, whitened(target, centre))
+    at, share = settled(target, None if len(before) == 1 else before.mean(axis=0))
+    if share is None:
+        return Bent(target, at)
+    precision = np.zeros(at.size)
+    precision[target.scales.stop :] = share / (1 - share)
+    return Bent(target, at, precision)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes import checks
+from ldpbayes.inference.effects import Bent
 from ldpbayes.inference.sampling import by_nuts
 from ldpbayes.posteriors.joint.sampled import AbstractSampled
-from ldpbayes.posteriors.joint.whitening import Within, whitened
 
 #: Where draws diverge, they are made once more with this acceptance rate.
 CAREFUL = 0.99
@@ -56,4 +56,4 @@ class Whitened(AbstractSampled):
 
 
 def _about(target, before):
-    return Within(target, whitened(target, before.mean(axis=0)))
+    return Bent(target, before.mean(axis=0))

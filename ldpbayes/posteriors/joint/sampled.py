@@ -1,15 +1,18 @@
 """What samplers of all cells at once share: the target, cells in their forms, and weights on the reports."""
 
 import abc
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.inference import verdict
-from ldpbayes.inference.bending import Batch, Bend
+from ldpbayes.inference.bending import Batch
 from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_diagnostics, extremes, mcse_of_mean
+from ldpbayes.inference.effects import AbstractTarget
 from ldpbayes.inference.sampling import going_on
+from ldpbayes.inference.structure import MAX_DENSE, Arrow, Dense, Plain
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
@@ -33,22 +36,21 @@ LONGEST = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
-    """The log-density of the unknowns, bent or not, and its gradient, with the likelihoods in compiled forms."""
+class Target(AbstractTarget):
+    """The log-density of the unknowns and its gradient, with the likelihoods in compiled forms."""
 
     prior: object
     forms: Forms
     cells: int
-    bend: Bend | None = None
-    _logits: object = field(init=False)
 
-    def __post_init__(self):
-        from ldpbayes.posteriors import _form_kernels
+    @property
+    def normality(self):
+        """Of the bend: reports of a weak cell bound its effects, those of neighbours together say where they are."""
+        return 1.0 if self.local is None else NORMALITY
 
-        object.__setattr__(self, "_logits", self.prior.logits())
-        object.__setattr__(self, "_from_logits", _form_kernels.from_logits)
-        object.__setattr__(self, "_from_shares", _form_kernels.from_shares)
-        object.__setattr__(self, "_out", np.empty(self.prior.shape))
+    @cached_property
+    def _logits(self):
+        return self.prior.logits()
 
     @property
     def local(self):
@@ -60,63 +62,57 @@ class Target:
         return None if self._logits is None else self._logits.spectrum(z)
 
     @property
-    def first(self):
-        """Number of unknowns before those of single cells, or of effects; 0 where the prior does not know."""
-        parts = self.local or self.spectrum(np.zeros(self.prior.n_unknowns))
-        return 0 if parts is None else parts[0]
-
-    @property
     def scales(self):
         """Where the unknowns are logs of half-normal scales of the effects after them, a slice; or None."""
         return None if self._logits is None else self._logits.scales()
 
-    @property
-    def grouped(self):
-        """The prior's form that is compiled as a whole, or None."""
-        return None if self._logits is None else self._logits.grouped()
+    @cached_property
+    def batches(self):
+        """The effects of each scale."""
+        scales, size = self.scales, self.prior.n_unknowns
+        if scales is None:
+            return []
+        step = scales.stop - scales.start
+        return [Batch(scales.start + j, slice(scales.stop + j, size, step), 1.0, 2) for j in range(step)]
 
-    @property
-    def straight(self):
-        """The bend, one that changes nothing where there is none."""
-        size, scales = self.prior.n_unknowns, self.scales
-        if self.bend is not None or scales is None:
-            return self.bend
-        return self._bend_at(np.zeros(size), np.zeros(size))
+    @cached_property
+    def kernel(self):
+        """What the compiled density reads, or None where the prior has no such form."""
+        form = None if self._logits is None else self._logits.grouped()
+        if form is None:
+            return None
+        width, shape = len(form.basis), self.prior.shape
+        rooms = np.empty((shape[0], width)), np.empty(shape), np.empty(shape)
+        reports = form.centre, form.scale, form.basis, form.root, *rooms, self.forms.arrays
+        return 0, width, (1 + (self.prior.n_unknowns - self.scales.stop) // width, width), reports
 
-    def _bend_at(self, at, precision):
-        scales = self.scales
-        step, own = scales.stop - scales.start, range(scales.start, scales.stop)
-        spans = [slice(scales.stop + j, at.size, step) for j in range(step)]
-        return Bend([Batch(place, span, 1.0, 2) for place, span in zip(own, spans, strict=True)], at, precision, NORMALITY)
+    def whitened(self, gradient, centre):
+        if self.local is not None:
+            return Arrow.at(gradient, centre, *self.local)
+        if centre.size <= MAX_DENSE:
+            return Dense.at(gradient, centre)
+        spectrum = self.spectrum(centre)
+        return Plain(centre) if spectrum is None else Arrow.near(gradient, centre, *spectrum)
 
-    def bent(self, z, share):
-        """Return this target in unknowns bent about z, and z in them; as it is where no share is known."""
-        if share is None:
-            return self, z
-        stop, centre, precision = self.scales.stop, z.copy(), np.zeros(z.size)
-        centre[stop:], precision[stop:] = 0.0, share / (1 - share)
-        return replace(self, bend=self._bend_at(z.copy(), precision)), centre
+    def functions(self, coordinates):
+        if self.kernel is None or isinstance(coordinates, Plain):
+            return None
+        from ldpbayes.posteriors.joint import _kernels
 
-    def unbent(self, y):
-        """Return the prior's unknowns, shape (…, u)."""
-        return y if self.bend is None else self.bend.unbent(y)
+        if isinstance(coordinates, Arrow):
+            return _kernels.density, _kernels.trajectories
+        return _kernels.dense_density, _kernels.dense_trajectories
 
     def value_and_gradient(self, z):
         """Return the log-density at z, without the likelihood's constants, and its gradient."""
-        if self.bend is None:
-            return self._plain(z)
-        z = self.bend.unbent(z)
-        return self.bend.pulled(z, *self._plain(z))
+        from ldpbayes.posteriors._form_kernels import from_logits, from_shares
 
-    def _plain(self, z):
-        out = self._out
+        out = np.empty(self.prior.shape)
         if self._logits is None:
-            p = np.ascontiguousarray(self.prior.to_simplex(z))
-            value = self._from_shares(p, *self.forms.arrays, out)
+            value = from_shares(np.ascontiguousarray(self.prior.to_simplex(z)), *self.forms.arrays, out)
             slope = self.prior.pullback(z, out)
         else:
-            eta = np.ascontiguousarray(self._logits.of(z))
-            value = self._from_logits(eta, *self.forms.arrays, out)
+            value = from_logits(np.ascontiguousarray(self._logits.of(z)), *self.forms.arrays, out)
             slope = self._logits.pullback(z, out)
         return value + float(self.prior.log_density(z)), slope + self.prior.gradient(z)
 
@@ -178,7 +174,7 @@ class AbstractSampled(AbstractJoint):
         seen: list = [None, None]
 
         def times(run, made):
-            judged, sample = self._judged(problem, run)
+            judged, sample = self._judged(problem, run, rng)
             seen[:] = run, sample
             return judged.times if judged.next == "more" and judged.times * made <= longest else 1
 
@@ -188,20 +184,28 @@ class AbstractSampled(AbstractJoint):
         run = self._last(target, pilot, rng, watch, going)
         return run, seen[1] if seen[0] is run else self._sample(problem, run)
 
-    def _judged(self, problem, run):
+    def _judged(self, problem, run, rng):
         """Return (Verdict on a Run by what a result shows of it, its Sample with what was found).
 
-        Where one variable is short of draws, those after it are not looked at.
+        Where one variable is short of draws, those after it are not looked at, of which the last are the users' own
+        frequencies.
         """
+        from ldpbayes.result.building import frequencies
+
         sample, divergences = self._sample(problem, run), int(np.sum(run.stats.get("diverging", 0)))
         size, r_hat, ess, known = run.z.shape[:2], np.nan, np.nan, {}
         arrays = {"distribution": sample.distribution} | {name: values for name, (_, values) in sample.variables.items()}
-        for name, values in arrays.items():
-            known[name] = chain_diagnostics(values.reshape(*size, -1))
+        for name in (*arrays, "frequency"):
+            if name == "frequency":
+                sample = replace(sample, frequencies=frequencies(problem.cells, sample.distribution, rng))
+                arrays[name] = sample.frequencies[0]
+            if arrays[name] is None:
+                break
+            known[name] = chain_diagnostics(arrays[name].reshape(*size, -1))
             worst, least = extremes(known[name])
             r_hat, ess = float(np.fmax(r_hat, worst)), float(np.fmin(ess, least))
             found = verdict.of_chains(r_hat, ess, divergences, size[0] * size[1])
-            if found.next == "more":
+            if found.next != "done":
                 break
         return found, replace(sample, known=known)
 
@@ -249,7 +253,8 @@ class AbstractSampled(AbstractJoint):
         sample, found = reweighed(whole, logs.sum(axis=1), rng)
         values = {"distribution": whole.distribution} | {name: v for name, (_, v) in whole.variables.items()}
         weight = found.weight.reshape(chains, length)
-        sample = replace(sample, known={name: of_chains(array, weight) for name, array in values.items()})
+        known = {name: of_chains(array, weight) for name, array in values.items()}
+        sample = replace(sample, known=known, frequencies=None)
         if found.verdict.accepted:
             return sample, summaries, set()
         better, left = improved(summaries, logs, p)

@@ -4,7 +4,7 @@ import numpy as np
 
 from ldpbayes.inference.effects import MOST_SHARE
 from ldpbayes.inference.newton import climb
-from ldpbayes.posteriors.joint.whitening import Arrow, whitened
+from ldpbayes.inference.structure import Arrow
 
 #: Rounds at most, Newton steps of each, and the change of a log scale, in its posterior sd, below which nothing moves.
 ROUNDS, STEPS, LEAST_CHANGE = 20, 10, 0.1
@@ -74,7 +74,7 @@ def settled(target, z=None):
 def _about(target, z, kept, gradient):
     """Return the coordinates about z of the unknowns kept."""
     if kept.all():
-        return whitened(target, z)
+        return target.whitened(gradient, z)
     start = target.scales.start
     if target.local is None:
         return Arrow.near(gradient, z[kept], start, *target.spectrum(z)[1:])
