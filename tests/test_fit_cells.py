@@ -166,9 +166,19 @@ def test_one_warning_for_all_cells():
     assert [w.category for w in caught if issubclass(w.category, RankDeficientWarning)] == [RankDeficientWarning]
 
 
-def test_a_summary_far_from_its_pilot_is_refused(cells):
+def test_a_cell_that_cannot_be_served_is_left_out_by_name_with_its_reason(cells, tmp_path):
+    """Summaries about a pilot that is far off: what is left is each what it is alone, and all that is said is of it."""
+    summaries = cells.summaries(np.ones(3) / 3)
+    with pytest.warns(DiagnosticWarning, match=r"cells are left out. .*north, 2024: The summary .*Keep the reports"):
+        tree = fit(summaries, "flat", random_seed=1, draws=100)
+    kept = tree["summary"]["cell"].values.tolist()
+    assert 0 < len(kept) < len(cells) and "left out" in str(tree.page())
+    result.validate(tree)
+    save(tree, tmp_path / "r.nc")
+    assert load(tmp_path / "r.nc").attrs["left_out"] == tree.attrs["left_out"]
+    bad = summaries.take([key for key, label in zip(cells, cells.labels, strict=True) if label not in kept])
     with pytest.raises(InfeasibleError, match=r"Cell north, 2024: The summary .* cannot stand for .*Keep the reports"):
-        fit(cells.summaries(np.ones(3) / 3), "flat")
+        fit(bad, "flat")
 
 
 def test_a_prior_over_all_cells_serves_them_together(cells):

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+import typer
+
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
 
@@ -40,6 +42,8 @@ def command(
 
     Prints posterior mean, sd and interval of P and of F for each category, beside the maximum-likelihood estimate (MLE)
     with its standard error (s.e.) and the unbiased oracle; then the method, why it was chosen, and its diagnostics.
+
+    Exit status 0: fine; 1: the posterior is not to be trusted; 3: cells are left out, named with the reason; 2: bad input.
 
     Examples:
 
@@ -81,6 +85,8 @@ def command(
     tree = fit(collection, **settings, progressbar=outputs.shows_progress)
     again = options.command_line(posterior.random_seed, tree.attrs["random_seed"])
     outputs.show(show(tree, top=top, collection=collection, command=again), result=tree)
+    if status := 3 if "left_out" in tree.attrs else 1 - bool(tree.attrs["converged"]):
+        raise typer.Exit(status)
 
 
 def _population(stated):

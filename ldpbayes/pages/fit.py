@@ -246,7 +246,7 @@ def notes_of(tree):
     yield from stated(
         attrs,
         (Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING, "outcome"),
-        (Kind.WARNING, "identifiability", "caveat"),
+        (Kind.WARNING, "left_out", "identifiability", "caveat"),
         (Kind.DATA, "device", "pseudo", "spent", "noncompliance", "deniers"),
         (Kind.VERDICT, "compliance", "honesty"),
         (Kind.WORTH, "worth"),

@@ -57,9 +57,9 @@ class AbstractTree(AbstractPrior):
         return z[..., :size] + self._start, each()
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        return self.join(self._top.sample(size, rng), [prior.sample(size, rng) for prior in self._inner])
+        return self._join(self._top.sample(size, rng), [prior.sample(size, rng) for prior in self._inner])
 
-    def join(self, shares: np.ndarray, splits: list[np.ndarray]) -> np.ndarray:
+    def _join(self, shares: np.ndarray, splits: list[np.ndarray]) -> np.ndarray:
         """Return P (…, a) from the shares of the blocks and how those with two categories or more split."""
         out, splits = np.empty((*shares.shape[:-1], self.n_categories)), list(splits)
         for g, block in enumerate(self.blocks):
@@ -76,7 +76,7 @@ class AbstractTree(AbstractPrior):
 
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
         top, parts = self._parts(z)
-        return self.join(self._top.to_simplex(top), [one.to_simplex(own) for _, _, one, own in parts if one is not None])
+        return self._join(self._top.to_simplex(top), [one.to_simplex(own) for _, _, one, own in parts if one is not None])
 
     def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
         top, parts = self._parts(z)

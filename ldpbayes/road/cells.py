@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Draws of all cells hold at most so many numbers; above, cells that one vectorised call can handle get moments alone.
 MAX_OF_CELLS = 1e8
+#: Cells that were left out and whose reasons are told.
+NAMED = 10
 
 
 def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
@@ -49,7 +51,7 @@ def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
     tree, why = ruled(ruling, request, lambda prior: _sampled(cells, prior_of_cells(prior, cells), request))
     tree.attrs |= single.stated_prior(why)
     if request.estimates:
-        _describe(tree, cells, ruling.prior)
+        _describe(tree, served(cells, tree), ruling.prior)
     return tree
 
 
@@ -95,23 +97,38 @@ def _sampled(cells: Cells, prior: AbstractPrior | Any, request: Request) -> "xr.
 
 
 def _each(cells: Cells, prior, seeds: list[int], request: Request) -> "xr.DataTree":
-    """Return the results of the cells, fitted one by one, as one."""
+    """Return the results of the cells, fitted one by one, as one; a cell that cannot be served is left out by its name."""
     from ldpbayes import result
 
-    trees = []
-    for label, cell, own in zip(cells.labels, cells.collections(), seeds, strict=True):
+    trees, refused = {}, {}
+    for key, label, cell, own in zip(cells, cells.labels, cells.collections(), seeds, strict=True):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
-                trees.append(single.walk(cell, prior, replace(request, random_seed=own, estimates=False)))
-        except InfeasibleError as err:
-            raise InfeasibleError(f"Cell {label}: {err}") from err
-        except ConvergenceError as err:
-            raise ConvergenceError(f"Cell {label}: {err}", err.result) from err
+                trees[key] = single.walk(cell, prior, replace(request, random_seed=own, estimates=False))
+        except (InfeasibleError, ConvergenceError) as err:
+            refused[label] = err
+    if not trees:
+        label, err = next(iter(refused.items()))
+        said = f"Cell {label}: {err}"
+        raise (ConvergenceError(said, err.result) if isinstance(err, ConvergenceError) else InfeasibleError(said)) from err
+    if refused:
+        cells = cells.take(list(trees))
     problems = [Problem.of(cell, prior) for cell in cells.collections()]
-    tree = result.stack(cells, problems[0].prior, trees, request.stated)
+    tree = result.stack(cells, problems[0].prior, list(trees.values()), request.stated)
+    if refused:
+        why = " ".join(f"{label}: {err}" for label, err in list(refused.items())[:NAMED])
+        tree.attrs["left_out"] = f"{len(refused)} of {len(refused) + len(trees)} cells are left out. {why}"
     _say(tree, cells, problems, request)
     return tree
+
+
+def served(cells: Cells, tree: "xr.DataTree") -> Cells:
+    """Return the cells that a result has: all but those that were left out."""
+    if "left_out" not in tree.attrs:
+        return cells
+    kept = {str(label) for label in tree["posterior"]["cell"].values}
+    return cells.take([key for key, label in zip(cells, cells.labels, strict=True) if label in kept])
 
 
 def _say(tree, cells: Cells, problems: list[Problem], request: Request) -> None:
