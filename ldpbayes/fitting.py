@@ -136,12 +136,11 @@ def fit(
     )
     data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
-    if "left_out" in tree.attrs:
-        warnings.warn(tree.attrs["left_out"], DiagnosticWarning, stacklevel=2)
-        data = cells.served(data, tree)
     histories = spent(tally for one in data.collections() for tally in one.tallies)
     tree = (cells if len(data.dims) > 1 else single).walk(data, prior, request)
     tree.attrs |= histories
+    if "left_out" in tree.attrs:
+        warnings.warn(tree.attrs["left_out"], DiagnosticWarning, stacklevel=2)
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
     return tree
