@@ -102,8 +102,12 @@ def _load() -> None:
     for module in pkgutil.walk_packages(package.__path__, "ldpbayes.protocols."):
         if "._" not in module.name:  # those are compiled kernels, loaded where the first large call needs them
             importlib.import_module(module.name)
-    kinds = _below(AbstractProtocol)
-    PROTOCOLS.update({cls.name: cls for cls in kinds if cls.registered and not inspect.isabstract(cls)})
+    PROTOCOLS.update(_loaded())
+
+
+def _loaded():
+    """Return the registered protocols whose files are loaded, by name."""
+    return {cls.name: cls for cls in _below(AbstractProtocol) if cls.registered and not inspect.isabstract(cls)}
 
 
 def _below(cls):
@@ -225,7 +229,7 @@ def describe_protocols() -> list[Description]:
 
 def describe_protocol(name: str) -> Description | None:
     """Return the Description of one protocol whose file is loaded, as that of every protocol in use is, else None."""
-    makers = {cls.name: cls for cls in _below(AbstractProtocol) if cls.registered} | COMBINATORS | DESIGNS
+    makers = COMBINATORS | DESIGNS | _loaded()
     return _described(name, makers[name]) if name in makers else None
 
 
