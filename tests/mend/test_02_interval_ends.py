@@ -13,7 +13,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes.protocols.designs import forced_response
 
-pytestmark = pytest.mark.filterwarnings("ignore:The prior decides on")
+pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "benchmarks" / "weak_regressions.py"
 #: Every tenth design of the benchmark, and those of them that take more than 1.5 s each.

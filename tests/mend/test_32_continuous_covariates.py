@@ -13,7 +13,7 @@ from ldpbayes.regression.target import Target
 #: So many distinct rows make 4,096 draws at each of them dear.
 ROWS = 25_000
 
-pytestmark = pytest.mark.filterwarnings("ignore:The prior decides on")
+pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 
 def survey(epsilon):
