@@ -81,14 +81,14 @@ def whole():
 
 def frequencies():
     """Yield the draws of P and F as a multiple of those of P."""
-    from ldpbayes.posteriors.exact import draws_of, separable_product
+    from ldpbayes.posteriors.exact import separable_product
     from ldpbayes.posteriors.frequency import frequency_draws
 
     data = collected(lb.GRR(1024, epsilon=4.0), 10**6)
     form, alpha = data.rows.separable(), np.full(1024, 0.5)
     engine = separable_product(form, alpha, route="polynomial")[0]
-    draws_of(form, engine, 10, np.random.default_rng(0))
-    (p, signal, _), first = timed(draws_of, form, engine, 10_000, np.random.default_rng(1))
+    engine.draws(10, np.random.default_rng(0))
+    (p, signal, _), first = timed(engine.draws, 10_000, np.random.default_rng(1))
     frequency_draws(data.rows, p[:10], np.random.default_rng(0), signal=signal[:10])
     _, second = timed(frequency_draws, data.rows, p, np.random.default_rng(2), signal=signal)
     yield "10,000 draws of P and F, a = 1,024, n = 1e6, multiples of those of P", (first + second) / first, 2.0

@@ -60,11 +60,6 @@ class BayesFactors:
         """Return log P(Y | one) − log P(Y | other): above 0 the reports favour ``one``; nan where either is missing."""
         return self.log_evidence.get(one, math.nan) - self.log_evidence.get(other, math.nan)
 
-    @property
-    def favoured(self) -> str:
-        """The name of the prior with the largest evidence; empty where fewer than two are known."""
-        return max(self.log_evidence, key=lambda name: self.log_evidence[name]) if len(self.log_evidence) > 1 else ""
-
     def to_attrs(self) -> dict:
         """Return the attrs of a result: ``log_bayes_factor_NAME`` against Jeffreys, their errors, and the sentence."""
         out: dict = {}

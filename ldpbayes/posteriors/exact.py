@@ -116,7 +116,8 @@ class Exact(AbstractPosterior):
     def run(self, plan, rng, watch):
         problem, form = plan.state
         moments = moments_of(form, problem.alpha, problem.n_users)
-        flat, signal, acceptance = draws_of(form, moments.engine, self.chains * self.draws, rng)
+        flat, signal, acceptance = moments.engine.draws(self.chains * self.draws, rng)
+        signal += certain(form, problem.n_categories)
         exact = {
             "distribution_mean": moments.mean,
             "distribution_sd": moments.sd,
@@ -148,22 +149,6 @@ def exact_moments(rows, prior):
     prior : Dirichlet
     """
     return moments_of(singling(rows.separable()), prior.concentrations(), rows.n_reports)
-
-
-def draws_of(form, engine, size, rng):
-    """Return (draws of P (size, a), of the signal tallies (size, a), accepted share of the proposals).
-
-    Parameters
-    ----------
-    form : Separable
-    engine : ConditionedProduct
-        What separable_product makes of the form.
-    size : int
-    rng : numpy.random.Generator
-    """
-    p, powers, acceptance = engine.draws(size, rng)
-    powers += certain(form, engine.n_categories)
-    return p, powers, acceptance
 
 
 def moments_of(form, alpha, n):

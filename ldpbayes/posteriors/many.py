@@ -84,11 +84,6 @@ class Many:
         sizes = np.array([cell.n_reports for cell in cells.values()], dtype=float)
         return cls(separable, summarized, sizes, cells.n_categories)
 
-    @property
-    def seconds(self) -> float:
-        """Predicted time under one Dirichlet prior."""
-        return SECONDS * len(self.n_reports) * self.n_categories
-
     def under(self, alpha, levels=(), watch=None) -> Batch:
         """Return the Batch of all cells under Dirichlet(α), with the log-evidence of their reports.
 
@@ -206,7 +201,7 @@ def _gaussians(summaries: list[Summary], alpha):
 
 def seconds_of_mixture(many: Many) -> float:
     """Return the predicted time under a mixture."""
-    return math.ceil(VALUES * 0.7) * many.seconds
+    return math.ceil(VALUES * 0.7) * SECONDS * len(many.n_reports) * many.n_categories
 
 
 def moments_of_cells(many: Many, cells, prior, run: dict, settings: dict):

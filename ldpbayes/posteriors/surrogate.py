@@ -308,11 +308,7 @@ def joined(families):
 
 def quadratic(rows, mean, spread):
     """Return (b, D) of the log-likelihood's expansion at mean, averaged over the surrogate's spread."""
-    return quadratic_of(rows.expansion(mean, spread), mean)
-
-
-def quadratic_of(sums, mean):
-    """Return (b, D) of the log-likelihood from the sums of its expansion at mean."""
+    sums = rows.expansion(mean, spread)
     curvature = tangent_curvature(sums.square, sums.cross)
     return sums.gradient + curvature * mean, curvature
 
