@@ -20,7 +20,7 @@ from ldpbayes.regression.reports import read_reports
 # Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
 pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
-DIE = forced_response(2 / 3, (1, 1))
+DIE = forced_response(0.9, (1, 1))
 
 
 @pytest.fixture(scope="module")
