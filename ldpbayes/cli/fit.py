@@ -45,6 +45,8 @@ def command(
 
     Exit status 0: fine; 1: the posterior is not to be trusted; 3: cells are left out, named with the reason; 2: bad input.
 
+    Those who deny in one channel: --set deniers.of=yes --set deniers.say=no --set deniers.channel=direct.
+
     Examples:
 
       ldpbayes fit example:nigeria --prior flat --ci 0.9
@@ -60,8 +62,6 @@ def command(
       ldpbayes fit example:survey --by region
 
       ldpbayes fit example:survey --set weights=w --set strata=region --set cluster=village
-
-      ldpbayes fit survey.toml --set deniers.of=yes --set deniers.say=no --set deniers.channel=direct
     """
     from ldpbayes.fitting import fit, select_method
     from ldpbayes.pages import show
