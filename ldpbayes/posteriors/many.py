@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.ends import tails
+from ldpbayes.inference.ends import normal_reach, tails
 from ldpbayes.inference.scaling import POWERS, Scaled
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors.base import Watch
@@ -315,14 +315,14 @@ def scaled_moments(prior, facts, mean, sd, moments, ci_prob) -> Scaled | None:
     """Return what scaling the prior does to posteriors that are made again by ``moments``; None for other priors.
 
     Where the median of a learnt prior moves, the posterior of log α moves by its variance over the prior's times that, as a
-    normal one does: the posteriors are made again at its mean, with powers nearer to one.
+    normal one does: the posteriors are made again at the middle of its interval, with powers nearer to one.
 
     Parameters
     ----------
     prior : AbstractPrior
         A Dirichlet, or the learnt prior.
     facts : dict
-        With the mean and sd of α under the learnt prior.
+        With the ends of the interval of α under the learnt prior.
     mean, sd : (…, a) arrays
     moments : callable, optional
         Concentrations → means and variances of P.
@@ -332,8 +332,9 @@ def scaled_moments(prior, facts, mean, sd, moments, ci_prob) -> Scaled | None:
     if moments is None or (alpha is None and not {"median", "sd"} <= set(known)):
         return None
     if alpha is None:
-        alpha = np.full(mean.shape[-1], facts["alpha_mean"])
-        part = min((facts["alpha_sd"] / facts["alpha_mean"] / float(known["sd"])) ** 2, 1.0)
+        low, high = (math.log(facts[f"alpha_{end}"]) for end in ("lower", "upper"))
+        alpha = np.full(mean.shape[-1], math.exp((low + high) / 2))
+        part = min(((high - low) / 2 / normal_reach(ci_prob) / float(known["sd"])) ** 2, 1.0)
     found = [moments(power**part * alpha) for power in POWERS]
     under = np.array([one[0] for one in found]), np.sqrt([one[1] for one in found])
     return Scaled.of(mean, sd, under, shares=True, ci_prob=ci_prob)
