@@ -229,6 +229,7 @@ def test_results_are_about_those_who_follow_the_device():
     assert "log_likelihood" in tree.children
     page = show(tree, collection=wrapped)
     assert "ε is infinite" not in page.render("markdown") and "Respondents who ignore the device" in page.render("markdown")
+    assert page.figures[-1].name == "predictive" and page.figures[-1].draw().axes  # of p′, which has those who do not
     single = collected(protocols, {"a-sayer": "a"}, 0.1)
     figures = show(fit(single, random_seed=1, draws=250), collection=single).figures
     assert [figure.name for figure in figures][:2] == ["forest", "sensitivity"] and figures[1].draw().axes

@@ -40,7 +40,6 @@ _ARRAYS = {
     "pooled": "The distribution of a typical group.",
     "effect": "By how much the log odds of a group depart from those of the typical group.",
 }
-_DECIDED = "Whether twice the weight of its prior would move the hyperparameter, and whether the reports would move it back."
 _KEYS = ("mean", "sd", "lower", "upper", "mcse")
 #: Errors of the ends, which results of earlier versions do not have.
 _ERRORS = ("lower_error", "upper_error")
@@ -205,10 +204,6 @@ def _parameter_table(tree, top):
     columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix="parameter_", spec=".4g")
     if np.isfinite(data["parameter_r_hat"].values).any():
         columns += rows.diagnostics(data, "parameter_", (1, 2))
-    known = tree["sensitivity"].to_dataset() if "sensitivity" in tree.children else {}
-    if not each and "parameter" in getattr(known, "coords", ()) and known.sizes["parameter"] == n:
-        column = Column("decided_by", "decided by", "text", priority=3, means=_DECIDED)
-        columns.append((column, rows(known["parameter_decided_by"]).tolist()))
     title = "Hyperparameters of the prior" if "cell" not in data.dims or each else "Other unknowns of the model"
     return filled(title, columns).first(max(top // n, 1) * n)
 
@@ -288,10 +283,9 @@ def _sensitivity(tree, collection):
 
 
 def _predicts(tree, collection):
-    """Return whether there are draws of P that say what reports to expect: not in cells whose laws have none there."""
-    size = tree["posterior"].sizes.get("category")
-    same = size == collection.n_categories or (not collection.by and size == len(collection.answers))
-    same = same and "pseudo" not in tree.attrs
+    """Return whether there are draws of P that say what reports to expect."""
+    a = collection.n_categories
+    same = tree["posterior"].sizes.get("category") in (a, a - len(collection.laws)) and "pseudo" not in tree.attrs
     kept = [one for one in collection.collections() if one.keeps_reports]
     same = same and "distribution" in tree["posterior"]
     return same and any(tally.protocol.report_law() is not None for one in kept for tally in one.tallies)

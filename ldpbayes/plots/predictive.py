@@ -6,6 +6,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, plain, wrapped
 from ldpbayes.plots.groups import keys_of
+from ldpbayes.result.compliers import extended_draws
 
 #: Counts with more entries are drawn as distances from their expectation, without names.
 NAMED = 24
@@ -38,8 +39,6 @@ def plot_predictive(collection, result, *, draws=DRAWS, random_seed=0, ax=None, 
     InfeasibleError
         Where the reports of no channel can be counted.
     """
-    from ldpbayes.result import extended_draws
-
     flat = extended_draws(result, collection)
     rng = checks.generator(random_seed, "random_seed")
     chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
@@ -154,7 +153,6 @@ def plot_predictive_cells(cells, result, *, draws=DRAWS_OF_CELLS, most=MOST_CELL
     rng = checks.generator(random_seed, "random_seed")
     if "cell" not in result["posterior"].dims:
         raise ArgumentError("result must be a result with cells; this one is of a single collection.")
-    values = result["posterior"]["distribution"].transpose("cell", "chain", "draw", "category").values
     found = []
     for c, (label, cell) in enumerate(zip(cells.labels, cells.collections(), strict=True)):
         counted = cell.keeps_reports and any(t.protocol.report_law() is not None for t in cell.tallies)
@@ -171,7 +169,7 @@ def plot_predictive_cells(cells, result, *, draws=DRAWS_OF_CELLS, most=MOST_CELL
     band = axes.axvspan(-2, 2, color=canvas.colors[0], alpha=0.2, lw=0, label="two standard deviations")
     reach, dots = 3.5, []
     for y, (c, _, cell) in zip(range(len(found))[::-1], found, strict=True):
-        flat = values[c].reshape(-1, values.shape[-1])
+        flat = extended_draws(result, cell, c)
         chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
         laws = [(tally, tally.protocol.report_law()) for tally in cell.tallies]
         panels = [_panel(tally, law, chosen, rng) for tally, law in laws if law is not None]

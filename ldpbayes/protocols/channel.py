@@ -237,4 +237,4 @@ def check_answers(answers):
 def _groups(sorted_values, order):
     """Return (distinct values, index arrays) of a stable sort."""
     starts = np.flatnonzero(np.diff(sorted_values, prepend=-1))
-    return sorted_values[starts], np.split(order, starts[1:])
+    return sorted_values[starts], np.split(order, starts)[1:]

@@ -61,7 +61,7 @@ def among_compliers(result: xr.DataTree, collection: Collection) -> xr.DataTree:
     return summarise(out, result["summary"].attrs["ci_prob"])
 
 
-def extended_draws(result: xr.DataTree, collection: Collection) -> np.ndarray:
+def extended_draws(result: xr.DataTree, collection: Collection, cell: int | None = None) -> np.ndarray:
     """Return the draws of p′, shape (S, a), of a result: ((1 − γ) P, γ s), or P with its deniers apart, or P itself.
 
     Parameters
@@ -69,18 +69,21 @@ def extended_draws(result: xr.DataTree, collection: Collection) -> np.ndarray:
     result : DataTree
     collection : Collection
         The one that the result was fitted to.
+    cell : int, optional
+        The place of the cell that the collection is, in a result with cells.
     """
-    values = result["posterior"]["distribution"].values
+    draws = result["posterior"] if cell is None else result["posterior"].isel(cell=cell)
+    values = draws["distribution"].values
     flat = values.reshape(-1, values.shape[-1])
     if values.shape[-1] == collection.n_categories:
         return flat
     laws = collection.laws
     if collection.denied:
         places = list(collection.owners)
-        delta = np.stack([result["posterior"][name].values.ravel() for name, *_ in denials(collection)], axis=1)
+        delta = np.stack([draws[name].values.ravel() for name, *_ in denials(collection)], axis=1)
         out = np.concatenate([flat, delta * flat[:, places]], axis=1)
         out[:, places] *= 1 - delta
         return out
     names = ["noncompliance"] if len(laws) == 1 else [f"noncompliance, {law.replace('/', '∕')}" for law in laws]
-    ignoring = np.stack([result["posterior"][name].values.ravel() for name in names], axis=1)
+    ignoring = np.stack([draws[name].values.ravel() for name in names], axis=1)
     return np.concatenate([(1 - ignoring.sum(axis=1, keepdims=True)) * flat, ignoring], axis=1)

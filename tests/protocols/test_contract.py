@@ -189,6 +189,13 @@ def test_simulated_tallies_follow_the_channel(case):
 
 
 @every_case
+def test_nobody_makes_no_report(case):
+    protocol = case.build(case.categories[0], 1.0)
+    assert len(protocol.privatize(np.empty(0, int), np.random.default_rng(1))) == 0
+    assert protocol.simulate(np.zeros(protocol.n_categories, int), np.random.default_rng(1))[1].sum() == 0
+
+
+@every_case
 def test_values_outside_the_alphabet_do_not_wrap_around(case):
     protocol = case.build(case.categories[0], 1.0)
     rng = np.random.default_rng(0)
