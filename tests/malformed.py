@@ -383,6 +383,7 @@ CALLS = {
     "Dirichlet": lambda m: dict(alpha=[1.0, 2.0]),
     "Tree": lambda m: dict(blocks=((0, 2), (1,)), shares=1.0, splits="jeffreys"),
     "Compliance": lambda m: dict(compliers="jeffreys", gamma=(1.0, 9.0), n_laws=1, n_categories=3),
+    "Denial": lambda m: dict(compliers="jeffreys", denial=(1.0, 1.0), of=(1,), n_categories=3),
     "Hierarchical": lambda m: dict(structure="groups", scale=1.0, centre=1.5, by_category=False, n_categories=3, n_cells=2),
     "Learnt": lambda m: dict(median=0.5, sd=1.0, n_categories=3),
     "LogLinear": lambda m: dict(sizes=(2, 2), main=2.0, scale=0.5, order=2),
@@ -406,6 +407,7 @@ CALLS = {
     "MAP": lambda m: dict(prior="jeffreys", tolerance=1e-6),
     "NUTS": _drawn("NUTS", tune=50, target_accept=0.9),
     "Augmentation": _drawn("Augmentation", tune=10, thin=1, limit_seconds=5.0),
+    "Denying": _drawn("Denying", tolerance=1e-4),
     "Exact": _drawn("Exact"),
     "Laplace": _drawn("Laplace"),
     "Mixture": _drawn("Mixture"),
@@ -642,6 +644,7 @@ CALLS = {
     "power": lambda m: dict(protocol=m.grr, n=1000, delta=0.1, groups=2, ci_prob=0.9),
     "least_difference": lambda m: dict(half_width_of_group=0.1, probability=0.8, ci_prob=0.9),
     "half_width_for": lambda m: dict(delta=0.1, probability=0.8, groups=2, ci_prob=0.9),
+    "asked_directly": lambda m: dict(protocol=m.warner, n=100, of=1, say=0, delta=0.2, p=[0.6, 0.4], direct=[0.2, 0.5]),
     "poisoned_share": lambda m: dict(protocol=m.grr, fakes=0.1, share=0.01),
     "noncompliance": lambda m: dict(
         protocols=[m.warner, designs.warner(0.2)], n=1000, laws={"denier": "no"}, gamma=0.1, p=None
@@ -737,6 +740,9 @@ MATERIAL |= {
     "noncompliant": lambda m: lb.Collection(
         ["no", "yes"], [lb.Tally(m.warner, [0, 1], [60, 40], "a"), lb.Tally(designs.warner(0.2), [0, 1], [50, 40], "b")]
     ).with_noncompliers({"denier": "no"}),
+    "denied": lambda m: lb.Collection(
+        ["no", "yes"], [lb.Tally(m.warner, [0, 1], [60, 40], "a"), lb.Tally(designs.direct(), [0, 1], [60, 20], "b")]
+    ).with_deniers("yes", "no", "b"),
     "tree_of_compliers": lambda m: lb.pymc.attach(m.trace, m.noncompliant, random_seed=1),
     "predicted": lambda m: lb.predictions(m.regressed, m.frame[:5]),
     "study": lambda m: lb.study.run_study(_tiny_study(), replications=2),
@@ -839,7 +845,10 @@ METHODS = {
     ),
     "Collection, as asked": (
         lambda m: m.survey,
-        {"with_noncompliers": lambda m: dict(laws={"denier": "no"})},
+        {
+            "with_noncompliers": lambda m: dict(laws={"denier": "no"}),
+            "with_deniers": lambda m: dict(of=["yes"], say="no", channel=[m.survey.tallies[0].name]),
+        },
     ),
     "Cells": (
         lambda m: m.cells,
@@ -847,6 +856,7 @@ METHODS = {
             "summaries": lambda m: dict(pilot=UNIFORM, spread=[0.01] * 3),
             "take": lambda m: dict(keys=["x"]),
             "with_noncompliers": lambda m: dict(laws={"denier": "a"}),
+            "with_deniers": lambda m: dict(of=["b"], say="a", channel=[next(iter(m.cells.channels()))]),
         },
     ),
     "Summary": (lambda m: m.summary, {"curvature": lambda m: dict(p=UNIFORM), "of": None}),
@@ -910,6 +920,10 @@ METHODS |= {
     name: (_method(name, settings), {"posterior": _posterior(prior)}) for name, (prior, settings) in POSTERIORS.items()
 }
 METHODS |= {
+    "Denying": (
+        _method("Denying", dict(draws=20, chains=2)),
+        {"posterior": lambda m: dict(collection=m.denied, prior="jeffreys", random_seed=1, ci_prob=0.9, progressbar=False)},
+    ),
     "TallyChain": (
         _method("TallyChain", dict(draws=20, chains=2)),
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ldpbayes.errors import CompositeWarning, RankDeficientWarning
@@ -113,13 +113,6 @@ class AbstractData(ABC):
     def denied(self) -> tuple[str, ...]:
         """The answers that some of their people deny; empty where nobody does."""
         return tuple(self.categories[x] for x in self.owners if x is not None)
-
-    def columns(self, labels: Iterable[str]) -> tuple[str, ...]:
-        """Return these answers with the categories of those who deny them."""
-        named = tuple(labels)
-        return named + tuple(
-            law for law, x in zip(self.laws, self.owners, strict=True) if x is not None and self.categories[x] in named
-        )
 
     @property
     def doubt(self) -> str:

@@ -213,9 +213,9 @@ def _alone(collection: Collection, door: str, what: str) -> None:
 def _extended(collection: Collection, names: tuple[str, ...], tallies: list[Tally]) -> Collection:
     """Return the collection with further categories, through channels that know their laws."""
     out = replace(collection, categories=(*collection.categories, *names), tallies=tuple(tallies), derived=())
-    whole = out.columns(collection.categories)
+    whole = columns_of(out, collection.categories)
     own = tuple(
-        replace(item, of=out.columns(item.of), given=out.columns(item.given) or whole) for item in collection.derived
+        replace(item, of=columns_of(out, item.of), given=columns_of(out, item.given) or whole) for item in collection.derived
     )
     repeated = next((item.name for item in own if item.name in {one.name for one in shares_of(out)}), None)
     if repeated is not None:
@@ -243,8 +243,16 @@ def shares_of(collection: Any) -> tuple:
     if not collection.denied:
         each = [Derived(f"{name}, {law.replace('/', '∕')}", (law,)) for law in laws] if len(laws) > 1 else []
         return (Derived(name, laws), *each)
-    shares = (Derived(quantity, (law,), collection.columns((label,))) for quantity, label, law in denials(collection))
+    shares = (Derived(quantity, (law,), columns_of(collection, (label,))) for quantity, label, law in denials(collection))
     return (*shares, Derived(name, laws))
+
+
+def columns_of(data: Any, labels: Iterable[str]) -> tuple[str, ...]:
+    """Return answers with the categories of those who deny them."""
+    named = tuple(labels)
+    return named + tuple(
+        law for law, x in zip(data.laws, data.owners, strict=True) if x is not None and data.categories[x] in named
+    )
 
 
 def denials(data: Any) -> list[tuple[str, str, str]]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbayes.collections import Derived
+from ldpbayes.collections.noncompliance import columns_of
 from ldpbayes.estimators.base import EXACT_INFORMATION_OPERATIONS, information_covariance
 from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.linearised import linearized
@@ -61,8 +62,8 @@ def among_compliers(estimate: Estimate, collection) -> Estimate:
         Of a collection made by ``with_noncompliers`` or ``with_deniers``.
     collection : Collection
     """
-    known = collection.columns(collection.answers)
-    shares = tuple(Derived("share", collection.columns((label,)), known) for label in collection.answers)
+    known = columns_of(collection, collection.answers)
+    shares = tuple(Derived("share", columns_of(collection, (label,)), known) for label in collection.answers)
     found = with_derived(estimate, collection, shares)
     return replace(estimate, distribution=np.asarray(found.derived), standard_error=found.derived_error)
 
