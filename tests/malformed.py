@@ -600,6 +600,7 @@ CALLS = {
     "entropy": _tree(cell=None),
     "fakes": lambda m: dict(reports=m.collection, category="a", lift=0.1, channel="all"),
     "fakes to overtake": lambda m: dict(reports=m.tree, category="a", overtake="b"),
+    "largest": lambda m: dict(result=m.tree, k=1, ci_prob=0.9, simultaneous=False, cell=None),
     "interval_parts": lambda m: dict(result=m.tree_of_cells, cell="x"),
     "poststratify": lambda m: dict(result=m.tree_of_cells, weights=[1.0, 2.0], ci_prob=0.9, target="distribution"),
     "poststratify a regression": lambda m: dict(result=m.regressed, weights=m.frame, ci_prob=0.9, count="n", by="g"),
@@ -806,7 +807,7 @@ HOOKS = {
     # priors
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient", "group_effects",
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",
-    "deviations", "eta", "learnt", "pulled", "values",
+    "deviations", "eta", "join", "learnt", "log_hyperprior", "pulled", "values",
     "predictor", "pullback", "pullback_logits", "pymc", "sized", "start", "to_simplex", "sample", "unknowns", "variables",
     "without",
     # methods
