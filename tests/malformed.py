@@ -921,6 +921,14 @@ METHODS |= {
     name: (_method(name, settings), {"posterior": _posterior(prior)}) for name, (prior, settings) in POSTERIORS.items()
 }
 METHODS |= {
+    "Tree": (
+        lambda m: lb.priors.Tree(((0, 2), (1,))),
+        {
+            "of_share": lambda m: dict(
+                collection=lb.Collection.from_lists(lb.protocols.list_experiment(1), [5, 4], [3, 4, 2]), name="trait"
+            )
+        },
+    ),
     "Denying": (
         _method("Denying", dict(draws=20, chains=2)),
         {"posterior": lambda m: dict(collection=m.denied, prior="jeffreys", random_seed=1, ci_prob=0.9, progressbar=False)},

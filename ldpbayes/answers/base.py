@@ -318,6 +318,9 @@ def described(
 
 def summary(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:
     """Return the group ``summary``, of one cell where the result has cells."""
+    from ldpbayes.result.validation import need_result  # results load ArviZ
+
+    need_result(result)
     return of_cell(result, result["summary"].to_dataset(), cell)
 
 
