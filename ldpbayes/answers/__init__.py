@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ldpbayes.answers.cells import poststratify
     from ldpbayes.answers.contrasts import contrast
     from ldpbayes.answers.intervals import interval_parts, largest, simultaneous_intervals
+    from ldpbayes.answers.missing import missing_answers
     from ldpbayes.answers.ranks import probability_in_top
     from ldpbayes.answers.regression import comparisons, odds_ratios, predictions, slopes
     from ldpbayes.answers.sums import category_sum, entropy
@@ -38,8 +39,8 @@ _HOMES = {
     "independence": "answers.association",
     "interval_parts": "answers.intervals",
     "joint_table": "answers.association",
-    "missing_answers": "answers.missing",
     "largest": "answers.intervals",
+    "missing_answers": "answers.missing",
     "mutual_information": "answers.association",
     "odds_ratio": "answers.association",
     "odds_ratios": "answers.regression",
