@@ -205,6 +205,7 @@ class Tree(AbstractTree):
         ArgumentError
             Where there is none of this name, or it is the share of some.
         """
+        checks.instance(collection, "collection", (Collection, Summarized), "a Collection")
         known = {item.name: item for item in collection.derived if not item.given}
         item = known[checks.choice(name, "prior", tuple(known))] if known else None
         if item is None:
