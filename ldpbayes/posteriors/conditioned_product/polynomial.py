@@ -332,7 +332,7 @@ class PolynomialRoute:
             one = self.tables[0][table]
             pmf = one.pmf[row]
             k[x] = np.repeat(one.first[row] + np.arange(pmf.size), rng.multinomial(size, pmf))
-        return rng.permuted(k, axis=1)
+        return rng.permuted(k, axis=1, out=k)
 
 
 def dirichlet(shape, rng):
