@@ -15,6 +15,7 @@ EXAMPLES = {
     "cheating": "rr_eriksson_cheating",
     "granada": "rr_granada_joint",
     "wada": "rr_wada_forum_joint",
+    "race": "lists_race",
     "survey": "survey",
 }
 #: Tables by their own names, simulated: the respondents of the survey.
@@ -26,10 +27,10 @@ def load_example(name: str) -> Collection | Cells:
 
     Parameters
     ----------
-    name : {"nigeria", "nigeria_cells", "minarets", "cheating", "granada", "wada", "survey"}
+    name : {"nigeria", "nigeria_cells", "minarets", "cheating", "granada", "wada", "race", "survey"}
         Two categories by forced response, of all respondents and by sex, marriage and age group; three by a lie
         detector with two forms; ten by polytomous forced response; 64 and 16 combinations of six and four questions
-        asked together; and a simulated survey of respondents in villages, with sampling weights.
+        asked together; a list experiment; and a simulated survey of respondents in villages, with sampling weights.
 
     Returns
     -------
