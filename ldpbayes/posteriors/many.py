@@ -302,10 +302,10 @@ def _result(data, prior, method, entries, said, run, settings, again, facts=None
         "random_seed": run["random_seed"],
     }
     kept = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
+    scaled = scaled_moments(prior, about, entries["distribution_mean"], entries["distribution_sd"], again, ci_prob)
     tree = build_moments(
         data, prior, method=method, settings=kept, exact=entries, ci_prob=ci_prob, attrs=attrs | about, facts=facts
     )
-    scaled = scaled_moments(prior, about, entries["distribution_mean"], entries["distribution_sd"], again, ci_prob)
     if scaled is not None:
         add_sensitivity(tree, data, [scaled] if facts is None else [scaled.at(k) for k in range(len(data))])
     return tree, scaled
