@@ -11,6 +11,7 @@ from ldpbayes.priors import DEFAULT
 from ldpbayes.road import cells, single
 from ldpbayes.road.methods import Choice, checked, names_of
 from ldpbayes.road.request import Request
+from ldpbayes.sources.door import collected
 
 if TYPE_CHECKING:
     from ldpbayes.result import Result
@@ -133,11 +134,7 @@ def fit(
         estimates=estimates,
         exclude=exclude,
     )
-    if isinstance(collection, (str, os.PathLike)):
-        from ldpbayes.sources import collected  # the readers load where there is something to read
-
-        collection = collected(collection)
-    data = as_data(collection)
+    data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
     histories = spent(tally for one in data.collections() for tally in one.tallies)
     tree = (cells if len(data.dims) > 1 else single).walk(data, prior, request)

@@ -1,6 +1,7 @@
 """Data augmentation (Gibbs): the users whose report carries a signal are given true values, and P is drawn from those."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.inference import verdict
 from ldpbayes.likelihoods import require_sampler
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, whole
 
 #: Where the caller does not say, sweeps per draw make a draw worth this share of an independent one, if all of them take no
 #: longer than so many seconds; where how fast they mix is not known, there are at most so many.
@@ -60,13 +61,7 @@ class Augmentation(AbstractPosterior):
     name: ClassVar[str] = "augmentation"
     order: ClassVar[float] = 12
     patience: ClassVar[float] = THIN_SECONDS
-
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "tune", checks.integer(self.tune, "tune", 0))
-        if self.thin is not None:
-            object.__setattr__(self, "thin", checks.integer(self.thin, "thin", 1))
-        object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
+    checked: ClassVar[Mapping] = {"tune": whole(0), "thin": whole(1), "limit_seconds": checks.positive}
 
     def prepare(self, problem):
         sampler, rows = require_sampler(problem.likelihood), problem.rows

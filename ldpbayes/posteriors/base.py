@@ -161,6 +161,16 @@ class Watch:
         return out
 
 
+def whole(least: int) -> Callable[[Any, str], int]:
+    """Return the check of a setting that is an integer from ``least`` on."""
+    return lambda value, name: checks.integer(value, name, minimum=least)
+
+
+def inside(value: Any, name: str) -> float:
+    """Return a probability, checked to be in (0, 1)."""
+    return checks.probability(value, name, open_low=True, open_high=True)
+
+
 class AbstractPosterior(abc.ABC):
     """A way to get the posterior of P and F. Settings are fields of the (frozen dataclass) subclass.
 
@@ -175,6 +185,8 @@ class AbstractPosterior(abc.ABC):
     patience: ClassVar[float] = math.inf
     #: What the engine cannot do without: "rows" (distinct reports), "concentrations" (a Dirichlet prior).
     needs: ClassVar[tuple[str, ...]] = ("rows", "concentrations")
+    #: How settings are checked: (value, name) → value.
+    checked: ClassVar[Mapping[str, Callable[[Any, str], Any]]] = {}
     #: Numbers that draws of P may hold: those of cells are looked at where they are asked for.
     largest: ClassVar[float] = MAX_DRAWN
 
@@ -182,9 +194,11 @@ class AbstractPosterior(abc.ABC):
     chains: int
 
     def __post_init__(self):
-        """Check the settings that every method has; a method with more of them calls this first."""
-        for name in ("draws", "chains"):
-            object.__setattr__(self, name, checks.integer(getattr(self, name), name, minimum=1))
+        """Check the settings, by ``checked`` those that not every method has."""
+        for name, check in {"draws": whole(1), "chains": whole(1), **self.checked}.items():
+            value = getattr(self, name)
+            if value is not None or getattr(type(self), name) is not None:  # else it is left to the method
+                object.__setattr__(self, name, check(value, name))
         checks.draws_size(self.draws, self.chains, 2)
         if self.draws * self.chains < 2:  # one draw has no spread
             raise ArgumentError("draws must be an integer >= 2 with one chain, got 1.")

@@ -1,14 +1,14 @@
 """No-U-Turn sampling of the model that PyMC users see: any collection and prior, the slow and general way."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks
 from ldpbayes.errors import no_foreign_errors
 from ldpbayes.inference.nuts import STATISTICS, finished
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, inside, whole
 
 #: Dense likelihood rows with more entries than this (rows × categories) are refused; O(a) likelihoods never are.
 MAX_ENTRIES = 2**25
@@ -46,12 +46,7 @@ class NUTS(AbstractPosterior):
     name: ClassVar[str] = "nuts"
     order: ClassVar[float] = 23
     needs: ClassVar[tuple[str, ...]] = ("rows",)
-
-    def __post_init__(self):
-        for field, least in (("draws", 4), ("tune", 50), ("chains", 1)):
-            object.__setattr__(self, field, checks.integer(getattr(self, field), field, minimum=least))
-        accept = checks.probability(self.target_accept, "target_accept", open_low=True, open_high=True)
-        object.__setattr__(self, "target_accept", accept)
+    checked: ClassVar[Mapping] = {"draws": whole(4), "tune": whole(50), "target_accept": inside}
 
     def prepare(self, problem):
         if problem.collection.nature.weighted:

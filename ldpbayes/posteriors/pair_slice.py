@@ -4,6 +4,7 @@ The sum of a pair stays, its split is drawn; where the rows are too many to visi
 the log-likelihood moves P and the likelihood itself accepts or rejects (Liu 2001, §9.4.3, surrogate transitions).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.inference.verdict import Verdict
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, whole
 from ldpbayes.posteriors.merging import MAX_ENTRIES
 
 ROUTES = ("auto", "rows", "quadratic")
@@ -69,14 +70,12 @@ class PairSlice(AbstractPosterior):
     limit_seconds: float = 600.0
     name: ClassVar[str] = "pair_slice"
     order: ClassVar[float] = 13
-
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "tune", checks.integer(self.tune, "tune", 100))
-        if self.thin is not None:
-            object.__setattr__(self, "thin", checks.integer(self.thin, "thin", 1))
-        checks.choice(self.route, "route", ROUTES)
-        object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
+    checked: ClassVar[Mapping] = {
+        "tune": whole(100),
+        "thin": whole(1),
+        "route": lambda value, name: checks.choice(value, name, ROUTES),
+        "limit_seconds": checks.positive,
+    }
 
     def prepare(self, problem):
         rows, least = problem.rows, problem.alpha.min()

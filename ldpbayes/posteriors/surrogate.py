@@ -6,6 +6,7 @@ Pareto smoothing says whether they can.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.inference.proposals import MAX_DEFENDED
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch, whole
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
 from ldpbayes.posteriors.conditioned_product.factors import grouped, log1p_minus, positive_roots
 
@@ -187,10 +188,7 @@ class Surrogate(AbstractPosterior):
     name: ClassVar[str] = "surrogate"
     order: ClassVar[float] = 11
     needs: ClassVar[tuple[str, ...]] = ("rows",)
-
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "max_expansions", checks.integer(self.max_expansions, "max_expansions", minimum=1))
+    checked: ClassVar[Mapping] = {"max_expansions": whole(1)}
 
     def prepare(self, problem):
         a = problem.n_categories

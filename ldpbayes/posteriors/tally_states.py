@@ -1,6 +1,7 @@
 """Exact posterior of any channel at small (a, n): dynamic programming over the unknown tallies of the true values."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -50,10 +51,7 @@ class TallyStates(AbstractPosterior):
     limit_seconds: float = 60.0
     name: ClassVar[str] = "tally_states"
     order: ClassVar[float] = 3
-
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
+    checked: ClassVar[Mapping] = {"limit_seconds": checks.positive}
 
     def prepare(self, problem):
         require_sampler(problem.likelihood)

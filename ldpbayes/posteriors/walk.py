@@ -1,15 +1,15 @@
 """Random walks over ordered categories: Hamiltonian steps whitened by banded matrices, O(a) each, for any protocol."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks
 from ldpbayes.inference.bridge import log_ratio
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch, whole
 from ldpbayes.posteriors.forms import Forms, StandIn, log_weights, reweighed
 
 #: Dense rows with at most this many entries (rows × categories) are used as they are; more are expanded at a pilot.
@@ -53,11 +53,7 @@ class RandomWalk(AbstractPosterior):
     name: ClassVar[str] = "walk"
     order: ClassVar[float] = 21.5
     needs: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "tune", checks.integer(self.tune, "tune", minimum=50))
-        object.__setattr__(self, "thin", checks.integer(self.thin, "thin", minimum=1))
+    checked: ClassVar[Mapping] = {"tune": whole(50), "thin": whole(1)}
 
     def prepare(self, problem):
         law = problem.prior.walk()

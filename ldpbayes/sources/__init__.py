@@ -9,7 +9,6 @@ from ldpbayes.doors import lazily
 _HOMES = {
     "AbstractFile": "sources.stream",
     "AbstractSource": "sources.stream",
-    "collected": "sources.door",
     "open_source": "sources.opening",
     "read_collection": "sources.collection_file",
     "read_summaries": "sources.scanning.found",

@@ -1,11 +1,12 @@
 """All cells at once by the No-U-Turn sampler on the prior's unknowns, without a model to compile."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldpbayes import checks
 from ldpbayes.inference.effects import Bent
 from ldpbayes.inference.sampling import by_nuts
+from ldpbayes.posteriors.base import inside, whole
 from ldpbayes.posteriors.joint.sampled import AbstractSampled
 
 #: Where draws diverge, they are made once more with this acceptance rate.
@@ -34,12 +35,7 @@ class Whitened(AbstractSampled):
     target_accept: float = 0.8
     form: str = "auto"
     name: ClassVar[str] = "nuts"
-
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "tune", checks.integer(self.tune, "tune", minimum=50))
-        accept = checks.probability(self.target_accept, "target_accept", open_low=True, open_high=True)
-        object.__setattr__(self, "target_accept", accept)
+    checked: ClassVar[Mapping] = {**AbstractSampled.checked, "tune": whole(50), "target_accept": inside}
 
     def _pilot(self, target, before, rng):
         density, tries = _about(target, before), [(PILOT_TUNE, self.target_accept)]

@@ -1,8 +1,10 @@
 """What samplers of all cells at once share: the target, cells in their forms, and weights on the reports."""
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from ldpbayes.inference.sampling import going_on
 from ldpbayes.inference.structure import MAX_DENSE, Arrow, Dense, Plain
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import Plan, Refusal, Sample
+from ldpbayes.posteriors.base import Plan, Refusal, Sample, whole
 from ldpbayes.posteriors.forms import Forms, entries, expand, improved, log_weights, reweighed
 from ldpbayes.posteriors.joint.base import AbstractJoint
 
@@ -127,12 +129,12 @@ class AbstractSampled(AbstractJoint):
     cells are sampled again; where that does not help, with all rows. A run whose draws are too few goes on.
     """
 
-    form: str
+    checked: ClassVar[Mapping] = {
+        "draws": whole(4),
+        "form": lambda value, name: checks.choice(value, name, ("auto", "rows", "summary")),
+    }
 
-    def __post_init__(self):
-        for name, least in (("draws", 4), ("chains", 1)):
-            object.__setattr__(self, name, checks.integer(getattr(self, name), name, minimum=least))
-        checks.choice(self.form, "form", ("auto", "rows", "summary"))
+    form: str
 
     @abc.abstractmethod
     def _pilot(self, target, before, rng):

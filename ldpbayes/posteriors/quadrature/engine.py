@@ -5,6 +5,7 @@ number of nodes does not grow with the number of reports, and the mass left out 
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -116,11 +117,7 @@ class Quadrature(AbstractPosterior):
     name: ClassVar[str] = "quadrature"
     order: ClassVar[float] = 2
     patience: ClassVar[float] = 2.0
-
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "tolerance", checks.positive(self.tolerance, "tolerance"))
-        object.__setattr__(self, "limit_seconds", checks.positive(self.limit_seconds, "limit_seconds"))
+    checked: ClassVar[Mapping] = {"tolerance": checks.positive, "limit_seconds": checks.positive}
 
     def prepare(self, problem):
         if problem.n_groups > MAX_GROUPS:
