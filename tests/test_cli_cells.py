@@ -43,6 +43,15 @@ def survey(tmp_path):
     return write
 
 
+def test_a_method_that_refuses_one_cell_serves_the_others_and_exits_with_3(capsys, tmp_path, survey):
+    """Tally states take a dozen reports, not a hundred thousand of four categories."""
+    file = survey(2, n=12)
+    table = tmp_path / "counts.csv"
+    table.write_text(table.read_text() + "r09,2021,a,60000\nr09,2021,b,40000\n")
+    status, out, _ = run(capsys, "fit", file, "--method", "tally_states", "--seed", 1, "--draws", 50)
+    assert status == 3 and "1 of 3 cells are left out. R09, 2021: " in " ".join(out.split())
+
+
 def test_every_output_of_a_file_with_groups_has_the_keys(capsys, tmp_path, survey):
     file, names = survey(3), ("p.md", "p.html", "p.csv", "f.png", "r.nc")
     paths = [tmp_path / name for name in names]
