@@ -12,7 +12,7 @@ WORKERS ?= 2
 # What `make bench` runs: the other files of benchmarks/ are studies, parts of these, or run by `make bench-scale`.
 BENCHMARKS := accuracy cells cold_start engines exact_grr mle observe one_road private_groups small_settings structured throughput
 
-.PHONY: demo test test-portable scale-env test-spark docs fuzz calibrate studies notebooks lint bench bench-weak bench-scale wheel-check release-check clean help
+.PHONY: demo test test-portable scale-env test-spark docs fuzz matrix calibrate studies notebooks lint bench bench-weak bench-scale wheel-check release-check clean help
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -32,6 +32,9 @@ fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES, 20,000 where no
 
 # Studies of the papers, the most informative first; MINUTES=10 gives each of them ten minutes.
 STUDIES := privacy tradeoff risk populations subset cohorts decoders
+matrix: $(VENV)/.ready  ## Try every world with every action, and print what is served and what is refused, and why.
+	$(BIN)/python tests/matrix.py
+
 studies: $(VENV)/.ready  ## Continue the papers' studies from docs/studies, and that of priors (MINUTES=10: so long for each).
 	for study in $(STUDIES); do \
 	  $(BIN)/python -m studies $$study --jobs 2 $(if $(MINUTES),--minutes $(MINUTES)) || exit 1; \
