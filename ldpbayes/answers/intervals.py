@@ -10,7 +10,8 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError
-from ldpbayes.estimators.confidence import intervals_at, level_of_largest
+from ldpbayes.estimators.confidence import intervals_at
+from ldpbayes.inference.ends import level_of_largest
 
 #: Parts of the draws that are each left out once when a band made of the others is tested.
 FOLDS = 5

@@ -521,26 +521,6 @@ def _by_score(estimate: float, n: float, spread: tuple[float, float, float], z: 
     return Combined(min(max(lower, low), 1.0), max(min(upper, 1.0), low), estimate, "score")
 
 
-def level_of_largest(ci_prob: float, k: int, a: int, *, simultaneous: bool = False) -> float:
-    """Return the level at which intervals of k of a categories hold on average, or all at once, whatever picks these.
-
-    The share of the k shown that are missed is on average at most Σ_x P(x is missed)/k, which is 1 − c at the level
-    1 − (1 − c) k/a of each. All hold at once with probability c at 1 − (1 − c)/a.
-
-    Parameters
-    ----------
-    ci_prob : float
-        c.
-    k, a : int
-    simultaneous : bool
-
-    References
-    ----------
-    Benjamini and Yekutieli (2005), Journal of the American Statistical Association 100.
-    """
-    return 1 - (1 - ci_prob) * (1 if simultaneous else k) / a
-
-
 def intervals_at(found: Any, level: float, target: str = "distribution") -> tuple[FloatArray, FloatArray]:
     """Return the ends of confidence intervals at another level, from the group ``confidence`` of a result.
 

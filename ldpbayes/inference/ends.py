@@ -18,6 +18,26 @@ def normal_reach(ci_prob: float) -> float:
     return float(ndtri(tails(ci_prob)[1]))
 
 
+def level_of_largest(ci_prob: float, k: int, a: int, *, simultaneous: bool = False) -> float:
+    """Return the level at which intervals of k of a categories hold on average, or all at once, whatever picks these.
+
+    The share of the k shown that are missed is on average at most Σ_x P(x is missed)/k, which is 1 − c at the level
+    1 − (1 − c) k/a of each. All hold at once with probability c at 1 − (1 − c)/a.
+
+    Parameters
+    ----------
+    ci_prob : float
+        c.
+    k, a : int
+    simultaneous : bool
+
+    References
+    ----------
+    Benjamini and Yekutieli (2005), Journal of the American Statistical Association 100.
+    """
+    return 1 - (1 - ci_prob) * (1 if simultaneous else k) / a
+
+
 def ends_of_equal_draws(draws: np.ndarray, ci_prob: float) -> np.ndarray:
     """Return (lower, upper) of draws (S, …), shape (2, …); without errors."""
     return np.quantile(draws, tails(ci_prob), axis=0)

@@ -9,9 +9,10 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.answers.deciding import who_decides
-from ldpbayes.estimators.confidence import intervals_at, level_of_largest
+from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.fitness.noncompliance import sensitivity
 from ldpbayes.inference.diagnostics import unknown_arrays
+from ldpbayes.inference.ends import level_of_largest
 from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit

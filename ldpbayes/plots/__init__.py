@@ -8,8 +8,8 @@ import numpy as np
 from ldpbayes import checks, files
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.estimators.confidence import intervals_at, level_of_largest
-from ldpbayes.inference.ends import tails
+from ldpbayes.estimators.confidence import intervals_at
+from ldpbayes.inference.ends import level_of_largest, tails
 from ldpbayes.plots.association import plot_association
 from ldpbayes.plots.base import (
     BLACK,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ldpbayes import GRR, Tally
-from ldpbayes.estimators.confidence import combined_interval, distribution_interval, level_of_largest
+from ldpbayes.estimators.confidence import combined_interval, distribution_interval
+from ldpbayes.inference.ends import level_of_largest
 from ldpbayes.protocols import HadamardResponse, SubsetSelection, UnaryEncoding
 from ldpbayes.protocols.base import Binomials
 
