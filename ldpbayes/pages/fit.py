@@ -41,6 +41,7 @@ _ARRAYS = {
     "pooled": "The distribution of a typical group.",
     "effect": "By how much the log odds of a group depart from those of the typical group.",
 }
+_DECIDED = "Whether twice the weight of its prior would move the hyperparameter, and whether the reports would move it back."
 _KEYS = ("mean", "sd", "lower", "upper", "mcse")
 #: Errors of the ends, which results of earlier versions do not have.
 _ERRORS = ("lower_error", "upper_error")
@@ -205,6 +206,10 @@ def _parameter_table(tree, top):
     columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix="parameter_", spec=".4g")
     if np.isfinite(data["parameter_r_hat"].values).any():
         columns += rows.diagnostics(data, "parameter_", (1, 2))
+    known = tree["sensitivity"].to_dataset() if "sensitivity" in tree.children else {}
+    if not each and "parameter" in getattr(known, "coords", ()) and known.sizes["parameter"] == n:
+        column = Column("decided_by", "decided by", "text", priority=3, means=_DECIDED)
+        columns.append((column, rows(known["parameter_decided_by"]).tolist()))
     title = "Hyperparameters of the prior" if "cell" not in data.dims or each else "Other unknowns of the model"
     return filled(title, columns).first(max(top // n, 1) * n)
 

@@ -312,10 +312,10 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
     def together(values):
         return values.reshape(k, -1) @ multiplicity
 
-    if start is None:
-        tilt, lowest = mode_tilts(family, multiplicity, k, BISECTIONS)
+    lowest = np.broadcast_to(family.lowest_tilt, family.alpha.shape).reshape(k, -1).max(axis=1)
+    if start is None or (start <= lowest).any():  # below the lowest tilt a factor has no mode
+        start, (tilt, lowest) = None, mode_tilts(family, multiplicity, k, BISECTIONS)
     else:
-        lowest = np.broadcast_to(family.lowest_tilt, family.alpha.shape).reshape(k, -1).max(axis=1)
         tilt = np.broadcast_to(start, k).astype(float)
     for _ in range(NEWTON_TILTS):
         centre = family.modes(each(tilt))
