@@ -163,7 +163,6 @@ CASES = [
     Case("olh-pool", lambda a, epsilon: PooledHashing(a, epsilon, seeds=24), engines=False),
     Case("block-design", BlockDesign, engines=False),
     given("cheater-detection", lambda a, epsilon: designs.cheater_detection(1 - kept(epsilon)), (3,)),
-    given("item-count", lambda a, epsilon: designs.item_count(a // 2 - 1, "treatment"), (4, 6), engines=False),
     given("memoized-grr", lambda a, e: MemoizedGRR(a, e, e / 2, 2), (2, 3), engines=False),
     given("memoized-unary", lambda a, e: MemoizedUnary.from_levels(a, e, e / 2, times=2), (2,), engines=False),
     given("loloha", lambda a, e: LOLOHA.from_levels(a, e, e / 2, times=2), (2, 3), engines=False),

@@ -206,10 +206,9 @@ def _parameter_table(tree, top):
     columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix="parameter_", spec=".4g")
     if np.isfinite(data["parameter_r_hat"].values).any():
         columns += rows.diagnostics(data, "parameter_", (1, 2))
-    known = tree["sensitivity"].to_dataset() if "sensitivity" in tree.children else {}
-    if not each and "parameter" in getattr(known, "coords", ()) and known.sizes["parameter"] == n:
+    if not each and "sensitivity" in tree.children and tree["sensitivity"].sizes.get("parameter") == n:
         column = Column("decided_by", "decided by", "text", priority=3, means=_DECIDED)
-        columns.append((column, rows(known["parameter_decided_by"]).tolist()))
+        columns.append((column, rows(tree["sensitivity"]["parameter_decided_by"]).tolist()))
     title = "Hyperparameters of the prior" if "cell" not in data.dims or each else "Other unknowns of the model"
     return filled(title, columns).first(max(top // n, 1) * n)
 
