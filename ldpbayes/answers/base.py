@@ -302,7 +302,7 @@ def described(
         If ci_prob is not between 0 and 1.
     """
     ci_prob = checks.level(ci_prob)
-    found = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1)}
+    found: dict[str, Any] = {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1)}
     found["mcse"] = np.asarray(more["mcse"] if "mcse" in more else mcse(result, draws))
     # As many draws as the mean is worth; what does not vary is known.
     worth = np.divide(

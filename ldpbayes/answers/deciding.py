@@ -93,8 +93,8 @@ def decision_of_cells(labels: Sequence[str], found: xr.Dataset | None, scaled: S
     """
     names = np.array(labels)
     if found is not None:
-        chosen, share = found["prior_decides"].values > 0, found["prior_share"].values
-        mean = float(np.nanmean(share)) if np.isfinite(share).any() else math.nan
+        chosen, each_share = found["prior_decides"].values > 0, found["prior_share"].values
+        mean = float(np.nanmean(each_share)) if np.isfinite(each_share).any() else math.nan
         if not chosen.any():
             notes = found["decides_note"].values
             return _decided("" if all(notes) else VERDICTS[0], mean, note=str(notes[0]) if all(notes) else "")

@@ -1,5 +1,6 @@
 """How much the shares of a fit hang on the prior: it is scaled a little up and down, and the posterior is made again."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -55,8 +56,8 @@ def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float
     for k in asked:
         if found[k] is None:
             found[k] = _weighted(result, k, problems[k])
-    settings = {"shares": True, "floor": floor, "ci_prob": ci_prob}
-    return [None if one is None else Scaled.of(mean[k], sd[k], one, **settings) for k, one in enumerate(found)]
+    of = functools.partial(Scaled.of, shares=True, floor=floor, ci_prob=ci_prob)
+    return [None if one is None else of(mean[k], sd[k], one) for k, one in enumerate(found)]
 
 
 def of_draws(result: xr.DataTree, prior: AbstractPrior) -> tuple[Scaled | None, dict[str, Scaled]]:

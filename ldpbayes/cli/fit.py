@@ -11,8 +11,10 @@ from ldpbayes.errors import ArgumentError, shown
 #: What noncompliance_prior and deniers_prior must be.
 BETA = "two numbers above 0, the b,c of a Beta prior"
 #: Keys that --set takes; a dot stands for names after it, a question mark for either.
-KEYS = ("weights", "strata", "cluster", "by_user", "missing", "population_size?", "noncompliance.", "noncompliance_prior")
-KEYS += ("deniers.", "deniers_prior")
+KEYS = (
+    *("weights", "strata", "cluster", "by_user", "missing", "population_size?"),
+    *("noncompliance.", "noncompliance_prior", "deniers.", "deniers_prior"),
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -270,7 +270,7 @@ class Cells(Mapping, AbstractData):
         """
         return self._extended(with_deniers, of, say, channel)
 
-    def _extended(self, extend, *stated):
+    def _extended(self, extend: Callable[..., Collection], *stated: Any) -> Cells:
         """Return these cells with what a function makes of each; a cell may lack a channel that others have."""
         if not self.keeps_reports:
             raise ArgumentError("cells that are summaries have no reports, so that a law cannot be added to them.")

@@ -535,11 +535,10 @@ def intervals_at(found: Any, level: float, target: str = "distribution") -> tupl
     """
     lower, upper = (found[name].sel(target=target).values for name in ("lower", "upper"))
     if {"support_count", "n_reports"} <= set(found):
-        names = "support_count", "rate_of_value", "rate_of_others"
-        parts = [found[name].values.ravel() for name in names]
+        counts, hit, other = (found[name].values.ravel() for name in ("support_count", "rate_of_value", "rate_of_others"))
         n = np.broadcast_to(found["n_reports"].values[..., None], lower.shape).ravel()
         interval = distribution_interval if target == "distribution" else frequency_interval
-        low, high = interval(Binomials(*parts, n), level)
+        low, high = interval(Binomials(counts, hit, other, n), level)
         return low.reshape(lower.shape), high.reshape(lower.shape)
     ratio = normal_reach(level) / normal_reach(float(found.attrs["ci_prob"]))
     wider = np.where(lower > 0, ratio, ratio**2)

@@ -48,8 +48,6 @@ class AbstractTarget:
     Attributes
     ----------
     batches : sequence of Batch
-    visited : int
-        How many entries of the likelihood a gradient visits.
     kernel : tuple or None
         What the compiled density reads: (first, fixed, shape of the coefficients, what ``likelihood`` takes after them).
     normality : float
@@ -57,9 +55,13 @@ class AbstractTarget:
     """
 
     batches: Any
-    visited: int
     kernel: Any = None
     normality: ClassVar[float] = 1.0
+
+    @property
+    def visited(self) -> int:
+        """How many entries of the likelihood a gradient visits."""
+        raise NotImplementedError
 
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log-density of the unknowns z (u,), up to a constant, and its gradient."""

@@ -3,7 +3,7 @@
 Kallioinen, Paananen, Bürkner and Vehtari (2024), Statistics and Computing 34, 57. See docs/theory/fitness.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -118,8 +118,7 @@ class Scaled:
 
     def at(self, index: Any) -> "Scaled":
         """Return the Scaled of some of the quantities."""
-        parts = (getattr(self, name)[index] for name in ("mean", "sd", "shift", "growth", "room"))
-        return Scaled(*parts, self.shares, self.floor, self.ci_prob)
+        return replace(self, **{name: getattr(self, name)[index] for name in ("mean", "sd", "shift", "growth", "room")})
 
     @property
     def times(self) -> float:

@@ -62,8 +62,8 @@ def drawn(
     share = normal.share([known if other == c else one for other, one in enumerate(evidences)])
     node, g, log_ratio = [], [], []
     for i, ((near, ratio, path, pilot), size) in enumerate(zip(plans, sizes_of(share, MORE[number] * total), strict=True)):
-        runs = [pilot]  # enough for a node with next to no probability
-        if pilot is None or size > PILOT:
+        runs = [] if pilot is None else [pilot]  # enough for a node with next to no probability
+        if not runs or size > PILOT:
             blocks = np.array_split(np.arange(size), -(-size // TOGETHER))
             runs = [_moved(ratio, rng.standard_normal((one.size, near.g.size)), path, 0.0, rng) for one in blocks]
         for z, log_weight in runs:

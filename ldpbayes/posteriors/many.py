@@ -396,8 +396,9 @@ def undrawn(problem, levels, method: str = "auto"):
         return *mixture_moments(problem, levels), "mixture"
     if method != "summary" and form is not None and (form.slope >= 0).all():
         found = moments_of(form, alpha, problem.n_users)
-        moments = found.mean, found.variance, found.quantile(levels)
-        return exact_entries(*moments, alpha, problem.n_users, found.log_evidence), {}, INTEGRALS, "exact"
+        ends = found.quantile(levels)
+        entries = exact_entries(found.mean, found.variance, ends, alpha, problem.n_users, found.log_evidence)
+        return entries, {}, INTEGRALS, "exact"
     if method != "summary" and (integrals := integrals_of(problem, levels)) is not None:
         return *integrals, "quadrature"
     if problem.n_categories > MAX_FACTORS:
@@ -406,8 +407,8 @@ def undrawn(problem, levels, method: str = "auto"):
             f"categories, got {problem.n_categories:,}."
         )
     own, accuracy_found = checked_expansion(problem.likelihood, alpha)
-    *moments, log_evidence = own.moments(levels, problem.n_categories <= MAX_LINE)
-    entries = exact_entries(*moments, alpha, problem.n_users, float(log_evidence))
+    mean, variance, ends, log_evidence = own.moments(levels, problem.n_categories <= MAX_LINE)
+    entries = exact_entries(mean, variance, ends, alpha, problem.n_users, float(log_evidence))
     return entries, accuracy_found.facts(), accuracy_found.sentence, "summary"
 
 

@@ -173,7 +173,7 @@ class LogLinear(AbstractSoftmax):
 
     def log_hyperprior(self, draws: Mapping[str, np.ndarray]) -> np.ndarray | None:
         known = self.scales and set(self.scales) <= set(draws)
-        return -sum(draws[name] for name in self.scales) / self.scale if known else None
+        return -np.sum([draws[name] for name in self.scales], axis=0) / self.scale if known else None
 
     def describe(self) -> str:
         reach = f"interactions of up to {self.order} attributes" if self.order > 1 else "no interactions"

@@ -109,15 +109,17 @@ def _each(cells: Cells, prior, seeds: list[int], request: Request) -> "xr.DataTr
         except (InfeasibleError, ConvergenceError) as err:
             refused[label] = err
     if not trees:
-        label, err = next(iter(refused.items()))
-        said = f"Cell {label}: {err}"
-        raise (ConvergenceError(said, err.result) if isinstance(err, ConvergenceError) else InfeasibleError(said)) from err
+        label, first = next(iter(refused.items()))
+        said = f"Cell {label}: {first}"
+        if isinstance(first, ConvergenceError):
+            raise ConvergenceError(said, first.result) from first
+        raise InfeasibleError(said) from first
     if refused:
         cells = cells.take(list(trees))
     problems = [Problem.of(cell, prior) for cell in cells.collections()]
     tree = result.stack(cells, problems[0].prior, list(trees.values()), request.stated)
     if refused:
-        why = " ".join(f"{label}: {err}" for label, err in list(refused.items())[:NAMED])
+        why = " ".join(f"{label}: {reason}" for label, reason in list(refused.items())[:NAMED])
         tree.attrs["left_out"] = f"{len(refused)} of {len(refused) + len(trees)} cells are left out. {why}"
     _say(tree, cells, problems, request)
     return tree
@@ -127,7 +129,7 @@ def served(cells: Cells, tree: "xr.DataTree") -> Cells:
     """Return the cells that a result has: all but those that were left out."""
     if "left_out" not in tree.attrs:
         return cells
-    kept = {str(label) for label in tree["posterior"]["cell"].values}
+    kept = {str(label) for label in tree["posterior"].coords["cell"].values}
     return cells.take([key for key, label in zip(cells, cells.labels, strict=True) if label in kept])
 
 
