@@ -19,7 +19,7 @@ def missing_answers(
     result: xr.DataTree,
     question: str | Iterable[str],
     *,
-    odds_ratio: Sequence[float] = ODDS,
+    odds_ratio: float | Sequence[float] = ODDS,
     ci_prob: float = 0.95,
     target: str = "distribution",
     cell: str | tuple[str, ...] | None = None,
@@ -36,7 +36,7 @@ def missing_answers(
         Of answers some of which were missing: see ``missing=`` of ``read``.
     question : str or sequence of str
         A category; several, for their sum; or a conclusion such as "yes > 0.2".
-    odds_ratio : sequence of float
+    odds_ratio : float or sequence of float
         At least 0; 0 and inf are the bounds.
     ci_prob : float
         Of the equal-tailed intervals.
@@ -63,7 +63,8 @@ def missing_answers(
     """
     from ldpbayes.answers.sums import total
 
-    ratios = checks.reals(odds_ratio, "odds_ratio", "numbers of at least 0, or inf", finite=False)
+    several = [odds_ratio] if np.isscalar(odds_ratio) else odds_ratio
+    ratios = checks.reals(several, "odds_ratio", "numbers of at least 0, or inf", finite=False)
     if not ratios.size or not (ratios >= 0).all():
         raise ArgumentError("odds_ratio must be numbers of at least 0, or inf.")
     ci_prob = checks.level(ci_prob)
