@@ -14,18 +14,38 @@ TEXT = (ROOT / "README.md").read_text()
 STATUS = {"crosscheck": 1, "check": 1}
 
 
-def test_python_examples(capsys, tmp_path, monkeypatch):
+def numbers(text):
+    return [float(x.replace(",", "")) for x in re.findall(r"\d[\d,]*\.?\d*", text)]
+
+
+def test_python_examples_print_what_the_readme_shows(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # one of them writes a file
+    monkeypatch.setenv("COLUMNS", "80")
     blocks = re.findall(r"```python\n(.*?)```", TEXT, re.S)
     assert len(blocks) >= 4
     namespace = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for block in blocks:
+        exec(blocks[0], namespace)
+        (shown,), printed = re.findall(r"```\n(Social.*?)```", TEXT, re.S), capsys.readouterr().out
+        assert [re.sub(r"[\d.,]+", "#", line) for line in shown.splitlines()] == [
+            re.sub(r"[\d.,]+", "#", line) for line in printed.splitlines()[: len(shown.splitlines())]
+        ]
+        assert numbers(shown) == pytest.approx(numbers(printed)[: len(numbers(shown))], abs=2e-4)
+        for block in blocks[1:]:
             exec(block, namespace)
-    out = capsys.readouterr().out
-    assert "an estimated 26.2 % of people" in out and "mean of P" in " ".join(out.split())
+    summary = namespace["groups"]["summary"].sel(target="distribution", category="yes")
+    smallest = summary["mean"].sel(cell=["0, 0, 55+", "1, 0, 55+"])
+    assert smallest.values == pytest.approx([0.21, 0.25], abs=0.015)  # what the picture's text says
     assert namespace["draws"]["posterior"]["p"].mean().item() == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name)
+def test_links_of_the_front_pages_lead_somewhere(page):
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
+    folder = {"tutorials": "../notebooks"}
+    paths = [page.parent / re.sub(r"^tutorials", folder["tutorials"], link) for link in links]
+    assert not [str(path) for path in paths if not path.exists()]
 
 
 COMMANDS = [

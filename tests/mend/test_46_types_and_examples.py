@@ -92,9 +92,9 @@ def test_notebooks_take_shipped_examples_by_name():
         assert not [name for name in re.findall(r"\.\./data/([\w.]+)", source) if name in examples], path
 
 
-def test_the_readme_says_which_models_use_the_package():
+def test_contributors_are_told_which_models_use_the_package():
     using = [p.stem for p in (ROOT / "models").glob("*.py") if re.search(r"^(from|import) ldpbayes", p.read_text(), re.M)]
-    (line,) = (line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| `models/`"))
+    (line,) = (line for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith("| `models/`"))
     assert sorted(using) == ["hierarchical_groups", "ordered_random_walk", "regression_with_observe"]
     assert "three more show `observe`" in line and importlib.util.find_spec("ldpbayes")
 
