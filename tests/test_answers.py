@@ -432,3 +432,14 @@ def test_profile_intervals_are_widened_to_another_level():
     width = (known.upper - known.lower)[0][:2]
     assert (np.abs(found["lower"].values - known.lower[0][:2]) < 0.1 * width).all()
     assert (np.abs(found["upper"].values - known.upper[0][:2]) < 0.1 * width).all()
+
+
+def test_an_answer_about_a_cell_names_it():
+    days = {"2026-11-01": [30, 20], "11-14": [20, 30]}
+    survey = {day: Collection(("a", "b"), Tally(GRR(2, epsilon=1.0), [0, 1], counts)) for day, counts in days.items()}
+    fitted = fit(Cells(survey, by="day"), draws=100, random_seed=1)
+    assert answers.contrast(fitted, "a", "b", cell="11-14").attrs["question"] == "a − b in 11-14"
+    between = answers.contrast(fitted, "a", "a", cell="11-14", other_cell="2026-11-01")
+    assert between.attrs["question"] == "a in 11-14 − a in 2026-11-01"
+    assert answers.category_sum(fitted, ["a"], cell="11-14").attrs["question"] == "a in 11-14"
+    assert "2026-11-01 (95 %" in str(fitted) and "11–14 (" in str(fitted)  # a date, and a range of ages

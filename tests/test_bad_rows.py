@@ -166,3 +166,11 @@ def test_a_file_without_rows_is_no_obstacle_to_a_scan_of_two_passes(tmp_path):
     (tmp_path / "a.csv").write_text("report\n")
     (tmp_path / "b.csv").write_text("report\n" + f"{'01' * 10}\n" * 3)
     assert scan(str(tmp_path), UnaryEncoding.optimized(20, 1.0))().n_reports == 3
+
+
+def test_cells_know_what_was_left_out(tmp_path):
+    with pytest.warns(LDPBayesWarning):
+        cells = read(as_arrow(tmp_path), GRR(3, epsilon=1.0), report="report", categories=list(ABC), by="g", bad_rows="skip")
+    assert "1 × field 'g': holds missing values." in cells.notes and "fill them in" not in cells.notes
+    with pytest.raises(DataError, match=r"field 'g'.*fill them in, or leave these rows out with bad_rows"):
+        read(as_arrow(tmp_path).take([0, 6]), GRR(3, epsilon=1.0), report="report", categories=list(ABC), by="g")

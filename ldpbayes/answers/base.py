@@ -202,6 +202,12 @@ def words(categories: str | Iterable[str]) -> str:
     return categories if isinstance(categories, str) else " + ".join(map(str, categories))
 
 
+def named(text: str, result: xr.DataTree, cell: str | tuple[str, ...] | None) -> str:
+    """Return what was asked with the cell that it is about, where the result has cells: "home in NL, 2026-11-01"."""
+    position = cell_position(result, cell)
+    return text if position is None else f"{text} in {result['summary']['cell'].values[position]}"
+
+
 def positions(categories: str | Iterable[str], known: NDArray, name: str = "categories") -> list[int]:
     """Return the positions of one label or of several distinct labels.
 

@@ -81,7 +81,12 @@ def contrast(
         relative = np.divide(parts, spread, out=np.zeros(2), where=spread > 0).max()
         errors = np.array([np.hypot(*parts), positive.std() * relative])
     taken = base.words(second)
-    question = f"{base.words(first)} − ({taken})" if " + " in taken else f"{base.words(first)} − {taken}"
+    question, taken = base.words(first), f"({taken})" if " + " in taken else taken
+    if other is None and other_cell == cell:
+        question = base.named(f"{question} − {taken}", result, cell)
+    else:
+        subtracted = base.named(taken, result if other is None else other, other_cell)
+        question = f"{base.named(question, result, cell)} − {subtracted}"
     if collection is not None and (other is not None or other_cell != cell):
         raise ArgumentError("collection must be left out where the two shares are of different reports.")
     more = {"probability_positive": positive.mean(), "probability_mcse": errors[1]}

@@ -47,7 +47,7 @@ def category_sum(
     """
     draws = total(result, categories, target=target, cell=cell)
     sure = base.confidence_of(collection, categories, (), ci_prob, target)
-    return base.described(result, draws, {}, ci_prob, base.words(categories), **sure)
+    return base.described(result, draws, {}, ci_prob, base.named(base.words(categories), result, cell), **sure)
 
 
 def entropy(

@@ -73,9 +73,6 @@ class Cells(Mapping, AbstractData):
     ([('north',), ('south',)], 100, 200)
     """
 
-    #: What a reader should know of all cells.
-    notes: str = ""
-
     def __init__(
         self,
         cells: Mapping,
@@ -192,6 +189,12 @@ class Cells(Mapping, AbstractData):
         return Cells(found, self.by, covariates, self.categories, id=self.id, title=self.title)
 
     # ---- what all cells have -----------------------------------------------------------------------------------------
+    @property
+    def notes(self) -> str:
+        """What a reader should know of all cells: what every collection among them notes."""
+        said = {cell.notes for cell in self.values() if isinstance(cell, Collection)}
+        return said.pop() if len(said) == 1 else ""
+
     @property
     def n_reports(self) -> int:
         """Number of users over all cells."""

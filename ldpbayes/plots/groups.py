@@ -111,7 +111,7 @@ def _in_words(name, values):
     """Return the values of a grouping column in words: numbers, and the values of a column of 0 and 1, with its name."""
     if set(values) in ({"0", "1"}, {"False", "True"}):
         return [f"{name}: {'yes' if value in ('1', 'True') else 'no'}" for value in values]
-    texts = [re.sub(r"(?<=\d)-(?=\d)", "–", value) for value in values]
+    texts = [re.sub(r"^(\d+)-(\d+)$", r"\1–\2", value) for value in values]  # a range of ages; a date stays as it is
     return [f"{name} {text}" if re.fullmatch(r"[-+]?[.\d]+", text) else text for text in texts]
 
 

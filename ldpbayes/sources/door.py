@@ -99,13 +99,13 @@ def read(
     bad_rows : {"refuse", "skip"}
         Whether a row that holds no report is refused, or left out: one whose report, count, key or ε is missing or is none
         of its kind, and a line of a CSV file with other cells than its header. How many were left out and why is a warning
-        and stands in the ``notes`` of the result.
+        and stands in the ``notes`` of what was read.
     quarantine : path-like, optional
         A CSV file for the rows that are left out, with file, line or row, reason and text; at most 1,000,000 of them.
     missing : str or sequence of str, optional
         Labels in the column of reports, such as ``"no answer"``, which say that somebody who was asked gave none. None,
         NaN and empty texts (but of sets, where they are the one without members) then say so too. These rows are no bad
-        rows: they are counted, by cell, in ``missing`` of the result and in its ``notes``. Without it they are refused.
+        rows: they are counted, by cell, in ``missing`` of what was read and in its ``notes``. Without it they are refused.
 
     Returns
     -------

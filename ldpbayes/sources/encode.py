@@ -22,7 +22,7 @@ MOST_CODES = 2**22
 #: Key of the metadata of a table whose cells are texts of a file, as those of CSV are.
 TEXTS = b"ldpbayes.texts"
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows whose entry is missing
-_NO_KEY = "holds missing values; fill them in or leave these rows out"
+_NO_KEY = 'holds missing values; fill them in, or leave these rows out with bad_rows="skip"'
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 

@@ -92,7 +92,7 @@ class Skipped:
         weights : (k,) array of int, optional
             How many rows each of them stands for.
         """
-        message = err.message.partition(", got ")[0]
+        message = err.message.partition(", got ")[0].partition("; fill them in")[0]
         reason = message if err.field is None else f"field {shown(err.field)}: {message}"
         self._count(reason, len(rows) if weights is None else int(weights.sum()))
         room = max(self.most - len(self.rows), 0)

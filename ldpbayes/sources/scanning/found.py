@@ -51,6 +51,9 @@ class Found(Cells, AbstractResult):
     [1, 1]
     """
 
+    #: What was left out while the reports were read, also where no cell keeps its reports.
+    notes = ""
+
     def __init__(
         self,
         cells: Mapping,
