@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def select_method(collection, prior=DEFAULT, *, exclude=(), **settings) -> Choice:
     """Return what ``method="auto"`` would use for this collection and prior, and why.
 
-    The first method in METHODS that applies and whose predicted time is below PATIENCE.
+    The first method in METHODS that applies and counts no more operations than its limit, ``most``: what the choice hangs
+    on are numbers of categories, distinct reports, users and draws. Predicted seconds are shown and decide nothing.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def fit(
         once where these are exact.
     prior : {"default", "jeffreys", "flat", "learnt", "smooth"}, float, (a,) array or AbstractPrior
         Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet. By default
-        ``learnt`` from 20 categories on, where that takes seconds, and ``jeffreys`` otherwise; the attr
+        ``learnt`` from 20 categories on, where that is no large computation, and ``jeffreys`` otherwise; the attr
         ``prior_reason`` says which and why.
     method : str or AbstractPosterior
         "auto", a name of METHODS, or a method object with its own settings.

@@ -70,7 +70,7 @@ def test_a_method_that_was_asked_for_keeps_jeffreys(method):
 def test_jeffreys_where_the_learnt_prior_cannot_be_served(monkeypatch):
     tree = fit(TWENTY, exclude="mixture", **QUICK)
     assert tree.attrs["method"] == "exact" and "was excluded" in tree.attrs["prior_reason"]
-    monkeypatch.setattr("ldpbayes.road.single.PATIENCE", 1e-6)
+    monkeypatch.setattr(Mixture, "most", 1.0)
     choice = select_method(TWENTY, draws=50)
     assert "would take about" in choice.prior_reason and choice.method.name != "mixture"
 

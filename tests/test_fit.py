@@ -9,6 +9,7 @@ from scipy import stats
 from ldpbayes import Collection, Tally, fit, select_method
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
 from ldpbayes.posteriors.augmentation import Augmentation
+from ldpbayes.posteriors.base import Pace
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.road.methods import METHODS, make_method
@@ -41,7 +42,31 @@ def test_select_method(collection, name):
     assert choice.method.name == name
     assert choice.reason.endswith(".")
     assert [passed for passed, _ in choice.considered][-1] == name
-    assert all(not answer.feasible or answer.seconds > 10 for _, answer in choice.considered[:-1])
+    assert all(not answer.feasible or answer.work > METHODS[passed].most for passed, answer in choice.considered[:-1])
+
+
+def test_the_choice_hangs_on_counts_and_never_on_seconds(monkeypatch):
+    """Prior, method, the order in which others would follow and their settings stay on a machine a tenth as fast."""
+    collections = [
+        simulated(protocol, n)
+        for protocol in (GRR(30, 1.0), UnaryEncoding.symmetric(3, 1.0), UnaryEncoding.optimized(24, 1.0), neighbours(6))
+        for n in (12, 5000)
+    ]
+
+    def choices():
+        out = []
+        for data in collections:
+            for prior, exclude in (("default", ()), ("default", "mixture"), ("jeffreys", ("surrogate", "quadrature"))):
+                choice = select_method(data, prior, exclude=exclude)
+                out.append((choice.method, choice.reason, [name for name, _ in choice.considered], choice.plan.seconds))
+        return out
+
+    usual, plain = choices(), Pace.seconds
+    monkeypatch.setattr(Pace, "seconds", lambda *sizes: 10 * plain(*sizes))
+    slow = choices()
+    assert [one[:3] for one in slow] == [one[:3] for one in usual]
+    np.testing.assert_allclose([one[3] for one in slow], [10 * one[3] for one in usual])
+    assert len({one[0].name for one in usual}) >= 5
 
 
 def test_every_method_is_tried_in_order_when_others_are_excluded():

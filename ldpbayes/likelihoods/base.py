@@ -115,8 +115,8 @@ class AbstractSampler(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def seconds(self) -> float:
-        """Predicted time of one draw on one core."""
+    def work(self) -> float:
+        """Operations of one draw."""
 
     @final
     def allocate_each(self, draws: FloatArray, rng: np.random.Generator, signal: IntArray | None = None) -> IntArray:
@@ -139,14 +139,14 @@ class Rows(AbstractLikelihood):
     log_constants : (n_rows,) float array
         Factors of the report's probability that do not depend on p: P(report j | p) = exp(log_constants_j) (L p)_j.
     n_categories : int
-    entry_seconds : float
-        Of the likelihood of one draw, for one of n_rows · n_categories entries.
+    entry_work : float
+        Operations of the likelihood of one draw for one of n_rows · n_categories entries, in those of a dense one.
     """
 
     counts: FloatArray
     log_constants: FloatArray
     n_categories: int
-    entry_seconds: float = 5e-10
+    entry_work: float = 1.0
 
     def __init__(self, counts: ArrayLike, n_categories: int, log_constants: ArrayLike) -> None:
         self.counts = np.asarray(counts, dtype=float)

@@ -156,7 +156,7 @@ class StackedRows(Rows):
         counts = np.concatenate([part.counts for part in self.stacked])
         log_constants = np.concatenate([part.log_constants for part in self.stacked])
         super().__init__(counts, self.stacked[0].n_categories, log_constants)
-        self.entry_seconds = max(part.entry_seconds for part in self.stacked)
+        self.entry_work = max(part.entry_work for part in self.stacked)
         self._splits = np.cumsum([part.n_rows for part in self.stacked])[:-1]
 
     def matvec(self, p):
@@ -278,10 +278,10 @@ class DenseSampler(AbstractSampler):
         return tables
 
     @property
-    def seconds(self):
+    def work(self):
         counts, a = self._rows.counts, self._rows.n_categories
         few = counts <= FEW * a
-        return 6e-10 * a * int(few.sum()) + 2e-8 * float(counts[few].sum()) + 5e-8 * a * int((~few).sum())
+        return 0.6 * a * int(few.sum()) + 20 * float(counts[few].sum()) + 50 * a * int((~few).sum())
 
 
 class LevelSampler(AbstractSampler):
@@ -300,8 +300,8 @@ class LevelSampler(AbstractSampler):
         return sum(DenseSampler(DenseRows(block, self._rows.counts[part])).signals(draws, rng) for part, block in blocks)
 
     @property
-    def seconds(self):
-        return DenseSampler(self._rows).seconds
+    def work(self):
+        return DenseSampler(self._rows).work
 
 
 class StackedSampler(AbstractSampler):
@@ -319,5 +319,5 @@ class StackedSampler(AbstractSampler):
         return sum(part.signals(draws, rng) for part in self._parts)
 
     @property
-    def seconds(self):
-        return sum(part.seconds for part in self._parts)
+    def work(self):
+        return sum(part.work for part in self._parts)

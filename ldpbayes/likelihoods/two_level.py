@@ -33,7 +33,7 @@ class TwoLevelRows(Rows):
         e^ε − 1.
     """
 
-    entry_seconds = 2.5e-11
+    entry_work = 0.05
 
     def __init__(self, beta, counts, n_categories, log_constants):
         super().__init__(counts, n_categories, log_constants)
@@ -474,8 +474,8 @@ class IdentitySampler(AbstractSampler):
         return out.T
 
     @property
-    def seconds(self):
-        return 1e-7 * self._rows.n_categories
+    def work(self):
+        return 100 * self._rows.n_categories
 
 
 class SupportSampler(AbstractSampler):
@@ -527,10 +527,10 @@ class SupportSampler(AbstractSampler):
         return self._rows.is_small and (self._is_crowded or self._rows.bits.shape[0] * self._rows.n_categories <= WRITTEN)
 
     @property
-    def seconds(self):
+    def work(self):
         counts, a = self._rows.counts, self._rows.n_categories
         crowded = counts > a
-        return (1.5e-8 + 4e-10 * min(a, 200)) * float(counts[~crowded].sum()) + 1e-7 * a * int(crowded.sum())
+        return (15 + 0.4 * min(a, 200)) * float(counts[~crowded].sum()) + 100 * a * int(crowded.sum())
 
 
 def walsh_hadamard(x):

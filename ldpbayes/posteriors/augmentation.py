@@ -7,20 +7,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks
 from ldpbayes.inference import verdict
 from ldpbayes.likelihoods import require_sampler
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, whole
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, whole
 
 #: Where the caller does not say, sweeps per draw make a draw worth this share of an independent one, if all of them take no
-#: longer than so many seconds; where how fast they mix is not known, there are at most so many.
-WORTH, THIN_SECONDS, MAX_THIN = 0.5, 2.5, 10
+#: more than so many operations; where how fast they mix is not known, there are at most so many.
+WORTH, THIN_WORK, MAX_THIN = 0.5, 2.5e9, 10
 #: Chains whose draws are worth this multiple of what is asked have met, too.
 MET = 2.0
 #: Rounds to the place where mixing is looked at, and the most entries of the rows, times categories, for which it is.
 ROUNDS, MOST_LOOKED_AT = 30, 2e8
-#: Measured on one core: seconds per sweep, and per chain and entry of the likelihood.
-SWEEP_SECONDS, LIKELIHOOD_SECONDS = 2e-4, 7e-10
+#: Operations of a sweep beside its draws, and of an entry of the likelihood of a chain; most of all.
+SWEEP, LIKELIHOOD, MAX_WORK = 2e5, 0.7, 6e11
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,14 @@ class Augmentation(AbstractPosterior):
     draws, tune, chains : int
         Draws kept and draws discarded before them, per chain.
     thin : int, optional
-        Sweeps per draw; by default as many as make a draw worth half of an independent one, if they are predicted to take no
-        more than 2.5 seconds in all.
-    limit_seconds : float
-        Refuse above this predicted time.
+        Sweeps per draw; by default as many as make a draw worth half of an independent one, if they take no more than
+        THIN_WORK operations in all.
 
     Notes
     -----
     In a sweep the slowest direction forgets the share μ, the least share of the complete data's information that the reports
-    and the prior hold, so that a sweep is worth μ/(2 − μ) of an independent draw. The predicted time is that of the sweeps
-    after which the draws would be accepted.
+    and the prior hold, so that a sweep is worth μ/(2 − μ) of an independent draw. Its work is that of the sweeps after which
+    the draws would be accepted.
 
     References
     ----------
@@ -57,24 +54,22 @@ class Augmentation(AbstractPosterior):
     chains: int = 4
     tune: int = 500
     thin: int | None = None
-    limit_seconds: float = 600.0
     name: ClassVar[str] = "augmentation"
     order: ClassVar[float] = 12
-    patience: ClassVar[float] = THIN_SECONDS
-    checked: ClassVar[Mapping] = {"tune": whole(0), "thin": whole(1), "limit_seconds": checks.positive}
+    most: ClassVar[float] = THIN_WORK
+    pace: ClassVar[Pace] = Pace(0.0, 0.0, 1e-9)
+    checked: ClassVar[Mapping] = {"tune": whole(0), "thin": whole(1)}
 
     def prepare(self, problem):
         sampler, rows = require_sampler(problem.likelihood), problem.rows
         share = _mixing(rows, problem.alpha)
-        sweeps = self._seconds(sampler.seconds + LIKELIHOOD_SECONDS * rows.entries)
+        sweeps = (self.draws + self.tune) * (SWEEP + self.chains * (sampler.work + LIKELIHOOD * rows.entries))
         thin = self._thin(sweeps, share)
         short = MET * verdict.MIN_ESS / (self.draws * self.chains * min(thin * share, 1.0))
-        seconds = thin * sweeps
-        if seconds > self.limit_seconds:
-            limit = f"at most limit_seconds = {self.limit_seconds:g} s of Gibbs sweeps"
-            return Refusal(f"Predicted cost {seconds:.3g} s must be {limit}.", seconds)
+        if thin * sweeps > MAX_WORK:
+            return Refusal(f"Gibbs sweeps must take at most {MAX_WORK:.0e} operations, got {thin * sweeps:.2g}.")
         reason = "Gibbs sampling with the noise users integrated out; its effective sample size says whether it mixed."
-        return Plan(reason, seconds * max(short, 1.0), (problem, sampler, thin))
+        return Plan(reason, thin * sweeps * max(short, 1.0), (problem, sampler, thin))
 
     def run(self, plan, rng, watch):
         problem, sampler, thin = plan.state
@@ -88,14 +83,10 @@ class Augmentation(AbstractPosterior):
             facts={"sweeps_per_draw": thin},
         )
 
-    def _seconds(self, cost):
-        """Return the predicted time at one sweep a draw, which costs every chain so many seconds."""
-        return (self.draws + self.tune) * (SWEEP_SECONDS + self.chains * cost)
-
     def _thin(self, sweeps, share):
-        """Return the sweeps per draw; from the predicted cost, so that a seed gives the same draws everywhere."""
+        """Return the sweeps per draw; from counts alone, so that a seed gives the same draws everywhere."""
         wanted = MAX_THIN if share == 1 else math.ceil(WORTH / share)
-        return self.thin or int(np.clip(THIN_SECONDS / sweeps, 1, wanted))
+        return self.thin or int(np.clip(THIN_WORK / sweeps, 1, wanted))
 
     def _sweeps(self, problem, sampler, thin, rng, watch):
         """Return (P, T, signal users, log-likelihood), each (draws, chains, …), and the number of finished draws."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -20,10 +20,32 @@ from ldpbayes.posteriors.problem import Problem
 
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
-#: Seconds that statements beside a posterior take, and of one category up to MANY: of separable reports, and of others.
-SEPARABLE_BESIDE, BESIDE, MANY = (0.08, 2e-3), (0.16, 5e-3), 60
+#: Categories beyond which one more takes as good as no time: numpy's calls outweigh them.
+MANY = 60
 #: Draws of P hold at most so many numbers; P, F and their summary take some ten times the bytes of one such array.
 MAX_DRAWN = 1e8
+
+
+class Pace(NamedTuple):
+    """Seconds on one core of the machine where they were measured: they tell how long a fit takes, and decide nothing.
+
+    Attributes
+    ----------
+    start, category, operation : float
+        Whatever the size; for each category, of which MANY count; for each operation that is counted.
+    """
+
+    start: float
+    category: float
+    operation: float
+
+    def seconds(self, work: float, n_categories: int) -> float:
+        """Return the predicted seconds of so many operations."""
+        return self.start + self.category * min(n_categories, MANY) + self.operation * work
+
+
+#: What a fit adds to a posterior of separable reports, and of others; operations are those of a draw of F.
+SEPARABLE_BESIDE, BESIDE = Pace(0.08, 2e-3, 1e-9), Pace(0.16, 5e-3, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -33,31 +55,29 @@ class Plan:
     Attributes
     ----------
     reason : str
-    own : float
-        Predicted seconds of the engine on one core: what chooses between engines.
+    work : float
+        Operations, as the engine counts them: what chooses between engines.
     state : object
-    beside : float
-        Predicted seconds of what a fit adds to the posterior.
+    pace : Pace, optional
+        How long they take, where that is not the engine's usual pace.
+    seconds : float
+        Predicted, of a whole fit.
     """
 
     reason: str
-    own: float
+    work: float
     state: Any = field(default=None, repr=False, compare=False)
-    beside: float = 0.0
+    pace: Pace | None = None
+    seconds: float = math.nan
     feasible: ClassVar[bool] = True
-
-    @property
-    def seconds(self) -> float:
-        """Predicted seconds of a whole fit."""
-        return self.own + self.beside
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why an engine does not apply; with the predicted seconds where they are the reason."""
+    """Why an engine does not apply."""
 
     reason: str
-    seconds: float = math.nan
+    seconds: ClassVar[float] = math.nan
     feasible: ClassVar[bool] = False
 
 
@@ -181,8 +201,10 @@ class AbstractPosterior(abc.ABC):
     name: ClassVar[str]
     #: Place among the methods that ``auto`` considers: exact ones below 10, sampled ones below 20, any prior below 30.
     order: ClassVar[float]
-    #: Predicted seconds above which ``auto`` looks for a faster method.
-    patience: ClassVar[float] = math.inf
+    #: Operations above which ``auto`` looks for another method.
+    most: ClassVar[float] = math.inf
+    #: How long its operations take.
+    pace: ClassVar[Pace] = Pace(math.nan, 0.0, 0.0)
     #: What the engine cannot do without: "rows" (distinct reports), "concentrations" (a Dirichlet prior).
     needs: ClassVar[tuple[str, ...]] = ("rows", "concentrations")
     #: How settings are checked: (value, name) → value.
@@ -238,16 +260,17 @@ class AbstractPosterior(abc.ABC):
             plan = self.prepare(problem)
         except InfeasibleError as err:
             return Refusal(str(err))
-        return replace(plan, beside=self._beside(problem)) if isinstance(plan, Plan) else plan
+        return replace(plan, seconds=self._seconds(plan, problem)) if isinstance(plan, Plan) else plan
 
-    def _beside(self, problem: Problem) -> float:
-        """Return the predicted seconds of what a fit adds to any posterior: draws of F, and what is said beside them."""
+    def _seconds(self, plan: Plan, problem: Problem) -> float:
+        """Return the predicted seconds of a whole fit: the engine's, of draws of F, and of what is said beside them."""
+        a = problem.n_categories
+        seconds = (plan.pace or self.pace).seconds(plan.work, a)
         if not problem.keeps_reports:
-            return 0.0
-        sampler, separable = problem.rows.sampler(), problem.separable is not None
-        drawn = 0.0 if sampler is None else sampler.seconds * self.draws * self.chains
-        fixed, each = SEPARABLE_BESIDE if separable else BESIDE
-        return fixed + each * min(problem.n_categories, MANY) + (drawn if drawn < frequency.LIMIT_SECONDS else 0.0)
+            return seconds
+        sampler, pace = problem.rows.sampler(), BESIDE if problem.separable is None else SEPARABLE_BESIDE
+        drawn = 0.0 if sampler is None else sampler.work * self.draws * self.chains
+        return seconds + pace.seconds(drawn if drawn < frequency.MOST else 0.0, a)
 
     @final
     def feasibility(self, collection, prior) -> Plan | Refusal:

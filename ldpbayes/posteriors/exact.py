@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from ldpbayes import checks
 from ldpbayes.errors import DataError, InfeasibleError
 from ldpbayes.inference.ends import LEVELS, tails
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Sample
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.conditioned_product.factors import grouped
 from ldpbayes.posteriors.frequency import frequency_moments
@@ -73,6 +73,10 @@ class ExactMoments:
         }
 
 
+#: Operations of one factor, in those of a draw of one category.
+FACTOR = 250
+
+
 @dataclass(frozen=True)
 class Exact(AbstractPosterior):
     """Exact posterior where every report singles out at most one category.
@@ -94,14 +98,15 @@ class Exact(AbstractPosterior):
     chains: int = 4
     name: ClassVar[str] = "exact"
     order: ClassVar[float] = 1
+    most: ClassVar[float] = 2.5e7
+    pace: ClassVar[Pace] = Pace(0.02, 0.0, 4e-7)
 
     def prepare(self, problem):
         form = singling(problem.separable)
         refuse_fractions(form)
         refuse_tables(form)
-        a = problem.n_categories
-        seconds = 0.02 + 1e-4 * a + self.draws * self.chains * a * 4e-7 + 1e-7 * _tables(form)
-        return Plan("Every report singles out one category: the posterior is exact at any size.", seconds, (problem, form))
+        work = problem.n_categories * (self.draws * self.chains + FACTOR) + _tables(form) / 4
+        return Plan("Every report singles out one category: the posterior is exact at any size.", work, (problem, form))
 
     def moments(self, collection, prior):
         """Return ExactMoments: mean, variance, covariance, quantiles and log-evidence, without draws.

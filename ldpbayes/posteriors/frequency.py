@@ -10,8 +10,8 @@ from scipy.special import gammaln
 from ldpbayes.likelihoods import require_sampler
 from ldpbayes.priors.dirichlet import frequency_moments as frequency_moments
 
-#: Exact draws of F may be predicted to take this long in all.
-LIMIT_SECONDS = 1.0
+#: Operations that exact draws of F may take in all.
+MOST = 1e9
 #: Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
 LEAST_SHARE = 0.25
 #: Sds of draws of F that are moved to known moments are matched to this relative error, in at most so many rounds.
@@ -148,7 +148,7 @@ def frequency_draws_within(rows, distribution, rng, known, **watching):
     **watching
         signal, watch and least, as in frequency_draws.
     """
-    if watching.get("signal") is None and require_sampler(rows).seconds * len(distribution) > LIMIT_SECONDS:
+    if watching.get("signal") is None and require_sampler(rows).work * len(distribution) > MOST:
         mean, sd = known()
         if (sd**2 >= LEAST_SHARE * distribution.var(axis=0)).all():
             return _moved(distribution - distribution.mean(axis=0), mean, sd), "moment-matched"

@@ -19,7 +19,7 @@ from ldpbayes.inference.importance import first_accepted, proposed, resample
 from ldpbayes.inference.newton import climb
 from ldpbayes.inference.proposals import Mixture, StudentT
 from ldpbayes.inference.verdict import Verdict, refused
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, Watch
 from ldpbayes.priors.base import softmax
 
 #: More effects than this are left to NUTS: their Hessian is a dense matrix.
@@ -417,6 +417,7 @@ class LogLinearTable(AbstractPosterior):
     chains: int = 4
     name: ClassVar[str] = "loglinear"
     order: ClassVar[float] = 21
+    pace: ClassVar[Pace] = Pace(0.1, 0.0, 6e-9)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def prepare(self, problem):
@@ -435,8 +436,8 @@ class LogLinearTable(AbstractPosterior):
             prior.basis  # noqa: B018  (made here, so that run() finds it)
         except InfeasibleError as err:
             return Refusal(str(err))
-        seconds = 60 * 1e-10 * effects**2 * (reports + prior.n_categories)
-        return Plan("A log-linear prior: Laplace's approximation at every sd, weighted.", 0.1 + seconds, problem)
+        work = effects**2 * (reports + prior.n_categories)
+        return Plan("A log-linear prior: Laplace's approximation at every sd, weighted.", work, problem)
 
     def run(self, plan, rng, watch):
         problem = plan.state

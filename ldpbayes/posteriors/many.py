@@ -37,8 +37,8 @@ VALUES = 40
 CLOSE = 1e-6
 #: Above so many categories the saddle point is used for expansions, which is then accurate to its second order.
 MAX_LINE = 2000
-#: Seconds of an entry (report × category) of a fit without draws; fits that would take longer, or more GB, are refused.
-ENTRY_SECONDS, LONGEST, LARGEST = 1.2e-8, 1200.0, 12.0
+#: Seconds of an entry (report × category) of a fit without draws, and the GB beyond which it is refused.
+ENTRY_SECONDS, LARGEST = 1.2e-8, 12.0
 #: Most categories of one collection whose reports do not single out one category each.
 MAX_FACTORS = 200_000
 
@@ -365,7 +365,7 @@ def refuse_long(collection):
     # Reports of one number (GRR, Hadamard) are counted or transformed; those of several become a row of bits each.
     entries = sum(float(len(one.reports)) * collection.n_categories for one in collection.tallies if one.reports.ndim > 1)
     seconds, size = ENTRY_SECONDS * entries, entries / 8e9
-    if seconds > LONGEST or size > LARGEST:
+    if size > LARGEST:
         raise InfeasibleError(
             f"The likelihood of these reports has {entries:.2g} entries (reports × categories): about {seconds / 60:.0f} "
             f"minutes and {size:.2g} GB. Scan them into a summary (lb.scan), or ask about fewer categories."

@@ -10,28 +10,29 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import enough, resample, weigh
 from ldpbayes.inference.verdict import ACCEPTED, Verdict, hopeless
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import Watch
+from ldpbayes.posteriors.base import Pace, Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct
 from ldpbayes.posteriors.conditioned_product.batched import log_masses, saddle_quantiles
 from ldpbayes.posteriors.conditioned_product.factors import grouped
 from ldpbayes.posteriors.exact import Exact, moments_given, stacked_factors
 from ldpbayes.posteriors.frequency import frequency_moments, mixed_frequency_moments
 from ldpbayes.posteriors.nodes import MORE, Nodes, place
-from ldpbayes.posteriors.quadrature import MAX_GROUPS, START_SECONDS, Quadrature
+from ldpbayes.posteriors.quadrature import MAX_GROUPS, Quadrature
 from ldpbayes.priors import Dirichlet
 
 #: Log-evidences by counts have a smaller error; others come with moments.
 EXACT_EVIDENCE = 1e-6
-#: Quadrature is used for a mixture where the integrals of one fit take less than this many seconds; some thirty are made.
-QUICK = 0.05
-#: … and for cells that share the hyperparameter where that of all of them takes less than this.
-TOGETHER = 10.0
-#: Quadrature is used for one Dirichlet prior without draws where it would take less than so many seconds.
-PATIENT = 10.0
+#: Quadrature is used for a mixture where the integrals of one fit take no more operations; so many are made, and each calls
+#: numpy as often as takes so many operations.
+QUICK, INTEGRALS, CALLS = 5e6, 30, 1e6
+#: … and for cells that share the hyperparameter where those of all of them take no more.
+TOGETHER = 1e9
+#: Quadrature is used for one Dirichlet prior without draws where it would take no more operations.
+PATIENT = 1e9
 #: How much wider than the surrogate the proposals of a node are: four fifths of the draws are left.
 WIDER = 0.6
-#: Seconds of the nodes of one category of exact posteriors, and of surrogates; numpy's calls outweigh categories above FEW.
-EXACT_SECONDS, SURROGATE_SECONDS, FEW = 0.01, 9e-3, 60
+#: Operations of the nodes of one category: of exact posteriors, in those of a draw, of surrogates, in those of an entry.
+EXACT_FACTOR, SURROGATE_FACTOR = 1250, 4e6
 #: From so many entries of the rows on, the first pilot comes from the support counts.
 LARGE = 1e9
 #: Draws hold at most so many numbers where more of them are weighted than are kept.
@@ -113,7 +114,7 @@ class Separable(_Exact):
             raise InfeasibleError(plan.reason)
         self.problem, (_, form) = problem, plan.state
         self.reason, a = plan.reason, problem.n_categories
-        self.seconds = plan.own + 0.1 + EXACT_SECONDS * min(a, FEW) + 5e-4 * a
+        self.work, self.pace = plan.work + EXACT_FACTOR * a, Pace(0.12, 0.01, Exact.pace.operation)
         family, log_scale = stacked_factors([form], np.zeros(a))
         (self._family, self._group), self._log_scale = grouped(family), float(log_scale[0])
         self._tilts, self._evidence, self._engines = {}, {}, {}
@@ -186,10 +187,9 @@ class Few(_Exact):
         plan = self._engine.plan(problem_of(problem, Dirichlet.jeffreys(problem.n_categories)))
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
-        seconds = plan.own - START_SECONDS
-        if seconds > QUICK:
-            raise InfeasibleError(f"Quadrature at every node would take {30 * seconds:.2g} s.")
-        self.reason, self.seconds = plan.reason, START_SECONDS + 30 * seconds
+        self.reason, self.work, self.pace = plan.reason, INTEGRALS * (plan.work + CALLS), Pace(0.0, 0.0, 1e-8)
+        if plan.work > QUICK:
+            raise InfeasibleError(f"Quadrature at every node would take {self.work:.2g} operations.")
 
     def _found(self, prior):
         """Return the Integrals under one prior."""
@@ -250,11 +250,12 @@ class Weighted:
         if problem.n_categories < 3:
             raise InfeasibleError("The surrogate needs three categories.")
         self.problem, self._known, self._factors = problem, {}, None
-        work = problem.rows.n_rows * problem.n_categories
-        self._large = work > LARGE
+        entries = problem.rows.n_rows * problem.n_categories
+        self._large = entries > LARGE
         self.reason = "surrogates at values of the hyperparameter, with weights on the true likelihood."
         a = problem.n_categories
-        self.seconds = 0.3 + SURROGATE_SECONDS * min(a, FEW) + 2e-3 * a + work * (size * problem.rows.entry_seconds + 3e-8)
+        self.work = entries * (size * problem.rows.entry_work + 3 * surrogate.EXPANDING) + SURROGATE_FACTOR * a
+        self.pace = Pace(0.3, 9e-3, surrogate.Surrogate.pace.operation)
 
     def settle(self, mixture):
         """Move the pilot to the mean of the mixture, until that hardly moves; return the nodes that it is found with.
@@ -407,7 +408,7 @@ class Expanded(Weighted):
         self._factors = surrogate.ExpandedFactors(uniform, one.linear, one.tangent_curvature)
         self._constant = one.constant
         self.reason = "surrogates of the summary at values of the hyperparameter."
-        self.seconds = 1.0 + 2e-3 * problem.n_categories + size * problem.n_categories * 1e-7
+        self.work, self.pace = problem.n_categories * (size + 2e4), Pace(1.0, 0.0, 1e-7)
 
     def settle(self, mixture):
         """Return None: a summary cannot be expanded again."""
@@ -539,7 +540,7 @@ def mixed_frequencies(nodes, distribution, weight, node, n):
     return mixed_frequency_moments(distribution, weight, alpha[node], n)
 
 
-def integrals_of(problem, levels, patient=PATIENT):
+def integrals_of(problem, levels, most=PATIENT):
     """Return what quadrature says of a Dirichlet prior: (entries of ``exact``, attrs, what was checked), without draws.
 
     None where it does not apply, or would take long.
@@ -549,14 +550,14 @@ def integrals_of(problem, levels, patient=PATIENT):
     problem : Problem
     levels : pair of float
         Of the ends of the intervals.
-    patient : float
-        Predicted seconds above which there are none.
+    most : float
+        Operations above which there are none.
     """
     engine = Quadrature(draws=2, chains=1)
     if not problem.keeps_reports or problem.n_categories > MAX_GROUPS:
         return None
     plan = engine.plan(problem)
-    if not plan.feasible or plan.own > patient:
+    if not plan.feasible or plan.work > most:
         return None
     found = engine.integrals(plan, Watch())
     entries = {name: value for name, value in found.entries.items() if name != "distribution_cov"}
@@ -628,7 +629,7 @@ def server_of(problem, size, cells=1):
         except InfeasibleError as err:
             reasons.append(str(err))
             continue
-        if make is not Few or cells == 1 or cells * found.seconds <= TOGETHER:
+        if make is not Few or cells == 1 or cells * found.work <= TOGETHER:
             return found
-        reasons.append(f"Quadrature of {cells} cells would take {cells * found.seconds:.2g} s.")
+        reasons.append(f"Quadrature of {cells} cells would take {cells * found.work:.2g} operations.")
     raise InfeasibleError(" ".join(reasons))

@@ -40,6 +40,7 @@ class Mixture(AbstractPosterior):
     chains: int = 4
     name: ClassVar[str] = "mixture"
     order: ClassVar[float] = 21
+    most: ClassVar[float] = 2e10
     needs: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, problem):
@@ -47,7 +48,7 @@ class Mixture(AbstractPosterior):
             return Refusal("The method mixture is for priors that mix Dirichlet priors, such as learnt.")
         server = server_of(problem, self.draws * self.chains)
         reason = f"The prior mixes Dirichlet priors: {server.reason}"
-        return Plan(reason, server.seconds, (problem, server))
+        return Plan(reason, server.work, (problem, server), server.pace)
 
     def run(self, plan, rng, watch):
         problem, server = plan.state

@@ -8,12 +8,12 @@ import numpy as np
 
 from ldpbayes.errors import no_foreign_errors
 from ldpbayes.inference.nuts import STATISTICS, finished
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, inside, whole
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, inside, whole
 
 #: Dense likelihood rows with more entries than this (rows × categories) are refused; O(a) likelihoods never are.
 MAX_ENTRIES = 2**25
-#: Seconds: compiling a model of a new structure, one gradient, and one entry of the rows in one gradient.
-COMPILATION, GRADIENT, ENTRY = 15.0, 3e-6, 1.5e-9
+#: Operations of one gradient, where an entry of the rows takes one.
+GRADIENT = 2e3
 #: Gradients per draw, between the 7 of strong data and the 40 of badly scaled ones.
 GRADIENTS_PER_DRAW = 15
 
@@ -45,6 +45,8 @@ class NUTS(AbstractPosterior):
     target_accept: float = 0.9
     name: ClassVar[str] = "nuts"
     order: ClassVar[float] = 23
+    most: ClassVar[float] = 1.0  # what is left where nothing else applies: its model has to be compiled
+    pace: ClassVar[Pace] = Pace(15.0, 0.0, 1.5e-9)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
     checked: ClassVar[Mapping] = {"draws": whole(4), "tune": whole(50), "target_accept": inside}
 
@@ -53,11 +55,11 @@ class NUTS(AbstractPosterior):
             return Refusal("The method nuts takes no sampling weights.")
         gradients = self.chains * (self.draws + self.tune) * GRADIENTS_PER_DRAW
         entries = sum(_entries(tally.rows) for tally in problem.collection.tallies)
-        seconds = COMPILATION + gradients * (GRADIENT + ENTRY * entries)
         if entries > MAX_ENTRIES:
             limit = f"NUTS takes at most {MAX_ENTRIES}"
-            return Refusal(f"The likelihood has {entries} entries (rows × categories), {limit}.", seconds)
-        return Plan("NUTS applies to every collection and prior; its draws are correlated.", seconds, problem)
+            return Refusal(f"The likelihood has {entries} entries (rows × categories), {limit}.")
+        work = gradients * (GRADIENT + entries)
+        return Plan("NUTS applies to every collection and prior; its draws are correlated.", work, problem)
 
     def run(self, plan, rng, watch):
         """Return the Sample; the same seed gives the same draws however many cores there are and whatever was compiled."""

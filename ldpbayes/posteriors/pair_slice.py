@@ -12,22 +12,22 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.inference.verdict import Verdict
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, whole
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, whole
 from ldpbayes.posteriors.merging import MAX_ENTRIES
 
 ROUTES = ("auto", "rows", "quadratic")
-#: "auto" visits the rows for each pair where that is predicted to take no more than this many seconds.
-ROWS_SECONDS = 5.0
-#: Most sweeps per draw and the time they may take where the caller does not say.
-MAX_THIN, THIN_SECONDS = 20, 2.0
+#: "auto" visits the rows for each pair where that takes no more than so many operations.
+ROWS_WORK = 5e9
+#: Most sweeps per draw, and operations of them all, where the caller does not say; most operations of all.
+MAX_THIN, THIN_WORK, MAX_WORK = 20, 2e9, 6e11
 #: The quadratic is expanded this many times, each over a tenth of the tuning draws; the rest settle the chains.
 EXPANSIONS = 8
 #: Below this share of accepted sweeps the tails, where the quadratic is worst, are visited too rarely to be trusted.
 MIN_ACCEPTANCE = 0.8
 #: Categories above which no a × a matrix is made, and the least concentration that the angles resolve to 1e-6.
 MAX_CATEGORIES, MIN_ALPHA = 4096, 0.2
-#: Measured on one core: seconds per pair, per row of a pair, per category of a pair, per entry of rows in one likelihood.
-PAIR_SECONDS, ROW_SECONDS, CATEGORY_SECONDS, ENTRY_SECONDS = 2e-7, 2.5e-8, 5e-10, 8e-10
+#: Operations of a pair, of a row of a pair, of a category of a pair, of an entry of the rows in one likelihood.
+PAIR, ROW, CATEGORY, ENTRY = 200, 25, 0.5, 0.8
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,11 @@ class PairSlice(AbstractPosterior):
     draws, tune, chains : int
         Draws kept and draws discarded before them, per chain.
     thin : int, optional
-        Sweeps per draw; by default up to 20, as many as are predicted to take no more than 2 seconds in all.
+        Sweeps per draw; by default up to 20, as many as take no more than THIN_WORK operations in all.
     route : {"auto", "rows", "quadratic"}
         "rows": each pair is drawn from the posterior, O(distinct reports). "quadratic": pairs are drawn with
         b·p − pᵀHp/2 for the log-likelihood, O(a), and the end of each draw's sweeps is a Metropolis proposal: the draws
         are from the posterior all the same, and ``acceptance`` says how good the quadratic is.
-    limit_seconds : float
-        Refuse above this predicted time.
 
     Notes
     -----
@@ -67,14 +65,14 @@ class PairSlice(AbstractPosterior):
     tune: int = 500
     thin: int | None = None
     route: str = "auto"
-    limit_seconds: float = 600.0
     name: ClassVar[str] = "pair_slice"
     order: ClassVar[float] = 13
+    most: ClassVar[float] = 1e10
+    pace: ClassVar[Pace] = Pace(0.3, 0.0, 1e-9)
     checked: ClassVar[Mapping] = {
         "tune": whole(100),
         "thin": whole(1),
         "route": lambda value, name: checks.choice(value, name, ROUTES),
-        "limit_seconds": checks.positive,
     }
 
     def prepare(self, problem):
@@ -87,13 +85,12 @@ class PairSlice(AbstractPosterior):
         if route == "quadratic" and rows.n_categories > MAX_CATEGORIES:
             return Refusal(f"The quadratic has more than {MAX_CATEGORIES} categories.")
         thin = self._thin(sweep)
-        seconds = fixed + thin * sweep
-        if seconds > self.limit_seconds:
-            limit = f"at most limit_seconds = {self.limit_seconds:g} s of sweeps"
-            return Refusal(f"Predicted cost {seconds:.3g} s must be {limit}.", seconds)
+        work = fixed + thin * sweep
+        if work > MAX_WORK:
+            return Refusal(f"Sweeps over pairs must take at most {MAX_WORK:.0e} operations, got {work:.2g}.")
         how = "the rows themselves" if route == "rows" else "a quadratic, accepted by the likelihood"
         reason = f"Slice sampling of pairs of categories on {how}; R-hat says whether it mixed."
-        return Plan(reason, seconds, (problem, route, thin))
+        return Plan(reason, work, (problem, route, thin))
 
     def run(self, plan, rng, watch):
         problem, route, thin = plan.state
@@ -112,21 +109,20 @@ class PairSlice(AbstractPosterior):
         )
 
     def _costs(self, rows):
-        """Return (route, (fixed seconds, seconds per sweep a draw)); from the sizes alone."""
+        """Return (route, (fixed operations, operations per sweep a draw)); from the sizes alone."""
         m, a = rows.n_rows, rows.n_categories
         sweeps = self.chains * (self.draws + self.tune)
-        by_rows = 0.3, sweeps * a * (PAIR_SECONDS + m * ROW_SECONDS)
-        expansion = 1e-10 * m * a**2 + ENTRY_SECONDS * m * a * self.chains * self._round
-        fixed = 0.3 + EXPANSIONS * expansion + sweeps * ENTRY_SECONDS * m * a
-        quadratic = fixed, sweeps * a * (PAIR_SECONDS + a * CATEGORY_SECONDS)
+        by_rows = 0.0, sweeps * a * (PAIR + m * ROW)
+        expansion = 0.1 * m * a**2 + ENTRY * m * a * self.chains * self._round
+        quadratic = EXPANSIONS * expansion + sweeps * ENTRY * m * a, sweeps * a * (PAIR + a * CATEGORY)
         route = self.route
         if route == "auto":
-            route = "rows" if sum(by_rows) <= ROWS_SECONDS or a > MAX_CATEGORIES else "quadratic"
+            route = "rows" if sum(by_rows) <= ROWS_WORK or a > MAX_CATEGORIES else "quadratic"
         return route, by_rows if route == "rows" else quadratic
 
     def _thin(self, sweep):
-        """Return the sweeps per draw; from the predicted cost, so that a seed gives the same draws everywhere."""
-        return self.thin or int(np.clip(THIN_SECONDS / sweep, 1, MAX_THIN))
+        """Return the sweeps per draw; from counts alone, so that a seed gives the same draws everywhere."""
+        return self.thin or int(np.clip(THIN_WORK / sweep, 1, MAX_THIN))
 
     @property
     def _round(self):

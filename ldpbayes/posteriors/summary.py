@@ -8,7 +8,7 @@ import numpy as np
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.inference.importance import resample
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
 from ldpbayes.posteriors.expansion import Expansion, of_rows, refusal, trusted
 from ldpbayes.posteriors.frequency import AVERAGED, frequency_moments, moments_from_draws
 from ldpbayes.posteriors.laplace import Laplace
@@ -38,6 +38,7 @@ class OfSummary(AbstractPosterior):
     chains: int = 4
     name: ClassVar[str] = "summary"
     order: ClassVar[float] = 30
+    pace: ClassVar[Pace] = Pace(0.05, 0.0, 1e-7)
     needs: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, problem):
@@ -57,10 +58,10 @@ class OfSummary(AbstractPosterior):
             return Refusal(refusal(summary, found))
         reason = "Only sums over the reports were kept: their expansion at a pilot is the likelihood."
         if own is not None:
-            seconds = 0.05 + 1e-4 * alpha.size + self.draws * self.chains * alpha.size * 1e-7
-            return Plan(reason, seconds, (problem, own, found, None))
+            return Plan(reason, alpha.size * (self.draws * self.chains + 1e3), (problem, own, found, None))
         engine, plan = self._other(problem)
-        return Plan(f"{reason} {plan.reason}", plan.own, (problem, None, found, (engine, plan)))
+        state, pace = (problem, None, found, (engine, plan)), plan.pace or engine.pace
+        return Plan(f"{reason} {plan.reason}", plan.work, state, pace)
 
     def _other(self, problem):
         """Return (engine, Plan) for a prior that is no Dirichlet."""

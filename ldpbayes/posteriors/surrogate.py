@@ -18,10 +18,12 @@ from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.inference.proposals import MAX_DEFENDED
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Problem, Refusal, Sample, Watch, whole
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Problem, Refusal, Sample, Watch, whole
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
 from ldpbayes.posteriors.conditioned_product.factors import grouped, log1p_minus, positive_roots
 
+#: Operations of an entry in the expansions, in those of a dense one in a likelihood, and of a category's factor.
+EXPANDING, FACTOR = 20, 4e5
 #: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
 BLOCK = 500
 #: The expansion point is settled when the mean moves by less than this many posterior sd.
@@ -187,6 +189,8 @@ class Surrogate(AbstractPosterior):
     max_expansions: int = 12
     name: ClassVar[str] = "surrogate"
     order: ClassVar[float] = 11
+    most: ClassVar[float] = 2e10
+    pace: ClassVar[Pace] = Pace(0.1, 2e-3, 5e-10)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
     checked: ClassVar[Mapping] = {"max_expansions": whole(1)}
 
@@ -196,9 +200,8 @@ class Surrogate(AbstractPosterior):
             return Refusal(f"The method surrogate needs a Dirichlet prior; this one is {problem.prior.describe()}.")
         if a < 3:
             return Refusal("The surrogate needs three categories.")
-        entry = self.draws * self.chains * problem.rows.entry_seconds + 1e-8
-        seconds = 0.1 + 2e-3 * min(a, 60) + 2e-4 * a + problem.rows.n_rows * a * entry
-        return Plan("Surrogate with weights on the true likelihood; its k-hat says whether to trust it.", seconds, problem)
+        work = problem.rows.n_rows * a * (self.draws * self.chains * problem.rows.entry_work + EXPANDING) + FACTOR * a
+        return Plan("Surrogate with weights on the true likelihood; its k-hat says whether to trust it.", work, problem)
 
     def run(self, plan, rng, watch):
         found = self._weighted(plan.state, rng, watch)

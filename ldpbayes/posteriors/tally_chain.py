@@ -14,7 +14,7 @@ from ldpbayes.inference.ends import tails
 from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods import require_sampler
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Sample
 from ldpbayes.posteriors.merging import ends_of_tallies
 from ldpbayes.priors import Dirichlet
 
@@ -22,8 +22,8 @@ from ldpbayes.priors import Dirichlet
 MAX_CATEGORIES, MAX_ENTRIES = 200, 20_000
 #: Reports of two categories that are tried as those of a block.
 MAX_OPENED = 8
-#: Most pairs of neighbouring states in all, and seconds that one pass takes for each.
-MAX_PAIRS, PAIR_SECONDS = 2e7, 2.5e-8
+#: Most pairs of neighbouring states in all, and passes over them: without and with weights.
+MAX_PAIRS, PASSES = 2e7, (4, 30)
 #: Links of more reports are looked at on a lattice of so many states first; states so many nats below the best are left out.
 LATTICE, FALL = 400, 60.0
 #: Halvings that place a tilt, draws of each, and how near it is, in units of what moves the tally by an sd.
@@ -213,15 +213,16 @@ class TallyChain(AbstractPosterior):
     chains: int = 4
     name: ClassVar[str] = "tally_chain"
     order: ClassVar[float] = 3.5
+    most: ClassVar[float] = 4e8
+    pace: ClassVar[Pace] = Pace(0.03, 0.0, 2.5e-8)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def prepare(self, problem):
         found = links(problem)
-        passes = 4 if found[1] is None else 30
-        seconds = 0.03 + passes * found[0].pairs * PAIR_SECONDS
+        work = PASSES[found[1] is not None] * found[0].pairs
         how = "" if found[1] is None else ", weighted by the tally of a block of categories"
         reason = f"Exact by a chain of tallies: every report names one category or two neighbours{how}."
-        return Plan(reason, seconds, (problem, *found))
+        return Plan(reason, work, (problem, *found))
 
     def run(self, plan, rng, watch):
         problem, chain, sides = plan.state

@@ -1,26 +1,24 @@
 """Exact posterior of any channel at small (a, n): dynamic programming over the unknown tallies of the true values."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
-from ldpbayes import checks
 from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods import require_sampler
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, Watch
 from ldpbayes.posteriors.merging import ends_of_tallies
 
 #: Largest number of tally states held in memory (about 40 bytes each).
 MAX_STATES = 2**24
 #: The recurrence runs in so many parts.
 PARTS = 100
-#: Measured on one core: seconds per state and category of one step, per final state and category, and to start.
-STEP_SECONDS, STATE_SECONDS, START_SECONDS = 1.3e-9, 5e-8, 0.05
+#: Sums that a final state is worth, and the most of all that are made.
+STATE, MAX_SUMS = 40, 4.5e10
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,6 @@ class TallyStates(AbstractPosterior):
     ----------
     draws, chains : int
         chains × draws i.i.d. draws of (P, F).
-    limit_seconds : float
-        Refuse above this predicted time.
 
     References
     ----------
@@ -48,10 +44,10 @@ class TallyStates(AbstractPosterior):
 
     draws: int = 1000
     chains: int = 4
-    limit_seconds: float = 60.0
     name: ClassVar[str] = "tally_states"
     order: ClassVar[float] = 3
-    checked: ClassVar[Mapping] = {"limit_seconds": checks.positive}
+    most: ClassVar[float] = 7.5e9
+    pace: ClassVar[Pace] = Pace(0.05, 0.0, 1.3e-9)
 
     def prepare(self, problem):
         require_sampler(problem.likelihood)
@@ -81,14 +77,13 @@ class TallyStates(AbstractPosterior):
     def _plan(self, g, n, merged=None):
         """Return the Plan or Refusal for g groups of categories and n reports."""
         states, steps = _choose(n + g - 1, g - 1), _choose(n + g, g)
-        seconds = START_SECONDS + g * (STEP_SECONDS * steps + STATE_SECONDS * states)
+        work = g * (steps + STATE * states)
         size = f"{g} distinguishable categories and {n} reports: {states:.3g} tally states, {steps:.3g} steps"
         if states > MAX_STATES:
-            return Refusal(f"Tally states must be at most {MAX_STATES}, got {states:.3g} ({size}).", seconds)
-        if seconds > self.limit_seconds:
-            reason = f"Predicted cost {seconds:.3g} s must be at most limit_seconds = {self.limit_seconds:g} s ({size})."
-            return Refusal(reason, seconds)
-        return Plan(f"Exact by dynamic programming over {size}.", seconds, merged)
+            return Refusal(f"Tally states must be at most {MAX_STATES}, got {states:.3g} ({size}).")
+        if work > MAX_SUMS:
+            return Refusal(f"Sums over tally states must be at most {MAX_SUMS:.2g}, got {work:.2g} ({size}).")
+        return Plan(f"Exact by dynamic programming over {size}.", work, merged)
 
 
 def tally_law(merged, watch=None):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ldpbayes.inference.bridge import log_ratio
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, Watch, whole
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, Watch, whole
 from ldpbayes.posteriors.forms import Forms, StandIn, log_weights, reweighed
 
 #: Dense rows with at most this many entries (rows × categories) are used as they are; more are expanded at a pilot.
@@ -22,8 +22,8 @@ LENGTH, ACCEPT = 1.5, 0.8
 STONES, DRAWS, TUNE = 12, 200, 100
 #: Parts of the draws, one after the other, whose spread is the error of the evidence.
 BLOCKS = 8
-#: Seconds an iteration takes, and its parts per category and per entry of dense rows.
-ITERATION, PER_CATEGORY, PER_ENTRY = 1e-5, 8e-7, 2e-8
+#: Operations of an iteration, and its parts per category and per entry of dense rows.
+ITERATION, PER_CATEGORY, PER_ENTRY = 500, 40, 1
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class RandomWalk(AbstractPosterior):
     thin: int = 5
     name: ClassVar[str] = "walk"
     order: ClassVar[float] = 21.5
+    most: ClassVar[float] = 5e8
+    pace: ClassVar[Pace] = Pace(0.2, 0.0, 2e-8)
     needs: ClassVar[tuple[str, ...]] = ()
     checked: ClassVar[Mapping] = {"tune": whole(50), "thin": whole(1)}
 
@@ -61,7 +63,7 @@ class RandomWalk(AbstractPosterior):
             return Refusal("The method walk is for random walks over ordered categories, such as the prior smooth.")
         return Plan(
             "The prior is a random walk over ordered categories, which banded matrices handle fast.",
-            0.2 + seconds(problem, self.chains * (self.draws * self.thin + self.tune)),
+            work(problem, self.chains * (self.draws * self.thin + self.tune)),
             problem,
         )
 
@@ -83,8 +85,8 @@ class RandomWalk(AbstractPosterior):
         return reweighed(sample, logs[:, 0], rng)[0]
 
 
-def seconds(problem, iterations):
-    """Return the predicted seconds of so many iterations on one core."""
+def work(problem, iterations):
+    """Return the operations of so many iterations."""
     a = problem.n_categories
     entries = 0 if problem.separable is not None else problem.entries
     return iterations * (ITERATION + PER_CATEGORY * a + PER_ENTRY * (entries if entries <= MAX_ENTRIES else 0))

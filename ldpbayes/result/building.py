@@ -13,8 +13,8 @@ from ldpbayes.inference.ends import LEVELS
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import validate
 
-#: Draws of F that would take more seconds than this in all are replaced by its mean.
-LIMIT_SECONDS = 60.0
+#: Draws of F that would take more operations than this in all are replaced by its mean.
+MOST = 6e10
 #: The dimension of a prior's settings that are over the longer alphabet, with respondents who ignore the device.
 LATENT = "latent_category"
 #: Variables of the group ``exact`` and their dims for one collection; of cells, the dim ``cell`` comes first. Those of the
@@ -169,7 +169,7 @@ def frequencies(data: Any, draws: np.ndarray, rng: np.random.Generator) -> tuple
     """Return (draws of F or None, its mean, how): by allocation where every cell allows it."""
     samplers, n = [one.sampler() for one in data.likelihoods], draws.shape[0] * draws.shape[1]
     cells = draws.reshape(n, len(samplers), -1)
-    if None not in samplers and n * sum(sampler.seconds for sampler in samplers) <= LIMIT_SECONDS:
+    if None not in samplers and n * sum(sampler.work for sampler in samplers) <= MOST:
         found = np.stack([one.allocate_each(cells[:, c], rng) / one.n_reports for c, one in enumerate(samplers)], axis=1)
         return found.reshape(draws.shape), None, "allocated"
     mean = np.stack([one.tally_means(cells[:, c]).mean(axis=0) / one.n_reports for c, one in enumerate(data.likelihoods)])

@@ -16,7 +16,7 @@ from ldpbayes.posteriors.problem import Joint, Problem, prior_of_cells, scaled
 from ldpbayes.posteriors.shared import fit_shared
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.road import single
-from ldpbayes.road.methods import PATIENCE, SUMMARY, Selection, make_method
+from ldpbayes.road.methods import SUMMARY, Selection, make_method
 from ldpbayes.road.request import Request
 from ldpbayes.road.ruling import rule, ruled, too_long
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Draws of all cells hold at most so many numbers; above, cells that one vectorised call can handle get moments alone.
 MAX_OF_CELLS = 1e8
+#: Cells times categories for which the rule takes the learnt prior where no draws are made.
+MAX_LEARNT = 9000
 #: Cells that were left out and whose reasons are told.
 NAMED = 10
 
@@ -40,7 +42,7 @@ def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
     """
     many = _many(cells, request)
     cells, ruling = scaled(cells), rule(prior, cells, request.name)
-    if many is not None and ruling.learnt and seconds_of_mixture(many) > PATIENCE:
+    if many is not None and ruling.learnt and len(cells) * cells.n_categories > MAX_LEARNT:
         ruling = too_long(seconds_of_mixture(many))
     if many is not None and len((own := prior_of_cells(ruling.prior, cells)).shape) == 1:
         tree, sensitivity = moments_of_cells(many, cells, own, request.run, request.stated | {"draws": request.draws})

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import math
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,8 +29,6 @@ METHODS = {
 NAMES = (*METHODS, *(name for name in JOINT if name not in METHODS))
 #: The method of summaries, which ``auto`` takes for these and for nothing else.
 SUMMARY = "summary"
-#: ``auto`` prefers an exact method only where its predicted time stays below this many seconds, or its own limit.
-PATIENCE = 10.0
 
 
 def names_of(exclude: Any) -> tuple[str, ...]:
@@ -135,20 +132,22 @@ class Selection:
         return self._prepared[name]
 
     def choose(self, rejected: Mapping[str, str]) -> Choice | None:
-        """Return the Choice among the methods that have not been rejected, or None where none of them applies."""
-        considered, seconds = [], {}
+        """Return the Choice among the methods that have not been rejected, or None where none of them applies.
+
+        It is the first whose operations are within its limit; where none is, that with the fewest in units of its limit.
+        """
+        considered, beyond = [], {}
         for name in (name for name in self.names if name not in rejected):
             method, plan = self.consider(name)
             considered.append((name, plan))
             if plan.feasible:
-                seconds[name] = own = plan.own  # type: ignore[union-attr]  # feasible: a Plan
-                if not own > min(PATIENCE, method.patience):
+                beyond[name] = plan.work / method.most  # type: ignore[union-attr]  # feasible: a Plan
+                if beyond[name] <= 1:
                     break
         else:
-            if not seconds:
+            if not beyond:
                 return None
-            name = min(seconds, key=lambda one: (math.isnan(seconds[one]), seconds[one], one))
-            method, plan = self.consider(name)
+            method, plan = self.consider(min(beyond, key=lambda name: beyond[name]))
         return Choice(method, plan.reason, tuple(considered))
 
     def following(self, run: Mapping[str, Any]) -> Callable[[Mapping[str, str]], tuple[str, Callable[[], Any]] | None]:

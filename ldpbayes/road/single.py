@@ -14,7 +14,7 @@ from ldpbayes.posteriors.base import MAX_DRAWN
 from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.many import moments_of_one, refuse_long
 from ldpbayes.posteriors.problem import Problem
-from ldpbayes.road.methods import METHODS, PATIENCE, SUMMARY, Selection
+from ldpbayes.road.methods import METHODS, SUMMARY, Selection
 from ldpbayes.road.request import Request
 from ldpbayes.road.ruling import Ruling, jeffreys_because, rule, ruled, too_long
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 #: Methods that go with draws=0.
 UNDRAWN = ("auto", "exact", "mixture", SUMMARY)
-#: The fit that only a log-evidence is wanted of: draws per chain, and the most seconds that it may take.
-EVIDENCE_DRAWS, LONGEST_EVIDENCE = 250, 5.0
+#: Draws per chain of a fit that only a log-evidence is wanted of.
+EVIDENCE_DRAWS = 250
 #: Draws of a default fit, for how many categories they need not be drawn.
 DRAWN = 4000
 
@@ -51,8 +51,8 @@ def settle(
         else:
             others = tuple(name for name in METHODS if name != "mixture")
             own = Selection(Problem.of(collection, ruling.prior), others, sizes)
-            _, plan = own.consider("mixture")
-            if plan.feasible and plan.own <= PATIENCE:  # type: ignore[union-attr]  # feasible: a Plan
+            mixture, plan = own.consider("mixture")
+            if plan.feasible and plan.work <= mixture.most:  # type: ignore[union-attr]  # feasible: a Plan
                 return ruling, own
             refused = jeffreys_because(f"the learnt prior cannot be used here. {plan.reason}")
             ruling = too_long(plan.seconds) if plan.feasible else refused
@@ -189,7 +189,7 @@ def evidence_of(collection: Collection, prior: Any) -> float:
     request = Request(draws=EVIDENCE_DRAWS, estimates=False)
     _, selection = settle(collection, prior, "auto", (), {"draws": EVIDENCE_DRAWS})
     choice = selection.choose({})
-    if choice is None or choice.plan.seconds > LONGEST_EVIDENCE:
+    if choice is None or choice.plan.work > choice.method.most:
         return np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LDPBayesWarning)

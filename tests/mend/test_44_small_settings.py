@@ -79,7 +79,7 @@ def test_margins_of_attributes_go_to_pair_slices_at_once():
     with pytest.raises(InfeasibleError, match="Surrogates are far from these reports"):
         method.run(method.plan(problem), np.random.default_rng(1), Watch())
     sweeps, slices = (make().plan(replace(problem, prior=Dirichlet.jeffreys(22))) for make in (Augmentation, PairSlice))
-    assert sweeps.own > Augmentation.patience and slices.own < 3
+    assert sweeps.work > Augmentation.most and slices.work < PairSlice.most / 3
 
 
 def test_moments_of_frequencies_under_a_learnt_prior_follow_from_the_draws():
@@ -93,9 +93,9 @@ def test_moments_of_frequencies_under_a_learnt_prior_follow_from_the_draws():
 
 
 def test_predicted_seconds_are_those_of_the_whole_fit():
-    plan = lb.select_method(even(UnaryEncoding.symmetric(30, 1.0), 5000)).plan
-    assert 0.3 < plan.beside < plan.seconds - plan.own + 1e-9
-    assert plan.seconds == pytest.approx(1.5, rel=0.5)
+    choice = lb.select_method(even(UnaryEncoding.symmetric(30, 1.0), 5000))
+    assert choice.plan.seconds - choice.plan.pace.seconds(choice.plan.work, 30) > 0.3
+    assert choice.plan.seconds == pytest.approx(1.5, rel=0.5)
 
 
 def test_ends_of_an_expansion_whose_transforms_do_not_die_out():

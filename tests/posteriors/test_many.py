@@ -137,7 +137,7 @@ def test_too_many_draws_give_way_to_moments(cells, monkeypatch):
     monkeypatch.setattr("ldpbayes.road.cells.MAX_OF_CELLS", 1e4)
     tree = fit(cells, "jeffreys")
     assert tree.attrs["draws"] == "none" and "vectorised" in tree.attrs["reason"]
-    monkeypatch.setattr("ldpbayes.road.cells.PATIENCE", 1e-3)
+    monkeypatch.setattr("ldpbayes.road.cells.MAX_LEARNT", 1)
     monkeypatch.setattr("ldpbayes.road.ruling.default_prior", lambda size: "learnt")
     assert "would take about" in fit(cells).attrs["prior_reason"]
     one = fit(cells.take([1]), "jeffreys", draws=50, random_seed=1, estimates=False)  # draws of named cells on demand
@@ -267,7 +267,7 @@ def test_what_would_take_too_long_is_refused_with_the_predicted_time(monkeypatch
     protocol = UnaryEncoding.optimized(40, 1.0)
     rng = np.random.default_rng(1)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(300, np.ones(40) / 40), rng))
-    monkeypatch.setattr(many, "LONGEST", 1e-6)
+    monkeypatch.setattr(many, "LARGEST", 1e-9)
     with pytest.raises(InfeasibleError, match=r"1\.2e\+04 entries .* minutes and .* GB"):
         fit(Collection([str(x) for x in range(40)], [tally]), draws=0)
 

@@ -19,8 +19,8 @@ class AbstractJoint(AbstractPosterior):
     def _problem(data, prior):
         return Joint(data, prior_of_cells(prior, data))
 
-    def _beside(self, problem):
-        return 0.0  # the seconds of its own are not known either
+    def _seconds(self, plan, problem):
+        return math.nan
 
     def _answered(self, *run):
         return JointAnswer(self, *run)

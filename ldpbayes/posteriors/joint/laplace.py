@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from ldpbayes.inference.importance import moments, resample
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
 from ldpbayes.posteriors.joint.base import AbstractJoint
@@ -34,7 +32,7 @@ class AboutTheMode(AbstractJoint):
         if problem.prior.n_unknowns > most:
             kind = "unknowns of effects whose scale is learnt" if scaled else "unknowns"
             return Refusal(f"The method laplace takes at most {most} {kind}, got {problem.prior.n_unknowns}.")
-        return Plan("The prior joins all cells: weighted draws about the mode of all unknowns.", np.nan, problem)
+        return Plan("The prior joins all cells: weighted draws about the mode of all unknowns.", 0.0, problem)
 
     def run(self, plan, rng, watch):
         problem = plan.state

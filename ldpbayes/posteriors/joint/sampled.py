@@ -152,7 +152,7 @@ class AbstractSampled(AbstractJoint):
             )
         rows = self.form == "rows" or size == 0 or (self.form == "auto" and size <= FEW_ENTRIES)
         how = "their reports as they are" if rows else "their reports expanded, and weighted afterwards"
-        return Plan(f"The prior joins all cells, so that they are sampled together, {how}.", np.nan, (problem, rows, size))
+        return Plan(f"The prior joins all cells, so that they are sampled together, {how}.", 0.0, (problem, rows, size))
 
     def run(self, plan, rng, watch):
         problem, rows, size = plan.state

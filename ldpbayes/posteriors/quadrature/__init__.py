@@ -6,6 +6,6 @@ of a category who deny it.
 """
 
 from ldpbayes.posteriors.quadrature.denying import Denying
-from ldpbayes.posteriors.quadrature.engine import MAX_GROUPS, START_SECONDS, Quadrature
+from ldpbayes.posteriors.quadrature.engine import MAX_GROUPS, Quadrature
 
-__all__ = ["MAX_GROUPS", "START_SECONDS", "Denying", "Quadrature"]
+__all__ = ["MAX_GROUPS", "Denying", "Quadrature"]

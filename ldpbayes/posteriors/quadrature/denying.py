@@ -10,7 +10,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
 from ldpbayes.posteriors.merging import Merged, quantile
 from ldpbayes.posteriors.quadrature.draws import draw, move
 from ldpbayes.posteriors.quadrature.integrals import integrate
@@ -52,7 +52,8 @@ class Denying(AbstractPosterior):
     tolerance: float = 1e-4
     name: ClassVar[str] = "denying"
     order: ClassVar[float] = 2.5
-    patience: ClassVar[float] = 2.0
+    most: ClassVar[float] = NODES * STICK
+    pace: ClassVar[Pace] = Pace(0.5, 0.0, 1e-4)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def __post_init__(self):
@@ -68,7 +69,7 @@ class Denying(AbstractPosterior):
                 f"The method denying takes {MAX_ANSWERS} answers and {MAX_ENTRIES:,} entries of the rows at most."
             )
         reason = f"Exact to a checked error by quadrature over the share δ who deny and {a} categories."
-        return Plan(reason, 0.5 + 1.2 * (a - 1) ** 2, Seen.of(problem, split))
+        return Plan(reason, NODES * float(STICK) ** (a - 1), Seen.of(problem, split))
 
     def run(self, plan, rng, watch):
         seen = plan.state

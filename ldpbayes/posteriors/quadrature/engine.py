@@ -16,7 +16,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.quadrature.draws import draw
 from ldpbayes.posteriors.quadrature.integrals import Moments, integrate, interval_ends, margins_of
@@ -31,8 +31,8 @@ COARSER, FINER = 0.8, 1.25
 MAX_LEFT_OUT, WIDENING = 1e-9, 23
 #: Nodes a stick: at the first try, and where most collections are resolved.
 FIRST_NODES, USUAL_NODES = 28, 35
-#: Measured on one core: seconds per node, per node and row, and to start and draw.
-NODE_SECONDS, ROW_SECONDS, START_SECONDS = 1.2e-7, 1e-8, 0.3
+#: Operations of a node, where a row takes one; most of all.
+NODE, MAX_WORK = 12, 6e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +102,6 @@ class Quadrature(AbstractPosterior):
         chains × draws i.i.d. draws of (P, F).
     tolerance : float
         Largest accepted difference between the two rules: means in posterior sd, sd relative, log-evidence in nats.
-    limit_seconds : float
-        Refuse above this predicted time.
 
     References
     ----------
@@ -113,11 +111,11 @@ class Quadrature(AbstractPosterior):
     draws: int = 1000
     chains: int = 4
     tolerance: float = 1e-6
-    limit_seconds: float = 60.0
     name: ClassVar[str] = "quadrature"
     order: ClassVar[float] = 2
-    patience: ClassVar[float] = 2.0
-    checked: ClassVar[Mapping] = {"tolerance": checks.positive, "limit_seconds": checks.positive}
+    most: ClassVar[float] = 1.7e8
+    pace: ClassVar[Pace] = Pace(0.3, 0.0, 1e-8)
+    checked: ClassVar[Mapping] = {"tolerance": checks.positive}
 
     def prepare(self, problem):
         if problem.n_groups > MAX_GROUPS:
@@ -161,12 +159,11 @@ class Quadrature(AbstractPosterior):
         g, m = merged.n_groups, merged.counts.size
         nodes = nodes or min(USUAL_NODES, exact_nodes(merged))
         passes = g + 1  # one for the moments, about one for the coarser ones and the draws, one for each further margin
-        seconds = START_SECONDS + passes * FIRST_STICK * float(nodes) ** (g - 1) * (NODE_SECONDS + ROW_SECONDS * m)
+        work = passes * FIRST_STICK * float(nodes) ** (g - 1) * (NODE + m)
         size = f"{g} distinguishable categories, {nodes} nodes per dimension, {m} distinct rows"
-        if seconds > self.limit_seconds:
-            reason = f"Predicted cost {seconds:.3g} s must be at most limit_seconds = {self.limit_seconds:g} s ({size})."
-            return Refusal(reason, seconds)
-        return Plan(f"Exact to a checked error by quadrature ({size}).", seconds, merged)
+        if work > MAX_WORK:
+            return Refusal(f"Quadrature takes at most {MAX_WORK:.0e} operations, got {work:.2g} ({size}).")
+        return Plan(f"Exact to a checked error by quadrature ({size}).", work, merged)
 
     def _resolve(self, merged, watch):
         """Return (target, nodes a stick, moments, error), with as many nodes and as wide windows as the answer needs."""
