@@ -172,6 +172,14 @@ class InfeasibleError(LDPBayesError, ValueError):
     """A method's predicted cost is above its stated limit, or the method does not apply to this collection."""
 
 
+class CellsError(InfeasibleError):
+    """Some cells cannot be served; ``reasons`` says why, by label. A fit of cells leaves them out and serves the others."""
+
+    def __init__(self, message: str, reasons: dict[str, str]) -> None:
+        super().__init__(message)
+        self.reasons = reasons
+
+
 class ConvergenceError(LDPBayesError, RuntimeError):
     """An iteration or a sampler stopped before its criterion was met; ``result`` holds what it had."""
 

@@ -46,13 +46,13 @@ REASONS = {
     "fakes are not told from those who ignore the device": r"honest reports and unknown fakes",
     "a summary has no single reports": r"summar\w+ (keeps?|has|have|are|is)|whole reports|needs the (distinct )?reports",
     "a summary far from its pilot cannot stand for its reports": r"cannot stand for its reports",
+    "the prior has no moments in closed form": r"Moments without draws need a Dirichlet prior",
     "a cell that was left out has no share": r"cell must be one of x, z, got 'y'|result was fitted to, with shape",
 }
 #: Refusals that statistics do not ask for: what is not built yet.
 NOT_YET = {
     "a regression beside deniers": r"needs a model of δ beside that of P",
     "summaries that no scan made are written": r"summaries have no reports to write",
-    "moments without draws": r"Moments (of cells )?without draws need",
     "regression of weighted cells": r"Cells with sampling weights have no regression",
 }
 

@@ -175,5 +175,7 @@ def test_without_draws_respondents_count_alike_and_the_result_says_who_decides()
         xr.testing.assert_allclose(tree["sensitivity"][name], drawn[name])
     protocol = GRR(3, 1.0)
     weighted = Collection.from_sample(["a", "b", "c"], protocol, [0, 1, 2, 1], weights=[1.0, 2.0, 0.5, 1.0])
-    with pytest.raises(InfeasibleError, match="Moments without draws need respondents who follow the device"):
-        fit(weighted, draws=0)
+    known, drawn = (fit(weighted, draws=draws, random_seed=1) for draws in (0, 100))
+    assert "Pseudo-posterior" in known.attrs["pseudo"] and "exact" in known.children and "log_evidence" not in known["exact"]
+    for name in ("mean", "sd", "lower", "upper"):
+        np.testing.assert_allclose(known["exact"][f"distribution_{name}"], drawn["exact"][f"distribution_{name}"], atol=1e-5)

@@ -48,11 +48,13 @@ def test_the_picture_has_the_derived_quantities_alone(learnt):
 def test_without_draws_the_same_is_said(learnt):
     tree = fit(collected("first two"), "learnt", draws=0)
     page = show(tree)
-    assert [table.title for table in page.tables][1:] == ["Hyperparameters of the prior"]
-    assert page.tables[1].rows[0][1] == pytest.approx(float(learnt.attrs["alpha_mean"]))
-    assert "Derived quantities need draws and are left out." in tree.attrs["reason"]
+    assert [table.title for table in page.tables][1:] == ["Derived quantities", "Hyperparameters of the prior"]
+    assert page.tables[2].rows[0][1] == pytest.approx(float(learnt.attrs["alpha_mean"]))
+    assert "distribution" not in tree["posterior"] and "draws, which are not kept" in tree.attrs["reason"]
+    off = abs(tree["summary"]["derived_mean"] - learnt["summary"]["derived_mean"])
+    assert (off < 5 * np.hypot(tree["summary"]["derived_mcse"], learnt["summary"]["derived_mcse"])).all()
     assert page.tables[0].rows and any(
-        note.text.startswith("Log Bayes factor against the Jeffreys prior:") for note in page.notes
+        note.text.startswith("Log Bayes factors against the Jeffreys prior:") for note in page.notes
     )
     weak = fit(Collection(LABELS, Tally(GRR(5, 0.1), range(5), [8, 5, 3, 2, 1])), "learnt", draws=0)
     assert weak.attrs["prior_decides"] and "learnt" not in weak.attrs["decides"]

@@ -18,7 +18,7 @@ from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
 from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells, of_result
 from ldpbayes.posteriors.problem import Problem
-from ldpbayes.result.beside import add_confidence, add_estimates, add_sensitivity
+from ldpbayes.result.beside import add_confidence, add_estimates, add_sensitivity, leaving_out
 
 #: Cells under a shared prior have point estimates beside them where there are at most so many.
 MAX_ESTIMATED = 400
@@ -44,22 +44,28 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
         As for ``compliance.findings``.
     """
     cells, known = list(data.collections()), _known(tree, len(problems))
-    estimates = [point_estimates(cell) if cell.keeps_reports else [] for cell in cells]
+    estimates: list[list] = [[] for _ in cells]
+    with leaving_out(tree, "Point estimates"):
+        estimates = [point_estimates(cell) if cell.keeps_reports else [] for cell in cells]
     if all(estimates):
         add_estimates(tree, data, estimates)
     plain = [cell.keeps_reports and not cell.laws and not cell.nature.weighted for cell in cells]
     if all(plain):
-        intervals = confidence_of_cells(cells, ci_prob)
-        if all(intervals):
-            add_confidence(tree, data, intervals)
+        with leaving_out(tree, "Confidence intervals"):
+            intervals = confidence_of_cells(cells, ci_prob)
+            if all(intervals):
+                add_confidence(tree, data, intervals)
     places = np.flatnonzero(plain).tolist()
     summary = tree["summary"].to_dataset().sel(target="distribution")
     mean, sd = (summary[name].values.reshape(len(cells), -1) for name in ("mean", "sd"))
-    factors = log_bayes_factors_of_cells([problems[k] for k in places], [known[k] for k in places], mean[places])
-    factor_of = dict(zip(places, factors, strict=True))
-    moved, weight = sensitivities(tree, problems), float(tree.attrs["prior_weight"])
-    if all(moved):
-        add_sensitivity(tree, data, moved, {} if data.by else of_draws(tree, problems[0].prior)[1])
+    factor_of, weight, moved = {}, float(tree.attrs["prior_weight"]), [None] * len(cells)
+    with leaving_out(tree, "Bayes factors between priors"):
+        factors = log_bayes_factors_of_cells([problems[k] for k in places], [known[k] for k in places], mean[places])
+        factor_of = dict(zip(places, factors, strict=True))
+    with leaving_out(tree, "How much the shares hang on the prior"):
+        moved = sensitivities(tree, problems)
+        if all(moved):
+            add_sensitivity(tree, data, moved, {} if data.by else of_draws(tree, problems[0].prior)[1])
     facts: list[dict] = []
     unclear = bool(tree.attrs["identifiability"])  # of one cell at least
     for k, (cell, problem) in enumerate(zip(cells, problems, strict=True)):
@@ -69,8 +75,9 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
             facts.append(about)
             continue
         if cell.laws:
-            about |= findings(known[k], cell, problem.prior, evidence_of)
-        elif plain[k]:
+            with leaving_out(tree, "The test of who follows the device"):
+                about |= findings(known[k], cell, problem.prior, evidence_of)
+        elif k in factor_of:
             about |= factor_of[k].to_attrs()
             favoured = factor_of[k].between("learnt", factor_of[k].used)
         if np.isfinite(weight):
@@ -78,8 +85,9 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
         about |= decision_given(cell, moved[k], favoured)
         mle = estimates[k][0] if estimates[k] and plain[k] else None
         estimate = mle.distribution if mle is not None and mle.gap <= MAX_GAP else None
-        tested = check(cell, replications=QUICK_REPLICATIONS, estimate=estimate)
-        about |= {"fitness": tested.verdict, "fitness_flagged": int(tested.flagged), "fitness_p": tested.p_value}
+        with leaving_out(tree, f"The fit of the reports{f' of the cell {data.labels[k]}' if data.by else ''}"):
+            tested = check(cell, replications=QUICK_REPLICATIONS, estimate=estimate)
+            about |= {"fitness": tested.verdict, "fitness_flagged": int(tested.flagged), "fitness_p": tested.p_value}
         if mle is not None and not data.by:
             about |= information_criteria(cell, mle.log_likelihood)
         facts.append(about)

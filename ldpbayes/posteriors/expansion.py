@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import gammaln
 
-from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError
 from ldpbayes.inference.importance import weigh
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors import surrogate
@@ -215,17 +215,32 @@ def refusal(summary, found, label=""):
     )
 
 
-def doubtful_summary(cells):
-    """Return the sentence that refuses the first summary of a cell that cannot stand for its reports, or "".
+def refuse_doubtful(labels, summaries, accuracies):
+    """Raise a CellsError where summaries of cells cannot stand for their reports.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        Of the cells.
+    summaries : sequence of Summary
+    accuracies : sequence of Accuracy
+    """
+    doubtful = [x for x in zip(labels, summaries, accuracies, strict=True) if x[2].problem]
+    if doubtful:
+        label, *first = doubtful[0]
+        raise CellsError(refusal(*first, f"cell {label}"), {name: refusal(*found) for name, *found in doubtful})
+
+
+def refuse_doubtful_cells(cells):
+    """Raise a CellsError where summaries cannot stand for their reports under Jeffreys' prior.
 
     Parameters
     ----------
     cells : Cells
     """
-    for label, one in zip(cells.labels, cells.likelihoods, strict=True):
-        if not one.keeps_reports and (found := trusted(one)).problem:
-            return refusal(one, found, f"cell {label}")
-    return ""
+    pairs = zip(cells.labels, cells.likelihoods, strict=True)
+    some = {label: one for label, one in pairs if not one.keeps_reports}
+    refuse_doubtful(some, some.values(), map(trusted, some.values()))
 
 
 def of_rows(rows, alpha):

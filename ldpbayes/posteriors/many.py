@@ -1,20 +1,20 @@
 """Very many cells or categories: moments, intervals and evidence in vectorised calls, without draws."""
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from ldpbayes.errors import InfeasibleError
+from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.ends import normal_reach, tails
 from ldpbayes.inference.scaling import POWERS, Scaled
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product.batched import Batch, batch, log_masses
 from ldpbayes.posteriors.exact import moments_of, singling, stacked_factors
-from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal
+from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refuse_doubtful
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.mixing import heavy, integrals_of, key_of, mixed_moments, moved_ends
 from ldpbayes.posteriors.mixture import mixture_moments, shared_facts
@@ -76,11 +76,7 @@ class Many:
             try:
                 separable.append((position, singling(cell.likelihood.separable())))
             except InfeasibleError as err:
-                raise InfeasibleError(
-                    "Moments of cells without draws need reports that each single out one category (GRR, any "
-                    f"two-category design) or cells that are summaries; those of the cell {label} are neither. Leave draws "
-                    "out, or fit cells.summaries(pilot)."
-                ) from err
+                raise InfeasibleError(f"Cell {label}: {err}") from err
         sizes = np.array([cell.n_reports for cell in cells.values()], dtype=float)
         return cls(separable, summarized, sizes, cells.n_categories)
 
@@ -130,16 +126,14 @@ class Many:
 
         Raises
         ------
-        InfeasibleError
-            Where a summary cannot stand for its reports.
+        CellsError
+            Where summaries cannot stand for their reports.
         """
         out = []
         for position, one in self.summarized:
             mean, variance = entries["distribution_mean"][position], entries["distribution_sd"][position] ** 2
-            own = accuracy(one, mean, variance, variance)
-            if own.problem:
-                raise InfeasibleError(refusal(one, own, f"cell {labels[position]}"))
-            out.append(own)
+            out.append(accuracy(one, mean, variance, variance))
+        refuse_doubtful([labels[position] for position, _ in self.summarized], [one for _, one in self.summarized], out)
         return out
 
 
@@ -347,7 +341,12 @@ def _moments_again(problem, mean):
     """
     form, summarized = problem.separable, not problem.keeps_reports
     if form is not None and (form.slope >= 0).all():
-        return lambda alpha: attrgetter("mean", "variance")(moments_of(form, alpha, problem.n_users))
+
+        def under(alpha):
+            one = batch(stacked_factors([form], alpha)[0], 1)
+            return one.mean[0], one.variance[0]
+
+        return under
     if not summarized and problem.n_categories == 2:
         return None
     pilot = np.maximum(mean, 1e-12)
@@ -395,10 +394,11 @@ def undrawn(problem, levels, method: str = "auto"):
             raise InfeasibleError(NEITHER.format(problem.prior.describe()))
         return *mixture_moments(problem, levels), "mixture"
     if method != "summary" and form is not None and (form.slope >= 0).all():
-        found = moments_of(form, alpha, problem.n_users)
-        ends = found.quantile(levels)
-        entries = exact_entries(found.mean, found.variance, ends, alpha, problem.n_users, found.log_evidence)
-        return entries, {}, INTEGRALS, "exact"
+        with contextlib.suppress(ConvergenceError):  # powers that are no whole numbers, of few weighted reports
+            found = moments_of(form, alpha, problem.n_users)
+            ends = found.quantile(levels)
+            entries = exact_entries(found.mean, found.variance, ends, alpha, problem.n_users, found.log_evidence)
+            return entries, {}, INTEGRALS, "exact"
     if method != "summary" and (integrals := integrals_of(problem, levels)) is not None:
         return *integrals, "quadrature"
     if problem.n_categories > MAX_FACTORS:
@@ -433,5 +433,8 @@ def moments_of_one(problem, run: dict, settings: dict, method: str = "auto"):
         Where the prior is no Dirichlet, the method does not apply, or the expansion may be off.
     """
     entries, about, checked, method = undrawn(problem, tails(run["ci_prob"]), method)
+    if problem.collection.nature.weighted:  # the evidence and the users' own frequencies have no meaning
+        entries = {name: values for name, values in entries.items() if name.startswith("distribution")}
+        about = about | dict(problem.stated)
     said, again = (MANY_CATEGORIES, checked, about), _moments_again(problem, entries["distribution_mean"])
     return _result(problem.collection, problem.prior, method, entries, said, run, settings, again)

@@ -10,7 +10,7 @@ import numpy as np
 from ldpbayes.collections import Cells
 from ldpbayes.collections.nature import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.collections.noncompliance import compliers_only
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.errors import ArgumentError, CellsError, DataError, InfeasibleError
 from ldpbayes.posteriors import merging
 from ldpbayes.priors import AbstractPrior, as_prior, prior_for
 
@@ -171,12 +171,15 @@ def scaled(collection):
     if not collection.nature.weighted:
         return collection
     if isinstance(collection, Cells):
-        found = {}
+        found, refused = {}, {}
         for label, (key, cell), one in zip(collection.labels, collection.items(), collection.collections(), strict=True):
             try:
                 found[key] = scaled(one) if one.nature.weighted else cell
             except DataError as err:
-                raise DataError(f"cell {label}: {err.message}") from err
+                refused[label] = f"{err.message}."
+        if refused:
+            label, why = next(iter(refused.items()))
+            raise CellsError(f"Cell {label}: {why}", refused)
         return collection.with_cells(found)
     survey = collection.survey
     if survey.effect is not None:

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ldpbayes.errors import InfeasibleError
+from ldpbayes.errors import CellsError, InfeasibleError
 from ldpbayes.inference.importance import weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import Answer, Problem, Sample, Watch
-from ldpbayes.posteriors.expansion import doubtful_summary
+from ldpbayes.posteriors.expansion import refuse_doubtful_cells
 from ldpbayes.posteriors.mixing import ENOUGH, mixed_frequencies, mixed_moments, server_of, shares, spread_over
 from ldpbayes.posteriors.mixture import parameter_draws, shared_facts
 from ldpbayes.posteriors.nodes import place
@@ -40,13 +40,12 @@ def fit_shared(method, cells, prior, run, many):
     root, *seeds = np.random.SeedSequence(run["random_seed"]).spawn(len(cells) + 1)
     rngs, rng = [np.random.default_rng(one) for one in seeds], np.random.default_rng(root)
     mixture, servers = prior.mixture(), []
-    if doubt := doubtful_summary(cells):
-        raise InfeasibleError(doubt)
+    refuse_doubtful_cells(cells)
     for label, cell in zip(cells.labels, cells.collections(), strict=True):
         try:
             servers.append(server_of(Problem.of(cell, prior), size, len(cells)))
         except InfeasibleError as err:
-            raise InfeasibleError(f"Cell {label}: {err}") from err
+            raise CellsError(f"Cell {label}: {err}", {label: str(err)}) from err
     many = many if all(server.product for server in servers) else None
     nodes, factor = _nodes(mixture, servers, many, cells.n_categories)
     # Moments of all cells at once, at every node.

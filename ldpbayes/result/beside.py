@@ -1,12 +1,46 @@
 """What stands beside the posterior in a result: point estimates and confidence intervals, of one collection or of cells."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.scaling import VERDICTS, Scaled
+
+#: Characters of what is left out, beyond which nothing is added.
+LONGEST = 4000
+
+
+def leave_out(result: xr.DataTree, sentence: str) -> None:
+    """Write into the attr ``left_out`` what a result lacks, by name and with the reason.
+
+    Parameters
+    ----------
+    result : DataTree
+    sentence : str
+    """
+    said = str(result.attrs.get("left_out", ""))
+    if len(said) < LONGEST:
+        result.attrs["left_out"] = f"{said} {sentence}".strip()
+
+
+@contextlib.contextmanager
+def leaving_out(result: xr.DataTree, name: str) -> Iterator[None]:
+    """Leave out what is said beside a posterior where it cannot be said, by its name.
+
+    Parameters
+    ----------
+    result : DataTree
+    name : str
+        What starts the sentence.
+    """
+    try:
+        yield
+    except (ConvergenceError, InfeasibleError) as err:
+        leave_out(result, f"{name}: left out. {err}")
 
 
 def add_estimates(result: xr.DataTree, data: Any, estimates: Sequence[Sequence[Any]]) -> xr.DataTree:

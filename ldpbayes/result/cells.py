@@ -15,7 +15,7 @@ from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.result.building import build
 from ldpbayes.result.frame import Result
-from ldpbayes.result.validation import need_result
+from ldpbayes.result.validation import NO_DRAWS, need_result
 
 #: Covariance matrices of all cells with more entries than this are left out.
 MAX_COVARIANCES = 10**7
@@ -77,7 +77,7 @@ def of_cells(
         "outcome": outcome,
         "frequency_draws": how.pop() if len(how) == 1 else "several",
     }
-    if "frequency" not in draws:
+    if draws and "frequency" not in draws:
         about["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
     if cells.laws:
         words = words_of(cells)
@@ -111,7 +111,8 @@ def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) ->
         Groups as for one collection, each with the dim cell; the group ``cells`` says for each cell which method was
         used, why, and what its diagnostics say. Chains and draws are cut to the shortest of all cells.
     """
-    cut = {name: slice(min(tree["posterior"].sizes[name] for tree in trees)) for name in ("chain", "draw")}
+    alike = [name for name in ("chain", "draw") if name in trees[0]["posterior"].dims]  # none, of moments alone
+    cut = {name: slice(min(tree["posterior"].sizes[name] for tree in trees)) for name in alike}
     posterior, exact = _joined(trees, "posterior", cut), _joined(trees, "exact")
     labels = {str(name): values.values for name, values in trees[0]["posterior"].coords.items() if name not in cut}
     if len(cells) * len(labels["category"]) ** 2 > MAX_COVARIANCES:
@@ -124,12 +125,14 @@ def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) ->
         "reason": f"Cells without a shared prior are fitted one by one: {kinds}.",
         "sampling": "independent" if alone else "mcmc",
     }
+    if not cut:
+        attrs["draws"] = NO_DRAWS
     if any(part.attrs.get("pseudo") for part in trees):
         attrs["pseudo"] = SEVERAL["pseudo"]
     draws = {name: (dims[2:], values) for name, (dims, values) in posterior.items()}
     known = {name: values for name, (_, values) in exact.items()}
     tree = of_cells(cells, prior, facts, settings, draws=draws, exact=known, attrs=attrs, coords=labels)
-    for group, at in (("sample_stats", cut), ("summary", {})):
+    for group, at in (("sample_stats", cut), ("summary", {}), ("sensitivity", {})):
         if variables := _joined(trees, group, at):
             first = trees[0][group]
             tree[group] = xr.DataTree(xr.Dataset(variables, dict(first.isel(at).coords) | cells.cell_coords(), first.attrs))

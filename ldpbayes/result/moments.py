@@ -3,8 +3,10 @@
 import numpy as np
 import xarray as xr
 
+from ldpbayes.collections.nature import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.inference.ends import beta_ends, tails
 from ldpbayes.result.building import build
+from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, validate
 
 #: Reports of more cells than this are left out of the result: they would be a variable each.
@@ -37,12 +39,11 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
         Its group ``posterior`` has the coordinates alone, and the attr ``draws`` is "none".
     """
     sizes = np.reshape([one.n_reports for one in data.collections()], (*data.shape[:-1], 1))
-    exact = exact | frequency_intervals(exact, sizes, ci_prob)
-    about = {
-        "draws": NO_DRAWS,
-        "frequency_draws": "moments only",
-        "frequency_intervals": "those of P moved to the mean and sd of F; of a beta distribution where F is much narrower",
-    }
+    about = {"draws": NO_DRAWS, "frequency_draws": LEFT_OUT}
+    if "frequency_mean" in exact:
+        exact = exact | frequency_intervals(exact, sizes, ci_prob)
+        how = "those of P moved to the mean and sd of F; of a beta distribution where F is much narrower"
+        about |= {"frequency_draws": MOMENTS_ONLY, "frequency_intervals": how}
     kept = len(data.likelihoods) <= MAX_OBSERVED
     tree = build(
         data,
@@ -62,7 +63,9 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
 
 def _summary(exact, dims, coords, prior, ci_prob, attrs):
     """Return the group ``summary`` of moments without draws."""
-    known = {key: np.stack([exact[f"{target}_{key}"] for target in TARGETS]) for key in ("mean", "sd", "lower", "upper")}
+    none = np.full_like(exact["distribution_mean"], np.nan)  # of F under weights
+    keys = ("mean", "sd", "lower", "upper")
+    known = {key: np.stack([exact.get(f"{target}_{key}", none) for target in TARGETS]) for key in keys}
     blank = dict.fromkeys(("mcse", "lower_error", "upper_error"), 0.0) | dict.fromkeys(
         ("ess_bulk", "ess_tail", "r_hat"), np.nan
     )
@@ -75,6 +78,26 @@ def _summary(exact, dims, coords, prior, ci_prob, attrs):
             values = [attrs.get(f"{name}_{key}", blank.get(key, np.nan)) for name in learnt]
             summary[f"parameter_{key}"] = (("parameter",), np.array(values))
     return xr.DataTree(xr.Dataset(summary, coords | named, {"ci_prob": ci_prob, "ci_kind": "eti"}))
+
+
+def summary_alone(result: xr.DataTree) -> Result:
+    """Return a result of draws without them: their summary stays, with its Monte Carlo errors.
+
+    Parameters
+    ----------
+    result : DataTree
+        Summarised.
+    """
+    posterior = result["posterior"].to_dataset()
+    drawn = posterior.sizes["chain"] * posterior.sizes["draw"]
+    out = Result(
+        children={name: xr.DataTree(group.to_dataset()) for name, group in result.children.items() if name != "sample_stats"}
+    )
+    out["posterior"] = xr.DataTree(posterior.drop_dims(("chain", "draw")))
+    out.attrs |= result.attrs | {"draws": NO_DRAWS}
+    out.attrs["reason"] += f" The moments and ends that are no integrals come from {drawn:,} draws, which are not kept."
+    validate(out)
+    return out
 
 
 def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.ndarray]:

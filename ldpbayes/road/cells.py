@@ -8,13 +8,15 @@ import numpy as np
 
 from ldpbayes.answers.deciding import decision_of_cells
 from ldpbayes.collections import Cells
-from ldpbayes.errors import ConvergenceError, InfeasibleError, LDPBayesWarning, listed
-from ldpbayes.posteriors.expansion import doubtful_summary
+from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed
+from ldpbayes.posteriors.expansion import refuse_doubtful_cells
 from ldpbayes.posteriors.joint import JOINT
-from ldpbayes.posteriors.many import Many, moments_of_cells, seconds_of_mixture
+from ldpbayes.posteriors.many import NEITHER, Many, moments_of_cells, seconds_of_mixture
 from ldpbayes.posteriors.problem import Joint, Problem, prior_of_cells, scaled
 from ldpbayes.posteriors.shared import fit_shared
 from ldpbayes.priors import AbstractPrior
+from ldpbayes.result.beside import leave_out, leaving_out
+from ldpbayes.result.moments import summary_alone
 from ldpbayes.road import single
 from ldpbayes.road.methods import SUMMARY, Selection, make_method
 from ldpbayes.road.request import Request
@@ -40,6 +42,27 @@ def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
     prior : as in fit
     request : Request
     """
+    refused: dict[str, str] = {}
+    while True:
+        try:
+            tree = _walked(cells, prior, request, refused)
+            break
+        except CellsError as err:
+            left = [key for key, label in zip(cells, cells.labels, strict=True) if label not in err.reasons]
+            fixed = isinstance(prior, AbstractPrior) and len(prior.shape) > 1  # whose cells cannot be left out
+            if not left or fixed:
+                raise
+            refused.update(err.reasons)
+            cells = cells.take(left)
+    if refused:
+        why = " ".join(f"{label}: {reason}" for label, reason in list(refused.items())[:NAMED])
+        total = len(refused) + tree["posterior"].sizes["cell"]
+        leave_out(tree, f"{len(refused)} of {total} cells are left out. {why}")
+    return tree
+
+
+def _walked(cells: Cells, prior: Any, request: Request, refused: dict[str, str]) -> "xr.DataTree":
+    """Return the result of cells; those that cannot be served alone are left out and noted in ``refused``."""
     many = _many(cells, request)
     cells, ruling = scaled(cells), rule(prior, cells, request.name)
     if many is not None and ruling.learnt and len(cells) * cells.n_categories > MAX_LEARNT:
@@ -48,11 +71,11 @@ def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
         tree, sensitivity = moments_of_cells(many, cells, own, request.run, request.stated | {"draws": request.draws})
         tree.attrs |= decision_of_cells(cells.labels, None, sensitivity) | single.stated_prior(ruling.sentence)
         return tree
-    if request.draws == 0:
-        raise InfeasibleError("Moments without draws need independent priors of the cells, and no sampling weights.")
-    tree, why = ruled(ruling, request, lambda prior: _sampled(cells, prior_of_cells(prior, cells), request))
+    tree, why = ruled(ruling, request, lambda prior: _sampled(cells, prior_of_cells(prior, cells), request, refused))
     tree.attrs |= single.stated_prior(why)
-    if request.estimates:
+    if request.draws == 0:
+        tree.attrs.update(decision_of_cells(served(cells, tree).labels, tree["cells"].to_dataset()))
+    elif request.estimates:
         _describe(tree, served(cells, tree), ruling.prior)
     return tree
 
@@ -61,9 +84,12 @@ def _describe(tree, cells, prior):
     """Add what is said beside the posteriors of all cells."""
     from ldpbayes.describing import posterior as describing
 
-    tree.attrs |= describing.fitness(tree, cells)
-    describing.estimates_alone(tree, cells)
-    tree.attrs |= describing.deciding(tree, cells, prior_of_cells(prior, cells))
+    with leaving_out(tree, "The fit of the reports"):
+        tree.attrs |= describing.fitness(tree, cells)
+    with leaving_out(tree, "Point estimates and confidence intervals"):
+        describing.estimates_alone(tree, cells)
+    with leaving_out(tree, "Who decides"):
+        tree.attrs |= describing.deciding(tree, cells, prior_of_cells(prior, cells))
 
 
 def _many(cells: Cells, request: Request) -> Many | None:
@@ -71,9 +97,7 @@ def _many(cells: Cells, request: Request) -> Many | None:
     sizes = request.sizes()
     if request.method not in ("auto", "exact", SUMMARY) or cells.nature.weighted or cells.laws:
         return None
-    if request.draws == 0:
-        return Many.of(cells)
-    if sizes["draws"] * sizes["chains"] * cells.n_categories * len(cells) <= MAX_OF_CELLS:
+    if request.draws != 0 and sizes["draws"] * sizes["chains"] * cells.n_categories * len(cells) <= MAX_OF_CELLS:
         return None
     return _in_one_call(cells)
 
@@ -86,19 +110,23 @@ def _in_one_call(cells: Cells) -> Many | None:
         return None
 
 
-def _sampled(cells: Cells, prior: AbstractPrior | Any, request: Request) -> "xr.DataTree":
+def _sampled(cells: Cells, prior: AbstractPrior | Any, request: Request, refused: dict[str, str]) -> "xr.DataTree":
     """Return one result of all cells: with a prior over all of them together, else each cell on its own."""
     alone = bool(cells.laws) or len(prior.shape) == 1
+    if not alone and request.draws == 0:
+        raise InfeasibleError(NEITHER.format(prior.describe()))
     if not alone:
         return _together(cells, prior, request)
     if not cells.laws and len(cells) > 1 and prior.mixture() is not None and request.name in ("auto", "mixture"):
+        if request.draws == 0:
+            return summary_alone(_sharing(cells, prior, request.drawing(cells.n_categories)))
         return _sharing(cells, prior, request)
     seeds = [int(one.generate_state(1)[0]) for one in np.random.SeedSequence(request.random_seed).spawn(len(cells))]
-    exact = request.method in ("auto", "exact") and "exact" not in request.exclude and not cells.laws
-    return (_at_once(cells, prior, seeds, request) if exact else None) or _each(cells, prior, seeds, request)
+    exact = request.method in ("auto", "exact") and "exact" not in request.exclude and not cells.laws and request.draws != 0
+    return (_at_once(cells, prior, seeds, request) if exact else None) or _each(cells, prior, seeds, request, refused)
 
 
-def _each(cells: Cells, prior, seeds: list[int], request: Request) -> "xr.DataTree":
+def _each(cells: Cells, prior, seeds: list[int], request: Request, left_out: dict[str, str]) -> "xr.DataTree":
     """Return the results of the cells, fitted one by one, as one; a cell that cannot be served is left out by its name."""
     from ldpbayes import result
 
@@ -118,19 +146,16 @@ def _each(cells: Cells, prior, seeds: list[int], request: Request) -> "xr.DataTr
         raise InfeasibleError(said) from first
     if refused:
         cells = cells.take(list(trees))
+        left_out |= {label: str(reason) for label, reason in refused.items()}
     problems = [Problem.of(cell, prior) for cell in cells.collections()]
     tree = result.stack(cells, problems[0].prior, list(trees.values()), request.stated)
-    if refused:
-        why = " ".join(f"{label}: {reason}" for label, reason in list(refused.items())[:NAMED])
-        tree.attrs["left_out"] = f"{len(refused)} of {len(refused) + len(trees)} cells are left out. {why}"
-    _say(tree, cells, problems, request)
+    if request.draws != 0:
+        _say(tree, cells, problems, request)
     return tree
 
 
 def served(cells: Cells, tree: "xr.DataTree") -> Cells:
     """Return the cells that a result has: all but those that were left out."""
-    if "left_out" not in tree.attrs:
-        return cells
     kept = {str(label) for label in tree["posterior"].coords["cell"].values}
     return cells.take([key for key, label in zip(cells, cells.labels, strict=True) if label in kept])
 
@@ -178,10 +203,9 @@ def _sharing(cells: Cells, prior, request: Request) -> "xr.DataTree":
 
 def _together(cells: Cells, prior, request: Request) -> "xr.DataTree":
     """Return the result of all cells under a prior over all of them, by the first joint engine whose answer is accepted."""
-    problem, doubt = Joint(cells, prior), doubtful_summary(cells)
+    problem = Joint(cells, prior)
+    refuse_doubtful_cells(cells)
     if request.automatic:
-        if doubt:
-            raise InfeasibleError(doubt)
         weighted = ("nuts",) if cells.nature.weighted else ()  # the PyMC model takes whole reports
         return single.automatic(Selection(problem, request.exclude + weighted, request.asked_sizes, JOINT), request)
     if request.name not in JOINT:
@@ -193,6 +217,6 @@ def _together(cells: Cells, prior, request: Request) -> "xr.DataTree":
     # A method that is given by name answers, and the result says why it is not to be trusted.
     answer = engine.answer(problem, plan, **request.run)
     answer.tree.attrs["reason"] = plan.reason
-    if doubt or answer.sample.rejected:
-        raise ConvergenceError(doubt or answer.sample.rejected, answer.tree)
+    if answer.sample.rejected:
+        raise ConvergenceError(answer.sample.rejected, answer.tree)
     return answer.tree

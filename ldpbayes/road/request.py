@@ -1,7 +1,7 @@
 """What a fit was asked for, checked once."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ldpbayes import checks
@@ -88,6 +88,10 @@ class Request:
         """Return draws per chain and chains: 1000, fewer where those of P would take more than DRAWS_BYTES, and 4."""
         most = 1000 if n_categories is None else DRAWS_BYTES // (8 * 4 * n_categories)
         return {"draws": max(FEWEST_DRAWS, min(1000, most)), "chains": 4} | self.asked_sizes
+
+    def drawing(self, n_categories: int) -> "Request":
+        """Return the same request with the draws that a fit makes by default."""
+        return replace(self, draws=replace(self, draws=None).sizes(n_categories)["draws"])
 
     def engine(self, sizes: Mapping[str, int]) -> AbstractPosterior:
         """Return the method that was asked for, ready to plan; not for "auto".

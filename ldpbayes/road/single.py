@@ -8,12 +8,13 @@ import numpy as np
 
 from ldpbayes.answers.deciding import decision_given
 from ldpbayes.collections import Collection, Summarized
-from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed, shown
+from ldpbayes.errors import ArgumentError, ConvergenceError, LDPBayesWarning, listed, shown
 from ldpbayes.inference.handover import hand_over
 from ldpbayes.posteriors.base import MAX_DRAWN
 from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.many import moments_of_one, refuse_long
 from ldpbayes.posteriors.problem import Problem
+from ldpbayes.result.moments import summary_alone
 from ldpbayes.road.methods import METHODS, SUMMARY, Selection
 from ldpbayes.road.request import Request
 from ldpbayes.road.ruling import Ruling, jeffreys_because, rule, ruled, too_long
@@ -69,7 +70,9 @@ def walk(collection: Any, prior: Any, request: Request) -> "xr.DataTree":
     request : Request
     """
     if _without_draws(collection, request):
-        return _undrawn(collection, prior, request)
+        if not (collection.laws or (collection.derived and request.automatic)):
+            return _undrawn(collection, prior, request)
+        return summary_alone(walk(collection, prior, request.drawing(collection.n_categories)))
     sizes, problem = request.sizes(collection.n_categories), None
     if request.automatic:
         ruling, selection = settle(collection, prior, request.name, request.exclude, sizes)
@@ -140,16 +143,13 @@ def _without_draws(collection, request: Request) -> bool:
 
     Draws that were asked for are made or refused.
     """
-    plain = not collection.nature.weighted and not collection.laws
     if request.draws != 0:
-        unasked = request.automatic and not request.asked_sizes
-        return unasked and plain and DRAWN * collection.n_categories > MAX_DRAWN
+        unasked = request.automatic and not request.asked_sizes and not collection.nature.weighted and not collection.laws
+        return unasked and DRAWN * collection.n_categories > MAX_DRAWN
     if request.method not in UNDRAWN:
         raise ArgumentError(f"draws=0 goes with the methods {listed(UNDRAWN)}; {request.method!r} makes draws.")
     if request.exclude:
         raise ArgumentError(f"exclude must be empty with draws=0, got {shown(request.exclude)}.")
-    if not plain:
-        raise InfeasibleError("Moments without draws need respondents who follow the device, and no sampling weights.")
     return True
 
 

@@ -76,9 +76,12 @@ def test_check_takes_a_tally_as_fit_does():
     assert (found.verdict, found.p_value) == (whole.verdict, whole.p_value)
 
 
-def test_moments_of_cells_are_refused_by_their_own_name():
+def test_moments_of_unary_cells_are_those_of_each():
     protocol = UnaryEncoding.optimized(4, 1.0)
     reports = protocol.privatize(np.arange(300) % 4, np.random.default_rng(1))
     cell = lb.Collection("abcd", [lb.Tally(protocol, reports)])
-    with pytest.raises(lb.errors.InfeasibleError, match=r"^Moments of cells without draws need .* those of the cell x are"):
-        lb.fit(lb.Cells({"x": cell, "y": cell}), "jeffreys", draws=0)
+    both, alone = lb.fit(lb.Cells({"x": cell, "y": cell}), "jeffreys", draws=0), lb.fit(cell, "jeffreys", draws=0)
+    for name in ("mean", "sd", "lower", "upper"):
+        np.testing.assert_allclose(both["summary"][name].isel(cell=1), alone["summary"][name])
+    np.testing.assert_allclose(both["sensitivity"]["move"].isel(cell=0), alone["sensitivity"]["move"])
+    assert lb.show(both).tables and both["posterior"].sizes == {"cell": 2, "category": 4}
