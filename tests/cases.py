@@ -19,6 +19,7 @@ from ldpbayes.protocols import (
     MemoizedUnary,
     Noncompliance,
     Repeated,
+    RestrictedResponse,
     SampledAttribute,
     compose,
     designs,
@@ -169,6 +170,7 @@ CASES = [
     given("d-bit-flip", lambda a, e: DBitFlip(a, e, a, 2, 0.1, times=2), (3,), engines=False),
     given("memoized-rappor", filters, (2,), engines=False),
     given("repeated", lambda a, e: Repeated(GRR(a, e / 2), 2), (2, 3), engines=False),
+    Case("restricted", lambda a, epsilon: RestrictedResponse(a, epsilon, range(a // 2), 0.7), (2, 3, 5), engines=False),
 ]
 
 

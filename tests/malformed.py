@@ -342,6 +342,7 @@ CALLS = {
     "HadamardResponse": lambda m: dict(n_categories=3, epsilon=1.0),
     "LocalHashing": lambda m: dict(n_categories=3, epsilon=1.0, buckets=2, family="ldpbayes"),
     "PooledHashing": lambda m: dict(n_categories=3, epsilon=1.0, buckets=2, family="ldpbayes", seeds=16),
+    "RestrictedResponse": lambda m: dict(n_categories=4, epsilon=1.0, subset=[0, 2], split=0.8),
     "MemoizedGRR": lambda m: dict(n_categories=3, epsilon_infinity=2.0, epsilon_instant=3.0, times=((1, 1),)),
     "MemoizedRappor": lambda m: dict(
         protocol=lb.protocols.Rappor(3, 0.2, 0.9, 0.5, 3, 2, 1, candidates=tuple("abc")), times=((1, 1),)
@@ -621,6 +622,7 @@ CALLS = {
         protocols=["grr"],
         ci_prob=0.9,
     ),
+    "plan after a wave": lambda m: dict(n=100, epsilon=1.0, after=m.tree_of_cells, cell="x"),
     "plan_design": lambda m: dict(
         name="warner",
         parameters={"p": 0.7},

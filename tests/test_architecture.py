@@ -59,7 +59,7 @@ SHARED = {
 BUILT_ON = {
     "estimators.confidence": {"estimators.mle"},
     "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
-    "theory.planning": {"theory.risk", "theory.bounds"},
+    "theory.planning": {"theory.risk", "theory.bounds", "theory.waves"},
     "theory.prospects": {"theory.planning"},
     "posteriors.conjugate": {"posteriors.exact", "posteriors.many"},
     "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},

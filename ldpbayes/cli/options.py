@@ -181,6 +181,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "n": _option(float | None, "Number of reports.", "--users", "-n"),
         "n of-simulate": _option(int | None, "Number of users; without it everyone in a population file.", "--users", min=1),
         "error": _option(float | None, "Target error; --kind defines it."),
+        "after": _option(_PATH, "The result of an earlier wave (.nc): plan another one; ε, and users or error, are given."),
         "kind": _option(
             str,
             "[bold]l2[/bold]: expected sum of squared errors; [bold]l1[/bold]: of absolute errors; [bold]max[/bold]: no "

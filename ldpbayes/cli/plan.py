@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 from ldpbayes.cli import options
 from ldpbayes.errors import ArgumentError
@@ -40,6 +41,23 @@ class Questions:
     fakes: float | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class Wave:
+    """The wave before."""
+
+    after: Any = None
+
+    def check(self, *others):
+        """Refuse questions that are put to a first wave alone, and return the arguments of planning.plan."""
+        if self.after is None:
+            return {}
+        if any(others):
+            raise ArgumentError("after goes with --epsilon, --users or --error, --kind and --protocol alone.")
+        from ldpbayes.result import load
+
+        return {"after": load(self.after)}
+
+
 def command(
     protocol=None,
     parameter=None,
@@ -50,6 +68,7 @@ def command(
     *,
     four: Four,
     questions: Questions,
+    wave: Wave,
     outputs: options.Shown,
 ):
     """Choose protocol, ε and sample size: give three of categories, epsilon, users and error, and get the fourth.
@@ -61,6 +80,9 @@ def command(
     points. Ask with --n-groups, --delta and --power for comparisons of groups, with --fake-share what crafted reports can
     do, with --set noncompliance.NAME=law whether the design can tell how many ignore it, and with --set deniers.of=LABEL
     how many to ask directly.
+
+    With --after, the result of an earlier wave (written by fit --output), the plan is one of another wave: which protocol,
+    or which subset of the categories and split of epsilon, can be expected to leave the least error of both together.
 
     Examples:
 
@@ -81,6 +103,10 @@ def command(
       ldpbayes plan --protocol crosswise -p p=0.25 --users 800 --set deniers.of=yes --set deniers.say=no
 
       ldpbayes plan --epsilon 1 --users 32561 --set p=0.5,0.3,0.2 --plot plan.png
+
+      ldpbayes fit example:nigeria --output first.nc
+
+      ldpbayes plan --after first.nc --epsilon 1 --users 2000
     """
     outputs.check(plot=plot)
     from ldpbayes.pages import show
@@ -95,14 +121,17 @@ def command(
     gamma = 0.1 if gamma is None else options.levels(gamma, "gamma")[0]
     words = stated.pop("p", "uniform")
     rest = {"p": _distribution(words), "target": "distribution", "estimator": "mle", "ci_prob": ci_prob} | stated
+    earlier = wave.check(laws, deniers, stated, words != "uniform", questions != Questions())
     if questions.power is not None:
         four, kind = _with_power(four, kind, ci_prob, questions)
-    assumptions = {"kind": kind} | rest
+    assumptions = {"kind": kind} | rest | earlier
     settings, names = options.parameters(parameter), protocol or ()
     four = _with_categories(four, rest["p"])
     if settings and len(names) != 1:
         raise ArgumentError(f"parameter needs exactly one --protocol that takes it, got {len(names)}.")
     fixed = [name for name in names if not planning.has_free_epsilon(name, settings)]
+    if earlier:
+        four = dataclasses.replace(four, n_categories=four.n_categories or earlier["after"]["posterior"].sizes["category"])
     if not names or names[0] not in fixed:
         four.check()
     if fixed and len(fixed) < len(names):
@@ -110,14 +139,21 @@ def command(
     if fixed:
         plans, makers = _fixed(fixed, settings, dataclasses.asdict(four), assumptions)
     else:
-        makers = planning.named_makers(protocol, settings) if protocol else None
+        makers = planning.named_makers(protocol, settings) if protocol and settings else protocol
         plans = planning.plan(**dataclasses.asdict(four), protocols=makers, **assumptions)
     asked = {name: getattr(questions, name) for name in ("groups", "delta", "fakes")}
-    plans = prospects.with_prospects(plans, **asked, laws=laws or {}, gamma=gamma, deniers=deniers, **rest)
+    if not earlier:
+        plans = prospects.with_prospects(plans, **asked, laws=laws or {}, gamma=gamma, deniers=deniers, **rest)
     along = "n" if fixed or (four.epsilon is not None and four.n is None) else "epsilon"
     draw = functools.partial(_draw, plans, kind, makers, assumptions, along)
     drawn = draw if plot or (outputs.page and plans[0].feasible) else None
-    settings = {"kind": kind, "assumed": words, "ci_prob": ci_prob, "draw": drawn, "command": options.command_line()}
+    settings = {
+        "kind": kind,
+        "assumed": "posterior" if earlier else words,
+        "ci_prob": ci_prob,
+        "draw": drawn,
+        "command": options.command_line(),
+    }
     outputs.show(show(plans, **settings, **asked), plot=plot)
 
 

@@ -11,6 +11,8 @@ from ldpbayes.theory.prospects import POWER, SHARE
 
 #: What with_prospects adds.
 _ASKED = ("group_half_width", "least_difference", "power", "poisoned", "gamma_sd", "direct_share", "share_sd", "denial_sd")
+#: What another wave has beside them.
+_WAVE = ("standard_error", "before")
 _WANTED = {
     "n": "users needed",
     "epsilon": "privacy level needed",
@@ -34,11 +36,16 @@ def of_plan(
 ) -> Page:
     """Return the Page of a list of Plan."""
     what = error_in_words(kind, ci_prob)
+    assumed = "posterior" if not math.isnan(plans[0].before) else assumed
     title = f"{what[0].upper()}{what[1:]}; p {assumed}; solved for {_NAMES[plans[0].solved]}"
     title += ", best first" if len(plans) > 1 else ""
     drawn = " and reports that cannot be listed, for the sd of γ" if any(plan.gamma_sd > 0 for plan in plans) else ""
     notes = [Note(Kind.METHOD, f"Users are rounded up. Nothing was simulated, except averages over a prior{drawn}.")]
-    notes += [*_prospects(plans, groups, delta, fakes), *_pools(plans)]
+    if assumed == "posterior":
+        notes = [
+            Note(Kind.METHOD, "The error is that of the best estimate that is linear in the counts of the new reports.")
+        ]
+    notes += [*_prospects(plans, groups, delta, fakes), *_pools(plans), *_subsets(plans)]
     notes += [Note(Kind.WARNING, f"{plan.protocol}: {plan.note}") for plan in plans if not plan.feasible]
     figures: tuple[Figure, ...] = ()
     if draw is not None:
@@ -62,6 +69,8 @@ def _table(plans, title, delta, fakes):
         Column("epsilon", "epsilon", spec=".4g"),
         Column("users", "users", spec=",.0f"),
         Column("error", "error", spec=".4g"),
+        Column("standard_error", "± (draws)", spec=".2g", means="Monte Carlo error of the expected error, from the draws."),
+        Column("before", "error now", spec=".4g", means="Without another wave."),
         Column("bound", "least possible", spec=".4g", priority=2, means=least),
         Column("open_answers", "open answers", spec=".4g", priority=3, means="Error of as many answers without privacy."),
         Column("group_half_width", "half-width in a group", spec=".3g"),
@@ -79,7 +88,7 @@ def _table(plans, title, delta, fakes):
     )
     shown = [(column, [_cell(plan, column.key) for plan in plans]) for column in columns]
     # Only some kinds have a least error, and the rest is there where it was asked for.
-    optional = ("bound", *_ASKED)
+    optional = ("bound", *_ASKED, *_WAVE)
     blank = {name for name in optional if all(math.isnan(getattr(plan, name)) for plan in plans)}
     return filled(title, [(column, values) for column, values in shown if column.key not in blank])
 
@@ -138,6 +147,19 @@ def _prospects(plans, groups, delta, fakes):
         yield Note(Kind.WARNING, f"The law of those who ignore the device is stated by no report of {', '.join(without)}.")
 
 
+def _subsets(plans):
+    """Yield the subset and the split of a restricted response."""
+    for plan in plans:
+        if plan.subset:
+            first, second = plan.mechanism.levels
+            named = ", ".join(plan.subset)
+            yield Note(
+                Kind.WORTH,
+                f"{plan.protocol} restricts the answers to S = {{{named}}}: of ε = {plan.epsilon:.3g}, {first:.3g} is spent "
+                f"within it and {second:.3g} among the others.",
+            )
+
+
 def _pools(plans):
     """Yield the advice on pools of seeds, where local hashing with fresh seeds is among the plans."""
     found = [plan for plan in plans if plan.feasible and plan.protocol in ("olh", "local_hashing", "blh")]
@@ -177,6 +199,9 @@ def _summary(plans, what):
     }[best.solved]
     text = f"The protocol {best.protocol} {found}." if len(plans) > 1 else f"The protocol {best.protocol} {alone}."
     setting = f"{best.n_categories:,} categories, ε = {best.epsilon:.3g} and {best.users:,} users"
+    if not math.isnan(best.before):
+        setting = f"{best.users:,} more reports at ε = {best.epsilon:.3g}"
+        what += f", {best.before:.3g} now,"
     text += f" With {setting} the {what} is {best.error:.3g}"
     open_answers = f"as many unprotected answers would leave {best.open_answers:.3g}" if best.open_answers > 0 else ""
     text += f"; {open_answers}." if open_answers else "."

@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.protocols.repeated.memoized_grr import MemoizedGRR
     from ldpbayes.protocols.repeated.memoized_rappor import MemoizedRappor
     from ldpbayes.protocols.repeated.memoized_unary import MemoizedUnary
+    from ldpbayes.protocols.restricted import RestrictedResponse
     from ldpbayes.protocols.sampled_attribute import SampledAttribute
     from ldpbayes.protocols.subset import SubsetSelection
     from ldpbayes.protocols.unary import UnaryEncoding
@@ -71,6 +72,7 @@ _MODULES = {
     "repeated.memoized_grr": "MemoizedGRR",
     "repeated.memoized_rappor": "MemoizedRappor",
     "repeated.memoized_unary": "MemoizedUnary",
+    "restricted": "RestrictedResponse",
     "sampled_attribute": "SampledAttribute",
     "subset": "SubsetSelection",
     "unary": "UnaryEncoding",
@@ -102,6 +104,7 @@ __all__ = [
     "Rappor",
     "RapporBits",
     "Repeated",
+    "RestrictedResponse",
     "SampledAttribute",
     "SubsetSelection",
     "UnaryEncoding",

@@ -18,7 +18,7 @@ from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol, describe_protocols, make_protocol, protocol_names
 from ldpbayes.protocols.registry import Numbered, parse_name, resolve
-from ldpbayes.theory import bounds, information, risk
+from ldpbayes.theory import bounds, information, risk, waves
 
 __all__ = [
     "ESTIMATORS",
@@ -37,6 +37,8 @@ __all__ = [
 
 #: Names of the protocols that are compared by default.
 PROTOCOLS = ("grr", "subset", "oue", "sue", "olh", "hadamard", "block_design")
+#: The protocol that an earlier wave can restrict to a subset, beside these.
+RESTRICTED = "restricted_response"
 #: What the error is, by kind.
 KINDS = {
     "l2": "expected sum of squared errors over the categories",
@@ -90,6 +92,10 @@ class Plan:
     direct_share, share_sd, denial_sd : float
         Share of the users to ask directly where some deny, and the standard deviations of the share of the category that is
         denied and of δ at that: see ``prospects.asked_directly``.
+    standard_error, before : float
+        After an earlier wave: the Monte Carlo error of the expected error, and the error without another wave.
+    subset : tuple of str
+        Labels of the categories that a restricted response restricts itself to.
     mechanism : AbstractProtocol or None
         The protocol itself, where it reaches the target.
     """
@@ -112,6 +118,9 @@ class Plan:
     direct_share: float = math.nan
     share_sd: float = math.nan
     denial_sd: float = math.nan
+    standard_error: float = math.nan
+    before: float = math.nan
+    subset: tuple[str, ...] = ()
     mechanism: AbstractProtocol | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -172,6 +181,8 @@ def plan(
     estimator="mle",
     protocols=None,
     ci_prob=0.95,
+    after=None,
+    cell=None,
 ):
     """Return one Plan per protocol, best first, solving for the one quantity that is left out.
 
@@ -195,6 +206,10 @@ def plan(
         All of PROTOCOLS by default; names as in collection files, of protocols that take ε.
     ci_prob : float
         For "max" and "half_width".
+    after : DataTree, optional
+        The result of what was collected so far, in place of p; ε must be given, and n or error.
+    cell : str or tuple of str, optional
+        Which population, where that result has cells.
 
     Returns
     -------
@@ -208,11 +223,16 @@ def plan(
     ('oue', 5633)
     """
     known = {"n_categories": n_categories, "epsilon": epsilon, "n": n, "error": error}
+    belief = None if after is None else waves.Belief(after, cell)
+    if belief is not None and n_categories is None:
+        known["n_categories"] = len(belief.categories)
     unknown = [name for name in _UNKNOWNS if known[name] is None]
     if len(unknown) != 1:
         raise ArgumentError(f"plan must leave out exactly one of {', '.join(_UNKNOWNS)}, got {len(unknown)} left out.")
     known = _check_known(known)
     question = _Question(kind, p, target, estimator, ci_prob)
+    if belief is not None:
+        return Plans(_next_waves(belief, known, unknown[0], question, protocols), kind, ci_prob)
     if unknown == ["n_categories"] and not isinstance(p, str | float | int):
         raise ArgumentError("p must be 'uniform' or a symmetric prior when n_categories is the unknown.")
     if known["n_categories"] is not None:
@@ -267,7 +287,7 @@ def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None,
     epsilon, n : float
         The one that is not the axis.
     protocols, kind, assumptions
-        As for plan: p, target, estimator, ci_prob.
+        As for plan: p, target, estimator, ci_prob, after, cell.
     """
     checks.choice(along, "along", ("epsilon", "n"))
     values, n_categories = (
@@ -278,13 +298,13 @@ def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None,
         raise ArgumentError("values must hold at least one number, got none.")
     if (n if along == "epsilon" else epsilon) is None:
         raise ArgumentError(f"{'n' if along == 'epsilon' else 'epsilon'} must be given for a curve along {along}.")
-    makers, known = _makers(protocols), {"n_categories": n_categories, "epsilon": epsilon, "n": n}
-    plans = [plan(**known | {along: float(value)}, protocols=makers, kind=kind, **assumptions) for value in values]
+    known = {"n_categories": n_categories, "epsilon": epsilon, "n": n}
+    plans = [plan(**known | {along: float(value)}, protocols=protocols, kind=kind, **assumptions) for value in values]
     by_name = [{one.protocol: one.error for one in some} for some in plans]
-    out = {name: np.array([errors[name] for errors in by_name]) for name in makers}
-    question = _Question(kind, **assumptions)
-    floors = np.array([question.floors(*(known | {along: float(value)}).values()) for value in values])
-    return out | {"bound": floors[:, 0], "open answers": floors[:, 1]}
+    names = [name for name in (*_makers(protocols), RESTRICTED) if name in by_name[0]]
+    out = {name: np.array([errors[name] for errors in by_name]) for name in names}
+    floors = [next(((one.bound, one.open_answers) for one in some if one.feasible), (math.nan,) * 2) for some in plans]
+    return out | dict(zip(("bound", "open answers"), np.array(floors).T, strict=True))
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
@@ -316,6 +336,11 @@ class _Question:
         else:
             found = _mle_risk(protocol, assumed, self.target, norm)
         return found.value * self.width(a), f"{self.estimator}, {found.method}"
+
+    def left(self, variances):
+        """Return the error that each row of variances of P means, shape (m,)."""
+        norm, width = self.kind if self.kind in ("l2", "l1") else "max", self.width(variances.shape[1])
+        return [risk.spread(row, norm) * width for row in variances]
 
     def assumed(self, a):
         """Return the assumed distribution as an (a,) array or a Dirichlet."""
@@ -357,6 +382,57 @@ class _Question:
         if self.kind != "l2":
             least = math.sqrt(least / a) * self.width(a)
         return max(least, open_answers), open_answers
+
+
+def _next_waves(belief, known, unknown, question, protocols):
+    """Return the sorted plans of another wave after a posterior, which is known by mean and covariance."""
+    a, epsilon = len(belief.categories), known["epsilon"]
+    if (question.p, question.target, question.estimator) != ("uniform", "distribution", "mle"):
+        raise ArgumentError("p, target and estimator follow from the earlier wave; leave them out.")
+    if unknown not in ("n", "error") or known["n_categories"] != a:
+        raise ArgumentError(f"plan must leave out n or error after a wave of {a} categories, and state epsilon.")
+    before = question.left(belief.variances(None, whole=True)(0.0))[0]
+    if unknown == "n" and before <= known["error"]:
+        raise InfeasibleError(f"The error is {before:.3g} already, without another wave.")
+    names = (*PROTOCOLS, RESTRICTED) if protocols is None else (protocols,) if isinstance(protocols, str) else protocols
+    plans = []
+    for name, maker in _makers(names).items():
+        subset: tuple[int, ...] = ()
+        try:
+            if name == RESTRICTED and not isinstance(names, dict):
+                protocol, value = waves.best_restriction(belief, epsilon, lambda one: _wave(belief, one, known, question))
+                subset = protocol.subset
+            else:
+                protocol = maker(a, epsilon)
+                value = _wave(belief, protocol, known, question)
+            n = value if unknown == "n" else known["n"]
+            if not math.isfinite(n):
+                raise InfeasibleError("No number of reports of another wave leaves so small an error.")
+        except (ArgumentError, InfeasibleError) as err:
+            stated = {"error": math.nan, "n": math.nan} | {k: v for k, v in known.items() if v is not None}
+            plans.append(Plan(name, **stated | {unknown: math.nan}, solved=unknown, before=before, note=str(err)))
+            continue
+        error, *others = question.left(belief.variances(protocol)(n))
+        spread = math.sqrt((len(others) - 1) * np.var(others))
+        found = {"open_answers": question.left(belief.variances(None, whole=True)(n))[0], "mechanism": protocol}
+        found |= {"bytes_per_report": bytes_per_report(protocol), "standard_error": spread, "before": before}
+        found["subset"] = tuple(belief.categories[x] for x in subset)
+        plans.append(Plan(name, a, epsilon, n, error, unknown, note="moments of the posterior", **found))
+    return sorted(plans, key=lambda plan: _rank(plan, unknown))
+
+
+def _wave(belief, protocol, known, question):
+    """Return the error after n more reports, or the n that leaves the error asked for (inf where none does)."""
+    variances = belief.variances(protocol, whole=True)
+
+    def error(n):
+        return question.left(variances(n))[0]
+
+    if known["n"] is not None:
+        return error(known["n"])
+    if error(1e15) > known["error"]:
+        return math.inf
+    return math.exp(brentq(lambda log_n: error(math.exp(log_n)) - known["error"], -20.0, math.log(1e15), xtol=1e-12))
 
 
 def _solve(name, maker, unknown, known, question):

@@ -1,0 +1,178 @@
+"""Randomised response that is restricted to a subset of the categories: the protocol of adaptive collections."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ldpbayes import checks, entropy
+from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.likelihoods import DenseRows
+from ldpbayes.protocols.base import AbstractProtocol, check_entries
+from ldpbayes.protocols.formats import Labels
+from ldpbayes.protocols.grr import GRR
+
+#: Part of ε by which the level outside the subset stays below its bound: more than all rounding, less than anybody sees.
+MARGIN = 1e-12
+#: A level below this outside the subset is none: those categories are not told apart.
+LEAST_LEVEL = 1e-9
+
+
+@dataclass(frozen=True)
+class RestrictedResponse(AbstractProtocol):
+    """Randomly restricted randomised response: GRR over a subset S and one symbol for all other categories.
+
+    The symbol, and each category of S, is kept with probability e^ε₁/(e^ε₁ + k), k = |S|, else exchanged for one of the
+    others. What comes out as the symbol is reported as a category outside S: of those, a value that lies there itself is
+    kept with the odds e^ε₂ against each of the others, and one of S is not favoured at all. ε₁ is ``split`` times ε, and ε₂
+    the most that leaves every report within ε. Where S holds most of the population, those few answers see less noise than
+    under GRR over all categories.
+
+    Parameters
+    ----------
+    n_categories : int
+        Size a of the alphabet, at least two.
+    epsilon : float
+        LDP level in nats, in [1e-9, 50].
+    subset : sequence of int
+        Positions of the categories in S; some but not all. A collection file may state labels.
+    split : float
+        ε₁/ε, above 0 and at most 1. At 1 the categories outside S are not told apart, unless there is only one.
+
+    Notes
+    -----
+    Write c = a − k for the number of categories outside. A report y outside has the probability e^ε₁/(e^ε₁ + k) times
+    e^ε₂/(e^ε₂ + c − 1) given y, and 1/(e^ε₁ + k)/c given a category of S. Their ratio, e^(ε₁+ε₂) c/(e^ε₂ + c − 1), is at
+    most e^ε where e^ε₂ (c e^(ε₁−ε) − 1) ≤ c − 1; e^ε₂ itself must not exceed e^ε either. With c = 1 there is nothing to
+    split, and ε₁ is ε.
+
+    References
+    ----------
+    Aydın and Yıldırım (2024), Bayesian frequency estimation under local differential privacy with an adaptive randomized
+    response mechanism.
+
+    Examples
+    --------
+    >>> RestrictedResponse(4, math.log(3), subset=[0, 1], split=0.5).channel().round(3)
+    array([[0.464, 0.268, 0.268, 0.268],
+           [0.268, 0.464, 0.268, 0.268],
+           [0.134, 0.134, 0.402, 0.062],
+           [0.134, 0.134, 0.062, 0.402]])
+    """
+
+    n_categories: int
+    epsilon: float
+    subset: tuple[int, ...]
+    split: float = 0.8
+    name: ClassVar[str] = "restricted_response"
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_entries(self.n_categories, self.n_categories)
+        given = checks.entries(self.subset, "subset", "a sequence of positions")
+        subset = sorted({checks.integer(x, "subset", 0, self.n_categories - 1) for x in given})
+        if not 0 < len(subset) < self.n_categories or len(subset) < len(given):
+            raise ArgumentError(f"subset must hold some but not all categories, each once, got {shown(list(given))}.")
+        object.__setattr__(self, "subset", tuple(subset))
+        object.__setattr__(self, "split", checks.probability(self.split, "split", open_low=True))
+
+    @cached_property
+    def levels(self) -> tuple[float, float]:
+        """ε₁ and ε₂; the second is 0 where the categories outside S are not told apart."""
+        outside, spared = self.n_categories - len(self.subset), (1 - self.split) * self.epsilon
+        if outside == 1:
+            return self.epsilon, 0.0
+        bent = outside / (outside - 1) * math.expm1(-spared)
+        second = self.epsilon if bent <= -1 else min(self.epsilon, -math.log1p(bent) - MARGIN * self.epsilon)
+        return max(self.epsilon - spared, LEAST_LEVEL), second if second > LEAST_LEVEL else 0.0
+
+    @cached_property
+    def _others(self):
+        return np.setdiff1d(np.arange(self.n_categories), self.subset)
+
+    @cached_property
+    def _places(self):
+        """Symbol of each value, its place outside S (0 for those within), and whether it lies within."""
+        symbol, place, within = np.full((3, self.n_categories), len(self.subset))
+        symbol[list(self.subset)], place[:], within[:] = np.arange(len(self.subset)), 0, 0
+        place[self._others], within[list(self.subset)] = np.arange(self._others.size), 1
+        return symbol, place, within
+
+    @cached_property
+    def _responses(self):
+        """The two randomised responses; None for one that tells nothing apart."""
+        first, second = self.levels
+        return GRR(len(self.subset) + 1, first), GRR(self._others.size, second) if second else None
+
+    @property
+    def n_outputs(self):
+        return self.n_categories
+
+    def list_reports(self):
+        return np.arange(self.n_categories)
+
+    @property
+    def report_format(self):
+        return Labels(self.n_categories, categories=True)
+
+    def has_full_rank(self):
+        return self._others.size == 1 or self.levels[1] > 0
+
+    def rows(self, reports, counts):
+        return DenseRows(self.channel()[reports], counts)
+
+    def channel(self):
+        return self._matrix
+
+    @cached_property
+    def _matrix(self):
+        first, second = self._responses
+        k, c, (hit, miss) = len(self.subset), self._others.size, first.hit_rates
+        own, other = (1 / c, 1 / c) if second is None else second.hit_rates
+        out = np.full((self.n_categories, self.n_categories), miss)
+        out[self._others] = hit * other
+        out[np.ix_(self._others, self.subset)] = miss / c
+        out[self._others, self._others] = hit * own
+        out[self.subset[:k], self.subset[:k]] = hit
+        out.setflags(write=False)
+        return out
+
+    def randomize(self, values, rng):
+        (symbol, place, within), (first, second) = self._places, self._responses
+        kept = first.randomize(symbol[values], rng)
+        beyond = rng.integers(self._others.size, size=values.size)
+        if second is not None:
+            beyond = np.where(within[values], beyond, second.randomize(place[values], rng))
+        return np.where(kept < len(self.subset), np.append(self.subset, 0)[kept], self._others[beyond])
+
+    def randomize_one(self, value):
+        (symbol, place, within), (first, second), others = self._client
+        # Both ways of choosing a category outside are drawn for every value, and one of them is selected by indexing.
+        kept, even = first.randomize_one(symbol[value]), entropy.below(len(others))
+        beyond = (even if second is None else second.randomize_one(place[value]), even)[within[value]]
+        return [*self.subset, others[beyond]][kept]
+
+    @cached_property
+    def _client(self):
+        """The tables of randomize_one as Python's integers."""
+        return tuple(part.tolist() for part in self._places), self._responses, self._others.tolist()
+
+    def draw_reports(self, true_counts, rng):
+        """Return (every report, counts): one multinomial per category, for any number of users."""
+        return self.all_reports(), rng.multinomial(true_counts, self.channel().T).sum(axis=0)
+
+    def parameters(self):
+        return super().parameters() | {"subset": list(self.subset)}
+
+    @classmethod
+    def from_parameters(cls, categories, parameters):
+        given = parameters.get("subset")
+        if isinstance(given, list | tuple):
+            places = {label: x for x, label in enumerate(categories)} if any(isinstance(x, str) for x in given) else {}
+            for label in given:
+                if isinstance(label, str) and label not in places:
+                    raise ArgumentError(f"subset must name categories of the collection, got {shown(label)}.")
+            parameters = parameters | {"subset": [places[x] if isinstance(x, str) else x for x in given]}
+        return super().from_parameters(categories, parameters)
