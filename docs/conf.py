@@ -25,13 +25,16 @@ extensions = [
 ]
 exclude_patterns = ["_build", "jupyter_execute", "studies/tables"]
 autosummary_generate = True
+templates_path = ["_templates"]  # pages of classes list what is their own, not what they inherit
 numpydoc_show_class_members = False
 nb_execution_mode = "off"  # pages show the outputs that the notebooks hold; `make notebooks` executes them
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 html_theme = "pydata_sphinx_theme"
 html_title = "ldpbayes"
-html_theme_options = {"navbar_end": ["theme-switcher"], "show_toc_level": 2}
+html_theme_options = {"navbar_end": ["theme-switcher"], "show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
+html_sidebars = {page.stem: [] for page in HERE.glob("*.md") if page.stem != "learn"}  # nothing lies below these pages
+html_show_sourcelink = False
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

@@ -489,7 +489,7 @@ class AbstractSoftmax(AbstractPrior):
 
     @abc.abstractmethod
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
-        """Return the logits of P, shape (…, *shape), from what the unknowns stand for, each (…, *shape of its block).
+        """Return the logits of P, shape ``(…, *shape)``, from what the unknowns stand for.
 
         Parameters
         ----------
