@@ -26,7 +26,8 @@ for (const e of document.querySelectorAll('main table, main pre, main img, main 
     if (['auto', 'scroll'].includes(getComputedStyle(up).overflowX)) { scrolls = true; break; }
     up = up.parentElement;
   }
-  if (!scrolls) wide.push(e.tagName.toLowerCase() + ' ' + (e.textContent || e.getAttribute('src') || '').trim().slice(0, 40));
+  const text = e.textContent || e.getAttribute('src') || '';
+  if (!scrolls) wide.push(`${e.tagName.toLowerCase()} ${text.trim().slice(0, 40)}`);
 }
 return wide;
 """
@@ -60,7 +61,8 @@ def main(folder: str = "docs/_build") -> int:
     for argument in ("--headless=new", "--disable-dev-shm-usage", *["--no-sandbox"] * (os.geteuid() == 0)):
         options.add_argument(argument)
     for width in WIDTHS:
-        options.add_experimental_option("mobileEmulation", {"deviceMetrics": {"width": width, "height": 800, "pixelRatio": 1.0}})
+        screen = {"width": width, "height": 800, "pixelRatio": 1.0}
+        options.add_experimental_option("mobileEmulation", {"deviceMetrics": screen})
         with webdriver.Chrome(options=options, service=Service(driver_path)) as driver:
             for page in pages:
                 driver.get(page.as_uri())
