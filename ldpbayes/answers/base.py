@@ -208,6 +208,17 @@ def named(text: str, result: xr.DataTree, cell: str | tuple[str, ...] | None) ->
     return text if position is None else f"{text} in {result['summary']['cell'].values[position]}"
 
 
+def interval_text(answer: xr.Dataset) -> str:
+    """Return the interval of an answer that is one number: "95 % interval 0.136 to 0.167"."""
+    level, lower, upper = answer.attrs["ci_prob"] * 100, float(answer["lower"]), float(answer["upper"])
+    return f"{level:g} % interval {lower:.3f} to {upper:.3f}"
+
+
+def probability_text(probability: float, n: int) -> str:
+    """Return a probability that a share of n draws estimates; one that no draw contradicts is above 1 − 1/n."""
+    return f"above {1 - 1 / n:.4g}" if probability >= 1 else f"{probability:.3g}"
+
+
 def positions(categories: str | Iterable[str], known: NDArray, name: str = "categories") -> list[int]:
     """Return the positions of one label or of several distinct labels.
 

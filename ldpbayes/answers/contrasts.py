@@ -80,15 +80,21 @@ def contrast(
         # Divided by its sd, a run's error is 1/√(effective draws); the pairs count for as many as the worse run.
         relative = np.divide(parts, spread, out=np.zeros(2), where=spread > 0).max()
         errors = np.array([np.hypot(*parts), positive.std() * relative])
-    taken = base.words(second)
-    question, taken = base.words(first), f"({taken})" if " + " in taken else taken
+    minuend, taken = base.words(first), base.words(second)
     if other is None and other_cell == cell:
-        question = base.named(f"{question} − {taken}", result, cell)
+        taken = base.named(taken, result, cell)
     else:
-        subtracted = base.named(taken, result if other is None else other, other_cell)
-        question = f"{base.named(question, result, cell)} − {subtracted}"
+        minuend, taken = base.named(minuend, result, cell), base.named(taken, result if other is None else other, other_cell)
+    question = f"{minuend} − ({taken})" if " + " in taken else f"{minuend} − {taken}"
     if collection is not None and (other is not None or other_cell != cell):
         raise ArgumentError("collection must be left out where the two shares are of different reports.")
     more = {"probability_positive": positive.mean(), "probability_mcse": errors[1]}
     more |= base.confidence_of(collection, first, second, ci_prob, target)
-    return base.described(result, delta, {}, ci_prob, question, mcse=errors[0], **more)
+    found = base.described(result, delta, {}, ci_prob, question, mcse=errors[0], **more)
+    probability, sign = positive.mean(), "larger" if found["mean"] >= 0 else "smaller"
+    sure = base.probability_text(probability if sign == "larger" else 1 - probability, positive.size)
+    found.attrs["sentence"] = (
+        f"The share of {minuend} is {sign} than that of {taken} by {abs(float(found['mean'])):.3f} "
+        f"({base.interval_text(found)} for the difference); the probability that it is {sign} is {sure}."
+    )
+    return found

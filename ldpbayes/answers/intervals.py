@@ -140,13 +140,15 @@ def largest(
         name: (("category",), values[chosen])
         for name, values in zip(("mean", "lower", "upper"), (shares.values, *ends), strict=True)
     }
+    names = ", ".join(map(str, shares["category"].values[chosen][:6])) + (", …" if k > 6 else "")
     kind = (
-        f"cover all {k} with confidence {ci_prob:g}"
-        if simultaneous
-        else f"cover {100 * ci_prob:g} % of the {k} shown on average"
+        f"cover all {k} with confidence {ci_prob:g}" if simultaneous else f"cover {100 * ci_prob:g} % of the {k} on average"
     )
-    sentence = f"Confidence intervals that {kind}, although these were picked for being the largest."
-    about = {"question": f"The {k} largest shares", "ci_prob": ci_prob, "level": level, "sentence": sentence}
+    kind = kind if k > 1 else f"cover it in {100 * ci_prob:g} % of samples"
+    picked = "these were picked for being the largest" if k > 1 else "it was picked for being the largest"
+    title = f"The {k} largest shares" if k > 1 else "The largest share"
+    sentence = f"{title}: {names}. The confidence intervals {kind}, although {picked}."
+    about = {"question": title, "ci_prob": ci_prob, "level": level, "sentence": sentence}
     return Answer(data, {"category": shares["category"].values[chosen]}, about)
 
 

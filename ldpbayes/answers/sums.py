@@ -47,7 +47,11 @@ def category_sum(
     """
     draws = total(result, categories, target=target, cell=cell)
     sure = base.confidence_of(collection, categories, (), ci_prob, target)
-    return base.described(result, draws, {}, ci_prob, base.named(base.words(categories), result, cell), **sure)
+    found = base.described(result, draws, {}, ci_prob, base.named(base.words(categories), result, cell), **sure)
+    found.attrs["sentence"] = (
+        f"An estimated {float(found['mean']):.3f} are in {found.attrs['question']} ({base.interval_text(found)})."
+    )
+    return found
 
 
 def entropy(
