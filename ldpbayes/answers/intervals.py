@@ -142,7 +142,9 @@ def largest(
     }
     names = ", ".join(map(str, shares["category"].values[chosen][:6])) + (", …" if k > 6 else "")
     kind = (
-        f"cover all {k} with confidence {ci_prob:g}" if simultaneous else f"cover {100 * ci_prob:g} % of the {k} on average"
+        f"cover all {k} with confidence {ci_prob:g}"
+        if simultaneous
+        else f"cover {100 * ci_prob:g} % of the {k} shown on average"
     )
     kind = kind if k > 1 else f"cover it in {100 * ci_prob:g} % of samples"
     picked = "these were picked for being the largest" if k > 1 else "it was picked for being the largest"
