@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cases import CASES
 
-from ldpbayes import Tally
+from ldpbayes import Cells, Tally, read, write
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import DenseRows, StackedRows, Summary
 from ldpbayes.posteriors import surrogate
@@ -161,3 +161,15 @@ def test_summaries_at_different_pilots_do_not_add_up():
     for other in (Summary.of(rows, np.full(5, 0.2)), Summary.of(rows, p, 0.01 * p**2)):
         with pytest.raises(ArgumentError, match="same pilot and spread: expand both"):
             one + other
+
+
+def test_summaries_that_no_scan_made_are_written_and_read(tmp_path):
+    rows, p = reports(CASES[0].build(4, 1.0))
+    cells = Cells({"x": Summary.of(rows, p), "y": Summary.of(rows, np.full(4, 0.25))}, by="day", categories=[*"abcd"])
+    write(cells, tmp_path / "cells.parquet")
+    found = read(tmp_path / "cells.parquet")
+    assert (found.by, found.categories, list(found)) == (("day",), tuple("abcd"), list(cells))
+    for name in ("pilot", "gradient", "cross", "value"):
+        np.testing.assert_array_equal(getattr(found["y"], name), getattr(cells["y"], name))
+    with pytest.raises(ArgumentError, match=r"path must end in .parquet"):
+        write(cells, tmp_path / "cells.toml")

@@ -1,6 +1,8 @@
 """The command ``ldpbayes associate``."""
 
-from ldpbayes.cli import options
+import typer
+
+from ldpbayes.cli import options, printing
 
 
 def command(
@@ -53,3 +55,4 @@ def command(
     )
     again = options.command_line(random_seed, tree.attrs["random_seed"])
     outputs.show(show(tree, top=top, collection=collection, command=again), result=tree)
+    raise typer.Exit(printing.status_of(tree))

@@ -87,8 +87,7 @@ def command(
     tree = fit(collection, **settings, progressbar=outputs.shows_progress)
     again = options.command_line(posterior.random_seed, tree.attrs["random_seed"])
     outputs.show(show(tree, top=top, collection=collection, command=again), result=tree)
-    if status := 3 if "left_out" in tree.attrs else 1 - bool(tree.attrs["converged"]):
-        raise typer.Exit(status)
+    raise typer.Exit(printing.status_of(tree))
 
 
 def _population(stated):

@@ -12,6 +12,16 @@ from ldpbayes.errors import DataError, LDPBayesWarning
 _said: set[str] = set()
 
 
+def status_of(result) -> int:
+    """Return the exit status of a result: 3 where something is left out, 1 where it is not to be trusted, else 0.
+
+    Parameters
+    ----------
+    result : DataTree
+    """
+    return 3 if "left_out" in result.attrs else 1 - int(bool(result.attrs.get("converged", 1)))
+
+
 def display(page, as_json=False):
     """Print a page: as tables and sentences, or as JSON."""
     from ldpbayes.pages.renderers.json import JSON

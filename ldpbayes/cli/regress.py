@@ -3,7 +3,9 @@
 import dataclasses
 import pathlib
 
-from ldpbayes.cli import options
+import typer
+
+from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
 
 
@@ -65,6 +67,7 @@ def command(
     found = regress(data, formula, **stated, **settings, progressbar=outputs.shows_progress)
     line = options.command_line(model.random_seed, None if model.method == "mle" else seed)
     outputs.show(show(found, collection=collection, command=line), result=found)
+    raise typer.Exit(printing.status_of(found))
 
 
 def _read(file, formula, reports, columns):

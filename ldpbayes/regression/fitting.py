@@ -190,13 +190,18 @@ def regress(
     parsed = Formula.parse(formula)
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
     stated = {name: checks.column(value, name) for name, value in stated.items()} | {"categories": categories}
+    data, left_out = _with_reports(data)
     columns, reports = _read(parsed, data, protocol, report, missing, stated)
     model = Model.of(columns, reports, checks.column(reference, "reference"), prior)
+    if left_out:
+        warnings.warn(left_out, DiagnosticWarning, stacklevel=2)
     if method == "mle":
         return _maximum(model, request.ci_prob)
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
-    return _posterior(model, request, Watch(progressbar))
+    tree = _posterior(model, request, Watch(progressbar))
+    tree.attrs |= {"left_out": left_out} if left_out else {}
+    return tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,16 +318,24 @@ class Model:
         return replace(self, target=Target(self.prior, entries))
 
 
+def _with_reports(data):
+    """Return (data, of cells those with their reports, the sentence about the cells that are left out)."""
+    if not isinstance(data, Cells) or data.keeps_reports:
+        return data, ""
+    pairs = zip(data, data.labels, data.collections(), strict=True)
+    lost = {key: label for key, label, cell in pairs if not cell.keeps_reports}
+    why = f"A regression needs the reports; of the cell {listed(lost.values())} only a summary was kept."
+    if len(lost) == len(data):
+        raise InfeasibleError(f"{why} Fit such cells with fit(cells, prior=Regression(…)).")
+    return data.take([key for key in data if key not in lost]), f"{len(lost)} of {len(data)} cells are left out. {why}"
+
+
 def _read(formula, frame, protocol, report, missing, columns):
     """Return (Design, Reports)."""
     if isinstance(frame, Cells):
         given = [name for name, value in (("protocol", protocol), ("report", report), *columns.items()) if value is not None]
         if given:
             raise ArgumentError(f"{given[0]} must be left out for Cells, which bring their reports along.")
-        if frame.nature.weighted:
-            raise ArgumentError(
-                "Cells with sampling weights have no regression; give their table, with its columns of weights and strata."
-            )
         if frame.denied:
             raise InfeasibleError(
                 "A regression of cells whose respondents may deny needs a model of δ beside that of P, which cells do not "
@@ -332,7 +345,9 @@ def _read(formula, frame, protocol, report, missing, columns):
         reports, owner = reports_of_cells(frame)
         clean_, kept = clean(table.iloc[owner].reset_index(drop=True), formula.variables, missing=missing)
         if not kept.all():
-            reports = replace(reports, code=reports.code[kept], count=reports.count[kept], weight=reports.weight[kept])
+            names = ("code", "count", "weight", "strata", "cluster")
+            held = {name: getattr(reports, name) for name in names}
+            reports = replace(reports, **{name: None if x is None else x[kept] for name, x in held.items()})
         return Design(formula, clean_), reports
     table = to_pandas(frame)
     if protocol is None:

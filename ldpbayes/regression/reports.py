@@ -1,7 +1,7 @@
 """Reports for a regression: the distinct likelihood rows, and which of them came in from which cell, how often."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from ldpbayes import checks
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.collections.survey import SampleColumns, design_effect
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column
 from ldpbayes.sources.channels import labels_of
@@ -178,20 +178,28 @@ def _reports(table, protocols, columns, labels, labelled, stated, answer):
 
 
 def reports_of_cells(cells: Cells) -> tuple[Reports, np.ndarray]:
-    """Return (reports, cell of each of their rows) of Cells whose reports were kept."""
-    kept: list[Any] = [likelihood.rows() for likelihood in cells.likelihoods]
-    if None in kept:
-        raise InfeasibleError(
-            f"A regression needs the reports; of the cell {shown(cells.labels[kept.index(None)])} only a summary was kept. "
-            "Fit such cells with fit(cells, prior=Regression(…))."
-        )
-    dense = np.concatenate([rows.dense() for rows in kept])
+    """Return (reports, cell of each of their rows) of Cells with their reports; of samples every kind of respondent."""
+    parts = [_of_cell(cell) for cell in cells.collections()]
+    dense, constants, count, weight = (np.concatenate([part[k] for part in parts]) for k in range(4))
+    strata, cluster = (
+        None if any(part[k] is None for part in parts) else np.concatenate([part[k] for part in parts]) for k in (4, 5)
+    )
     top = dense.max(axis=1, keepdims=True)
-    constants = np.log(top[:, 0]) + np.concatenate([np.broadcast_to(rows.log_constants, rows.n_rows) for rows in kept])
-    whole, code = np.unique(np.column_stack([dense / top, constants]), axis=0, return_inverse=True)
-    count = np.concatenate([rows.counts for rows in kept])
-    found = Reports(whole[:, :-1], whole[:, -1], np.ravel(code), count, np.ones(len(count)), cells.pooled())
-    return found, np.repeat(np.arange(len(kept)), [rows.n_rows for rows in kept])
+    whole, code = np.unique(np.column_stack([dense / top, np.log(top[:, 0]) + constants]), axis=0, return_inverse=True)
+    weight = weight * count.sum() / (weight @ count)
+    pooled = cells.with_cells({key: replace(cell, survey=None) for key, cell in cells.items()}).pooled()
+    found = Reports(whole[:, :-1], whole[:, -1], np.ravel(code), count, weight, pooled, strata, cluster)
+    return found, np.repeat(np.arange(len(parts)), [len(part[2]) for part in parts])
+
+
+def _of_cell(cell: Any) -> tuple:
+    """Return (rows, log constants, counts, weights, strata, clusters) of a cell; the last two are None without."""
+    rows, survey = cell.likelihood.rows(), cell.survey
+    constants = np.broadcast_to(rows.log_constants, rows.n_rows)
+    if survey is None:
+        return rows.dense(), constants, rows.counts, np.ones(rows.n_rows), None, None
+    dense, place = survey.respondents(cell.tallies)
+    return dense[place], constants[place], survey.counts.astype(float), survey.weights, survey.strata, survey.clusters
 
 
 def _protocols(protocol, design):

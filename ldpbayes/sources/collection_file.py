@@ -228,7 +228,7 @@ def _parts(collection):
             raise ArgumentError(f"channel {shown(name)} has another protocol in another cell; write the cells one by one.")
         parts += [(tuple(map(str, keys[position])), tally) for position, tally in held]
     if len({key for key, _ in parts}) < len(keys):
-        raise ArgumentError("cells that are summaries have no reports to write.")
+        raise ArgumentError("cells that are summaries must be written to a path that ends in .parquet.")
     odd = next((text for key, _ in parts for text in key if not text or text != text.strip()), None)
     if odd is not None:
         raise ArgumentError(f"keys of cells must be texts without blanks around them to be written, got {shown(odd)}.")

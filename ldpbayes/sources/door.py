@@ -181,9 +181,10 @@ def write(
 ) -> Any:
     """Write a collection, the cells of a scan, or reports to a file that ``read`` reads back.
 
-    A collection goes to a TOML file with its tallies in a CSV file beside it. The cells of a scan go to a Parquet file with
-    one row a cell. Reports go to a Parquet file that states its protocol, in the layout that is read fastest: one column
-    per field of a report (whole numbers where it is a number, a cohort, a seed or a value; packed bits,
+    A collection goes to a TOML file with its tallies in a CSV file beside it. The cells of a scan, and cells some of which
+    are summaries, go to a Parquet file with one row a cell; only a scan has the samples of reports by which the error of a
+    summary is predicted. Reports go to a Parquet file that states its protocol, in the layout that is read fastest: one
+    column per field of a report (whole numbers where it is a number, a cohort, a seed or a value; packed bits,
     ``fixed_size_binary`` as ``numpy.packbits`` writes them, where it is a set), and a constant text column ``protocol``
     with the protocol as JSON. Compression is LZ4; keys and protocol are dictionary-encoded, bits are not; a row group has
     131,072 rows. A file appears when it is whole.
@@ -237,4 +238,8 @@ def write(
     _left_out({"protocol": protocol, "categories": categories, **columns}, f"a {type(thing).__name__} states it")
     if isinstance(thing, AbstractResult) and files.as_path(path).suffix.lower() != ".toml":
         return cast(Any, thing).to_parquet(path)  # the cells of a scan
+    if isinstance(thing, Cells) and not thing.keeps_reports:
+        from ldpbayes.sources.scanning import summary_files
+
+        return summary_files.write(thing, path)
     return write_collection(thing, path)

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import ldpbayes as lb
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning
 from ldpbayes.inference import diagnostics
 from ldpbayes.inference.importance import weigh
 from ldpbayes.priors.regression import Effects, Regression
@@ -86,10 +86,29 @@ def test_a_stratum_is_named_as_in_the_table(frame):
         asked(frame.assign(area=np.where(frame.index == 3, "north", "south")), "smokes ~ age", strata="area", method="mle")
 
 
-def test_cells_with_sampling_weights_are_referred_to_the_frame(frame):
-    cells = lb.read(frame, DIE, report="report", by="sex", categories=["no", "yes"], weights="w")
-    with pytest.raises(ArgumentError, match="give their table"):
-        lb.regress(cells, "smokes ~ sex")
+def test_cells_with_sampling_weights_are_their_table(frame):
+    frame = frame.assign(area=np.where(frame.index % 3, "north", "south"))
+    columns = {"weights": "w", "strata": "area"}
+    cells = lb.read(frame, DIE, report="report", by="sex", categories=["no", "yes"], **columns)
+    whole, table = lb.regress(cells, "smokes ~ sex", method="mle"), asked(frame, "smokes ~ sex", method="mle", **columns)
+    for name in ("coefficients", "standard_errors"):
+        np.testing.assert_allclose(getattr(whole, name), getattr(table, name), rtol=1e-8)
+
+
+def test_a_cell_of_which_only_a_summary_was_kept_is_left_out(frame):
+    cells = lb.read(frame, DIE, report="report", by=["sex", "size"], categories=["no", "yes"])
+    last = list(cells)[-1]
+    some = cells.with_cells(
+        {key: cells.take([key]).summaries([0.5, 0.5])[key] if key == last else cells[key] for key in cells}
+    )
+    with pytest.warns(DiagnosticWarning, match=r"1 of \d+ cells are left out.*only a summary was kept"):
+        found = lb.regress(some, "smokes ~ sex", draws=100, random_seed=1)
+    same = lb.regress(cells.take([key for key in cells if key != last]), "smokes ~ sex", draws=100, random_seed=1)
+    np.testing.assert_array_equal(found["summary"]["coefficients_mean"], same["summary"]["coefficients_mean"])
+    assert "left_out" in found.attrs and "left out" in str(lb.show(found))
+
+
+def test_a_collection_is_no_table():
     with pytest.raises(ArgumentError, match=r"data frame .* got Collection"):
         lb.regress(lb.load_example("nigeria"), "smokes ~ 1")
 

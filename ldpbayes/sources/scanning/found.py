@@ -148,11 +148,11 @@ class Found(Cells, AbstractResult):
         DataError
             Where the file cannot be written.
         """
-        summary_files.write(self, path)
+        summary_files.write(self, path, self.protocol, self.samples)
 
 
-def read_summaries(path: Any) -> Found:
-    """Return the cells that ``Found.to_parquet`` wrote.
+def read_summaries(path: Any) -> Cells:
+    """Return the cells that ``Found.to_parquet`` wrote, or ``write``, of cells that no scan made.
 
     Parameters
     ----------
@@ -160,14 +160,17 @@ def read_summaries(path: Any) -> Found:
 
     Returns
     -------
-    Found
+    Found, or Cells where the file states no protocol
 
     Raises
     ------
     DataError
         Where the file is not one of summaries, or its rows do not fit each other.
     """
-    return Found(**summary_files.read(path))
+    known = summary_files.read(path)
+    if known["protocol"] is None:
+        return Cells(known["cells"], known["by"], categories=known["categories"])
+    return Found(**known)
 
 
 def _added_up(groups: Mapping[tuple, Iterable], by: Sequence[str] | None, like: Found, notes: str) -> Found:

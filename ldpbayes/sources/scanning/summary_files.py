@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import json
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ldpbayes import files
+from ldpbayes import checks, files
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
@@ -23,6 +26,8 @@ from ldpbayes.sources.scanning.partials import ReportSample
 _VECTORS = ("pilot", "gradient", "square", "cross", "spread", "supports")
 #: Answers that are missing, a column that files of earlier versions have not.
 _MISSING = "missing"
+#: The key of what stands for the protocol of cells that know none.
+_LABELS = "categories"
 #: The key of the file's metadata that names the grouping columns; without it they are the columns not listed above.
 _BY = b"ldpbayes.by"
 #: That of what a reader should know.
@@ -47,8 +52,8 @@ def _types() -> dict[str, Any]:
     }
 
 
-def write(found: Any, path: Any) -> None:
-    """Write the cells of a scan, one row each; see ``Found.to_parquet``."""
+def write(found: Any, path: Any, protocol: Any = None, samples: Mapping = MappingProxyType({})) -> None:
+    """Write cells that may be summaries, one row each, and of a scan its protocol and samples; see ``Found.to_parquet``."""
     path = files.as_path(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise ArgumentError(f"path must end in .parquet, got {shown(str(path))}.")
@@ -58,14 +63,14 @@ def write(found: Any, path: Any) -> None:
     taken = [name for name in found.by if name in _types()]
     if taken:
         raise DataError(f"a grouping column cannot be called {shown(taken[0])} in a file of summaries; rename it")
-    text = protocol_text(found.protocol, found.categories)
+    text = _stated(found, protocol)
     rows: dict[str, list] = {name: [] for name in (*found.by, *_types())}
     for key, cell in found.items():
         row = dict.fromkeys(rows) | dict(zip(found.by, key, strict=True)) | {"protocol": text}
         row[_MISSING] = cell.missing
         row |= _of_collection(cell) if isinstance(cell, Collection) else _of_summary(cell)
-        if key in found.samples:
-            sample = found.samples[key]
+        if key in samples:
+            sample = samples[key]
             row |= {"sample_level": sample.level, "sample_keys": sample.keys, "sample_reports": _to_bytes(sample.reports)}
         for name, value in row.items():
             rows[name].append(value)
@@ -75,6 +80,31 @@ def write(found: Any, path: Any) -> None:
     table = pa.table(columns).replace_schema_metadata({_BY: "\n".join(found.by), _NOTES: found.notes})
     with files.replacing(path) as temporary:
         parquet.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+def _stated(found: Any, protocol: Any) -> str:
+    """Return the text of the protocol of cells; of cells that know none, such as sums over several, that of the labels."""
+    tallies = [tally for cell in found.collections() for tally in cell.tallies]
+    protocol = tallies[0].protocol if protocol is None and tallies else protocol
+    several = any(len(cell.tallies) > 1 for cell in found.collections())
+    if several or any(tally.protocol != protocol for tally in tallies):
+        raise ArgumentError(
+            "cells beside summaries must have their reports through one channel, the same in all; write them to a file of "
+            "their own."
+        )
+    return json.dumps({_LABELS: list(found.categories)}) if protocol is None else protocol_text(protocol, found.categories)
+
+
+def _alphabet(text: str) -> tuple[Any, tuple[str, ...]]:
+    """Return (protocol, or None where there is none, labels) of what ``_stated`` returned."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict) and list(document) == [_LABELS]:
+        return None, checks.labels(document[_LABELS], _LABELS, "distinct labels")
+    stated = parse_protocol(text)
+    return stated.protocol, stated.categories or tuple(str(i) for i in range(stated.protocol.n_categories))
 
 
 def is_summaries(path: str) -> bool:
@@ -115,9 +145,7 @@ def _found(table):
     texts = {row["protocol"] for row in rows}
     if len(texts) > 1 or None in texts:
         raise DataError("holds cells of several protocols; write one file for each protocol")
-    stated = parse_protocol(texts.pop())
-    protocol = stated.protocol
-    labels = stated.categories or tuple(str(i) for i in range(protocol.n_categories))
+    protocol, labels = _alphabet(texts.pop())
     cells, samples = {}, {}
     for row in rows:
         key = tuple(plain_keys([row[name] for name in by], ", ".join(by))) or ("all",)
@@ -125,6 +153,8 @@ def _found(table):
             raise DataError("holds a cell without a key")
         if key in cells:
             raise DataError(f"holds the cell {', '.join(map(str, key))} twice")
+        if protocol is None and (row["reports"] is not None or row["sample_level"] is not None):
+            raise DataError("holds reports, and states no protocol", field="protocol")
         if row["reports"] is not None:
             reports = protocol.check_reports(_from_bytes(row["reports"]))
             counts = _numbers(row, "counts", np.int64, len(reports))
@@ -133,7 +163,7 @@ def _found(table):
                 raise DataError(f"counts add up to {tally.n_reports}, but n_reports says {shown(row['n_reports'])}")
             cells[key] = Collection(labels, (tally,), id=", ".join(map(str, key)))
         else:
-            cells[key] = _summary(row, protocol.n_categories)
+            cells[key] = _summary(row, len(labels))
         many = row.get(_MISSING) or 0
         if type(many) is not int or not 0 <= many <= MAX_COUNT:
             raise DataError("must hold whole numbers from 0 to 10**12", field=_MISSING)
