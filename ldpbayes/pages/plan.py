@@ -39,8 +39,9 @@ def of_plan(
     assumed = "posterior" if not math.isnan(plans[0].before) else assumed
     title = f"{what[0].upper()}{what[1:]}; p {assumed}; solved for {_NAMES[plans[0].solved]}"
     title += ", best first" if len(plans) > 1 else ""
-    drawn = " and reports that cannot be listed, for the sd of γ" if any(plan.gamma_sd > 0 for plan in plans) else ""
-    notes = [Note(Kind.METHOD, f"Users are rounded up. Nothing was simulated, except averages over a prior{drawn}.")]
+    drawn = " and, for the sd of γ, reports that cannot be listed" if any(plan.gamma_sd > 0 for plan in plans) else ""
+    how = f"Users are rounded up. Errors are computed by formula; only averages over a prior{drawn} are simulated."
+    notes = [Note(Kind.METHOD, how)]
     if assumed == "posterior":
         notes = [
             Note(Kind.METHOD, "The error is that of the best estimate that is linear in the counts of the new reports.")
