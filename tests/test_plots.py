@@ -75,8 +75,8 @@ def test_mend_26_no_curve_hides_another(plan_axes):
 
 
 def test_mend_26_the_planned_point_has_its_protocols_colour(plan_axes):
-    planned = line(plan_axes, "planned: subset")
-    assert planned.get_color() == line(plan_axes, "subset").get_color()
+    planned = line(plan_axes, "planned: subset selection")
+    assert planned.get_color() == line(plan_axes, "subset selection").get_color()
     assert planned.get_color() != line(plan_axes, "sue").get_color()
 
 

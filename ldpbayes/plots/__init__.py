@@ -196,11 +196,11 @@ def plot_plan(curves, values, label, *, along="epsilon", chosen=None, ax=None, *
             continue
         look = _style(i, canvas.colors)
         # Markers of different curves stand at different places: curves that coincide still show theirs.
-        axes.plot(values, error, **look, ms=5, markevery=(i % places, places), label=name)
+        axes.plot(values, error, **look, ms=5, markevery=(i % places, places), label=_words(name))
         if chosen is not None and chosen[2] == name:
             marked = look["color"]
     if chosen is not None:
-        words = f"planned: {chosen[2]}"
+        words = f"planned: {_words(chosen[2])}"
         axes.plot(*chosen[:2], "*", color=marked or BLACK, ms=15, mec="black", mew=0.8, ls="", zorder=5, label=words)
     axes.set(xscale="log", yscale="log", xlabel={"epsilon": "privacy level ε (nats)", "n": "number of reports n"}[along])
     axes.set_ylabel(wrapped(label, 28), fontsize=SMALL)
@@ -298,7 +298,7 @@ def _study_panel(axes, group, x, lines, styles):
 
 
 _WORDS = {"mle": "MLE", "norm_sub": "Norm-Sub", "mse": "mean squared error", "distribution": "P", "frequency": "F"}
-_WORDS |= {"grr": "GRR", "oue": "OUE", "sue": "SUE", "olh": "OLH"}
+_WORDS |= {"grr": "GRR", "oue": "OUE", "sue": "SUE", "olh": "OLH", "subset": "subset selection", "hadamard": "Hadamard"}
 
 
 def _words(value):
