@@ -66,7 +66,8 @@ def plan_axes():
 
 def test_mend_26_no_curve_hides_another(plan_axes):
     """Curves differ in colour, dashes and marker places, and a later curve is thinner than those below it."""
-    curves = [found for found in plan_axes.lines if found.get_label() in planning.PROTOCOLS]
+    named = {plots._words(name) for name in planning.PROTOCOLS}
+    curves = [found for found in plan_axes.lines if found.get_label() in named]
     assert len(curves) == len(planning.PROTOCOLS)
     for attribute in ("get_color", "get_marker", "get_markevery"):
         assert len({str(getattr(curve, attribute)()) for curve in curves}) == len(curves)
@@ -77,7 +78,7 @@ def test_mend_26_no_curve_hides_another(plan_axes):
 def test_mend_26_the_planned_point_has_its_protocols_colour(plan_axes):
     planned = line(plan_axes, "planned: subset selection")
     assert planned.get_color() == line(plan_axes, "subset selection").get_color()
-    assert planned.get_color() != line(plan_axes, "sue").get_color()
+    assert planned.get_color() != line(plan_axes, "SUE").get_color()
 
 
 def test_mend_26_labels_fit_and_there_is_a_title(plan_axes):
