@@ -81,12 +81,12 @@ def whole():
 
 def frequencies():
     """Yield the draws of P and F as a multiple of those of P."""
-    from ldpbayes.posteriors.exact import separable_product
     from ldpbayes.posteriors.frequency import frequency_draws
+    from ldpbayes.posteriors.products import Products
 
     data = collected(lb.GRR(1024, epsilon=4.0), 10**6)
     form, alpha = data.rows.separable(), np.full(1024, 0.5)
-    engine = separable_product(form, alpha, route="polynomial")[0]
+    engine = Products.of([form], 1024).engine(alpha, route="polynomial")
     engine.draws(10, np.random.default_rng(0))
     (p, signal, _), first = timed(engine.draws, 10_000, np.random.default_rng(1))
     frequency_draws(data.rows, p[:10], np.random.default_rng(0), signal=signal[:10])

@@ -52,6 +52,7 @@ SHARED = {
     "posteriors.merging",
     "posteriors.nodes",
     "posteriors.problem",
+    "posteriors.products",
     "theory.base",
     "theory.information",
 }
@@ -61,8 +62,8 @@ BUILT_ON = {
     "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
     "theory.planning": {"theory.risk", "theory.bounds", "theory.waves"},
     "theory.prospects": {"theory.planning"},
-    "posteriors.conjugate": {"posteriors.exact", "posteriors.many"},
-    "posteriors.evidence": {"posteriors.exact", "posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},
+    "posteriors.conjugate": {"posteriors.exact", "posteriors.mixing"},
+    "posteriors.evidence": {"posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {
         "posteriors.expansion",
@@ -77,11 +78,11 @@ BUILT_ON = {
         "posteriors.expansion",
         "posteriors.mixing",
         "posteriors.mixture",
+        "posteriors.quadrature",
         "posteriors.surrogate",
     },
     "posteriors.mixing": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.expansion", "posteriors.mixing"},
-    "posteriors.shared": {"posteriors.expansion", "posteriors.mixing", "posteriors.mixture"},
     "posteriors.walk": {"posteriors._walk_kernels", "posteriors.surrogate"},
 }
 HOMES = {

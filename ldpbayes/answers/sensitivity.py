@@ -10,8 +10,8 @@ import xarray as xr
 
 from ldpbayes.inference.scaling import FLOOR, POWERS, Scaled, by_weights
 from ldpbayes.posteriors.conditioned_product.batched import batch
-from ldpbayes.posteriors.exact import stacked_factors
 from ldpbayes.posteriors.problem import Problem
+from ldpbayes.posteriors.products import Products
 from ldpbayes.posteriors.surrogate import expanded, joined
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.cells import select
@@ -91,7 +91,9 @@ def _exactly(problems: Sequence, places: list[int], found: list) -> None:
     if not places:
         return
     alpha, forms = problems[places[0]].alpha, [problems[k].separable for k in places]
-    both = [batch(stacked_factors(forms, power * alpha)[0], len(forms)) for power in POWERS]
+    products = Products.of(forms, alpha.size)
+    under = [products.at(power * alpha) for power in POWERS]
+    both = [batch(family, len(forms), group=group) for family, group in under]
     means, sds = np.stack([one.mean for one in both], axis=1), np.sqrt([one.variance for one in both]).swapaxes(0, 1)
     for place, *pair in zip(places, means, sds, strict=True):
         found[place] = pair

@@ -13,9 +13,8 @@ from scipy.special import gammaln, logsumexp, ndtr, softmax
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors import surrogate, walk
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
-from ldpbayes.posteriors.conditioned_product.factors import grouped
-from ldpbayes.posteriors.exact import stacked_factors
 from ldpbayes.posteriors.problem import Problem
+from ldpbayes.posteriors.products import Products
 from ldpbayes.posteriors.tally_chain import is_chain
 from ldpbayes.priors import Dirichlet, Learnt, Smooth
 
@@ -168,7 +167,7 @@ def _factors(problems, evidences, known, limit):
     for name, concentrations in fixed.items():
         used = name if alpha is not None and np.array_equal(alpha, concentrations) else used
     unknown = used == "own" and alpha is not None and any(one is None for one in known)
-    by_alpha = evidences.of(alpha) if unknown else None
+    by_alpha = evidences.log_evidence(alpha) if unknown else None
     out = []
     for k, problem in enumerate(problems):
         values, errors = ({name: float(one[k]) for name, one in each.items()} for each in (value, error))
@@ -211,7 +210,7 @@ def of_result(tree) -> tuple[float, float] | None:
 
 
 def _kind(problem, limit):
-    """Return the class that gives evidences, or raise InfeasibleError with the reason."""
+    """Return what makes the evidences of problems of this kind, or raise InfeasibleError with the reason."""
     if problem.obstacle:
         raise InfeasibleError(problem.obstacle)
     a = problem.n_categories
@@ -219,7 +218,7 @@ def _kind(problem, limit):
     if _is_product(problem):
         if rounds > limit:
             raise InfeasibleError(f"they would take {rounds:.1g} s")
-        return _Separable
+        return _separable
     if is_chain(problem):
         raise InfeasibleError("their evidences ask for a fit under each")
     if a < 3:
@@ -237,52 +236,29 @@ def _seconds(n_categories):
     return 4 * (ROUND + FACTOR * n_categories * (LOOKS + NODES))
 
 
-class _Products:
-    """Evidences of the reports of k collections whose likelihoods are products of factors; of one, equal ones are joined.
-
-    Parameters
-    ----------
-    family : PowerFactors or ExpandedFactors
-        k · a factors, to whose α that of a prior is added.
-    constant : (k,) array
-        Logs of what the factors leave out.
-    """
-
-    def __init__(self, family, constant):
-        self.constant, self.size = np.asarray(constant), family.alpha.size // len(constant)
-        self.family, self.group = grouped(family) if len(constant) == 1 else (family, np.arange(self.size))
-        self.multiplicity = np.bincount(self.group).astype(float)
+class _Evidences(Products):
+    """Evidences of the reports of k collections whose likelihoods are products of factors."""
 
     def found(self, alpha, sets=slice(None)):
         """Return (log-evidences, errors) of some collections for the symmetric concentrations of each, each (k, m)."""
-        (k, m), a = alpha.shape, self.multiplicity.sum()
-        places = np.arange(self.family.alpha.size).reshape(self.constant.size, 1, -1)[sets]
+        (k, m), a, multiplicity = alpha.shape, self.size, np.bincount(self.group).astype(float)
+        places = np.arange(self.family.alpha.size).reshape(self.cells, 1, -1)[sets]
         family = self.family.take(places.repeat(m, axis=1).ravel())
-        family = replace(family, alpha=family.alpha + alpha.repeat(self.multiplicity.size))
-        found, error = (one.reshape(k, m) for one in log_masses(family, self.multiplicity, k * m))
+        family = replace(family, alpha=family.alpha + alpha.repeat(multiplicity.size))
+        found, error = (one.reshape(k, m) for one in log_masses(family, multiplicity, k * m))
         return found + self.constant[sets, None] + gammaln(a * alpha) - a * gammaln(alpha), error
 
     def moved(self, alphas):
         """Return by name what errors, (k,), symmetric concentrations have beyond those of ``found``."""
         return {}
 
-    def of(self, alpha):
-        """Return (log-evidences, errors), each (k,), under Dirichlet(α), with α (a,) or, of each collection, (k, a)."""
-        k, alpha = self.constant.size, np.atleast_2d(alpha)
-        family = self.family.take((np.arange(k)[:, None] * self.multiplicity.size + self.group).ravel())
-        family = replace(family, alpha=family.alpha + np.broadcast_to(alpha, (k, alpha.shape[1])).ravel())
-        found, error = log_masses(family, np.ones(alpha.shape[1]), k)
-        return found + self.constant + gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1), error
+
+def _separable(problems, known, means):
+    """Return the evidences of separable reports."""
+    return _Evidences.of([one.separable for one in problems], problems[0].n_categories)
 
 
-class _Separable(_Products):
-    """Evidences of separable reports."""
-
-    def __init__(self, problems, known, means):
-        super().__init__(*stacked_factors([one.separable for one in problems], np.zeros(problems[0].n_categories)))
-
-
-class _Expanded(_Products):
+class _Expanded(_Evidences):
     """Evidences of the surrogate: the likelihood's expansion about a posterior mean, mended by an evidence that is known.
 
     The surrogate's own error is nearly the same under every prior. Where a fit under a Dirichlet prior found its mean and
@@ -295,7 +271,7 @@ class _Expanded(_Products):
         self.sampling = np.array([error for *_, error in start])
         super().__init__(*self._about([mean for _, mean, *_ in start]))
         alpha, _, known, _ = map(np.array, zip(*start, strict=True))
-        self.constant = self.constant + known - self.of(alpha)[0]
+        self.constant = self.constant + known - self.log_evidence(alpha)[0]
 
     def _known(self, problem, known, mean):
         """Return (α, posterior mean, log-evidence, its error) of a collection under some Dirichlet prior."""
@@ -326,12 +302,12 @@ class _Expanded(_Products):
         """Return by name what one more expansion, at the learnt prior's mean, changes, and the error of the draws, (k,)."""
         alphas = {name: np.broadcast_to(one, self.constant.shape) for name, one in alphas.items()}
         alpha = np.stack(list(alphas.values()), axis=1)
-        place, size = np.arange(self.constant.size)[:, None] * self.multiplicity.size, self.size
+        place, size = np.arange(self.cells)[:, None] * (self.group.max() + 1), self.size
         means = [
             surrogate.Proposal(replace(self.family.take(each), alpha=np.full(size, one))).saddle_moments()[0]
             for each, one in zip(place + self.group, alphas["learnt"], strict=True)
         ]
-        moved = self.found(alpha)[0] - _Products(*self._about(means)).found(alpha)[0]
+        moved = self.found(alpha)[0] - _Evidences(*self._about(means)).found(alpha)[0]
         moved -= moved[:, [list(alphas).index(REFERENCE)]]  # what moves all evidences alike is mended
         return dict(zip(alphas, (self.sampling[:, None] + np.abs(moved)).T, strict=True))
 
@@ -344,7 +320,7 @@ def _integrated(evidences, learnt, t, value):
 
     Parameters
     ----------
-    evidences : _Products
+    evidences : _Evidences
     learnt : Learnt
     t : (m,) array
         At even distances.

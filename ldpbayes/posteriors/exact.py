@@ -5,16 +5,15 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln
 
 from ldpbayes import checks
-from ldpbayes.errors import DataError, InfeasibleError
+from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import LEVELS, tails
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Sample
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
-from ldpbayes.posteriors.conditioned_product.factors import grouped
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.problem import scaled
+from ldpbayes.posteriors.products import Products
 from ldpbayes.priors import as_prior
 
 #: Above this many categories the covariance matrix is not stored with the result.
@@ -166,96 +165,17 @@ def moments_of(form, alpha, n):
     n : int
         Number of users.
     """
-    engine, log_scale = separable_product(form, alpha)
-    return moments_given(engine, log_scale, alpha, n)
-
-
-def moments_given(engine, log_scale, alpha, n):
-    """Return the ExactMoments of what separable_product returns.
-
-    Parameters
-    ----------
-    engine : ConditionedProduct
-    log_scale : float
-    alpha : (a,) array
-    n : int
-        Number of users.
-    """
-    mean, variance = engine.mean, engine.variance
-    log_evidence = engine.log_evidence + log_scale + gammaln(alpha.sum()) - gammaln(alpha).sum()
-    frequency_mean, frequency_sd = frequency_moments(mean, variance, alpha, n)
-    return ExactMoments(mean, variance, float(log_evidence), frequency_mean, frequency_sd, engine)
-
-
-def separable_product(form, alpha, **settings):
-    """Return (ConditionedProduct, log of the constants left out) of Π_x p_x^{α_x−1} Π_j c_j (base_j + slope_j p)^{w_j}.
-
-    Parameters
-    ----------
-    form : Separable
-    alpha : (a,) array
-    **settings
-        Of ConditionedProduct.
-    """
-    family, log_scale = stacked_factors([form], alpha)
-    return ConditionedProduct(*grouped(family), **settings), float(log_scale[0])
-
-
-def stacked_factors(forms, alpha):
-    """Return (PowerFactors of all cells, log of the constants left out of each) of separable reports.
-
-    A zero base is a pure power of p and raises α; a zero slope is a constant.
-
-    Parameters
-    ----------
-    forms : list of Separable
-        Of each of k cells.
-    alpha : (a,) array
-
-    Returns
-    -------
-    PowerFactors
-        k · a factors, the cells one after the other.
-    (k,) array
-    """
-    k, a = len(forms), alpha.size
-    cell = np.repeat(np.arange(k), [form.index.size for form in forms])
-    index, base, slope, counts, constants = (
-        np.concatenate([getattr(form, name) for form in forms])
-        for name in ("index", "base", "slope", "counts", "log_constants")
-    )
-    flat = cell * a + index.astype(np.int64)
-    pure, level = base == 0, slope == 0
-    if (pure & level).any():
-        raise DataError("some reports have probability zero under every distribution; check the channel")
-    raised = np.tile(alpha, k) + np.bincount(flat[pure], counts[pure], k * a)
-    scale = np.bincount(cell, counts * (constants + np.log(np.where(pure, slope, base))), k)
-    both = ~pure & ~level
-    slopes, powers = padded(flat[both], slope[both] / base[both], counts[both], k * a)
-    return PowerFactors(raised, slopes, powers), scale
+    products = Products.of([form], alpha.size)
+    engine = products.engine(alpha)
+    log_evidence = engine.log_evidence + float(products.left_out(alpha)[0])
+    frequency = frequency_moments(engine.mean, engine.variance, alpha, n)
+    return ExactMoments(engine.mean, engine.variance, log_evidence, *frequency, engine)
 
 
 def certain(form, n_categories):
     """Return how many users certainly have each category, shape (a,): their reports are impossible under every other."""
     pure = form.base == 0
     return np.bincount(form.index[pure], form.counts[pure], n_categories).astype(np.int64)
-
-
-def padded(index, slope, count, size):
-    """Return (slopes, powers), each (size, m): the rows of each category side by side, equal slopes merged."""
-    order = np.lexsort((slope, index))
-    index, slope, count = index[order], slope[order], count[order]
-    new = np.ones(index.size, dtype=bool)
-    new[1:] = (np.diff(index) != 0) | (np.diff(slope) != 0)
-    starts = np.flatnonzero(new)
-    if not starts.size:
-        return np.zeros((size, 1)), np.zeros((size, 1))
-    count = np.add.reduceat(count, starts)
-    index, slope = index[starts], slope[starts]
-    column = np.arange(index.size) - np.searchsorted(index, index)
-    slopes, powers = np.zeros((size, column.max() + 1)), np.zeros((size, column.max() + 1))
-    slopes[index, column], powers[index, column] = slope, count
-    return slopes, powers
 
 
 def singling(form):

@@ -1,23 +1,21 @@
-"""Conjugate posteriors at every value of a mixture's hyperparameter, with the work that the values share done once."""
+"""Conjugate posteriors of cells at every value of a mixture's hyperparameter: the work that values share is done once."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from scipy.special import gammaln
 
-from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.importance import enough, resample, weigh
-from ldpbayes.inference.verdict import ACCEPTED, Verdict, hopeless
+from ldpbayes.errors import CellsError, InfeasibleError
+from ldpbayes.inference.importance import enough, weigh
+from ldpbayes.inference.verdict import hopeless
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Pace, Watch
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct
-from ldpbayes.posteriors.conditioned_product.batched import log_masses, saddle_quantiles
-from ldpbayes.posteriors.conditioned_product.factors import grouped
-from ldpbayes.posteriors.exact import Exact, moments_given, stacked_factors
+from ldpbayes.posteriors.conditioned_product.batched import BLOCK
+from ldpbayes.posteriors.exact import Exact, singling
 from ldpbayes.posteriors.frequency import frequency_moments, mixed_frequency_moments
-from ldpbayes.posteriors.nodes import MORE, Nodes, place
-from ldpbayes.posteriors.quadrature import MAX_GROUPS, Quadrature
+from ldpbayes.posteriors.nodes import MORE, place
+from ldpbayes.posteriors.products import Products
+from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
 
 #: Log-evidences by counts have a smaller error; others come with moments.
@@ -27,9 +25,8 @@ EXACT_EVIDENCE = 1e-6
 QUICK, INTEGRALS, CALLS = 5e6, 30, 1e6
 #: … and for cells that share the hyperparameter where those of all of them take no more.
 TOGETHER = 1e9
-#: Quadrature is used for one Dirichlet prior without draws where it would take no more operations.
-PATIENT = 1e9
-#: How much wider than the surrogate the proposals of a node are: four fifths of the draws are left.
+#: How much wider than the surrogate the proposals of a node are, where many cells are judged: four fifths of the draws are
+#: left.
 WIDER = 0.6
 #: Operations of the nodes of one category: of exact posteriors, in those of a draw, of surrogates, in those of an entry.
 EXACT_FACTOR, SURROGATE_FACTOR = 1250, 4e6
@@ -39,12 +36,13 @@ LARGE = 1e9
 MOST_WEIGHTED = 2**21
 #: So many draws under Jeffreys' prior show whether surrogates are worth making.
 LOOKED_AT = 250
-#: Draws of a node with the true likelihood correct its weight from this number on.
-ENOUGH = 50
-#: From this number of categories on, evidence without moments places the nodes of separable reports; exact one weighs them.
+#: From this number of categories on, and for several cells, evidence without moments places the nodes, which exact one
+#: weighs.
 MANY = 50
-#: Engines of so many values of the hyperparameter are kept: those of the finest rule's nodes, and Jeffreys'. With fewer,
-#: every pass over the nodes makes them all again.
+#: Above so many categories of a summary the saddle point is used, which is then accurate to its second order.
+MAX_LINE = 2000
+#: Engines of so many values of the hyperparameter are kept of one cell: those of the finest rule's nodes, and Jeffreys'.
+#: With fewer, every pass over the nodes makes them all again.
 KEPT = MORE + 1
 #: The common pilot of all nodes is settled when the mixture's mean is within so many posterior sd of it, or after so many
 #: rounds.
@@ -53,368 +51,341 @@ SETTLED, ROUNDS = 0.1, 4
 LONGEST, STEPS, CLOSE = 690.0, 60, 1e-6
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """Draws of P with the node of each, and what is known of P beyond them."""
+class _Factored:
+    """Cells whose likelihoods are products of factors, in one computation.
 
-    distribution: np.ndarray
-    node: np.ndarray
-    exact: dict
-    facts: dict
-    nodes: Nodes | None = None
-    moments: tuple[np.ndarray, np.ndarray] | None = None
-    effective: float | None = None
-    weighted: tuple[np.ndarray, np.ndarray] | None = None
-    frequency: tuple[np.ndarray, np.ndarray] | None = None
-    verdict: Verdict = ACCEPTED
-
-
-@dataclass(frozen=True, eq=False)
-class NodeDraws:
-    """Draws of P under one prior, what they are worth, and what they add to the log-evidence that placed the nodes.
-
-    Weighted draws come with those drawn and the logs of their weights, relative to the mean: those of all nodes are judged
-    together.
+    A server of cells has ``problems`` and their ``places``; ``name``, that of the method without draws; ``exact``, whether
+    moments and ends are; ``weighted``, whether its draws have weights; ``together``, whether it takes several cells;
+    ``hasty``, whether ``rough`` is faster than log_evidence. ``log_evidence`` and ``rough`` have shape (cells,), moments
+    (cells, a).
     """
 
-    distribution: np.ndarray
-    effective: float
-    correction: float = 0.0
-    drawn: tuple[np.ndarray, np.ndarray] | None = None
+    name, exact, weighted, together, route = "summary", True, False, True, None
 
+    def __init__(self, problems, places, products):
+        self.problems, self.places = problems, np.asarray(places)
+        self._fresh(products)
 
-class _Exact:
-    """Posteriors that are known at every node, whose draws are those of the nodes."""
-
-    exact, rough = True, None
+    def _fresh(self, products):
+        self._products, self._masses, self._evidences, self._engines, self._tilts = products, {}, {}, {}, {}
+        self.hasty = self.exact and (products.cells > 1 or products.size >= MANY)
 
     def settle(self, mixture):
         """Return None: exact evidence needs no pilot."""
 
-    def draws(self, nodes, counts, rng, watch):
-        pairs = [(prior, int(count)) for prior, count in zip(nodes.priors, counts, strict=True) if count]
-        shown = watch.track(pairs, "Exact posteriors of the nodes")
-        return Drawn(
-            np.concatenate([self.node_draws(prior, count, rng, watch).distribution for prior, count in shown]),
-            np.repeat(np.arange(counts.size), counts),
-            mixed_moments(nodes, *self.moments(nodes.priors), self.problem.n_users),
-            {},
-            verdict=Verdict(checked=self.sentence(nodes, counts)),
-        )
-
-
-class Separable(_Exact):
-    """Exact posteriors, for reports that single out one category each."""
-
-    product = True
-
-    def __init__(self, problem, size):
-        plan = Exact(draws=max(size, 2), chains=1).plan(problem_of(problem, Dirichlet.jeffreys(problem.n_categories)))
-        if not plan.feasible:
-            raise InfeasibleError(plan.reason)
-        self.problem, (_, form) = problem, plan.state
-        self.reason, a = plan.reason, problem.n_categories
-        self.work, self.pace = plan.work + EXACT_FACTOR * a, Pace(0.12, 0.01, Exact.pace.operation)
-        family, log_scale = stacked_factors([form], np.zeros(a))
-        (self._family, self._group), self._log_scale = grouped(family), float(log_scale[0])
-        self._tilts, self._evidence, self._engines = {}, {}, {}
-        self.rough = (lambda prior: self._mass(prior)[0]) if problem.n_categories >= MANY else None
-
-    def log_evidence(self, prior):
-        """Return the log-evidence."""
-        key = key_of(prior)
-        if key not in self._evidence:
-            value, error = self._mass(prior)
-            self._evidence[key] = value if error <= EXACT_EVIDENCE else self._found(prior).log_evidence
-        return self._evidence[key]
-
-    def _mass(self, prior):
-        """Return (log-evidence without moments, its error)."""
-        alpha = prior.concentrations()
-        family, group = self._under(alpha)
-        found, error = log_masses(family, np.bincount(group).astype(float), 1)
-        return float(found[0] + self._log_scale + gammaln(alpha.sum()) - gammaln(alpha).sum()), float(error[0])
-
-    def moments(self, priors):
-        """Return (means, variances) of P given each of the priors, two (k, a) arrays."""
-        found = [self._found(prior) for prior in priors]
-        return np.array([one.mean for one in found]), np.array([one.variance for one in found])
-
-    def cdf(self, prior, value):
-        """Return P(P_x ≤ value_x) of every category under one prior, shape (a,)."""
-        return self._found(prior).engine.cdf(value)
-
-    def sentence(self, nodes, counts):
-        """Return what was checked of draws."""
-        return f"Exact at {counts.size} values of the hyperparameter. Independent draws: no chain diagnostics are needed."
-
-    def node_draws(self, prior, count, rng, watch):
-        """Return the NodeDraws under one prior."""
-        return NodeDraws(self._found(prior).engine.draws(count, rng)[0], count)
-
-    def _start(self, total):
-        """Return a tilt near that of Dirichlet priors of weight ``total``: it grows by what Σα does."""
-        near = min(self._tilts, key=lambda known: abs(math.log(known / total)), default=None)
-        return None if near is None else max(self._tilts[near] + total - near, 1e-3 * self._tilts[near])
-
-    def _under(self, alpha):
-        """Return (factors, group of each category): categories with equal reports and equal concentrations are one group."""
-        code = np.unique(alpha, return_inverse=True)[1]
-        _, first, group = np.unique(self._group * alpha.size + code, return_index=True, return_inverse=True)
-        family = self._family.take(self._group[first])
-        return replace(family, alpha=family.alpha + alpha[first]), group
-
-    def _found(self, prior):
-        """Return the ExactMoments under one prior."""
-        alpha, key = prior.concentrations(), key_of(prior)
+    def engine(self, prior):
+        """Return the ConditionedProduct of all cells under one prior."""
+        key, alpha = key_of(prior), prior.concentrations()
         if key not in self._engines:
-            if len(self._engines) >= KEPT:
+            if len(self._engines) >= (KEPT if self.exact and self._products.cells == 1 else 1):
                 del self._engines[next(iter(self._engines))]
             total = float(alpha.sum())
-            engine = ConditionedProduct(*self._under(alpha), start=self._start(total))
-            self._tilts[total] = engine.tilt
-            self._engines[key] = moments_given(engine, self._log_scale, alpha, self.problem.n_users)
+            made = self._products.engine(alpha, start=self._start(total), sets=self._products.cells, route=self.route)
+            self._engines[key], self._tilts[total] = made, made.tilt
         return self._engines[key]
 
+    def _start(self, total):
+        """Return tilts near those of Dirichlet priors of weight ``total``: they grow by what Σα does."""
+        near = min(self._tilts, key=lambda known: abs(math.log(known / total)), default=None)
+        if near is None:
+            return None
+        tilt = self._tilts[near]
+        return np.where(tilt > 0, np.maximum(tilt + total - near, 1e-3 * tilt), tilt + total - near)
 
-class Few(_Exact):
-    """Quadrature, for a few categories that the reports can tell apart."""
+    def rough(self, prior):
+        """Return the log-evidences without moments."""
+        return self._mass(prior)[0]
 
-    product = False
+    def _mass(self, prior):
+        """Return (log-evidences without moments, their errors)."""
+        key, alpha = key_of(prior), prior.concentrations()
+        if key not in self._masses:
+            if self._products.family.polynomials() is not None:
+                self._masses[key] = self._products.log_evidence(alpha)
+            else:
+                value, error = self.engine(prior).factors.saddle_log_evidence()
+                self._masses[key] = value + self._products.left_out(alpha), error
+        return self._masses[key]
 
-    def __init__(self, problem, size):
-        self.problem, self._engine, self._known = problem, Quadrature(draws=2, chains=1), {}
-        plan = self._engine.plan(problem_of(problem, Dirichlet.jeffreys(problem.n_categories)))
+    def log_evidence(self, prior):
+        """Return the log-evidences."""
+        key = key_of(prior)
+        if key not in self._evidences:
+            value, error = self._mass(prior)
+            off = (error > EXACT_EVIDENCE) & (self.route is None)
+            if off.any():
+                value = np.where(
+                    off, self.engine(prior).log_evidence + self._products.left_out(prior.concentrations()), value
+                )
+            self._evidences[key] = value
+        return self._evidences[key]
+
+    def moments(self, prior):
+        """Return (means, variances) of P under one prior."""
+        found = self.engine(prior)
+        return found.mean, found.variance
+
+    def ends(self, prior, levels):
+        """Return quantiles of every P_x under one prior, shape (levels, cells, a)."""
+        return self.engine(prior).quantile(levels)
+
+    def cdf(self, prior, value):
+        """Return P(P_x ≤ value_x) under one prior."""
+        return self.engine(prior).cdf(value)
+
+    def rough_cells(self, prior):
+        """Return how many cells have moments of second order in the saddle point under one prior."""
+        return int(self.engine(prior).rough.sum())
+
+    def checked(self, prior):
+        """Return (attrs, what was checked) of answers without draws under one prior."""
+        return {}, "Moments, intervals and evidence are integrals; no draws were made."
+
+    def weigh(self, c, nodes, counts, rng, watch, wider):
+        """Return (draws of a cell from all nodes, Weighted by the true likelihood; the node of each; Verdict).
+
+        Parameters
+        ----------
+        c : int
+            Which of the cells.
+        nodes : Nodes
+        counts : (k,) int array
+            Draws of each.
+        rng : numpy.random.Generator
+        watch : Watch
+        wider : bool
+            Whether the proposals have heavier tails.
+
+        Notes
+        -----
+        The weights are relative to the log-evidences that placed the nodes: the log of their mean says what the draws add.
+        """
+        size, problem, used = int(counts.sum()), self.problems[c], np.flatnonzero(counts)
+        proposals, made = [self.proposal(nodes.priors[i], c, watch) for i in used], []
+        proposals = [widened(one) for one in proposals] if wider else proposals
+        evidences = np.array([self.log_evidence(nodes.priors[i])[c] for i in used])
+        offset = np.log(nodes.weights[used]) - np.log(counts[used] / size) - evidences
+
+        def make(total):
+            times = total // size
+            parts = [surrogate.proposals(one, int(counts[i]) * times, rng) for i, one in zip(used, proposals, strict=True)]
+            order = rng.permutation(total)  # so that an interruption leaves draws of every node
+            node = np.repeat(np.arange(used.size), counts[used] * times)[order]
+            p, log_surrogate = (np.concatenate(each)[order] for each in zip(*parts, strict=True))
+            log_likelihood = surrogate.log_likelihood_of(problem.likelihood, p, watch)
+            kept = log_likelihood.size
+            made[:] = [used[node[:kept]]]
+            return weigh(p[:kept], log_likelihood + (offset[node] - log_surrogate)[:kept])
+
+        found, verdict = enough(make, size, MOST_WEIGHTED // problem.n_categories)
+        if verdict.problem and watch.interrupted:
+            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {verdict.problem}")
+        return found, made[0], verdict
+
+
+class Separable(_Factored):
+    """Reports that single out one category each: exact posteriors and draws."""
+
+    name = "exact"
+
+    def __init__(self, problems, places=(0,)):
+        forms = [singling(problem.separable) for problem in problems]
+        super().__init__(problems, places, Products.of(forms, problems[0].n_categories))
+
+    @staticmethod
+    def plan(problem, size, cells=1):
+        """Return (reason, operations, Pace) of a problem that it serves."""
+        plan = Exact(draws=max(size, 2), chains=1).plan(replace(problem, prior=Dirichlet.jeffreys(problem.n_categories)))
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
-        self.reason, self.work, self.pace = plan.reason, INTEGRALS * (plan.work + CALLS), Pace(0.0, 0.0, 1e-8)
-        if plan.work > QUICK:
-            raise InfeasibleError(f"Quadrature at every node would take {self.work:.2g} operations.")
+        return plan.reason, plan.work + EXACT_FACTOR * problem.n_categories, Pace(0.12, 0.01, Exact.pace.operation)
 
-    def _found(self, prior):
+    def sentence(self, nodes, counts, whose):
+        """Return what was checked of draws."""
+        return f"Exact at {counts.size} values of the {whose}. Independent draws need no chain diagnostics."
+
+    def draws(self, prior, count, rngs):
+        """Yield (draws of P, of the signal tallies), two (count, a) arrays, of each cell under one prior."""
+        engine = self.engine(prior)
+        return (engine.draws(count, rng, c)[:2] for c, rng in enumerate(rngs))
+
+
+class Few(_Factored):
+    """Quadrature, for a few categories that the reports can tell apart."""
+
+    name, together, hasty = "quadrature", False, False
+
+    def __init__(self, problems, places=(0,)):
+        self.problems, self.places, self._known = problems, np.asarray(places), {}
+        self._engine = Quadrature(draws=2, chains=1)
+
+    @staticmethod
+    def plan(problem, size, cells=1):
+        """Return (reason, operations, Pace) of a problem that it serves."""
+        plan = Quadrature(draws=2, chains=1).plan(replace(problem, prior=Dirichlet.jeffreys(problem.n_categories)))
+        if not plan.feasible:
+            raise InfeasibleError(plan.reason)
+        work = INTEGRALS * (plan.work + CALLS)
+        if plan.work > QUICK:
+            raise InfeasibleError(f"Quadrature at every node would take {work:.2g} operations.")
+        if cells > 1 and cells * work > TOGETHER:
+            raise InfeasibleError(f"Quadrature of {cells} cells would take {cells * work:.2g} operations.")
+        return plan.reason, work, Pace(0.0, 0.0, 1e-8)
+
+    def integrals(self, prior):
         """Return the Integrals under one prior."""
         key = key_of(prior)
         if key not in self._known:
-            plan = self._engine.plan(problem_of(self.problem, prior))
+            plan = self._engine.plan(replace(self.problems[0], prior=prior))
             self._known[key] = self._engine.integrals(plan, Watch())
         return self._known[key]
 
     def log_evidence(self, prior):
-        """Return the log-evidence."""
-        return self._found(prior).entries["log_evidence"]
+        return np.atleast_1d(self.integrals(prior).entries["log_evidence"])
 
-    def moments(self, priors):
-        """Return (means, variances) of P given each of the priors, two (k, a) arrays."""
-        found = [self._found(prior).entries for prior in priors]
-        return (
-            np.array([one["distribution_mean"] for one in found]),
-            np.array([one["distribution_sd"] ** 2 for one in found]),
-        )
+    rough = log_evidence
+
+    def moments(self, prior):
+        found = self.integrals(prior).entries
+        return found["distribution_mean"][None], found["distribution_sd"][None] ** 2
+
+    def ends(self, prior, levels):
+        found = self.integrals(prior).intervals(levels[1] - levels[0])
+        return np.array([found["distribution_lower"], found["distribution_upper"]])[:, None]
 
     def cdf(self, prior, value):
-        """Return P(P_x ≤ value_x) of every category under one prior, shape (a,)."""
-        return self._found(prior).cdf(value)
+        return self.integrals(prior).cdf(value[0])[None]
 
-    def sentence(self, nodes, counts):
+    def rough_cells(self, prior):
+        return 0
+
+    def checked(self, prior):
+        found = self.integrals(prior)
+        return {"quadrature_error": found.error}, f"{found.sentence} No draws were made."
+
+    def sentence(self, nodes, counts, whose):
         """Return what was checked of draws."""
-        detail = self._found(nodes.priors[int(counts.argmax())]).sentence
-        return f"Quadrature at {counts.size} values of the hyperparameter; {detail}"
+        detail = self.integrals(nodes.priors[int(counts.argmax())]).sentence
+        return f"Quadrature at {counts.size} values of the {whose}; {detail}"
 
-    def node_draws(self, prior, count, rng, watch):
-        """Return the NodeDraws under one prior."""
+    def draws(self, prior, count, rngs):
+        """Yield (draws of P, of the true tallies), two (count, a) arrays, under one prior."""
         engine = Quadrature(draws=max(count, 2), chains=1)
-        found = engine.run(engine.plan(problem_of(self.problem, prior)), rng, watch)
-        return NodeDraws(found.distribution.reshape(-1, self.problem.n_categories)[:count], count)
+        found = engine.run(engine.plan(replace(self.problems[0], prior=prior)), rngs[0], Watch())
+        yield found.distribution[0, :count], found.tallies[0, :count]
 
 
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """What the saddle point says of one value of the hyperparameter."""
+class Expanded(_Factored):
+    """Summaries: the expansion at their pilot is the likelihood, for all values of the hyperparameter."""
 
-    total: float
-    log_evidence: float
-    mean: np.ndarray
-    variance: np.ndarray
-    tilt: float
+    weighted = True
+
+    def __init__(self, problems, places=(0,)):
+        zeros = np.zeros(problems[0].n_categories)
+        likelihoods = [one.likelihood for one in problems]
+        families = [surrogate.ExpandedFactors(zeros, one.linear, one.tangent_curvature) for one in likelihoods]
+        if zeros.size > MAX_LINE:
+            self.exact, self.route = False, "saddle point"
+        super().__init__(problems, places, Products(surrogate.joined(families), [one.constant for one in likelihoods]))
+        self._families = families
+
+    @staticmethod
+    def plan(problem, size, cells=1):
+        """Return (reason, operations, Pace) of a problem that it serves."""
+        if problem.keeps_reports:
+            raise InfeasibleError("Reports that were kept need no summary.")
+        work = problem.n_categories * (size + 2e4)
+        return "surrogates of the summary at values of the hyperparameter.", work, Pace(1.0, 0.0, 1e-7)
+
+    def proposal(self, prior, c, watch):
+        """Return the surrogate of one cell under one prior."""
+        return surrogate.Proposal(replace(self._families[c], alpha=prior.concentrations()))
+
+    def sentence(self, nodes, counts, whose):
+        """Return what was checked of draws."""
+        return ""
 
 
-class Weighted:
+class Weighted(_Factored):
     """Surrogates, for any reports over three categories or more, with weights on the true likelihood.
 
-    The log-likelihood is expanded once for all values of the hyperparameter, at the mean of their mixture.
+    The log-likelihood is expanded once for all values of the hyperparameter, at the mean of their mixture; moments and
+    evidence are of second order in the saddle point.
     """
 
-    rough, exact, product = None, False, False
+    exact, weighted, together, route = False, True, False, "saddle point"
 
-    def __init__(self, problem, size):
-        if problem.n_categories < 3:
-            raise InfeasibleError("The surrogate needs three categories.")
-        self.problem, self._known, self._factors = problem, {}, None
-        entries = problem.rows.n_rows * problem.n_categories
-        self._large = entries > LARGE
-        self.reason = "surrogates at values of the hyperparameter, with weights on the true likelihood."
+    def __init__(self, problems, places=(0,)):
+        self.problems, self.places, self._centre, self.hasty = problems, np.asarray(places), None, False
+        self._large = _work(problems[0]) > LARGE
+        self._rows = problems[0].rows
+
+    @staticmethod
+    def plan(problem, size, cells=1):
+        """Return (reason, operations, Pace) of a problem that it serves."""
         a = problem.n_categories
-        self.work = entries * (size * problem.rows.entry_work + 3 * surrogate.EXPANDING) + SURROGATE_FACTOR * a
-        self.pace = Pace(0.3, 9e-3, surrogate.Surrogate.pace.operation)
+        if a < 3:
+            raise InfeasibleError("The surrogate needs three categories.")
+        work = _work(problem) * (size * problem.rows.entry_work + 3 * surrogate.EXPANDING) + SURROGATE_FACTOR * a
+        reason = "surrogates at values of the hyperparameter, with weights on the true likelihood."
+        return reason, work, Pace(0.3, 9e-3, surrogate.Surrogate.pace.operation)
 
     def settle(self, mixture):
-        """Move the pilot to the mean of the mixture, until that hardly moves; return the nodes that it is found with.
-
-        Raises
-        ------
-        InfeasibleError
-            Where a few draws under Jeffreys' prior show that no weights will be trusted.
-        """
-        self._look()
+        """Look, and move the pilot to the mean of the mixture, until that hardly moves; return the nodes there."""
+        self.look()
         nodes = None
         for _ in range(ROUNDS):
-            nodes = place(mixture, self.log_evidence, near=nodes)
-            known = [self._at(prior) for prior in nodes.priors]
-            means = np.array([one.mean for one in known])
+            nodes = place(mixture, lambda prior: float(self.log_evidence(prior)[0]), near=nodes)
+            means, variances = map(np.concatenate, zip(*(self.moments(prior) for prior in nodes.priors), strict=True))
             mean = nodes.weights @ means
-            inside = nodes.weights @ np.array([one.variance for one in known])
-            between = nodes.weights @ (means - mean) ** 2
-            if (np.abs(mean - self._factors.centre) < SETTLED * np.sqrt(inside + between)).all():
+            spread = nodes.weights @ (variances + (means - mean) ** 2)
+            if (np.abs(mean - self._centre) < SETTLED * np.sqrt(spread)).all():
                 break
             self._expand(mean)
         return nodes
 
-    def _look(self):
-        """Find the first pilot by the posterior under Jeffreys' prior, and look at the weights of a few of its draws."""
-        if self._large or self._factors is not None:
+    def look(self):
+        """Find the first pilot by the posterior under Jeffreys' prior, and look at the weights of a few of its draws.
+
+        Raises
+        ------
+        InfeasibleError
+            Where these show that no weights will be trusted.
+        """
+        alpha = Dirichlet.jeffreys(self.problems[0].n_categories).alpha
+        rough = self._rows.rough_expansion() if self._large else None
+        if rough is not None:  # a pass over so many reports takes seconds: the support counts find the first pilot
+            self._centre = np.full(alpha.size, 1 / alpha.size)
+            gradient = rough.gradient, surrogate.tangent_curvature(rough.square, rough.cross)
+            self._fresh(Products(surrogate.ExpandedFactors(0 * alpha, *gradient, self._centre), [0.0]))
             return
-        rows, alpha = self.problem.rows, Dirichlet.jeffreys(self.problem.n_categories).alpha
-        engine, _ = surrogate.expand(rows, alpha)
+        engine, _ = surrogate.expand(self._rows, alpha, *([3] if self._large else []))
         self._expand(engine.saddle_moments()[0])
+        if self._large:
+            return
         p, log_surrogate = surrogate.proposals(engine, LOOKED_AT, np.random.default_rng(0))
-        found = weigh(p, rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
+        found = weigh(p, self._rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
         if hopeless(found.k_hat, found.effective_sample):
             raise InfeasibleError(
                 f"Surrogates are far from these reports: {LOOKED_AT} draws under Jeffreys' prior are worth "
                 f"{found.effective_sample:.1f}."
             )
 
-    def log_evidence(self, prior):
-        """Return the log-evidence of the surrogate to second order in the saddle point."""
-        return self._at(prior).log_evidence
-
-    def moments(self, priors):
-        """Return (means, variances) of P given each of the priors by the saddle point, two (k, a) arrays."""
-        found = [self._at(prior) for prior in priors]
-        return np.array([one.mean for one in found]), np.array([one.variance for one in found])
-
-    def ends(self, prior, levels):
-        """Return quantiles of every P_x under one prior by the saddle point, shape (levels, a)."""
-        family = replace(self._factors, alpha=prior.concentrations())
-        proposal = surrogate.Proposal(family, self._at(prior).tilt)
-        return saddle_quantiles(proposal, levels)[:, proposal.group]
-
     def _expand(self, mean):
-        self._factors, self._known = surrogate.expanded(self.problem.rows, np.ones_like(mean), mean), {}
-        self._constant = float(self.problem.rows.log_likelihood(mean) - self._factors.log_smooth(mean).sum())
+        family = surrogate.expanded(self._rows, np.zeros_like(mean), mean)
+        constant = float(self._rows.log_likelihood(mean) - family.log_smooth(mean).sum())
+        self._centre = mean
+        self._fresh(Products(family, [constant]))
 
-    def _at(self, prior):
-        """Return what is Known under one prior; the first one asked for finds the first pilot."""
-        alpha = prior.concentrations()
-        total = float(alpha.sum())
-        rough = self.problem.rows.rough_expansion() if self._factors is None and self._large else None
-        if rough is not None:  # a pass over so many reports takes seconds: the support counts find the first pilot
-            uniform = np.full(alpha.size, 1 / alpha.size)
-            gradient = rough.gradient, surrogate.tangent_curvature(rough.square, rough.cross)
-            self._factors, self._constant = surrogate.ExpandedFactors(alpha, *gradient, uniform), 0.0
-        elif self._factors is None:
-            engine, _ = surrogate.expand(self.problem.rows, Dirichlet.jeffreys(alpha.size).alpha, 3)
-            self._expand(engine.saddle_moments()[0])
-        key = key_of(prior)
-        if key not in self._known:
-            near = min(self._known.values(), key=lambda known: abs(math.log(known.total / total)), default=None)
-            start = None if near is None else near.tilt + total - near.total
-            engine = surrogate.Proposal(replace(self._factors, alpha=alpha), start)
-            log_evidence = engine.saddle_log_evidence() + self._constant + gammaln(total) - gammaln(alpha).sum()
-            mean, variance = engine.saddle_moments()
-            self._known[key] = _Known(total, float(log_evidence), mean, variance, engine.tilt)
-        return self._known[key]
-
-    def _proposal(self, prior, watch):
+    def proposal(self, prior, c, watch):
         """Return the surrogate expanded at its own mean under one prior."""
-        alpha, start = prior.concentrations(), self._at(prior).mean
-        return surrogate.expand(self.problem.rows, alpha, watch=watch, start=start)[0]
-
-    def node_draws(self, prior, count, rng, watch):
-        """Return the NodeDraws under one prior: the surrogate's, resampled by their weights on the true likelihood."""
-        p, log_surrogate = surrogate.proposals(widened(self._proposal(prior, watch)), count, rng)
-        log_likelihood = surrogate.log_likelihood_of(self.problem.likelihood, p, watch)
-        kept = log_likelihood.size
-        log_ratio = log_likelihood - log_surrogate[:kept]
-        found = weigh(p[:kept], log_ratio)
-        correction = found.log_evidence - self.log_evidence(prior)
-        chosen = p[:kept][resample(found.weight, rng)]
-        return NodeDraws(chosen, found.effective_sample, correction, (p[:kept], log_ratio - found.log_evidence))
-
-    def draws(self, nodes, counts, rng, watch):
-        size = int(counts.sum())
-        log_hyperprior = np.log(nodes.weights) - nodes.log_evidences + nodes.log_evidence
-        proposals, made = {i: self._proposal(nodes.priors[i], watch) for i in np.flatnonzero(counts)}, []
-
-        def make(total):
-            parts, log_ratio, node = [], [], []
-            for i, proposal in proposals.items():
-                p, log_surrogate = surrogate.proposals(proposal, int(counts[i]) * (total // size), rng)
-                parts.append(p)
-                log_ratio.append(log_hyperprior[i] - math.log(counts[i] / size) - log_surrogate)
-                node.append(np.full(len(p), i))
-            order = rng.permutation(total)  # so that an interruption leaves draws of every node
-            distribution = np.concatenate(parts)[order]
-            log_likelihood = surrogate.log_likelihood_of(self.problem.likelihood, distribution, watch)
-            kept = log_likelihood.size
-            made[:] = [np.concatenate(node)[order][:kept]]
-            return weigh(distribution[:kept], log_likelihood + np.concatenate(log_ratio)[order][:kept])
-
-        found, verdict = enough(make, size, MOST_WEIGHTED // self.problem.n_categories)
-        node, kept = made[0], min(size, found.log_weight.size)
-        if verdict.problem and watch.interrupted:
-            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {verdict.problem}")
-        chosen = resample(found.weight, rng, kept)
-        worth = np.bincount(node, found.weight, counts.size)
-        corrected = _corrected(nodes, worth, counts, found.log_evidence)
-        facts = {
-            "k_hat": found.k_hat,
-            "shift_by_weights": found.shift,
-            "log_evidence": found.log_evidence,
-            "log_evidence_error": found.log_evidence_error,
-        }
-        return Drawn(
-            found.distribution[chosen],
-            node[chosen],
-            {},
-            facts,
-            effective=min(found.effective_sample, float(kept)),
-            weighted=(found.distribution, found.weight),
-            frequency=mixed_frequencies(nodes, found.distribution, found.weight, node, self.problem.n_users),
-            verdict=verdict,
-            nodes=corrected,
-        )
+        alpha, start = prior.concentrations(), self.moments(prior)[0][0]
+        return surrogate.expand(self._rows, alpha, watch=watch, start=start)[0]
 
 
-class Expanded(Weighted):
-    """Summaries: the expansion at their pilot is the likelihood, for all values of the hyperparameter."""
-
-    def __init__(self, problem, size):
-        if problem.keeps_reports:
-            raise InfeasibleError("Reports that were kept need no summary.")
-        self.problem, self._known = problem, {}
-        one = problem.likelihood
-        uniform = np.ones(problem.n_categories)
-        self._factors = surrogate.ExpandedFactors(uniform, one.linear, one.tangent_curvature)
-        self._constant = one.constant
-        self.reason = "surrogates of the summary at values of the hyperparameter."
-        self.work, self.pace = problem.n_categories * (size + 2e4), Pace(1.0, 0.0, 1e-7)
-
-    def settle(self, mixture):
-        """Return None: a summary cannot be expanded again."""
-
-    def _proposal(self, prior, watch):
-        return surrogate.Proposal(replace(self._factors, alpha=prior.concentrations()), self._at(prior).tilt)
+def _work(problem):
+    """Return the entries of the rows, as products with them go through."""
+    return problem.rows.n_rows * problem.n_categories
 
 
 def widened(proposal):
@@ -427,25 +398,6 @@ def widened(proposal):
     share = 1 - WIDER / math.sqrt(mean.size - 1)
     wider = replace(family, curvature=share * family.curvature)
     return surrogate.Proposal(replace(wider, linear=family.linear + family.slope(mean) - wider.slope(mean)), proposal.tilt)
-
-
-def _corrected(nodes, weights, counts, log_evidence):
-    """Return the nodes with the posterior weights that draws weighted by the true likelihood give them.
-
-    Nodes with few draws keep their weight relative to the nearest that has enough.
-    """
-    enough = (counts >= ENOUGH) & (weights > 0)
-    if not enough.any():
-        return nodes
-    moved, seen = spread_over(nodes, enough, np.log(weights[enough] / nodes.weights[enough]))
-    corrected = nodes.weights * np.exp(moved)
-    return replace(
-        nodes,
-        weights=corrected / corrected.sum(),
-        log_evidence=log_evidence,
-        log_evidences=nodes.log_evidences + moved,
-        seen_log_evidences=nodes.seen_log_evidences + seen,
-    )
 
 
 def spread_over(nodes, known, shift):
@@ -469,11 +421,6 @@ def spread_over(nodes, known, shift):
 def key_of(prior):
     """Return what two conjugate priors share exactly where they are the same: the bytes of their concentrations."""
     return prior.concentrations().tobytes()
-
-
-def problem_of(problem, prior):
-    """Return the same problem under another prior."""
-    return replace(problem, prior=prior)
 
 
 def shares(weights, size):
@@ -513,63 +460,16 @@ def heavy(nodes, least):
     return replace(nodes, values=nodes.values[keep], weights=weights, priors=priors, log_evidences=nodes.log_evidences[keep])
 
 
-def moved_ends(nodes, ends, variances, centre, sd):
-    """Return averages of the nodes' quantiles, moved so that the interval is as much wider than theirs as the sd is.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    ends : (k, L, …, a) array
-        Quantiles given each node.
-    variances : (k, …, a) array
-        Var(P | Y) given each node.
-    centre, sd : (…, a) arrays
-        Mean and sd of P over the nodes.
-
-    Returns
-    -------
-    (L, …, a) array
-    """
-    wider = sd / np.sqrt(np.tensordot(nodes.weights, variances, 1))
-    return np.clip(centre + wider * (np.tensordot(nodes.weights, ends, 1) - centre), 0.0, 1.0)
-
-
 def mixed_frequencies(nodes, distribution, weight, node, n):
     """Return (mean, sd) of F from weighted draws of P (S, a) at nodes (S,)."""
     alpha = np.array([prior.concentrations() for prior in nodes.priors])
     return mixed_frequency_moments(distribution, weight, alpha[node], n)
 
 
-def integrals_of(problem, levels, most=PATIENT):
-    """Return what quadrature says of a Dirichlet prior: (entries of ``exact``, attrs, what was checked), without draws.
+def mixed_ends(nodes, server, centre, sd, levels, ends=None, variances=None):
+    """Return quantiles of every P_x over nodes, shape (levels, cells, a).
 
-    None where it does not apply, or would take long.
-
-    Parameters
-    ----------
-    problem : Problem
-    levels : pair of float
-        Of the ends of the intervals.
-    most : float
-        Operations above which there are none.
-    """
-    engine = Quadrature(draws=2, chains=1)
-    if not problem.keeps_reports or problem.n_categories > MAX_GROUPS:
-        return None
-    plan = engine.plan(problem)
-    if not plan.feasible or plan.work > most:
-        return None
-    found = engine.integrals(plan, Watch())
-    entries = {name: value for name, value in found.entries.items() if name != "distribution_cov"}
-    entries |= found.intervals(levels[1] - levels[0])
-    entries["log_evidence"] = np.array(entries["log_evidence"])
-    return entries, {"quadrature_error": found.error}, f"{found.sentence} No draws were made."
-
-
-def mixed_ends(nodes, server, centre, sd, levels):
-    """Return quantiles of every P_x over nodes, an array of shape (a,) a level.
-
-    Where the nodes' distribution functions are known, those of their mixture: F(x) = Σ_k w_k F_k(x) is inverted on the
+    Of one cell whose distribution functions are known, those of their mixture: F(x) = Σ_k w_k F_k(x) is inverted on the
     scale of log x by the Illinois rule. Elsewhere averages of the nodes' quantiles, moved so that the interval is as much
     wider than theirs as the sd is.
 
@@ -577,27 +477,28 @@ def mixed_ends(nodes, server, centre, sd, levels):
     ----------
     nodes : Nodes
     server : one of the servers
-    centre, sd : (a,) arrays
+    centre, sd : (cells, a) arrays
         Mean and sd of P over the nodes.
     levels : sequence of float
+    ends, variances : (k, levels, cells, a) and (k, cells, a) arrays
+        Quantiles and variances given each node, where distribution functions are not known.
     """
-    nodes = heavy(nodes, 1e-7)
-    if server.exact:
-        return [_inverted(server, nodes.weights, nodes.priors, level, centre) for level in levels]
-    ends = np.array([server.ends(prior, levels) for prior in nodes.priors])
-    return list(moved_ends(nodes, ends, server.moments(nodes.priors)[1], centre, sd))
+    if ends is None:
+        return np.array([_inverted(server, nodes.weights, nodes.priors, level, centre) for level in levels])
+    wider = sd / np.sqrt(np.tensordot(nodes.weights, variances, 1))
+    return np.clip(centre + wider * (np.tensordot(nodes.weights, ends, 1) - centre), 0.0, 1.0)
 
 
 def _inverted(server, weights, priors, level, centre):
-    """Return where Σ_k w_k F_k(x) reaches a level, shape (a,)."""
+    """Return where Σ_k w_k F_k(x) reaches a level, shape (1, a)."""
 
     def off(y):
         value = np.exp(y)
         return sum(weight * server.cdf(prior, value) for weight, prior in zip(weights, priors, strict=True)) - level
 
-    low, high = np.full(centre.size, -LONGEST), np.full(centre.size, -1e-15)
-    below, above = np.full(centre.size, -level), np.full(centre.size, 1 - level)
-    y, side = np.log(centre), np.zeros(centre.size)
+    low, high = np.full(centre.shape, -LONGEST), np.full(centre.shape, -1e-15)
+    below, above = np.full(centre.shape, -level), np.full(centre.shape, 1 - level)
+    y, side = np.log(centre), np.zeros(centre.shape)
     for step in range(STEPS):
         found = off(y)
         up = found < 0
@@ -614,8 +515,47 @@ def _inverted(server, weights, priors, level, centre):
     return np.exp(y)
 
 
-def server_of(problem, size, cells=1):
-    """Return the first server that applies to a problem, for ``size`` draws, where so many cells share the hyperparameter.
+def servers_of(problems, size, labels=None):
+    """Return servers that cover all cells: blocks of those that go together, and one each of others.
+
+    Parameters
+    ----------
+    problems : list of Problem
+    size : int
+        Draws that are wanted of each.
+    labels : sequence of str, optional
+        Of several cells.
+
+    Raises
+    ------
+    InfeasibleError
+        Where there is none; of cells a CellsError.
+    """
+    kinds: dict = {}
+    refused = {}
+    for k, problem in enumerate(problems):
+        try:
+            kinds.setdefault(plan_of(problem, size, len(problems))[0], []).append(k)
+        except InfeasibleError as err:
+            if labels is None:
+                raise
+            refused[labels[k]] = str(err)
+    if refused:
+        label, why = next(iter(refused.items()))
+        raise CellsError(f"Cell {label}: {why}", refused)
+    return [server for kind, places in kinds.items() for server in blocks(kind, problems, places)]
+
+
+def blocks(kind, problems, places):
+    """Yield servers of a kind for the cells at some places, as many in each as are worked on together."""
+    step = max(1, BLOCK // problems[0].n_categories) if kind.together else 1
+    for start in range(0, len(places), step):
+        some = np.array(places[start : start + step])
+        yield kind([problems[k] for k in some], some)
+
+
+def plan_of(problem, size, cells=1):
+    """Return (the first kind of server that applies to a problem, why, operations, Pace), for so many draws and cells.
 
     Raises
     ------
@@ -623,13 +563,9 @@ def server_of(problem, size, cells=1):
         Where none does.
     """
     reasons = []
-    for make in (Separable, Few, Weighted) if problem.keeps_reports else (Expanded,):
+    for kind in (Separable, Few, Weighted) if problem.keeps_reports else (Expanded,):
         try:
-            found = make(problem, size)
+            return kind, *kind.plan(problem, size, cells)
         except InfeasibleError as err:
             reasons.append(str(err))
-            continue
-        if make is not Few or cells == 1 or cells * found.work <= TOGETHER:
-            return found
-        reasons.append(f"Quadrature of {cells} cells would take {cells * found.work:.2g} operations.")
     raise InfeasibleError(" ".join(reasons))

@@ -1,19 +1,34 @@
 """Priors that are one-parameter mixtures of Dirichlet priors: conjugate answers, mixed by what the reports say of each."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import logsumexp
 
 from ldpbayes.inference.ends import tails
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
-from ldpbayes.posteriors.expansion import checked_expansion
-from ldpbayes.posteriors.mixing import mixed_ends, mixed_moments, server_of, shares
+from ldpbayes.inference.importance import resample
+from ldpbayes.inference.verdict import Verdict
+from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, Sample, Watch
+from ldpbayes.posteriors.expansion import refuse_doubtful_cells
+from ldpbayes.posteriors.mixing import (
+    heavy,
+    mixed_ends,
+    mixed_frequencies,
+    mixed_moments,
+    plan_of,
+    servers_of,
+    shares,
+    spread_over,
+)
 from ldpbayes.posteriors.nodes import place
 from ldpbayes.priors import Dirichlet
 
 #: Levels of the quantiles that moments of the hyperparameter come from.
 LEVELS = 20_000
+#: Draws of a node with the true likelihood correct its weight from this number on.
+ENOUGH = 50
 
 
 @dataclass(frozen=True)
@@ -46,72 +61,204 @@ class Mixture(AbstractPosterior):
     def prepare(self, problem):
         if problem.mixture is None:
             return Refusal("The method mixture is for priors that mix Dirichlet priors, such as learnt.")
-        server = server_of(problem, self.draws * self.chains)
-        reason = f"The prior mixes Dirichlet priors: {server.reason}"
-        return Plan(reason, server.work, (problem, server), server.pace)
+        _, reason, work, pace = plan_of(problem, self.draws * self.chains)
+        return Plan(f"The prior mixes Dirichlet priors: {reason}", work, problem, pace)
 
     def run(self, plan, rng, watch):
-        problem, server = plan.state
-        nodes, factor = nodes_of(problem, server)
-        found = server.draws(nodes, shares(nodes.weights, self.draws * self.chains), rng, watch)
-        nodes = found.nodes or nodes
-        order = rng.permutation(len(found.node))
-        parameter = parameter_draws(nodes, found.node, rng)[order]
-        rows = len(order) // self.chains * self.chains
-        shape = (self.chains, rows // self.chains)
-
-        def intervals(ci_prob):
-            """Return the ends of P's intervals: those of the mixture of the nodes' distribution functions."""
-            centre, sd = found.exact["distribution_mean"], found.exact["distribution_sd"]
-            ends = mixed_ends(nodes, server, centre, sd, tails(ci_prob))
-            return dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
-
-        return Sample(
-            found.distribution[order][:rows].reshape(*shape, -1),
-            effective=found.effective,
-            verdict=found.verdict,
-            moments=found.moments,
-            weighted=found.weighted,
-            frequency=found.frequency,
-            intervals=intervals if server.exact else None,
-            exact=found.exact | ({"log_evidence": nodes.log_evidence} if found.exact else {}),
-            facts=facts_of(nodes, factor) | found.facts,
-            facts_at=lambda ci_prob: interval_facts(nodes, ci_prob),
-            hyperparameters={problem.mixture.parameter: parameter[:rows].reshape(shape)},
-        )
+        problem = plan.state
+        servers = servers_of([problem], self.draws * self.chains)
+        (sample,), nodes, factor = sampled(problem.mixture, servers, (self.chains, self.draws), [rng], rng, watch)
+        exact = sample.exact | ({"log_evidence": nodes.log_evidence} if sample.exact else {})
+        facts = facts_of(nodes, factor) | sample.facts
+        return replace(sample, exact=exact, facts=facts, facts_at=lambda ci_prob: interval_facts(nodes, ci_prob))
 
 
-def mixture_moments(problem, levels):
-    """Return (entries of ``exact``, attrs, what was checked) of one collection under a mixture, without draws.
-
-    Exact up to the quadrature for reports that single out one category each and for a few categories; of all others by an
-    expansion of the log-likelihood at their mean, which is checked.
+def fit_shared(method, cells, prior, run):
+    """Return (an Answer for every cell, attrs about the shared hyperparameter η).
 
     Parameters
     ----------
-    problem : Problem
-    levels : pair of floats
-        Of the ends of the intervals.
+    method : Mixture
+    cells : Cells
+    prior : AbstractPrior
+        With a mixture.
+    run : dict
+        random_seed, ci_prob and progressbar.
 
-    Raises
-    ------
-    InfeasibleError
-        Where the expansion may be off by more than a tenth of a posterior sd.
+    Returns
+    -------
+    list of Answer, dict
     """
-    server = server_of(problem, 2)
-    nodes, factor = nodes_of(problem, server)
-    facts, text = facts_of(nodes, factor) | interval_facts(nodes, levels[1] - levels[0]), ""
-    facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
-    if not server.exact:  # under the concentrations in the middle of the nodes
-        middle = np.exp(nodes.weights @ np.log([prior.concentrations() for prior in nodes.priors]))
-        _, found = checked_expansion(problem.likelihood, middle)
-        facts, text = facts | found.facts(), f" {found.sentence}"
-    entries = mixed_moments(nodes, *server.moments(nodes.priors), problem.n_users)
-    ends = mixed_ends(nodes, server, entries["distribution_mean"], entries["distribution_sd"], levels)
-    entries |= dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
-    entries["log_evidence"] = np.array(nodes.log_evidence)
-    kind = "Exact" if server.exact else "Expansions, of second order in the saddle point,"
-    return entries, facts, f"{kind} at {nodes.values.size} values of the hyperparameter; no draws were made.{text}"
+    watch = Watch(run["progressbar"])
+    refuse_doubtful_cells(cells)
+    root, *rngs = map(np.random.default_rng, np.random.SeedSequence(run["random_seed"]).spawn(len(cells) + 1))
+    problems = [Problem.of(cell, prior) for cell in cells.collections()]
+    servers = servers_of(problems, method.draws * method.chains, cells.labels)
+    samples, nodes, factor = sampled(prior.mixture(), servers, (method.chains, method.draws), rngs, root, watch)
+    facts = facts_of(nodes, factor) | interval_facts(nodes, run["ci_prob"]) | {"log_evidence": float(nodes.log_evidence)}
+    stated = {name: run[name] for name in ("random_seed", "ci_prob")}
+    answers = []
+    for problem, sample, rng in zip(problems, samples, rngs, strict=True):
+        about = {name: value for name, value in sample.facts.items() if name == "k_hat"}
+        sample = replace(sample, facts=about | {"prior_weight": facts["prior_weight"]})
+        answers.append(Answer(method, problem, sample, rng, watch, stated))
+    return answers, facts
+
+
+def nodes_of(mixture, servers):
+    """Return (nodes by the evidence of all cells, log Bayes factor of the mixture against Jeffreys' prior in every cell).
+
+    Cells are independent given the hyperparameter η: log P(all reports | η) = Σ_c log P(reports of c | η).
+    """
+    near = [server.settle(mixture) for server in servers]
+
+    def total(prior):
+        return sum(float(server.log_evidence(prior).sum()) for server in servers)
+
+    def rough(prior):
+        return sum(float(server.rough(prior).sum()) for server in servers)
+
+    hasty = any(server.hasty for server in servers)
+    nodes = place(mixture, total, rough if hasty else None, near[0] if len(near) == 1 else None)
+    # Both are of the same kind, so that errors cancel in the difference.
+    return nodes, nodes.log_evidence - total(Dirichlet.jeffreys(servers[0].problems[0].n_categories))
+
+
+def sampled(mixture, servers, shape, rngs, rng, watch):
+    """Return (a Sample of every cell, nodes, log Bayes factor against Jeffreys' prior): ∫ p(P | Y, η) p(η | Y) dη.
+
+    Draw d of all cells has the same η. Draws that are weighted by the true likelihood mend the weights of the nodes first.
+
+    Parameters
+    ----------
+    mixture : AbstractMixture
+    servers : list of servers
+        Of all cells.
+    shape : pair of int
+        Chains and draws.
+    rngs : list of numpy.random.Generator
+        Of each cell.
+    rng : numpy.random.Generator
+        Of what they share.
+    watch : Watch
+    """
+    nodes, factor = nodes_of(mixture, servers)
+    size, several = math.prod(shape), len(rngs) > 1
+    counts = shares(nodes.weights, size)
+    pairs = [(server, c) for server in servers if server.weighted for c in range(len(server.problems))]
+    weighed = {}
+    for server, c in watch.track(pairs, "Weighted posteriors at the nodes"):
+        weighed[server, c] = server.weigh(c, nodes, counts, rngs[server.places[c]], watch, several)
+    nodes, chances = _mended(nodes, counts, weighed)
+    size = min([size, *(found.log_weight.size for found, *_ in weighed.values())])  # less after an interruption
+    wanted = shares(chances, size)
+    node = np.repeat(np.arange(wanted.size), wanted)
+    order = rng.permutation(size)
+    rows = order[: size // shape[0] * shape[0]]
+    hyper = {mixture.parameter: parameter_draws(nodes, node, rng)[rows].reshape(shape[0], -1)}
+    out: list = [None] * len(rngs)
+    for server in watch.track(servers, "Posteriors at the nodes"):
+        some = _samples(server, nodes, wanted, [rngs[k] for k in server.places], several)
+        for c, (k, problem) in enumerate(zip(server.places, server.problems, strict=True)):
+            flat, sample = next(some)
+            if server.weighted:
+                flat, sample = _resampled(server, problem, nodes, chances, wanted, rngs[k], weighed[server, c], sample)
+            draws = flat[rows].reshape(shape[0], -1, problem.n_categories)
+            out[k] = replace(sample, distribution=draws, hyperparameters=hyper)
+    return out, nodes, factor
+
+
+def _samples(server, nodes, wanted, rngs, several):
+    """Yield (draws of P, node by node, or None where they have weights, what else is known of it) of each cell."""
+    means, variances, drawn = [], [], [[] for _ in rngs]
+    for prior, count in zip(nodes.priors, wanted, strict=True):
+        if server.exact:
+            for known, one in zip((means, variances), server.moments(prior), strict=True):
+                known.append(one)
+        if count and not server.weighted:
+            for parts, (p, _) in zip(drawn, server.draws(prior, int(count), rngs), strict=True):
+                parts.append(p)
+    users = np.array([[one.n_users] for one in server.problems])
+    exact = mixed_moments(nodes, np.array(means), np.array(variances), users) if server.exact else {}
+
+    def intervals(ci_prob):
+        """Return the ends of P's intervals: those of the mixture of the nodes' distribution functions."""
+        centre, sd = exact["distribution_mean"], exact["distribution_sd"]
+        ends = mixed_ends(heavy(nodes, 1e-7), server, centre, sd, tails(ci_prob))[:, 0]
+        return dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
+
+    whose = "shared hyperparameter" if several else "hyperparameter"
+    for c, parts in enumerate(drawn):
+        yield (
+            np.concatenate(parts) if parts else None,
+            Sample(
+                np.empty(0),
+                exact={name: values[c] for name, values in exact.items()},
+                intervals=None if several or not server.exact else intervals,
+                verdict=Verdict(checked=server.sentence(nodes, wanted, whose)) if parts else Verdict(),
+            ),
+        )
+
+
+def _resampled(server, problem, nodes, chances, wanted, rng, weighed, sample):
+    """Return (draws of P, node by node, the Sample with what their weights say) of a cell whose draws have weights."""
+    found, node, verdict = weighed
+    worth = np.bincount(node, found.weight, chances.size)
+    weight = found.weight * np.divide(chances, worth, out=np.zeros_like(worth), where=worth > 0)[node]
+    chosen = []
+    for i in np.flatnonzero(wanted):
+        some = np.flatnonzero(node == i)
+        chosen.append(some[resample(weight[some] / weight[some].sum(), rng, int(wanted[i]))])
+    p, chosen = found.distribution, np.concatenate(chosen)
+    facts = found.facts | {"log_evidence": float(nodes.log_evidence)}
+    known = {} if server.exact else {"frequency": mixed_frequencies(nodes, p, weight, node, problem.n_users)}
+    effective = min(found.effective_sample, float(chosen.size))
+    return p[chosen], replace(
+        sample,
+        effective=effective,
+        verdict=verdict,
+        weighted=None if server.exact else (p, weight),
+        facts=facts,
+        **known,
+    )
+
+
+def _mended(nodes, counts, weighed):
+    """Return (nodes with the log-evidences that the draws under the true likelihood give them, their chances of a draw).
+
+    Nodes with few draws move as the nearest that has enough.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    counts : (k,) array
+        Draws of each.
+    weighed : dict of (server, cell) to (Weighted, node of each draw, Verdict)
+    """
+    worth = {key: np.bincount(node, found.weight, counts.size) for key, (found, node, _) in weighed.items()}
+    drawn = np.all([counts > 0, *(one > 0 for one in worth.values())], axis=0)
+    if any(not server.exact for server, _ in worth):
+        known = drawn & (counts >= ENOUGH)
+        if not known.any():
+            known = np.arange(counts.size) == np.where(drawn, counts, 0).argmax()
+        shift = sum(
+            weighed[key][0].log_evidence + np.log(one[known] / nodes.weights[known])
+            for key, one in worth.items()
+            if not key[0].exact
+        )
+        moved, seen = spread_over(nodes, known, shift)
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(nodes.weights) + moved
+        total = logsumexp(log_weight)
+        nodes = replace(
+            nodes,
+            weights=np.exp(log_weight - total),
+            log_evidence=nodes.log_evidence + total,
+            log_evidences=nodes.log_evidences + moved,
+            seen_log_evidences=nodes.seen_log_evidences + seen,
+        )
+    chances = np.where(drawn, nodes.weights, 0.0)
+    return nodes, chances / chances.sum()
 
 
 def facts_of(nodes, factor):
@@ -134,20 +281,6 @@ def interval_facts(nodes, ci_prob):
     """Return the attrs with the ends of the hyperparameter's interval."""
     ends = nodes.quantile(np.array(tails(ci_prob)))
     return {f"{nodes.mixture.parameter}_{side}": float(end) for side, end in zip(("lower", "upper"), ends, strict=True)}
-
-
-def shared_facts(nodes, factor, ci_prob):
-    """Return the attrs about a hyperparameter that all cells share."""
-    own = facts_of(nodes, factor) | interval_facts(nodes, ci_prob)
-    return own | {"log_evidence": float(nodes.log_evidence)}
-
-
-def nodes_of(problem, server):
-    """Return (nodes, log Bayes factor of the mixture against Jeffreys' prior)."""
-    near = server.settle(problem.mixture)
-    nodes = place(problem.mixture, server.log_evidence, server.rough, near)
-    # Both are of the same kind, so that errors cancel in the difference.
-    return nodes, nodes.log_evidence - server.log_evidence(Dirichlet.jeffreys(problem.n_categories))
 
 
 def parameter_draws(nodes, node, rng):

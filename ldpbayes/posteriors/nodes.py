@@ -33,7 +33,8 @@ class Nodes:
 
     Attributes
     ----------
-    mixture : AbstractMixture
+    mixture : AbstractMixture or None
+        None of one Dirichlet prior.
     values : (k,) array
         The hyperparameter at each node.
     priors : tuple of Dirichlet
@@ -50,7 +51,7 @@ class Nodes:
         Of log_evidence by the rule: its difference to the integral of the curve through all values that were looked at.
     """
 
-    mixture: AbstractMixture
+    mixture: AbstractMixture | None
     values: np.ndarray
     priors: tuple[Dirichlet, ...]
     weights: np.ndarray
@@ -59,6 +60,12 @@ class Nodes:
     seen: np.ndarray
     seen_log_evidences: np.ndarray
     error: float = math.nan
+
+    @classmethod
+    def alone(cls, prior: Dirichlet, log_evidence: float) -> "Nodes":
+        """Return the one node that a Dirichlet prior is."""
+        one = np.ones(1)
+        return cls(None, one, (prior,), one, log_evidence, log_evidence * one, one, log_evidence * one, 0.0)
 
     @property
     def moments(self) -> tuple[float, float]:

@@ -11,9 +11,9 @@ from ldpbayes.collections import Cells
 from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
 from ldpbayes.posteriors.joint import JOINT
-from ldpbayes.posteriors.many import NEITHER, Many, moments_of_cells, seconds_of_mixture
+from ldpbayes.posteriors.many import NEITHER, in_one_call, moments_of, seconds_of_mixture
+from ldpbayes.posteriors.mixture import fit_shared
 from ldpbayes.posteriors.problem import Joint, Problem, prior_of_cells, scaled
-from ldpbayes.posteriors.shared import fit_shared
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.beside import leave_out, leaving_out
 from ldpbayes.result.moments import summary_alone
@@ -63,12 +63,13 @@ def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
 
 def _walked(cells: Cells, prior: Any, request: Request, refused: dict[str, str]) -> "xr.DataTree":
     """Return the result of cells; those that cannot be served alone are left out and noted in ``refused``."""
-    many = _many(cells, request)
+    undrawn = _undrawn(cells, request)
     cells, ruling = scaled(cells), rule(prior, cells, request.name)
-    if many is not None and ruling.learnt and len(cells) * cells.n_categories > MAX_LEARNT:
-        ruling = too_long(seconds_of_mixture(many))
-    if many is not None and len((own := prior_of_cells(ruling.prior, cells)).shape) == 1:
-        tree, sensitivity = moments_of_cells(many, cells, own, request.run, request.stated | {"draws": request.draws})
+    if undrawn and ruling.learnt and len(cells) * cells.n_categories > MAX_LEARNT:
+        ruling = too_long(seconds_of_mixture(cells))
+    if undrawn and len((own := prior_of_cells(ruling.prior, cells)).shape) == 1:
+        problems = [Problem.of(cell, own) for cell in cells.collections()]
+        tree, sensitivity = moments_of(cells, problems, request.run, request.stated | {"draws": request.draws})
         tree.attrs |= decision_of_cells(cells.labels, None, sensitivity) | single.stated_prior(ruling.sentence)
         return tree
     tree, why = ruled(ruling, request, lambda prior: _sampled(cells, prior_of_cells(prior, cells), request, refused))
@@ -92,22 +93,14 @@ def _describe(tree, cells, prior):
         tree.attrs |= describing.deciding(tree, cells, prior_of_cells(prior, cells))
 
 
-def _many(cells: Cells, request: Request) -> Many | None:
-    """Return the Many of cells whose draws would be too many, or that are wanted without; None where draws are made."""
+def _undrawn(cells: Cells, request: Request) -> bool:
+    """Return whether cells get moments alone: their draws would be too many, or they are wanted without."""
     sizes = request.sizes()
     if request.method not in ("auto", "exact", SUMMARY) or cells.nature.weighted or cells.laws:
-        return None
+        return False
     if request.draws != 0 and sizes["draws"] * sizes["chains"] * cells.n_categories * len(cells) <= MAX_OF_CELLS:
-        return None
-    return _in_one_call(cells)
-
-
-def _in_one_call(cells: Cells) -> Many | None:
-    """Return the Many of cells, None where they are not all of its kind."""
-    try:
-        return Many.of(cells)
-    except InfeasibleError:
-        return None
+        return False
+    return in_one_call(cells)
 
 
 def _sampled(cells: Cells, prior: AbstractPrior | Any, request: Request, refused: dict[str, str]) -> "xr.DataTree":
@@ -172,13 +165,13 @@ def _say(tree, cells: Cells, problems: list[Problem], request: Request) -> None:
 
 def _at_once(cells: Cells, prior, seeds: list[int], request: Request) -> "xr.DataTree | None":
     """Return the result of cells with exact posteriors, in one computation; None where these are not exact."""
-    from ldpbayes.posteriors.conjugate import Conjugate
+    from ldpbayes.posteriors import conjugate
 
-    served = Conjugate.of(cells, prior)
-    if served is None:
+    problems = conjugate.problems_of(cells, prior)
+    if problems is None:
         return None
-    tree = served.tree(cells, prior, request.sizes(), seeds, request.run, request.stated | request.sizes())
-    _say(tree, cells, served.problems, request)
+    tree = conjugate.tree_of(cells, problems, request.sizes(), seeds, request.run, request.stated | request.sizes())
+    _say(tree, cells, problems, request)
     return tree
 
 
@@ -189,7 +182,7 @@ def _sharing(cells: Cells, prior, request: Request) -> "xr.DataTree":
     engine = make_method("mixture", **request.asked_sizes) if isinstance(request.method, str) else request.method
     if "mixture" in request.exclude and request.automatic:
         raise InfeasibleError("One hyperparameter shared by all cells needs the method mixture, which was excluded.")
-    answers, facts = fit_shared(engine, cells, prior, request.run, _in_one_call(cells))
+    answers, facts = fit_shared(engine, cells, prior, request.run)
     own, name = answers[0].problem.prior, prior.mixture().parameter
     tree = result.stack(cells, own, [answer.tree for answer in answers], request.stated)
     result.share(tree, name, facts)

@@ -12,7 +12,7 @@ from ldpbayes.errors import ArgumentError, ConvergenceError, LDPBayesWarning, li
 from ldpbayes.inference.handover import hand_over
 from ldpbayes.posteriors.base import MAX_DRAWN
 from ldpbayes.posteriors.evidence import of_result
-from ldpbayes.posteriors.many import moments_of_one, refuse_long
+from ldpbayes.posteriors.many import moments_of, refuse_long
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.result.moments import summary_alone
 from ldpbayes.road.methods import METHODS, SUMMARY, Selection
@@ -158,7 +158,7 @@ def _undrawn(collection, prior, request: Request) -> "xr.DataTree":
     ruling = rule(prior, collection, request.name)
     refuse_long(collection)
     asked = {"draws": request.draws, "chains": request.chains}
-    tree, scaled = moments_of_one(Problem.of(collection, ruling.prior), request.run, asked, request.name)
+    tree, scaled = moments_of(collection, [Problem.of(collection, ruling.prior)], request.run, asked, request.name)
     tree.attrs |= decision_given(collection if collection.keeps_reports else None, scaled)
     if collection.derived:
         tree.attrs["reason"] += " Derived quantities need draws and are left out."

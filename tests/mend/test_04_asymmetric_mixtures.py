@@ -162,17 +162,17 @@ def test_surrogates_weighted_by_the_likelihood(separable, references):
     """The surrogates' road, on reports whose posterior is known exactly."""
     from ldpbayes.posteriors import mixing
     from ldpbayes.posteriors.base import Problem, Watch
-    from ldpbayes.posteriors.nodes import place
+    from ldpbayes.posteriors.mixture import nodes_of
 
     for k, prior in list(enumerate(PRIORS))[:1]:
-        server = mixing.Weighted(Problem.of(separable[0], prior), 4000)
-        nodes = place(prior.mixture(), server.log_evidence, server.rough, server.settle(prior.mixture()))
-        found = server.draws(nodes, mixing.shares(nodes.weights, 4000), np.random.default_rng(1), Watch())
+        server = mixing.Weighted([Problem.of(separable[0], prior)])
+        nodes, _ = nodes_of(prior.mixture(), [server])
+        counts = mixing.shares(nodes.weights, 4000)
+        found, _, verdict = server.weigh(0, nodes, counts, np.random.default_rng(1), Watch(), wider=False)
         evidence, mean, sd, _ = references[k][0]
-        draws, weight = found.weighted
-        assert found.verdict.accepted
-        assert (np.abs(weight @ draws - mean[0]) < 0.1 * sd[0]).all()
-        assert abs(found.facts["log_evidence"] - evidence) < 4 * found.facts["log_evidence_error"] + 2e-3
+        assert verdict.accepted
+        assert (np.abs(found.weight @ found.distribution - mean[0]) < 0.1 * sd[0]).all()
+        assert abs(nodes.log_evidence + found.log_evidence - evidence) < 4 * found.log_evidence_error + 2e-3
 
 
 def test_summaries_of_cells(separable):

@@ -103,6 +103,6 @@ def test_ends_of_an_expansion_whose_transforms_do_not_die_out():
     truth = [0.971, 0.002, 0.0, 0.027]
     collection = lb.simulate(truth, PooledHashing(4, 0.29, seeds=4096), 26_594, random_seed=91)[0]
     problem = Problem.of(collection, 0.5 / 2**0.5)
-    entries, *_ = undrawn(problem, tails(0.95), "summary")
+    entries, *_ = undrawn([problem], tails(0.95), "summary")
     lower, upper = entries["distribution_lower"], entries["distribution_upper"]
     assert (lower < entries["distribution_mean"]).all() and (entries["distribution_mean"] < upper).all()

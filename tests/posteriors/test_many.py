@@ -9,13 +9,13 @@ from ldpbayes import Cells, Collection, Tally, answers, fit, load, result, save,
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.pages import show
-from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.conditioned_product.batched import batch, saddle_quantiles
 from ldpbayes.posteriors.exact import exact_moments
-from ldpbayes.posteriors.many import Many, mixed_entries
+from ldpbayes.posteriors.many import undrawn
+from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.surrogate import ExpandedFactors
-from ldpbayes.priors import Dirichlet, as_prior
+from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import HadamardResponse, LocalHashing, UnaryEncoding
 from ldpbayes.protocols.designs import warner
 from ldpbayes.protocols.grr import GRR
@@ -105,8 +105,8 @@ def test_cells_without_draws_are_those_of_single_fits(cells):
 @pytest.mark.calibrate
 def test_one_hyperparameter_of_all_cells(cells):
     """Against the engine that works on one cell after the other."""
-    mixture = as_prior("learnt", 12).mixture()
-    out, nodes, _ = mixed_entries(Many.of(cells.take([1])), mixture, (0.025, 0.975), Watch())
+    some = cells.take([1])
+    out, *_, nodes = undrawn([Problem.of(cell, "learnt") for cell in some.collections()], (0.025, 0.975), labels=some.labels)
     known = fit(cells[1], "learnt", draws=0)["exact"]
     assert nodes.log_evidence == pytest.approx(float(known["log_evidence"]), abs=1e-6)
     for name in ("distribution_mean", "distribution_sd", "frequency_sd"):

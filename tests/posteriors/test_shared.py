@@ -8,10 +8,10 @@ from scipy.special import logsumexp
 
 from ldpbayes import Cells, Collection, Tally, fit
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.importance import smooth
 from ldpbayes.posteriors import mixing
 from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.posteriors.exact import exact_moments
+from ldpbayes.posteriors.nodes import Nodes
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.learnt import Learnt
@@ -63,13 +63,15 @@ def test_weights_of_few_reports_are_trusted_and_agree_with_quadrature():
     protocol, rng = UnaryEncoding.optimized(4, 1.0), np.random.default_rng(8)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(300, rng.dirichlet(np.full(4, 0.6))), rng))
     cell, one = Collection("abcd", [tally]), Dirichlet(np.full(4, 0.5))
-    server = mixing.Weighted(Problem.of(cell, Learnt(n_categories=4)), 4000)
-    found = server.node_draws(one, 4000, np.random.default_rng(0), Watch())
-    assert smooth(found.drawn[1])[1] < 0.5 and found.effective > 0.7 * 4000
+    server = mixing.Weighted([Problem.of(cell, Learnt(n_categories=4))])
+    server.look()
+    nodes = Nodes.alone(one, float(server.log_evidence(one)[0]))
+    found, _, verdict = server.weigh(0, nodes, np.array([4000]), np.random.default_rng(0), Watch(), wider=True)
+    assert verdict.accepted and found.k_hat < 0.5 and found.effective_sample > 0.7 * 4000
     exact = Quadrature(draws=2, chains=1).posterior(cell, one, random_seed=1)["exact"]
-    error = 4 * exact["distribution_sd"].values / np.sqrt(found.effective)
-    assert (np.abs(found.distribution.mean(axis=0) - exact["distribution_mean"].values) < error).all()
-    assert server.log_evidence(one) + found.correction == pytest.approx(float(exact["log_evidence"]), abs=0.05)
+    error = 4 * exact["distribution_sd"].values / np.sqrt(found.effective_sample)
+    assert (np.abs(found.weight @ found.distribution - exact["distribution_mean"].values) < error).all()
+    assert nodes.log_evidence + found.log_evidence == pytest.approx(float(exact["log_evidence"]), abs=0.05)
 
 
 def test_the_result_has_one_alpha(cells, tree):

@@ -42,7 +42,7 @@ class Batch:
     tilt: np.ndarray
 
 
-def batch(family, k, levels=(), *, watch=None):
+def batch(family, k, levels=(), *, group=None):
     """Return the Batch of k sets of factors that stand one after the other in a family.
 
     Parameters
@@ -52,17 +52,18 @@ def batch(family, k, levels=(), *, watch=None):
     k : int
     levels : sequence of float
         Probabilities of the quantiles.
-    watch : Watch, optional
-        Shows progress.
+    group : (a,) int array, optional
+        Which factor of a set each category has: without it one set is looked through for equal factors.
     """
-    a, levels = family.alpha.size // k, np.asarray(levels, dtype=float)
+    if group is None:
+        family, group = grouped(family) if k == 1 else (family, np.arange(family.alpha.size // k))
+    a, each, levels = group.size, family.alpha.size // k, np.asarray(levels, dtype=float)
     out = Batch(*np.empty((2, k, a)), np.empty(k), np.empty((levels.size, k, a)), np.zeros(k, dtype=bool), np.empty(k))
-    starts = range(0, k, max(1, BLOCK // a))
-    for start in starts if watch is None else watch.track(starts, "Posteriors of the cells"):
-        part = slice(start, min(start + starts.step, k))
-        own = family.take(slice(part.start * a, part.stop * a))
-        distinct, group = grouped(own) if k == 1 else (own, np.arange(a))
-        found = ConditionedProduct(distinct, group, sets=part.stop - part.start)
+    step = max(1, BLOCK // each)
+    for start in range(0, k, step):
+        part = slice(start, min(start + step, k))
+        own = family.take(slice(part.start * each, part.stop * each))
+        found = ConditionedProduct(own, group, sets=part.stop - part.start)
         out.mean[part], out.variance[part], out.log_evidence[part] = found.mean, found.variance, found.log_evidence
         out.rough[part], out.tilt[part] = found.rough, found.tilt
         if levels.size:

@@ -20,7 +20,7 @@ class ConditionedProduct:
         One entry per distinct factor (G of them), one set after the other.
     group : (a,) int array
         Which factor of a set each category has.
-    route : {"transform", "polynomial"}, optional
+    route : {"transform", "polynomial", "saddle point"}, optional
         By default the one that is quick and accurate; see laws.laws_of.
     start : float or (k,) array, optional
         Tilts near those wanted.
@@ -127,22 +127,22 @@ class ConditionedProduct:
         return out if np.ndim(q) else out[0]
 
     def cdf(self, value):
-        """Return P(g_x ≤ value_x) of every category of one set (a,); those with the same factor have the same value."""
-        value = np.asarray(value, dtype=float)
-        first = np.zeros(self.family.alpha.size)
-        first[self.group] = value
+        """Return P(g_x ≤ value_x), shape (a,) or (k, a); categories with the same factor have the same value."""
+        first = np.zeros((self.factors.sets, self.multiplicity.size))
+        first[:, self.group] = np.reshape(value, (self.factors.sets, -1))
+        first = first.ravel()
         out = np.empty(first.size)
         for index, margin in self._whole_margins:
             out[index] = margin.cdf(first[index])
-        return out[self.group]
+        return self._shaped(out)
 
-    def draws(self, size, rng):
-        """Return (g, k, acceptance) of one set: ``size`` independent draws, and the accepted share of proposals.
+    def draws(self, size, rng, of=0):
+        """Return (g, k, acceptance) of the set ``of``: ``size`` independent draws, and the accepted share of proposals.
 
         For polynomial factors, by whichever route the moments are. Each polynomial is Σ_k c_k g^k: k, shape (size, a) like
         g, are draws of the powers, given which g is a Dirichlet distribution's.
         """
-        return self.polynomial.draws(self.group, size, rng)
+        return self.polynomial.draws(self.group, size, rng, of)
 
     @cached_property
     def polynomial(self):

@@ -122,7 +122,7 @@ def laws_of(factors, route=None, saddle=False):
     Parameters
     ----------
     factors : TiltedFactors
-    route : {"transform", "polynomial"}, optional
+    route : {"transform", "polynomial", "saddle point"}, optional
         That one for all sets.
     saddle : bool
         Whether sets may go with the saddle point.
@@ -135,6 +135,8 @@ def laws_of(factors, route=None, saddle=False):
     left, a = np.arange(factors.sets), factors.multiplicity.sum()
     if a == 2 and route is None:
         return [(left, Pairs(factors))]
+    if route == "saddle point":
+        return [(left, Saddle(factors))]
     out, counts = [], _counts(factors)
     if counts is not None and route != "transform":
         short = left if route else left[(counts <= SHORT) & (a <= FEW)]

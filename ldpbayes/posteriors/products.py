@@ -1,0 +1,104 @@
+"""Likelihoods of cells that are products of one factor a category, and their posteriors under Dirichlet priors."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import gammaln
+
+from ldpbayes.errors import DataError
+from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
+from ldpbayes.posteriors.conditioned_product.batched import log_masses
+from ldpbayes.posteriors.conditioned_product.factors import grouped
+
+
+class Products:
+    """k cells; of one alone, equal factors are worked on once.
+
+    Parameters
+    ----------
+    family : PowerFactors or ExpandedFactors
+        k · a factors, the cells one after the other, to whose α that of a prior is added.
+    constant : (k,) array
+        Logs of what the factors leave out of the likelihoods.
+    """
+
+    def __init__(self, family, constant):
+        self.constant = np.asarray(constant, dtype=float)
+        self.cells, self.size = self.constant.size, family.alpha.size // self.constant.size
+        self.family, self.group = grouped(family) if self.cells == 1 else (family, np.arange(self.size))
+
+    @classmethod
+    def of(cls, forms, n_categories):
+        """Return the Products of separable reports.
+
+        Parameters
+        ----------
+        forms : list of Separable
+            Of each cell.
+        n_categories : int
+        """
+        return cls(*_stacked(forms, n_categories))
+
+    def at(self, alpha):
+        """Return (factors, group of each category) under Dirichlet(α), with α (a,) or, of each cell, (k, a)."""
+        if self.cells > 1:
+            whole = np.broadcast_to(alpha, (self.cells, self.size)).ravel()
+            return replace(self.family, alpha=self.family.alpha + whole), self.group
+        alpha = np.reshape(alpha, -1)
+        code = np.unique(alpha, return_inverse=True)[1]
+        _, first, group = np.unique(self.group * alpha.size + code, return_index=True, return_inverse=True)
+        family = self.family.take(self.group[first])
+        return replace(family, alpha=family.alpha + alpha[first]), group
+
+    def left_out(self, alpha):
+        """Return the logs of what integrals of the factors leave out of the evidences under Dirichlet(α), shape (k,)."""
+        alpha = np.atleast_2d(alpha)
+        return self.constant + gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
+
+    def log_evidence(self, alpha):
+        """Return (log-evidences without moments, their errors), two (k,) arrays, under Dirichlet(α)."""
+        family, group = self.at(alpha)
+        found, error = log_masses(family, np.bincount(group).astype(float), self.cells)
+        return found + self.left_out(alpha), error
+
+    def engine(self, alpha, **settings):
+        """Return the ConditionedProduct under Dirichlet(α), with its settings; of several cells ``sets`` is among them."""
+        return ConditionedProduct(*self.at(alpha), **settings)
+
+
+def _stacked(forms, a):
+    """Return (PowerFactors of all cells with the powers that reports give, log of the constants left out of each).
+
+    A zero base is a pure power of p and raises α; a zero slope is a constant.
+    """
+    k = len(forms)
+    cell = np.repeat(np.arange(k), [form.index.size for form in forms])
+    index, base, slope, counts, constants = (
+        np.concatenate([getattr(form, name) for form in forms])
+        for name in ("index", "base", "slope", "counts", "log_constants")
+    )
+    flat = cell * a + index.astype(np.int64)
+    pure, level = base == 0, slope == 0
+    if (pure & level).any():
+        raise DataError("some reports have probability zero under every distribution; check the channel")
+    scale = np.bincount(cell, counts * (constants + np.log(np.where(pure, slope, base))), k)
+    both = ~pure & ~level
+    slopes, powers = padded(flat[both], slope[both] / base[both], counts[both], k * a)
+    return PowerFactors(np.bincount(flat[pure], counts[pure], k * a), slopes, powers), scale
+
+
+def padded(index, slope, count, size):
+    """Return (slopes, powers), each (size, m): the rows of each category side by side, equal slopes merged."""
+    order = np.lexsort((slope, index))
+    index, slope, count = index[order], slope[order], count[order]
+    new = np.ones(index.size, dtype=bool)
+    new[1:] = (np.diff(index) != 0) | (np.diff(slope) != 0)
+    starts = np.flatnonzero(new)
+    if not starts.size:
+        return np.zeros((size, 1)), np.zeros((size, 1))
+    count = np.add.reduceat(count, starts)
+    index, slope = index[starts], slope[starts]
+    column = np.arange(index.size) - np.searchsorted(index, index)
+    slopes, powers = np.zeros((size, column.max() + 1)), np.zeros((size, column.max() + 1))
+    slopes[index, column], powers[index, column] = slope, count
+    return slopes, powers
