@@ -237,7 +237,7 @@ def comparisons(
     own = fitted.design.frame[variable]
     number = own.dtype.kind in "iuf" and variable not in fitted.design.factors
     if values is None:
-        seen = sorted(own.unique()) if str(own.dtype) != "category" else list(own.cat.categories)
+        seen = sorted(own.unique()) if str(own.dtype) != "category" else list(own.cat.remove_unused_categories().cat.categories)
         moved = number and len(seen) > 2
         chosen = [] if moved else [value.item() if isinstance(value, np.generic) else value for value in seen]
     else:

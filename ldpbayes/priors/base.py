@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, log_ndtr
 
 from ldpbayes.errors import ArgumentError
 
@@ -446,6 +446,25 @@ class ScaleLaw(Law):
 
         one = pm.HalfNormal(name, 1.0, shape=shape) if self.power == 2 else pm.Exponential(name, 1.0, shape=shape)
         return self.unit * one
+
+
+class ExponentialLaw(NormalLaw):
+    """z ~ N(0, 1), which stands for −log Φ(−z), an exponential number."""
+
+    def of(self, z, xp=np):
+        if xp is np:
+            return -log_ndtr(-z)
+        from pymc.distributions.dist_math import normal_lccdf
+
+        return -normal_lccdf(0.0, 1.0, z)
+
+    def slope(self, z):
+        return np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-z))
+
+    def pymc(self, name, shape):
+        import pytensor.tensor as pt
+
+        return self.of(super().pymc(name, shape), pt)
 
 
 class QuantileLaw(NormalLaw):

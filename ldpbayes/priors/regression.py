@@ -11,7 +11,7 @@ from scipy.linalg import helmert
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
-from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw, product
+from ldpbayes.priors.base import AbstractSoftmax, ExponentialLaw, Law, NormalLaw, ScaleLaw, product
 
 #: Standard deviation of a slope: of the log odds between two categories, for one sd of the column.
 SCALE = 2.5
@@ -23,7 +23,7 @@ BETWEEN = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """Varying coefficients of one grouping factor, such as ``(1 | county)``.
+    """Varying coefficients of one grouping factor, such as ``(1 | county)``, or a walk over ordered levels.
 
     Parameters
     ----------
@@ -42,6 +42,8 @@ class Effects:
     intercept : int, optional
         Position among the effects of the varying intercept of the same groups: its effects are reported for a column of 0,
         its sd for a column of ``centre``.
+    root : (levels, k) array, optional
+        The effects of k standard normal unknowns at unit sd; without it each level has an unknown.
     """
 
     name: str
@@ -51,6 +53,86 @@ class Effects:
     unit: float = 1.0
     centre: float = 0.0
     intercept: int | None = None
+    root: np.ndarray | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns of each free category."""
+        return len(self.levels) if self.root is None else self.root.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Monotone:
+    """An effect that rises or falls over ordered levels: a normal change from the first to the last, in steps of a simplex.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``mo(schooling)``.
+    levels : tuple of str
+    matrix : (cells, levels) array
+        1 in the level of each cell.
+    root : (levels, levels − 1) array
+        1 for the steps below each level, each column less its mean over people.
+    scale : float
+        Standard deviation of the change of the log odds between two categories; the steps are Dirichlet(1).
+
+    References
+    ----------
+    Bürkner and Charpentier 2020, British Journal of Mathematical and Statistical Psychology 73.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    matrix: np.ndarray
+    root: np.ndarray
+    scale: float = SCALE
+
+
+def simplex(z: np.ndarray) -> np.ndarray:
+    """Return the steps of a monotone effect at standard normal unknowns, shape (…, levels − 1)."""
+    steps = ExponentialLaw().of(z)
+    return steps / steps.sum(axis=-1, keepdims=True)
+
+
+def walk_root(places: np.ndarray) -> np.ndarray:
+    """Return R with R Rᵀ the covariance of a random walk at some places, less its mean, of mean variance 1, (m, m − 1).
+
+    The unknowns are those of its principal axes, from smooth to rough.
+
+    Parameters
+    ----------
+    places : (m,) increasing array
+    """
+    values, vectors = np.linalg.eigh(_centred_walk(places))
+    return (vectors * np.sqrt(np.maximum(values, 0.0) / values.mean()))[:, :0:-1]
+
+
+def walk_between(places: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (weights of the known levels (new, m), sd of what is added to them) of such a walk at new places.
+
+    Between two levels a walk is normal about the straight line, beyond the last about that one.
+
+    Parameters
+    ----------
+    places : (m,) increasing array
+    new : (new,) array
+    """
+    at = np.searchsorted(places, new)
+    low, high = np.clip(at - 1, 0, None), np.clip(at, None, len(places) - 1)
+    before, after = np.abs(new - places[low]), np.abs(places[high] - new)
+    inside = low != high
+    weight = np.where(inside, before / np.where(inside, before + after, 1.0), 0.0)
+    found = np.zeros((len(new), len(places)))
+    np.add.at(found, (np.arange(len(new)), low), 1 - weight)
+    np.add.at(found, (np.arange(len(new)), high), weight)
+    variance = np.where(inside, weight * after, before) / np.linalg.eigvalsh(_centred_walk(places)).mean()
+    return found, np.sqrt(variance)
+
+
+def _centred_walk(places):
+    covariance = np.minimum.outer(places, places) - places[0]
+    return covariance - covariance.mean(axis=0) - covariance.mean(axis=1)[:, None] + covariance.mean()
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +153,7 @@ class Regression(AbstractSoftmax):
     scale : float or (terms,) array, optional
         Standard deviations; by default 2.5, and π for the intercept.
     effects : sequence of Effects
+    monotone : sequence of Monotone
     sizes : (cells,) array, optional
         How much each cell weighs in means and standard deviations of the columns.
     reference : int
@@ -89,6 +172,7 @@ class Regression(AbstractSoftmax):
     sizes: np.ndarray | None = field(default=None, repr=False)
     reference: int = 0
     categories: tuple[str, ...] = ()
+    monotone: tuple[Monotone, ...] = ()
 
     def __post_init__(self):
         rule = "a finite matrix with a row per cell and a column per term"
@@ -177,11 +261,24 @@ class Regression(AbstractSoftmax):
     @cached_property
     def places(self) -> list[tuple[int, int]]:
         """For each factor: where its log σ stands among the unknowns, and where its effects begin."""
-        out, at = [], self.design.shape[1] * (self.n_categories - 1)
+        out, at = [], self.fixed
         for effect in self.effects:
             out.append((at, at + 1))
-            at += 1 + len(effect.levels) * (self.n_categories - 1)
+            at += 1 + effect.size * (self.n_categories - 1)
         return out
+
+    @cached_property
+    def rises(self) -> list[tuple[int, int, int]]:
+        """For each monotone effect: where its change stands among the unknowns, where its steps begin, and end."""
+        free = self.n_categories - 1
+        at = self.design.shape[1] * free
+        ends = at + np.cumsum([free + len(effect.levels) - 1 for effect in self.monotone], dtype=int)
+        return [(start, start + free, int(end)) for start, end in zip((at, *map(int, ends[:-1])), ends, strict=False)]
+
+    @property
+    def fixed(self) -> int:
+        """How many of the first unknowns have no learnt scale."""
+        return self.rises[-1][-1] if self.monotone else self.design.shape[1] * (self.n_categories - 1)
 
     # ---- the prior -----------------------------------------------------------------------------------------------------
     @property
@@ -191,16 +288,24 @@ class Regression(AbstractSoftmax):
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
         free = self.n_categories - 1
         found: dict[str, tuple[Law, tuple[int, ...]]] = {"": (NormalLaw(), (self.design.shape[1], free))}
+        for i, effect in enumerate(self.monotone):
+            found[f"change_{i}"] = NormalLaw(), (1, free)
+            found[f"steps_{i}"] = ExponentialLaw(), (len(effect.levels) - 1,)  # over their sum they are Dirichlet(1)
         for i, effect in enumerate(self.effects):
             found[f"sd_{i}"] = ScaleLaw(2, effect.scale), (1,)
-            found[f"effects_{i}"] = NormalLaw(), (len(effect.levels), free)
+            found[f"effects_{i}"] = NormalLaw(), (effect.size, free)
         return found
 
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
         found = product(self.columns, values[""], xp)
         for i, effect in enumerate(self.effects):
             own = values[f"sd_{i}"][..., None] / math.sqrt(2) * values[f"effects_{i}"]
+            own = own if effect.root is None else product(effect.root, own, xp)
             found = found + product(effect.matrix, own, xp)
+        for i, effect in enumerate(self.monotone):
+            steps = values[f"steps_{i}"]
+            rise = (steps / steps.sum(axis=-1, keepdims=True))[..., None] * values[f"change_{i}"]
+            found = found + product(effect.matrix @ effect.root * (effect.scale / math.sqrt(2)), rise, xp)
         return found @ self.basis.T  # the logits sum to zero over the categories
 
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
@@ -208,8 +313,15 @@ class Regression(AbstractSoftmax):
         found = {"": self.columns.T @ inner}
         for i, effect in enumerate(self.effects):
             each = effect.matrix.T @ inner / math.sqrt(2)
+            each = each if effect.root is None else effect.root.T @ each
             found[f"sd_{i}"] = (each * values[f"effects_{i}"]).sum()
             found[f"effects_{i}"] = values[f"sd_{i}"] * each
+        for i, effect in enumerate(self.monotone):
+            each = effect.root.T @ (effect.matrix.T @ inner) * (effect.scale / math.sqrt(2))
+            steps, along = values[f"steps_{i}"], (each * values[f"change_{i}"]).sum(axis=1)
+            share = steps / steps.sum()
+            found[f"change_{i}"] = share @ each
+            found[f"steps_{i}"] = (along - share @ along) / steps.sum()
         return found
 
     def describe(self) -> str:
@@ -222,6 +334,7 @@ class Regression(AbstractSoftmax):
         for effect in self.effects:
             of = "" if effect.unit == 1 else " for one sd of the column"
             parts.append(f"sd of {effect.name} half-normal({effect.scale:g}){of}")
+        parts += [f"change over {effect.name} N(0, {effect.scale:.3g}²) in Dirichlet(1) steps" for effect in self.monotone]
         return f"regression, {', '.join(parts)}"
 
     def to_dict(self) -> dict[str, np.ndarray]:
@@ -249,8 +362,9 @@ class Regression(AbstractSoftmax):
 
     def _own_effects(self, z, i):
         z, free = np.asarray(z, dtype=float), self.n_categories - 1
-        (at, start), m = self.places[i], len(self.effects[i].levels)
+        (at, start), m, root = self.places[i], self.effects[i].size, self.effects[i].root
         own = z[..., start : start + m * free].reshape(*z.shape[:-1], m, free) @ self.basis.T
+        own = own if root is None else root @ own
         own = np.exp(z[..., at])[..., None, None] / (math.sqrt(2) * self.effects[i].unit) * own
         return own - own[..., self.reference : self.reference + 1]
 
@@ -269,17 +383,26 @@ class Regression(AbstractSoftmax):
     def coords(self) -> dict[str, Sequence]:
         """Return the labels of the dims of variables() other than cell and category."""
         found: dict[str, Sequence] = {"term": list(self.terms)}
-        for effect in self.effects:
+        for effect in (*self.effects, *self.monotone):
             found[f"{effect.name}_level"] = list(effect.levels)
+        for effect in self.monotone:
+            found[f"{effect.name}_step"] = list(effect.levels[1:])
         return found
 
     def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        """Return the coefficients, the sd between groups and the effects of groups, for z of shape (k, n_unknowns).
+        """Return the coefficients, the sd between groups and the effects of levels, for z of shape (k, n_unknowns).
 
         Log odds are against the reference category, whose own entries are zero.
         """
+        z = np.asarray(z, dtype=float)
         found: dict[str, tuple[tuple[str, ...], np.ndarray]] = {"coefficients": (("term", "category"), self.coefficients(z))}
         for i, effect in enumerate(self.effects):
-            found[f"{effect.name}_sigma"] = ((), np.exp(np.asarray(z)[..., self.places[i][0]]) / effect.unit)
+            found[f"{effect.name}_sigma"] = ((), np.exp(z[..., self.places[i][0]]) / effect.unit)
             found[effect.name] = ((f"{effect.name}_level", "category"), self.group_effects(z, i))
+        for effect, (at, start, end) in zip(self.monotone, self.rises, strict=True):
+            change = z[..., at:start] @ (self.basis - self.basis[self.reference]).T * (effect.scale / math.sqrt(2))
+            steps = simplex(z[..., start:end])
+            found[f"{effect.name}_change"] = ("category",), change
+            found[f"{effect.name}_steps"] = (f"{effect.name}_step",), steps
+            found[effect.name] = (f"{effect.name}_level", "category"), (steps @ effect.root.T)[..., None] * change[..., None, :]
         return found

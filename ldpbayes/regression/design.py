@@ -5,7 +5,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.regression.formula import Apply, Column, Formula, Literal, Node
-from ldpbayes.regression.functions import FACTOR, TABLE
+from ldpbayes.regression.functions import FACTOR, LEVELS, TABLE
 from ldpbayes.regression.table import distinct_rows
 
 #: Designs with more entries or columns are refused: they, or the Hessian, would not fit in memory several times over.
@@ -95,24 +95,35 @@ class Part:
             found[code == self.base] = -1
         return np.column_stack([np.ones(rows), found]) if full else found
 
-    def codes(self, data: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the number of each row's level."""
+    def codes(self, data: Mapping[str, np.ndarray], new: list | None = None) -> np.ndarray:
+        """Return the number of each row's level.
+
+        Parameters
+        ----------
+        data : mapping of str to array
+        new : list, optional
+            Gets the levels that the fit has not seen, whose numbers follow; without it they are refused.
+        """
         import pandas as pd
 
-        code = pd.Index(np.array(self.levels, dtype=_dtype(self.levels))).get_indexer(evaluate(self.of, data))
+        values = evaluate(self.of, data)
+        code = pd.Index(np.array(self.levels, dtype=_dtype(self.levels))).get_indexer(values)
         if (code < 0).any():
-            level = np.asarray(evaluate(self.of, data))[np.flatnonzero(code < 0)[0]]
-            level = level.item() if isinstance(level, np.generic) else level
-            raise DataError(
-                f"{self.name} has the level {shown(_plain(level))}, which the fit has not seen; it has "
-                f"{listed(sorted(map(str, self.levels or ())))}"
-            )
+            other, levels = pd.factorize(np.asarray(values)[code < 0], sort=True)
+            levels = [_plain(level.item() if isinstance(level, np.generic) else level) for level in levels]
+            if new is None:
+                raise DataError(
+                    f"{self.name} has the level {shown(levels[0])}, which the fit has not seen; it has "
+                    f"{listed(sorted(map(str, self.levels or ())))}"
+                )
+            code[code < 0] = len(self.levels or ()) + other
+            new += levels
         return code
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """The columns of one grouping factor, such as ``(1 | county)``: one nonzero entry a row.
+    """The columns of one grouping factor, such as ``(1 | county)``, or of ordered levels: one nonzero entry a row.
 
     Attributes
     ----------
@@ -122,12 +133,22 @@ class Group:
         The group of each row.
     value : (n,) array
         The column that varies; ones for an intercept.
+    kind : {"group", "rw", "mo"}
+    places : (levels,) array
+        Of ordered levels: where they lie.
+    new : tuple of str
+        Groups that the fit has not seen, whose numbers follow those of ``levels``.
+    new_places : array
     """
 
     name: str
     levels: tuple[str, ...]
     index: np.ndarray
     value: np.ndarray
+    kind: str = "group"
+    places: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    new: tuple[str, ...] = ()
+    new_places: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def matrix(self, rows=slice(None)) -> np.ndarray:
         """Return the columns of some rows as a dense array."""
@@ -211,13 +232,17 @@ class Design:
             full = ((), group) not in formula.groups
             block = tuple((number[node], full and self.parts[number[node]].levels is not None) for node in what)
             self.effects.append((block, tuple(by[node] for node in group)))
-        for name in (*self.variables, *(self._effect_name(block, group) for block, group in self.effects)):
+        #: Combinations of levels that the rows have, of each grouping factor.
+        self.met = {numbers: self._met(numbers, data) for _, numbers in self.effects}
+        self.paths = [(node.name, self._levels(node, data)) for node in formula.paths]
+        named = [self._effect_name(block, group) for block, group in self.effects] + [part.name for _, part in self.paths]
+        for name in (*self.variables, *named):
             if "/" in name or "\0" in name:
                 raise DataError(
                     "has a slash in its name, which no result can store; rename or compute the column", field=name
                 )
         wide = [math.prod(self.parts[number].size(full) for number, full in block) for block in self.blocks]
-        wide += [math.prod(self.parts[number].size(True) for number in by) for _, by in self.effects]
+        wide += [len(self.met[by]) for _, by in self.effects] + [len(part.levels or ()) for _, part in self.paths]
         if sum(wide) > MAX_COLUMNS:
             raise DataError(
                 f"the design has {sum(wide):,} columns, more than {MAX_COLUMNS:,}; join levels of factors and groups"
@@ -244,11 +269,16 @@ class Design:
         """Return a factor of the levels of a node."""
         options: dict[str, Any] = {}
         of = node
-        if isinstance(node, Apply) and TABLE[node.name].makes == FACTOR:
+        makes = TABLE[node.name].makes if isinstance(node, Apply) else ""
+        if makes in (FACTOR, LEVELS):
             of, options = node.to[0], dict(node.options)
         fitted = self._fitted(of, data)
         values = self._values(fitted, data)
         ordered = self.variables[of.name].levels if isinstance(of, Column) else ()
+        if makes == LEVELS and not ordered and values.dtype.kind in "OU":
+            raise DataError("needs numbers or an ordered Categorical: texts have no order", field=str(node))
+        if makes != LEVELS:
+            ordered = tuple(level for level in ordered if level in values)
         levels = tuple(_plain(value) for value in (ordered or np.unique(values).tolist()))
         if len(levels) < 2:
             raise DataError("has one level, so it explains nothing; leave it out", field=str(node))
@@ -289,36 +319,69 @@ class Design:
         return found
 
     # ---- columns ---------------------------------------------------------------------------------------------------------
-    def new(self, frame: Any) -> Columns:
+    def new(self, frame: Any, *, unseen: bool = False) -> Columns:
         """Return the columns of new data.
 
         Parameters
         ----------
         frame : pandas.DataFrame
             With the variables, as ``clean`` returns them.
+        unseen : bool
+            Whether groups, and places of walks, may be new. New combinations of levels may always be.
 
         Raises
         ------
         DataError
             On levels that the fit has not seen, on columns of another type, and on terms that cannot be computed.
         """
-        data, rows = {name: self._as_fitted(name, frame[name]) for name in self.variables}, len(frame)
+        data, rows = {name: self._as_fitted(name, frame[name], unseen) for name in self.variables}, len(frame)
         whole = [self._product(block, data, rows) for block in self.blocks]
         common = np.column_stack(whole) if whole else np.empty((rows, 0))
         for name, column in zip(self.terms, common.T, strict=True):
             _check(name, column)
         groups = []
         for block, by in self.effects:
-            name, levels = self._effect_name(block, by), self._groups(by)
-            index = np.zeros(rows, dtype=np.int64)
-            for part in (self.parts[number] for number in by):
-                index = index * part.size(True) + part.codes(data)
+            name, found = self._effect_name(block, by), self._grouped(by, data, unseen)
             value = self._product(block, data, rows)
             if value.shape[1] != 1:
                 raise ArgumentError(f"formula must have terms of one column before the bar, got ({name}).")
             _check(name, value[:, 0])
-            groups.append(Group(name, levels, index, value[:, 0]))
+            groups.append(replace(found, name=name, value=value[:, 0]))
+        groups += [self._path(kind, part, data, rows, unseen) for kind, part in self.paths]
         return Columns(common, tuple(groups))
+
+    def _met(self, by, data):
+        """Return the combinations of levels of some parts that rows have, (combinations, parts)."""
+        sizes = [len(self.parts[number].levels or ()) for number in by]
+        keys = np.ravel_multi_index([self.parts[number].codes(data) for number in by], sizes)
+        return np.column_stack(np.unravel_index(np.unique(keys), sizes))
+
+    def _grouped(self, by, data, unseen):
+        """Return the Group of each row, in the combinations that the fit has met and then those that are new."""
+        import pandas as pd
+
+        parts, met = [self.parts[number] for number in by], self.met[by]
+        more: list[list] = [[] for _ in by]
+        codes = [part.codes(data, new if unseen else None) for part, new in zip(parts, more, strict=True)]
+        sizes = [len(part.levels or ()) + len(new) for part, new in zip(parts, more, strict=True)]
+        key, known = np.ravel_multi_index(codes, sizes), np.ravel_multi_index(tuple(met.T), sizes)
+        index = pd.Index(known).get_indexer(key)
+        other, rest = pd.factorize(key[index < 0], sort=True)
+        index[index < 0] = len(known) + other
+        named = [[*map(str, part.levels or ()), *map(str, new)] for part, new in zip(parts, more, strict=True)]
+        rows = np.column_stack(np.unravel_index(np.append(known, rest), sizes)).tolist()
+        levels = [":".join(names[k] for names, k in zip(named, row, strict=True)) for row in rows]
+        return Group("", tuple(levels[: len(known)]), index, np.ones(len(index)), new=tuple(levels[len(known) :]))
+
+    def _path(self, kind, part, data, rows, unseen):
+        """Return the Group of an effect over ordered levels; numbers between them have a place too."""
+        more: list[Any] = []
+        numbers = _dtype(part.levels) is None
+        code = part.codes(data, more if unseen and numbers and kind == "rw" else None)
+        places = np.asarray(part.levels, dtype=float) if numbers else np.arange(len(part.levels), dtype=float)
+        names = (tuple(map(str, levels)) for levels in (part.levels, more))
+        levels, new = names
+        return Group(part.name, levels, code, np.ones(rows), kind, places, new, np.asarray(more, dtype=float))
 
     def _product(self, block, data, rows):
         parts = [self.parts[number].columns(data, rows, full) for number, full in block]
@@ -334,10 +397,7 @@ class Design:
         names = [":".join(self.parts[number].name for number in numbers) for numbers in ([n for n, _ in block], by)]
         return f"{names[0] or 1}|{names[1]}"
 
-    def _groups(self, by):
-        return tuple(":".join(levels) for levels in itertools.product(*(map(str, self.parts[n].levels) for n in by)))
-
-    def _as_fitted(self, name, values):
+    def _as_fitted(self, name, values, unseen=False):
         """Return new values of a variable as an array in the type that it had in the fit."""
         variable = self.variables[name]
         kind = values.dtype.kind
@@ -350,7 +410,7 @@ class Design:
                 raise DataError("must hold numbers, as in the fit", field=name)
             return values.to_numpy(dtype=float if kind in "bf" else np.int64)
         texts = values.astype(str).to_numpy(dtype=object)
-        if variable.levels and not np.isin(texts, variable.levels).all():
+        if variable.levels and not unseen and not np.isin(texts, variable.levels).all():
             level = texts[~np.isin(texts, variable.levels)][0]
             raise DataError(
                 f"{name} has the level {shown(level)}, which the fit has not seen; it has {listed(variable.levels)}"
@@ -361,7 +421,8 @@ class Design:
     @cached_property
     def factors(self) -> tuple[str, ...]:
         """Variables that some term takes as a factor: texts, booleans, and numbers inside C() or behind a bar."""
-        inside = {part.of.name for part in self.parts if part.levels is not None and isinstance(part.of, Column)}
+        parts = [*self.parts, *(part for _, part in self.paths)]
+        inside = {part.of.name for part in parts if part.levels is not None and isinstance(part.of, Column)}
         return tuple(name for name, variable in self.variables.items() if not variable.numeric or name in inside)
 
     @cached_property

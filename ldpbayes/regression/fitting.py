@@ -14,7 +14,7 @@ from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.scaling import Scaled, by_weights
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.priors.regression import INTERCEPT, SCALE, Effects, Regression
+from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.regression import maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
@@ -246,8 +246,7 @@ class Model:
             raise InfeasibleError(
                 f"The regression has {unknowns:,} unknowns, more than {MAX_COLUMNS:,}; join levels of factors and groups."
             )
-        names = {group.name: None for group in design.columns.groups}
-        scale, between = _scales(prior, design, names)
+        scale, between = _scales(prior, design)
         people = np.bincount(cell, reports.count, len(first))
         effects = tuple(_effects(design.columns.groups, first, people, between))
         regression = Regression(
@@ -255,10 +254,11 @@ class Model:
             design.terms,
             len(labels),
             scale,
-            effects,
+            tuple(effect for effect in effects if isinstance(effect, Effects)),
             people,
             labels.index(label),
             labels,
+            tuple(effect for effect in effects if isinstance(effect, Monotone)),
         )
         return cls(design, reports, cell, regression, Target(regression, reports.entries(cell, len(first))))
 
@@ -360,10 +360,21 @@ def _read(formula, frame, protocol, report, missing, columns):
 def _effects(groups, first, people, scales):
     """Yield the Effects of each factor; the column that varies is divided by its sd over the people of the cells.
 
+    The change over a monotone effect has the prior of a column with equal steps: with two levels it is that of a factor.
     Beside a varying intercept it is centred as well, so that its location has no influence; each group has the same effects.
     """
     names = [group.name for group in groups]
     for group in groups:
+        if group.kind == "rw":
+            root = walk_root(group.places)
+            yield Effects(group.name, group.levels, group.matrix(first), scales[group.name], root=root)
+            continue
+        if group.kind == "mo":
+            root, index = np.tri(len(group.levels), len(group.levels) - 1, -1), group.index[first]
+            root -= np.average(root[index], axis=0, weights=people)
+            unit = float(np.sqrt(np.average(root.mean(axis=1)[index] ** 2, weights=people)))
+            yield Monotone(group.name, group.levels, group.matrix(first), root, scales[group.name] / unit)
+            continue
         value = group.value[first]
         centre = float(np.average(value, weights=people))
         unit = float(np.sqrt(np.average((value - centre) ** 2, weights=people)))
@@ -380,23 +391,24 @@ def _effects(groups, first, people, scales):
         yield Effects(group.name, group.levels, matrix, scales[group.name], unit, centre, at)
 
 
-def _scales(prior, design, effects):
-    """Return (scales of the terms, scale of each factor's effects)."""
+def _scales(prior, design):
+    """Return (scales of the terms, scale of the effects of each factor and over ordered levels)."""
     found = np.full(len(design.terms), SCALE)
     if "Intercept" in design.terms:
         found[design.terms.index("Intercept")] = INTERCEPT
-    between = dict.fromkeys(effects, 1.0)
+    between = {group.name: SCALE if group.kind == "mo" else BETWEEN for group in design.columns.groups}
     if prior is None:
         return found, between
     if not isinstance(prior, Mapping):
         scale = checks.positive(prior, "prior")
+        between |= {group.name: scale for group in design.columns.groups if group.kind == "mo"}
         return np.where(np.array(design.terms) == "Intercept", found, scale), between
     for name, value in prior.items():
         value = checks.positive(value, f"prior of {name}")
-        short = [effect for effect in effects if effect == name or effect.replace("1|", "") == name]
+        short = [effect for effect in between if effect == name or effect.replace("1|", "") == name]
         chosen = [k for k, term in enumerate(design.terms) if term == name or term.split("[")[0] == name]
         if not chosen and not short:
-            raise ArgumentError(f"prior must name terms ({listed([*design.terms, *effects])}), got {shown(name)}.")
+            raise ArgumentError(f"prior must name terms ({listed([*design.terms, *between])}), got {shown(name)}.")
         found[chosen] = value
         between |= dict.fromkeys(short, value)
     return found, between
@@ -406,10 +418,8 @@ def _scales(prior, design, effects):
 def _maximum(model, ci_prob):
     """Return the Maximum of a model."""
     prior, reports = model.prior, model.reports
-    if prior.effects:
-        raise InfeasibleError(
-            f"Maximum likelihood is for common terms only; the effects ({prior.effects[0].name}) need the posterior."
-        )
+    for effect in (*prior.effects, *prior.monotone):
+        raise InfeasibleError(f"Maximum likelihood is for common terms only; the effects ({effect.name}) need the posterior.")
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
     target = replace(model.target, flat=True)
@@ -486,7 +496,7 @@ def _posterior(model, request, watch):
     facts |= answer.about | {"reason": answer.about["reason"] + outcome.before}
     if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
         facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
-    if model.reports.weighted and not model.prior.effects:
+    if model.reports.weighted and not model.design.columns.groups:
         answer = _stretched(model, answer, found[0], variance)
     tree = _tree(model, answer, request, facts)
     if facts["problem"] and method == "laplace":
@@ -639,7 +649,7 @@ def _tree(model, answer, request, facts):
         about["pseudo"] = (
             "Pseudo-posterior: the weighted log-likelihood is divided by the linearised design effect "
             f"{facts['design_effect']:.2f}"
-            + ("" if prior.effects else ", and the draws have the linearised covariance of the coefficients")
+            + ("" if model.design.columns.groups else ", and the draws have the linearised covariance of the coefficients")
             + ". The respondents' own frequencies have no meaning under weights."
         )
     about |= facts

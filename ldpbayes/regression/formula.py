@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ldpbayes.errors import ArgumentError, listed, shown
-from ldpbayes.regression.functions import CODINGS, FUNCTIONS, NAMES, NUMBER
+from ldpbayes.regression.functions import CODINGS, FUNCTIONS, LEVELS, NAMES, NUMBER
 
 #: Longest formula, most terms after all products, and most factors of an interaction.
 MAX_LENGTH, MAX_TERMS, MAX_ORDER = 20_000, 2_000, 6
@@ -108,6 +108,11 @@ def columns_of(node: Node) -> set[str]:
     return {node.name} if isinstance(node, Column) else set()
 
 
+def of_levels(node: Node) -> bool:
+    """Return whether a node is an effect over ordered levels, rw(x) or mo(x)."""
+    return isinstance(node, Apply) and node.name in FUNCTIONS and FUNCTIONS[node.name].makes == LEVELS
+
+
 @dataclass(frozen=True)
 class Formula:
     """``answer ~ terms``, taken apart.
@@ -121,6 +126,8 @@ class Formula:
         Main effects first; the intercept is the empty tuple.
     groups : tuple of (Term, Term)
         What varies, and between which groups.
+    paths : tuple of Apply
+        Walks and monotone effects over ordered levels, rw(x) and mo(x).
     variables : tuple of str
         Columns that the terms use, sorted.
     """
@@ -129,6 +136,7 @@ class Formula:
     answer: str
     terms: tuple[Term, ...]
     groups: tuple[tuple[Term, Term], ...]
+    paths: tuple[Apply, ...]
     variables: tuple[str, ...]
 
     @classmethod
@@ -158,14 +166,21 @@ class Formula:
         parser = _Parser(right, text)
         found = parser.sum()
         parser.expect("", "the end")
-        terms = ([()] if found.intercept in (None, True) else []) + sorted(found.terms.values(), key=len)
+        paths = tuple(term[0] for term in found.terms.values() if of_levels(term[0]))
+        products = [term[1:] for term in found.terms.values()] + [term for pair in found.groups for term in pair]
+        if any(map(of_levels, itertools.chain(*products))) or any(
+            of_levels(term[0]) for term in found.terms.values() if len(term) > 1
+        ):
+            raise ArgumentError(f"formula must add rw() and mo(), not multiply or group them, got {shown(text)}.")
+        others = [term for term in found.terms.values() if not of_levels(term[0])]
+        terms = ([()] if found.intercept in (None, True) else []) + sorted(others, key=len)
         if not terms:
             raise ArgumentError("formula must have at least one common term, such as the intercept 1.")
-        nodes = itertools.chain(*terms, *(itertools.chain(*pair) for pair in found.groups))
+        nodes = itertools.chain(paths, *terms, *(itertools.chain(*pair) for pair in found.groups))
         names = sorted(set().union(*map(columns_of, nodes)))
         if answer in names:
             raise ArgumentError(f"formula must not have the private answer {answer!r} on its right side.")
-        return cls(text.strip(), answer, tuple(terms), tuple(found.groups), tuple(names))
+        return cls(text.strip(), answer, tuple(terms), tuple(found.groups), paths, tuple(names))
 
 
 @dataclass

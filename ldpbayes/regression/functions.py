@@ -11,7 +11,7 @@ from ldpbayes.errors import ArgumentError, shown
 
 #: Largest degree of polynomials and splines, and most columns of a spline.
 MAX_DEGREE, MAX_BASIS = 20, 200
-NUMBER, COLUMNS, FACTOR = "number", "columns", "factor"
+NUMBER, COLUMNS, FACTOR, LEVELS = "number", "columns", "factor", "levels"
 #: Options of C(): how the levels become columns.
 CODINGS = ("Treatment", "Sum")
 
@@ -28,7 +28,8 @@ class Function:
         ``fit(*values, **options)`` gives what apply needs to treat new data as it treated those of the fit.
     options : mapping of str to str
         Names of the options in their order, and what each must be: "integer", "truth", "numbers", "label" or "coding".
-    makes : {"number", "columns", "factor"}
+    makes : {"number", "columns", "factor", "levels"}
+        An effect over ordered levels is one of "levels".
     arguments : int
     texts : bool
         Whether values may be texts.
@@ -146,6 +147,8 @@ FUNCTIONS: dict[str, Function] = {
     "C": Function(lambda x: x, options={"contrast": "coding"}, makes=FACTOR, texts=True),
     "T": Function(lambda x: x, options={"ref": "label"}, makes=FACTOR, texts=True),
     "S": Function(lambda x: x, options={"omit": "label"}, makes=FACTOR, texts=True),
+    "rw": Function(lambda x: x, makes=LEVELS, texts=True),
+    "mo": Function(lambda x: x, makes=LEVELS, texts=True),
 }
 #: Operators by their sign; "neg" is the sign before a number.
 OPERATORS: dict[str, Function] = {

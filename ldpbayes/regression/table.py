@@ -68,10 +68,9 @@ def clean(
         if kind == "category":
             levels = values.cat.categories
             if values.cat.ordered:
-                used = [str(v) for v in levels if (values == v).any()]
-                if len(set(used)) < len(used):
+                if len(set(map(str, levels))) < len(levels):
                     raise DataError("has two levels that are written alike", field=name)
-                out[name] = pd.Categorical(values.astype(str), used, ordered=True)
+                out[name] = pd.Categorical(values.astype(str), list(map(str, levels)), ordered=True)
             else:
                 out[name] = values.astype(str).to_numpy(dtype=object)
         elif kind.startswith(("bool", "boolean")):

@@ -7,8 +7,8 @@ import numpy as np
 
 from ldpbayes.inference.bending import Batch
 from ldpbayes.inference.effects import AbstractTarget
-from ldpbayes.inference.structure import curvature
-from ldpbayes.priors.regression import Regression
+from ldpbayes.inference.structure import Dense, curvature
+from ldpbayes.priors.regression import Regression, simplex
 from ldpbayes.regression.reports import Entries
 
 #: Draws between two looks at whether to stop, and evaluations (cells × draws × categories) beyond which progress is shown.
@@ -35,7 +35,8 @@ class Target(AbstractTarget):
     @cached_property
     def columns(self) -> np.ndarray:
         """All columns that have coefficients, those of groups too, shape (cells, K)."""
-        parts = [effect.matrix / np.sqrt(2) for effect in self.prior.effects]
+        parts = [effect.matrix * (effect.scale / np.sqrt(2)) for effect in self.prior.monotone]
+        parts += [effect.matrix / np.sqrt(2) for effect in self.prior.effects]
         return np.hstack([self.prior.columns, *parts]) if parts else self.prior.columns
 
     @cached_property
@@ -52,7 +53,7 @@ class Target(AbstractTarget):
         """The effects of each factor."""
         free = self.prior.n_categories - 1
         return [
-            Batch(place, slice(start, start + len(effect.levels) * free), float(effect.scale), 2)
+            Batch(place, slice(start, start + effect.size * free), float(effect.scale), 2)
             for effect, (place, start) in zip(self.prior.effects, self.prior.places, strict=True)
         ]
 
@@ -61,12 +62,28 @@ class Target(AbstractTarget):
         """Entries of the likelihood."""
         return self.entries.cell.size * self.entries.n_categories
 
-    @property
+    @cached_property
     def kernel(self) -> tuple:
         """What the compiled density reads."""
-        free = self.prior.n_categories - 1
-        shape = self.columns.shape[1], free
-        return 0, self.prior.design.shape[1] * free, shape, (self.prior.basis, *self.arrays)
+        prior, shape = self.prior, (self.columns.shape[1], self.prior.n_categories - 1)
+        k, free = prior.design.shape[1], shape[1]
+        numbers = [at for at, _, _ in prior.rises]
+        numbers += [start - i - 1 for i, (_, start) in enumerate(prior.places)]  # the scales are taken out
+        terms = [*prior.monotone, *prior.effects]
+        kinds = [2] * len(prior.monotone) + [int(effect.root is not None) for effect in prior.effects]
+        sizes = [len(term.levels) for term in terms]
+        rows = k + np.cumsum([0, *sizes])[:-1]
+        parts = [(0, 0, 0, k), *zip(kinds, numbers, rows.tolist(), sizes, strict=False)]
+        roots = np.concatenate([np.zeros(0), *(np.ravel(term.root) for term in terms if term.root is not None)])
+        known = np.zeros(shape), np.zeros(shape), np.array(parts), roots, prior.basis, *self.arrays
+        return 0, prior.fixed, (prior.n_unknowns - len(prior.effects),), known
+
+    def functions(self, coordinates):
+        if not isinstance(coordinates, Dense):
+            return None
+        from ldpbayes.regression import _kernels
+
+        return _kernels.density, _kernels.trajectories
 
     # ---- one point -----------------------------------------------------------------------------------------------------
     def stacked(self, z: np.ndarray) -> np.ndarray:
@@ -74,29 +91,33 @@ class Target(AbstractTarget):
         prior, free = self.prior, self.prior.n_categories - 1
         k = prior.design.shape[1]
         parts = [z[..., : k * free].reshape(*z.shape[:-1], k, free)]
+        for effect, (at, start, end) in zip(prior.monotone, prior.rises, strict=True):
+            parts.append((simplex(z[..., start:end]) @ effect.root.T)[..., None] * z[..., None, at:start])
         for effect, (at, start) in zip(prior.effects, prior.places, strict=True):
-            m = len(effect.levels)
-            own = z[..., start : start + m * free].reshape(*z.shape[:-1], m, free)
-            parts.append(np.exp(np.minimum(z[..., at], 300.0))[..., None, None] * own)
+            own = z[..., start : start + effect.size * free].reshape(*z.shape[:-1], effect.size, free)
+            own = np.exp(np.minimum(z[..., at], 300.0))[..., None, None] * own
+            parts.append(own if effect.root is None else effect.root @ own)
         return np.concatenate(parts, axis=-2)
 
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log-density at z, without the constants of the likelihood, and its gradient."""
-        from ldpbayes.inference import _kernels
+        from ldpbayes.regression import _kernels
 
-        prior, free = self.prior, self.prior.n_categories - 1
-        stacked, out = self.stacked(z), np.empty(prior.n_unknowns)
-        slope, k = np.empty_like(stacked), prior.design.shape[1]
-        value = _kernels.likelihood(stacked, slope, prior.basis, *self.arrays)
-        out[: k * free] = slope[:k].ravel()
-        for effect, (at, start) in zip(prior.effects, prior.places, strict=True):
-            m = len(effect.levels)
-            out[start : start + m * free] = np.exp(min(z[at], 300.0)) * slope[k : k + m].ravel()
-            out[at] = (slope[k : k + m] * stacked[k : k + m]).sum()
-            k += m
+        batches, scale = self.batches, np.ones(len(z))
+        for batch in batches:
+            scale[batch.span] = np.exp(min(z[batch.place], 300.0))
+        effects, out = np.ones(len(z), dtype=bool), np.zeros(len(z))
+        effects[[batch.place for batch in batches]] = False
+        numbers = (scale * z)[effects]
+        slope = np.empty_like(numbers)
+        value = _kernels.likelihood(numbers, slope, *self.kernel[3])
+        out[effects] = slope
+        for batch in batches:
+            out[batch.place] = (scale * out * z)[batch.span].sum()
+        out *= scale
         if self.flat:
             return value, out
-        return value + float(prior.log_density(z)), out + prior.gradient(z)
+        return value + float(self.prior.log_density(z)), out + self.prior.gradient(z)
 
     def hessian(self, z: np.ndarray) -> np.ndarray:
         """Return the Hessian at z by differences of the gradient, which costs less than writing out every cell's."""
