@@ -39,6 +39,16 @@ def variable(result: xr.DataTree, group: str, name: str) -> xr.DataArray:
     return cast(xr.DataArray, result[group][name])  # for type checkers, which cannot know that it is no group
 
 
+def as_result(result: Any) -> Any:
+    """Return an answer with draws, such as that of ``poststratify``, as a result whose cells are its groups."""
+    if not isinstance(result, Answer) or "draws" not in result.data_vars:
+        return result
+    draws = result["draws"]
+    cells = draws.rename({"group": "cell"}) if "group" in draws.dims else draws
+    posterior = xr.Dataset({"distribution": cells.drop_attrs()})
+    return xr.DataTree.from_dict({"/": xr.Dataset(attrs=draws.attrs), "posterior": posterior})
+
+
 def cell_position(result: xr.DataTree, cell: str | tuple[str, ...] | None) -> int | None:
     """Return the position of a cell along the dim ``cell``; None for a result without cells.
 
@@ -59,6 +69,7 @@ def cell_position(result: xr.DataTree, cell: str | tuple[str, ...] | None) -> in
     """
     from ldpbayes.result.validation import need_result  # results load ArviZ
 
+    result = as_result(result)
     need_result(result)
     values = result["posterior"].to_dataset()
     if "cell" not in values.dims:
@@ -107,6 +118,7 @@ def values_of(result: xr.DataTree, target: str) -> xr.DataArray:
     checks.choice(target, "target", TARGETS)
     from ldpbayes.result.validation import need_draws  # results load ArviZ
 
+    result = as_result(result)
     need_draws(result)
     if target not in result["posterior"]:
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")
@@ -205,7 +217,7 @@ def words(categories: str | Iterable[str]) -> str:
 def named(text: str, result: xr.DataTree, cell: str | tuple[str, ...] | None) -> str:
     """Return what was asked with the cell that it is about, where the result has cells: "home in NL, 2026-11-01"."""
     position = cell_position(result, cell)
-    return text if position is None else f"{text} in {result['summary']['cell'].values[position]}"
+    return text if position is None else f"{text} in {as_result(result)['posterior']['cell'].values[position]}"
 
 
 def interval_text(answer: xr.Dataset) -> str:
@@ -282,6 +294,7 @@ def confidence_of(
 
 def mcse(result: xr.DataTree, draws: NDArray) -> NDArray:
     """Return the Monte Carlo standard errors of the means of (draws, …) arrays, in the order of the result's draws."""
+    result = as_result(result)
     independent, chains = result.attrs.get("sampling") == "independent", result["posterior"].sizes["chain"]
     error = mcse_of_mean(draws.reshape(chains, len(draws) // chains, -1), independent=independent)
     share = float(np.min(result.attrs.get("effective_draws", len(draws)))) / len(draws)  # of one, where weights resampled

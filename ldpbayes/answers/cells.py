@@ -1,7 +1,7 @@
 """Answers about a population that is divided into cells."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ def poststratify(
     ci_prob: float = 0.95,
     target: str = "distribution",
     count: str | None = None,
-    by: str | None = None,
+    by: str | Sequence[str] | None = None,
 ) -> Answer:
     """Return the distribution of a population that mixes the cells in known proportions, Σ_c w_c p_c.
 
@@ -38,11 +38,12 @@ def poststratify(
         A result with cells, or one of regress.
     weights : mapping of cell to number, (cells,) array, or data frame
         Sizes of the cells in the population, in any unit; an array is in the order of the result's cells. A mapping names
-        every cell by its label or by its key. For a regression, a table with its covariates and a column of counts.
+        every cell by its label or by its key. For a regression, a table with its covariates and a column of counts; or a
+        list of tables that are margins of it: the sample's cells are raked to them.
     count : str, optional
         Of a regression only: the column of the table that holds the numbers of people.
-    by : str, optional
-        Of a regression only: a column of the table, each of whose values gets a distribution.
+    by : str or sequence of str, optional
+        Of a regression only: columns of the table; each combination of their values gets a distribution.
     ci_prob : float
         Of the equal-tailed intervals.
     target : {"distribution", "frequency"}
@@ -51,12 +52,19 @@ def poststratify(
     -------
     Answer
         mean, sd, lower, upper, mcse and ``pull`` (category): the estimated displacement of the mean by independent
-        Dirichlet priors of the cells, in units of sd (nan for other priors).
+        Dirichlet priors of the cells, in units of sd (nan for other priors). Of a regression: without ``pull``, with
+        ``draws``; with ``by`` over the dim ``group``, whose first entry is the population, and with ``population_share``.
+        ``contrast(answer, "yes", "yes", cell="north", other_cell="south")`` compares groups. Groups that the sample lacks
+        have draws of a new group, and ``attrs["unseen"]`` names them.
 
     Raises
     ------
     ArgumentError
         If the result has no cells, or weights do not fit the cells.
+    DataError
+        If the table lacks a covariate, or margins disagree in total or count people whom the sample lacks.
+    InfeasibleError
+        If the sample's cells cannot have these margins.
 
     Warns
     -----

@@ -1,18 +1,21 @@
 """Questions to a regression: predictions, average comparisons and slopes, odds ratios, and post-stratification."""
 
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.linalg import helmert
 from scipy.special import softmax
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
-from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
+from ldpbayes.priors.regression import walk_between
 from ldpbayes.regression.design import Columns, Design
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.table import clean, to_pandas
@@ -23,6 +26,11 @@ MAX_NUMBERS = 4 * 10**8
 BLOCK = 2**22
 #: Stored columns and those that a stored design gives may differ by rounding, relative to the largest of the column.
 ROUNDING = 1e-7
+#: What the subgroup of all is called.
+POPULATION = "population"
+#: Margins may differ in total by this share; raking ends where no cell moves by more than the second, at most after so many
+#: rounds.
+MARGINS_APART, RAKED, MOST_RAKED = 1e-3, 1e-9, 2000
 #: A slope is a difference over this share of the column's standard deviation.
 STEP = 1e-3
 
@@ -33,12 +41,14 @@ class Fitted:
     Parameters
     ----------
     result : Result
+    unseen : bool
+        Whether groups may be new to the fit: they then have draws of a new group.
     """
 
-    def __init__(self, result: xr.DataTree):
+    def __init__(self, result: xr.DataTree, unseen: bool = False):
         if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
             raise ArgumentError("result must be a posterior that regress returned.")
-        self.result = result
+        self.result, self.unseen = result, unseen
         try:
             held = result["design"].to_dataset()
             start = "covariate "
@@ -46,6 +56,7 @@ class Fitted:
             self.design = Design.restore(result.attrs["regression"], patterns, held["n_rows"].values)
             self.sizes: NDArray = np.asarray(held["n_reports"].values, dtype=float)
             self._check(held)
+            self._centres = [held[f"index {group.name}"].attrs.get("centre", 0.0) for group in self.design.columns.groups]
         except (AttributeError, KeyError, TypeError, ValueError) as err:
             if isinstance(err, DataError):
                 raise
@@ -61,6 +72,9 @@ class Fitted:
             parts.append(values)
         if len({values.shape[:2] for values in parts}) > 1 or not all(np.isfinite(values).all() for values in parts):
             raise DataError("the coefficients in the posterior are not finite, or not of the same draws")
+        for group in groups:  # after the coefficients, by what groups differ
+            sd = base.variable(result, "posterior", f"{group.name}_sigma").values if group.kind != "mo" else np.zeros(())
+            parts.append(np.broadcast_to(sd[..., None, None], (*parts[0].shape[:2], 1, len(self.categories))))
         self._coefficients: NDArray = np.concatenate(parts, axis=2)
 
     def _check(self, held: xr.Dataset) -> None:
@@ -76,9 +90,9 @@ class Fitted:
         if self.sizes.shape != self.design.rows.shape or not np.isfinite(self.sizes).all() or not self.sizes.sum() > 0:
             raise DataError("the group 'design' must have the number of reports of every row of covariates")
 
-    def people(self, data: Any, count: str | None = None) -> tuple[Any, NDArray]:
+    def people(self, data: Any, count: str | None = None, names: Sequence[str] | None = None) -> tuple[Any, NDArray]:
         """Return (frame of the variables, how many people each row stands for): new data, or those of the fit."""
-        names = tuple(self.design.variables)
+        names = tuple(self.design.variables) if names is None else names
         if data is None:
             if count is not None:
                 raise ArgumentError("count must be left out where no data are given.")
@@ -101,7 +115,7 @@ class Fitted:
 
     def columns(self, frame: Any) -> Columns:
         """Return the columns of the design for a frame of its variables."""
-        return self.design.new(frame)
+        return self.design.new(frame, unseen=self.unseen)
 
     def draws(self, rows: int) -> NDArray:
         """Return coefficients (S, K, a): every draw of each chain, or some at equal steps where there are many rows."""
@@ -111,14 +125,40 @@ class Fitted:
         found = self._coefficients[:, ::step]
         return found.reshape(-1, *found.shape[2:])
 
-    def shares(self, columns: Columns, coefficients: NDArray, rows: slice = slice(None)) -> NDArray:
-        """Return P of some rows, shape (S, rows, a)."""
-        k = columns.common.shape[1]
-        eta = columns.common[rows] @ coefficients[:, :k]
-        at = k
-        for group in columns.groups:
-            eta += group.value[rows][:, None] * coefficients[:, at + group.index[rows]]
+    def effects(self, columns: Columns, coefficients: NDArray) -> list[NDArray]:
+        """Return the effects of the levels of each group, those of the fit and then new ones, each (S, levels, a).
+
+        A new group has draws of its prior given their sd, a new place of a walk those given its neighbours; they hang on
+        its name and on the seed of the fit alone, so that questions can be compared.
+        """
+        at, found, k = columns.common.shape[1], [], len(columns.groups)
+        basis, seed = helmert(len(self.categories)).T, int(self.result.attrs.get("random_seed") or 0)
+        basis = (basis - basis[self.categories.index(self.result.attrs["reference"])]) / np.sqrt(2)
+        for i, group in enumerate(columns.groups):
+            own = coefficients[:, at : at + len(group.levels)]
             at += len(group.levels)
+            if group.new:
+                seeds = [[seed % 2**32, zlib.crc32(f"{group.name} {label}".encode())] for label in group.new]
+                shape = len(coefficients), len(self.categories) - 1
+                drawn = np.stack([np.random.default_rng(one).standard_normal(shape) for one in seeds], axis=1) @ basis.T
+                drawn *= coefficients[:, i - k, None, :1]
+                if group.kind == "rw":
+                    weights, sd = walk_between(group.places, group.new_places)
+                    drawn = weights @ own + sd[:, None] * drawn
+                own = np.concatenate([own, drawn], axis=1)
+            found.append(own)
+        names = [group.name for group in columns.groups]
+        for i, name in enumerate(names):  # the sd of an intercept is that at the mean of the column that varies
+            beside, m = f"1|{name.partition('|')[2]}", len(columns.groups[i].levels)
+            if self._centres[i] and beside in names:
+                found[names.index(beside)][:, m:] -= self._centres[i] * found[i][:, m:]
+        return found
+
+    def shares(self, columns: Columns, coefficients: NDArray, effects: list[NDArray], rows: slice = slice(None)) -> NDArray:
+        """Return P of some rows, shape (S, rows, a)."""
+        eta = columns.common[rows] @ coefficients[:, : columns.common.shape[1]]
+        for group, own in zip(columns.groups, effects, strict=True):
+            eta += group.value[rows][:, None] * own[:, group.index[rows]]
         return softmax(eta, axis=-1)
 
     def blocks(self, rows: int, draws: int) -> list[slice]:
@@ -126,13 +166,31 @@ class Fitted:
         step = max(1, BLOCK // (draws * len(self.categories)))
         return [slice(start, start + step) for start in range(0, rows, step)]
 
+    def means(self, frame: Any, weight: NDArray, coefficients: NDArray, group: NDArray) -> NDArray:
+        """Return the means of P over the people of each group of rows, shape (S, groups, a)."""
+        columns = self.columns(frame)
+        effects = self.effects(columns, coefficients)
+        total = np.zeros((len(coefficients), group.max() + 1, len(self.categories)))
+        for rows in self.blocks(len(frame), len(coefficients)):
+            shares = self.shares(columns, coefficients, effects, rows) * weight[rows][:, None]
+            order = np.argsort(group[rows], kind="stable")
+            labels, starts = np.unique(group[rows][order], return_index=True)
+            total[:, labels] += np.add.reduceat(shares[:, order], starts, axis=1)
+        return total / np.bincount(group, weight)[:, None]
+
+    def new_of(self, frame: Any, weight: NDArray) -> str:
+        """Return the sentence that names the groups of a population which the fit has not met, or an empty text."""
+        said = {}
+        for group in self.columns(frame).groups:
+            share = weight[group.index >= len(group.levels)].sum() / weight.sum()
+            if share > 0:
+                said[group.name.partition("|")[2] or group.name] = f"{listed(group.new)} ({share:.1%} of the people)"
+        each = "; ".join(f"{name} {which}" for name, which in said.items())
+        return f"The sample lacks {each}: their effects are drawn, given those of the others." if said else ""
+
     def mean(self, frame: Any, weight: NDArray, coefficients: NDArray) -> NDArray:
         """Return the mean of P over people, shape (S, a)."""
-        columns = self.columns(frame)
-        total = np.zeros((len(coefficients), len(self.categories)))
-        for rows in self.blocks(len(frame), len(coefficients)):
-            total += np.einsum("r,sra->sa", weight[rows], self.shares(columns, coefficients, rows))
-        return total / weight.sum()
+        return self.means(frame, weight, coefficients, np.zeros(len(frame), dtype=int))[:, 0]
 
     def described(self, draws: NDArray, coords: dict, ci_prob: float, question: str, **more: NDArray) -> Answer:
         """Return the Dataset of draws (S, …, a) over dims and the categories."""
@@ -175,8 +233,11 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     frame, sizes = fitted.people(data)
     coefficients = fitted.draws(min(len(frame), 1000))
     columns, index = fitted.columns(frame), np.arange(len(frame))
+    effects = fitted.effects(columns, coefficients)
     parts = [
-        fitted.described(fitted.shares(columns, coefficients, rows), {"row": index[rows]}, ci_prob, "Predicted shares")
+        fitted.described(
+            fitted.shares(columns, coefficients, effects, rows), {"row": index[rows]}, ci_prob, "Predicted shares"
+        )
         for rows in fitted.blocks(len(frame), len(coefficients))
     ]
     coords: dict[str, Any] = {}
@@ -237,7 +298,7 @@ def comparisons(
     own = fitted.design.frame[variable]
     number = own.dtype.kind in "iuf" and variable not in fitted.design.factors
     if values is None:
-        seen = sorted(own.unique()) if str(own.dtype) != "category" else list(own.cat.remove_unused_categories().cat.categories)
+        seen = sorted(own.unique()) if str(own.dtype) != "category" else [x for x in own.cat.categories if (own == x).any()]
         moved = number and len(seen) > 2
         chosen = [] if moved else [value.item() if isinstance(value, np.generic) else value for value in seen]
     else:
@@ -341,7 +402,12 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
 
 
 def poststratify_table(
-    result: xr.DataTree, table: Any, count: str | None, *, by: str | None = None, ci_prob: float = 0.95
+    result: xr.DataTree,
+    table: Any,
+    count: str | None,
+    *,
+    by: str | Sequence[str] | None = None,
+    ci_prob: float = 0.95,
 ) -> Answer:
     """Return the distribution in a population whose table of counts has the covariates; see ``poststratify``.
 
@@ -349,34 +415,105 @@ def poststratify_table(
     ----------
     result : Result
         A result of regress.
-    table : data frame
-        A row for each combination of the covariates, with the number of people in the population.
+    table : data frame, or list of them
+        A row for each combination of the covariates, with the number of people in the population; or the margins of it.
     count : str
         The column of these numbers.
-    by : str, optional
-        A column of the table: one distribution for each of its values.
+    by : str or sequence of str, optional
+        Columns of the table: one distribution for each combination of their values, and the population's.
     ci_prob : float
     """
+    import pandas as pd
+
     if not isinstance(count, str):
         raise ArgumentError("count must name the column of the table that holds the numbers of people, got none.")
-    fitted = Fitted(result)
-    frame, sizes = fitted.people(table, count)
-    coefficients = fitted.draws(len(frame))
-    if by is None:
-        draws = fitted.mean(frame, sizes, coefficients)
-        return fitted.described(draws, {}, ci_prob, "Shares in the population")
-    if not isinstance(by, str):
-        raise ArgumentError(f"by must name one column of the table, got {shown(by)}.")
-    whole = to_pandas(table)
-    if by not in whole.columns:
-        raise DataError(f"the table has no column {shown(by)}; it has {listed(map(str, whole.columns))}")
-    texts = whole[by].astype(str).to_numpy()
-    labels = [label for label in dict.fromkeys(texts) if sizes[texts == label].sum() > 0]
-    draws = np.stack(
-        [fitted.mean(frame[texts == label].reset_index(drop=True), sizes[texts == label], coefficients) for label in labels],
-        axis=1,
+    fitted = Fitted(result, unseen=True)
+    raked = isinstance(table, (list, tuple))
+    frame, sizes = _raked(fitted, table, count) if raked else fitted.people(table, count)
+    keys = checks.columns(by, "by") or ()
+    whole = frame if raked else to_pandas(table)
+    for name in keys:
+        if name not in whole.columns:
+            what = "margins of the formula's covariates have" if raked else "table has"
+            raise DataError(f"the {what} no column {shown(name)}; it has {listed(map(str, whole.columns))}")
+    texts = [", ".join(row) for row in zip(*(whole[name].astype(str) for name in keys), strict=True)]
+    code, labels = pd.factorize(np.array(texts if keys else [POPULATION] * len(frame), dtype=object))
+    kept = (np.bincount(code, sizes) > 0)[code]  # groups without people have no shares
+    frame, sizes, (code, order) = frame[kept].reset_index(drop=True), sizes[kept], pd.factorize(code[kept])
+    labels, people = [str(labels[k]) for k in order], np.bincount(code, sizes)
+    draws = fitted.means(frame, sizes, fitted.draws(len(frame)), code)
+    question = " by ".join(["Shares in the population", *([listed(keys)] if keys else [])])
+    if not keys:
+        found = fitted.described(draws[:, 0], {}, ci_prob, question)
+    else:
+        if POPULATION in labels:
+            raise DataError(f"must not have the value {POPULATION!r}, which stands for all together", field=listed(keys))
+        draws = np.concatenate([(draws * people[:, None]).sum(axis=1, keepdims=True) / people.sum(), draws], axis=1)
+        found = fitted.described(draws, {"group": [POPULATION, *labels]}, ci_prob, question)
+        found = found.assign(population_share=(("group",), np.append(1.0, people / people.sum())))
+    chains = result["posterior"].sizes["chain"]
+    held = {name: result.attrs[name] for name in ("sampling", "effective_draws") if name in result.attrs}
+    values = draws.reshape(chains, -1, *found["mean"].shape)
+    found = found.assign(draws=(("chain", "draw", *found["mean"].dims), values, held))
+    found.attrs |= {"unseen": said} if (said := fitted.new_of(frame, sizes)) else {}
+    return found
+
+
+def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDArray]:
+    """Return (rows of covariates of the sample, numbers of people that have the margins of some tables).
+
+    The sample's cells are scaled to one margin after the other until all are met (Deming and Stephan 1940).
+    """
+    import pandas as pd
+
+    design, (frame, sizes) = fitted.design, fitted.people(None)
+    sizes, margins, totals = sizes.copy(), [], []
+    for table in tables:
+        names = [str(name) for name in to_pandas(table).columns if str(name) != count]
+        if not names or not set(names) <= set(design.variables):
+            raise ArgumentError(
+                f"each margin must have the column of counts and covariates of the formula ({listed(design.variables)}), "
+                f"got {listed(names) or 'no other column'}."
+            )
+        own, target = fitted.people(table, count, names)
+        keys = [
+            pd.MultiIndex.from_arrays([design.values(name, held[name]) for name in names], names=names)
+            for held in (own, frame)
+        ]
+        if keys[0].has_duplicates:
+            raise DataError(f"the margin of {listed(names)} has {listed(keys[0][keys[0].duplicated()][0])} twice")
+        index = keys[0].get_indexer(keys[1])
+        sizes[index < 0] = 0.0
+        margins.append((names, keys[0], index, target))
+        totals.append(float(target.sum()))
+    if not margins:
+        raise ArgumentError("weights must be a table of the population, or a list of its margins, got an empty list.")
+    if max(totals) - min(totals) > MARGINS_APART * max(totals):
+        raise DataError(
+            f"the margins disagree on how many people there are ({listed(f'{total:,.6g}' for total in totals)}); make their "
+            "totals equal, such as by dividing each by its own"
+        )
+    for names, keys, index, target in margins:
+        lacking = (np.bincount(index[index >= 0], sizes[index >= 0], len(target)) <= 0) & (target > 0)
+        if lacking.any():
+            raise DataError(
+                f"the sample has nobody with {listed(names)} {listed(keys[int(np.argmax(lacking))])}, whom a margin counts; "
+                "join levels, or give a census of all covariates together"
+            )
+    for _ in range(MOST_RAKED):
+        moved = 0.0
+        for _, _, index, target in margins:
+            inside = np.maximum(index, 0)
+            before = np.bincount(inside, sizes, len(target))
+            factor = np.divide(target / target.sum() * totals[0], before, out=np.zeros_like(before), where=before > 0)
+            moved = max(moved, float(np.abs(factor - 1)[before > 0].max()))
+            sizes = sizes * factor[inside]
+        if moved < RAKED:
+            return frame, sizes
+    raise InfeasibleError(
+        "No numbers of people in the sample's cells have these margins: too many combinations have nobody in the sample. "
+        "Join levels, or give a census of all covariates together."
     )
-    return fitted.described(draws, {"group": labels}, ci_prob, f"Shares in the population by {by}")
 
 
 def _known(fitted: Fitted, variable: str) -> None:

@@ -77,8 +77,11 @@ def plot_predictions(predicted, *, ax=None, **style):
     axes.set_xlabel(plain(f"{kind} {what}{level}"), fontsize=LABEL)
     if kind != "share":
         axes.axvline(0, color="0.5", lw=0.8, zorder=0)
+    elif dims == ["group"] and len(order) == 1:
+        axes.axvline(values[0][0, order[0]], color="0.5", lw=0.8, zorder=0)  # the first group is the population
     more = f" (the first {len(shown)} of {rows:,} rows)" if len(shown) < rows else ""
-    return canvas.finish("Predicted shares", most=3, width=50, legend=len(order) > 1, more=more)
+    title = predicted.attrs.get("question") if dims == ["group"] else ""
+    return canvas.finish(title or "Predicted shares", most=3, width=50, legend=len(order) > 1, more=more)
 
 
 def _coefficients(fitted):

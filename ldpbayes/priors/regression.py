@@ -404,5 +404,8 @@ class Regression(AbstractSoftmax):
             steps = simplex(z[..., start:end])
             found[f"{effect.name}_change"] = ("category",), change
             found[f"{effect.name}_steps"] = (f"{effect.name}_step",), steps
-            found[effect.name] = (f"{effect.name}_level", "category"), (steps @ effect.root.T)[..., None] * change[..., None, :]
+            found[effect.name] = (
+                (f"{effect.name}_level", "category"),
+                (steps @ effect.root.T)[..., None] * change[..., None, :],
+            )
         return found

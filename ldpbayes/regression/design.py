@@ -334,7 +334,7 @@ class Design:
         DataError
             On levels that the fit has not seen, on columns of another type, and on terms that cannot be computed.
         """
-        data, rows = {name: self._as_fitted(name, frame[name], unseen) for name in self.variables}, len(frame)
+        data, rows = {name: self.values(name, frame[name], unseen) for name in self.variables}, len(frame)
         whole = [self._product(block, data, rows) for block in self.blocks]
         common = np.column_stack(whole) if whole else np.empty((rows, 0))
         for name, column in zip(self.terms, common.T, strict=True):
@@ -397,8 +397,16 @@ class Design:
         names = [":".join(self.parts[number].name for number in numbers) for numbers in ([n for n, _ in block], by)]
         return f"{names[0] or 1}|{names[1]}"
 
-    def _as_fitted(self, name, values, unseen=False):
-        """Return new values of a variable as an array in the type that it had in the fit."""
+    def values(self, name: str, values: Any, unseen: bool = False) -> np.ndarray:
+        """Return new values of a variable as an array in the type that it had in the fit.
+
+        Parameters
+        ----------
+        name : str
+        values : pandas.Series
+        unseen : bool
+            Whether an ordered factor may have new levels.
+        """
         variable = self.variables[name]
         kind = values.dtype.kind
         if variable.kind == "truth":

@@ -248,17 +248,17 @@ class Model:
             )
         scale, between = _scales(prior, design)
         people = np.bincount(cell, reports.count, len(first))
-        effects = tuple(_effects(design.columns.groups, first, people, between))
+        groups = design.columns.groups
         regression = Regression(
             design.columns.common[first],
             design.terms,
             len(labels),
             scale,
-            tuple(effect for effect in effects if isinstance(effect, Effects)),
+            tuple(_effects([group for group in groups if group.kind != "mo"], first, people, between)),
             people,
             labels.index(label),
             labels,
-            tuple(effect for effect in effects if isinstance(effect, Monotone)),
+            tuple(_monotone(group, first, people, between[group.name]) for group in groups if group.kind == "mo"),
         )
         return cls(design, reports, cell, regression, Target(regression, reports.entries(cell, len(first))))
 
@@ -360,7 +360,6 @@ def _read(formula, frame, protocol, report, missing, columns):
 def _effects(groups, first, people, scales):
     """Yield the Effects of each factor; the column that varies is divided by its sd over the people of the cells.
 
-    The change over a monotone effect has the prior of a column with equal steps: with two levels it is that of a factor.
     Beside a varying intercept it is centred as well, so that its location has no influence; each group has the same effects.
     """
     names = [group.name for group in groups]
@@ -368,12 +367,6 @@ def _effects(groups, first, people, scales):
         if group.kind == "rw":
             root = walk_root(group.places)
             yield Effects(group.name, group.levels, group.matrix(first), scales[group.name], root=root)
-            continue
-        if group.kind == "mo":
-            root, index = np.tri(len(group.levels), len(group.levels) - 1, -1), group.index[first]
-            root -= np.average(root[index], axis=0, weights=people)
-            unit = float(np.sqrt(np.average(root.mean(axis=1)[index] ** 2, weights=people)))
-            yield Monotone(group.name, group.levels, group.matrix(first), root, scales[group.name] / unit)
             continue
         value = group.value[first]
         centre = float(np.average(value, weights=people))
@@ -389,6 +382,14 @@ def _effects(groups, first, people, scales):
         # A row where the column is 0 has lost its group.
         matrix = replace(groups[at], value=(group.value - centre) / unit).matrix(first)
         yield Effects(group.name, group.levels, matrix, scales[group.name], unit, centre, at)
+
+
+def _monotone(group, first, people, scale):
+    """Return a monotone effect, whose change has the prior of a column with equal steps: of two levels that of a factor."""
+    root, index = np.tri(len(group.levels), len(group.levels) - 1, -1), group.index[first]
+    root -= np.average(root[index], axis=0, weights=people)
+    unit = float(np.sqrt(np.average(root.mean(axis=1)[index] ** 2, weights=people)))
+    return Monotone(group.name, group.levels, group.matrix(first), root, scale / unit)
 
 
 def _scales(prior, design):
@@ -418,8 +419,9 @@ def _scales(prior, design):
 def _maximum(model, ci_prob):
     """Return the Maximum of a model."""
     prior, reports = model.prior, model.reports
-    for effect in (*prior.effects, *prior.monotone):
-        raise InfeasibleError(f"Maximum likelihood is for common terms only; the effects ({effect.name}) need the posterior.")
+    if model.design.columns.groups:
+        name = model.design.columns.groups[0].name
+        raise InfeasibleError(f"Maximum likelihood is for common terms only; the effects ({name}) need the posterior.")
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
     target = replace(model.target, flat=True)
@@ -675,8 +677,9 @@ def _patterns(model):
         held[f"covariate {name}"] = (("pattern",), values.astype(np.int8) if values.dtype.kind == "b" else values)
     held["columns"] = (("pattern_of_columns", "term"), model.prior.design)
     first, _ = design.cells
+    centres = {effect.name: effect.centre for effect in model.prior.effects}
     for group in design.columns.groups:
-        held[f"index {group.name}"] = (("pattern_of_columns",), group.index[first])
+        held[f"index {group.name}"] = (("pattern_of_columns",), group.index[first], {"centre": centres.get(group.name, 0.0)})
         held[f"value {group.name}"] = (("pattern_of_columns",), group.value[first])
     return xr.Dataset(held, {"term": list(model.prior.terms)})
 

@@ -66,14 +66,14 @@ class Target(AbstractTarget):
     def kernel(self) -> tuple:
         """What the compiled density reads."""
         prior, shape = self.prior, (self.columns.shape[1], self.prior.n_categories - 1)
-        k, free = prior.design.shape[1], shape[1]
+        k = prior.design.shape[1]
         numbers = [at for at, _, _ in prior.rises]
         numbers += [start - i - 1 for i, (_, start) in enumerate(prior.places)]  # the scales are taken out
         terms = [*prior.monotone, *prior.effects]
         kinds = [2] * len(prior.monotone) + [int(effect.root is not None) for effect in prior.effects]
         sizes = [len(term.levels) for term in terms]
         rows = k + np.cumsum([0, *sizes])[:-1]
-        parts = [(0, 0, 0, k), *zip(kinds, numbers, rows.tolist(), sizes, strict=False)]
+        parts = [(0, 0, 0, k), *zip(kinds, numbers, rows.tolist(), sizes, strict=True)]
         roots = np.concatenate([np.zeros(0), *(np.ravel(term.root) for term in terms if term.root is not None)])
         known = np.zeros(shape), np.zeros(shape), np.array(parts), roots, prior.basis, *self.arrays
         return 0, prior.fixed, (prior.n_unknowns - len(prior.effects),), known

@@ -146,8 +146,8 @@ def test_questions_that_have_no_answer_are_one_sentence(found, frame):
             lb.comparisons(found, "home", values)
     with pytest.raises(ArgumentError, match="must be finite"):
         lb.comparisons(found, "age", [20, np.inf])
-    with pytest.raises(ArgumentError, match="by must name one column"):
-        lb.poststratify(found, frame.assign(N=1), count="N", by=["sex", "home"])
+    with pytest.raises(ArgumentError, match="by must be the name of a column"):
+        lb.poststratify(found, frame.assign(N=1), count="N", by=3)
     step = asked(frame, "smokes ~ age + C(kids > 1)")
     with pytest.raises(ArgumentError, match="they jump with 'kids'"):
         lb.answers.slopes(step, "kids")
