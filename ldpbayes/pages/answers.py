@@ -40,6 +40,16 @@ def of_dataset(result: Any, *, title: str = "", top: int = TOP) -> Page:
     return Page(title, (table.first(top),), notes, figures, facts=facts, summary=result.attrs.get("sentence", ""))
 
 
+def _figures(result):
+    """Yield the subgroups of a population."""
+    if "draws" in result.data_vars and "group" in result.dims:
+        level = percent(result.attrs["ci_prob"])
+        caption = f"{result.attrs['question']}, with {level} intervals; the line is the population."
+        draw = functools.partial(plots.plot_predictions, result, title="")
+        alone = functools.partial(plots.plot_predictions, result)
+        yield Figure("subgroups", caption, f"One line per subgroup: {caption} The table has the numbers.", draw, alone)
+
+
 def _is_text(values) -> bool:
     return not (np.issubdtype(values.dtype, np.number) or values.dtype == bool)
 
