@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ldpbayes.collections import as_data
+from ldpbayes.collections.spending import spent
 from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.priors import DEFAULT
 from ldpbayes.road import cells, single
@@ -123,8 +124,6 @@ def fit(
     >>> posterior.attrs["method"], posterior["summary"]["mean"].sel(target="distribution").values.round(3).tolist()
     ('exact', [0.741, 0.259])
     """
-    from ldpbayes.answers.spending import spent
-
     method = checked(method)
     request = Request.of(
         method=method,

@@ -258,7 +258,7 @@ DOORS = (
 
 #: Functions that commands and other parts of the package hand users' arguments to.
 HELPERS = {
-    "ldpbayes.answers.spending": ("spent",),
+    "ldpbayes.collections.spending": ("spent",),
     "ldpbayes.answers.sums": ("total",),
     "ldpbayes.plots": ("check_ending",),
     "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),

@@ -10,8 +10,8 @@ import pytest
 from commands import run
 
 import ldpbayes as lb
-from ldpbayes.answers.spending import spent
 from ldpbayes.collections import Tally
+from ldpbayes.collections.spending import spent
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.pages import show
 from ldpbayes.protocols import GRR, LOLOHA, MemoizedGRR, Repeated

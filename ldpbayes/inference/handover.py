@@ -14,9 +14,9 @@ class Outcome:
     Attributes
     ----------
     name : str
-        The method whose answer this is; empty where no method made one.
+        The method whose answer this is.
     answer : object
-        What it returned: the accepted answer, else the best of those that were rejected, None where there is none.
+        What it returned: the accepted answer, else the best of those that were rejected.
     accepted : bool
     rejected : dict of str to str
         The methods before it, and why each was not the answer; where no answer was accepted, all of them.
@@ -38,6 +38,7 @@ def hand_over(
     following: Callable[[Mapping[str, str]], tuple[str, Callable[[], Any]] | None],
     problem: Callable[[Any], str],
     usable: Callable[[Any], bool] = lambda answer: True,
+    refusal: Callable[[Mapping[str, str]], Exception] = lambda rejected: InfeasibleError(" ".join(rejected.values())),
 ) -> Outcome:
     """Return the Outcome of methods that hand over to each other.
 
@@ -51,6 +52,8 @@ def hand_over(
     usable : callable
         Answer → whether it can be shown with its problem. The last of those is the best of rejected answers; where there is
         none, the first of the others.
+    refusal : callable
+        What was rejected, and why → what is raised where no method made an answer.
 
     Returns
     -------
@@ -71,6 +74,8 @@ def hand_over(
         rejected[name] = why
         if best.answer is None or usable(answer):
             best = Outcome(name, answer, False, rejected)
+    if not best.name:
+        raise refusal(rejected)
     return best
 
 

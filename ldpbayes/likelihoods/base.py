@@ -141,12 +141,15 @@ class Rows(AbstractLikelihood):
     n_categories : int
     entry_work : float
         Operations of the likelihood of one draw for one of n_rows · n_categories entries, in those of a dense one.
+    sizes : tuple of int
+        Of the table whose cells the categories are, where they are combinations of attributes; else empty.
     """
 
     counts: FloatArray
     log_constants: FloatArray
     n_categories: int
     entry_work: float = 1.0
+    sizes: tuple[int, ...] = ()
 
     def __init__(self, counts: ArrayLike, n_categories: int, log_constants: ArrayLike) -> None:
         self.counts = np.asarray(counts, dtype=float)

@@ -157,6 +157,7 @@ class StackedRows(Rows):
         log_constants = np.concatenate([part.log_constants for part in self.stacked])
         super().__init__(counts, self.stacked[0].n_categories, log_constants)
         self.entry_work = max(part.entry_work for part in self.stacked)
+        self.sizes = self.stacked[0].sizes if len({part.sizes for part in self.stacked}) == 1 else ()
         self._splits = np.cumsum([part.n_rows for part in self.stacked])[:-1]
 
     def matvec(self, p):

@@ -196,8 +196,6 @@ def analyse(
     alone, whole = _alone(records, held, target, rng), Classes(np.zeros(records.n, dtype=np.int64), ())
     steps = {used: partial(_tried, problem, used, classes.get(used, whole), alone) for used in ways}
     outcome = hand_over(in_order(steps), lambda one: "" if one.accepted else one.said)
-    if outcome.answer is None:
-        raise InfeasibleError(" ".join(outcome.rejected.values()))
     used, (found, check, accepted, last) = outcome.name, outcome.answer
     said += [*outcome.rejected.values(), *([last] if accepted else [])]
     result = PrivateGroups(

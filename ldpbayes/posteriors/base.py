@@ -45,7 +45,7 @@ class Pace(NamedTuple):
 
 
 #: What a fit adds to a posterior of separable reports, and of others; operations are those of a draw of F.
-SEPARABLE_BESIDE, BESIDE = Pace(0.08, 2e-3, 1e-9), Pace(0.16, 5e-3, 1e-9)
+SEPARABLE_BESIDE, BESIDE = Pace(0.1, 2e-3, 1e-9), Pace(0.14, 5e-3, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,8 @@ class AbstractPosterior(abc.ABC):
             raise InfeasibleError(plan.reason)
         rng, watch = np.random.default_rng(random_seed), Watch(progressbar)
         sample = self.run(plan, rng, watch)
-        return self._answered(problem, sample, rng, watch, {"random_seed": random_seed, "ci_prob": ci_prob})
+        asked = {"random_seed": random_seed, "ci_prob": ci_prob}
+        return self._answered(problem, sample, rng, watch, asked, plan.reason)
 
     def _answered(self, *run) -> "Answer":
         """Return the Answer of a run."""
@@ -334,7 +335,7 @@ class AbstractPosterior(abc.ABC):
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A finished run, whose ``tree`` is the result."""
+    """A finished run, whose ``tree`` is the result; ``reason`` says why its method applies."""
 
     method: AbstractPosterior
     problem: Problem
@@ -342,6 +343,7 @@ class Answer:
     rng: np.random.Generator
     watch: Watch
     asked: Mapping[str, Any]
+    reason: str = ""
 
     @property
     def trouble(self) -> str:

@@ -15,11 +15,13 @@ from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, whole
 from ldpbayes.posteriors.merging import MAX_ENTRIES
 
+#: Of a quadratic, whose reports are not visited.
+NONE = np.empty(0)
 ROUTES = ("auto", "rows", "quadratic")
 #: "auto" visits the rows for each pair where that takes no more than so many operations.
 ROWS_WORK = 5e9
 #: Most sweeps per draw, and operations of them all, where the caller does not say; most operations of all.
-MAX_THIN, THIN_WORK, MAX_WORK = 20, 2e9, 6e11
+MAX_THIN, THIN_WORK, MAX_WORK = 10, 1.5e9, 6e11
 #: The quadratic is expanded this many times, each over a tenth of the tuning draws; the rest settle the chains.
 EXPANSIONS = 8
 #: Below this share of accepted sweeps the tails, where the quadratic is worst, are visited too rarely to be trusted.
@@ -27,7 +29,7 @@ MIN_ACCEPTANCE = 0.8
 #: Categories above which no a × a matrix is made, and the least concentration that the angles resolve to 1e-6.
 MAX_CATEGORIES, MIN_ALPHA = 4096, 0.2
 #: Operations of a pair, of a row of a pair, of a category of a pair, of an entry of the rows in one likelihood.
-PAIR, ROW, CATEGORY, ENTRY = 200, 25, 0.5, 0.8
+PAIR, ROW, CATEGORY, ENTRY = 300, 20, 0.5, 0.8
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,16 @@ class PairSlice(AbstractPosterior):
     With s = P_x + P_y fixed and P_x = s sin²θ, the angle has density sin^{2α_x−1}θ cos^{2α_y−1}θ times the likelihood on
     [0, π/2]: bounded for Jeffreys, so no boundary holds the chain, and nothing is tuned. A sweep is as many pairs as there
     are categories. Mixing depends on how correlated the categories are, not on how little of the reports is signal, as it
-    does for augmentation.
+    does for augmentation. Where categories are combinations of attributes, pairs would change margins that many reports
+    fix: after every pair the corners of a rectangle in their table move, (x, y) and (w, z) in opposite ways, so that all
+    margins stay.
 
     Parameters
     ----------
     draws, tune, chains : int
         Draws kept and draws discarded before them, per chain.
     thin : int, optional
-        Sweeps per draw; by default up to 20, as many as take no more than THIN_WORK operations in all.
+        Sweeps per draw; by default up to 10, as many as take no more than THIN_WORK operations in all.
     route : {"auto", "rows", "quadratic"}
         "rows": each pair is drawn from the posterior, O(distinct reports). "quadratic": pairs are drawn with
         b·p − pᵀHp/2 for the log-likelihood, O(a), and the end of each draw's sweeps is a Metropolis proposal: the draws
@@ -57,7 +61,8 @@ class PairSlice(AbstractPosterior):
 
     References
     ----------
-    Neal (2003), "Slice sampling", §4; Liu (2001), "Monte Carlo Strategies in Scientific Computing", §9.4.3.
+    Neal (2003), "Slice sampling", §4; Liu (2001), "Monte Carlo Strategies in Scientific Computing", §9.4.3; Diaconis and
+    Sturmfels (1998), Annals of Statistics 26, on moves that keep margins.
     """
 
     draws: int = 1000
@@ -94,7 +99,7 @@ class PairSlice(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         problem, route, thin = plan.state
-        chains = _Chains(problem.alpha, self.chains, thin * problem.n_categories, rng)
+        chains = _Chains(problem.alpha, self.chains, thin * problem.n_categories, problem.rows.sizes, rng)
         kept, accepted, finished = self._sweeps(chains, problem, route, watch)
         draws, accepted = np.swapaxes(kept[:finished], 0, 1), np.swapaxes(accepted[:finished], 0, 1)
         acceptance, doubt = float(accepted.mean()), ""
@@ -111,10 +116,10 @@ class PairSlice(AbstractPosterior):
     def _costs(self, rows):
         """Return (route, (fixed operations, operations per sweep a draw)); from the sizes alone."""
         m, a = rows.n_rows, rows.n_categories
-        sweeps = self.chains * (self.draws + self.tune)
-        by_rows = 0.0, sweeps * a * (PAIR + m * ROW)
+        sweeps, each = self.chains * (self.draws + self.tune), 2 * PAIR if rows.sizes else PAIR
+        by_rows = 0.0, sweeps * a * (each + m * ROW)
         expansion = 0.1 * m * a**2 + ENTRY * m * a * self.chains * self._round
-        quadratic = EXPANSIONS * expansion + sweeps * ENTRY * m * a, sweeps * a * (PAIR + a * CATEGORY)
+        quadratic = EXPANSIONS * expansion + sweeps * ENTRY * m * a, sweeps * a * (each + a * CATEGORY)
         route = self.route
         if route == "auto":
             route = "rows" if sum(by_rows) <= ROWS_WORK or a > MAX_CATEGORIES else "quadratic"
@@ -149,13 +154,13 @@ class PairSlice(AbstractPosterior):
 
 
 class _Chains:
-    """Where the chains are, p (chains, a), and how many pairs a draw moves.
+    """Where the chains are, p (chains, a), how many pairs a draw moves, and the sizes of the table of the categories.
 
     They start at draws from Dirichlet(α + 1): spread out, and away from the walls.
     """
 
-    def __init__(self, alpha, size, pairs, rng):
-        self.alpha, self.pairs, self.rng = alpha, pairs, rng
+    def __init__(self, alpha, size, pairs, table, rng):
+        self.alpha, self.pairs, self.table, self.rng = alpha, pairs, np.array(table, dtype=np.int64), rng
         self.p = rng.dirichlet(alpha + 1, size=size)
 
 
@@ -170,7 +175,8 @@ class _Exact:
         from ldpbayes.posteriors import _kernels as kernels
 
         for p in chains.p:
-            kernels.slice_pairs(p, p @ self.columns, self.columns, self.counts, chains.alpha, chains.pairs, chains.rng)
+            state = p @ self.columns
+            kernels.slice_pairs(p, state, self.columns, self.counts, chains.alpha, chains.table, chains.pairs, chains.rng)
             p /= p.sum()
         return np.ones(len(chains.p), dtype=bool)
 
@@ -202,7 +208,7 @@ class _Quadratic:
         new = chains.p.copy()
         for p in new:
             slope = self.linear - self.hessian @ p
-            kernels.slice_pairs(p, slope, self.hessian, np.empty(0), chains.alpha, chains.pairs, chains.rng)
+            kernels.slice_pairs(p, slope, self.hessian, NONE, chains.alpha, chains.table, chains.pairs, chains.rng)
             p /= p.sum()
         return new
 

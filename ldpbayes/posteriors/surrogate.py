@@ -18,12 +18,16 @@ from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.inference.proposals import MAX_DEFENDED
+from ldpbayes.inference.verdict import hopeless
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Problem, Refusal, Sample, Watch, whole
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
 from ldpbayes.posteriors.conditioned_product.factors import grouped, log1p_minus, positive_roots
 
-#: Operations of an entry in the expansions, in those of a dense one in a likelihood, and of a category's factor.
-EXPANDING, FACTOR = 20, 4e5
+#: Operations, in those of an entry of dense rows in one likelihood: of a logarithm, of an entry in the expansions, and of a
+#: category's factor.
+LOGARITHM, EXPANDING, FACTOR = 4, 20, 4e5
+#: So many draws, where the rows have no more entries, show beforehand whether any number of them will do.
+LOOKED_AT, MAX_LOOKED_AT = 250, 1e6
 #: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
 BLOCK = 500
 #: The expansion point is settled when the mean moves by less than this many posterior sd.
@@ -190,7 +194,7 @@ class Surrogate(AbstractPosterior):
     name: ClassVar[str] = "surrogate"
     order: ClassVar[float] = 11
     most: ClassVar[float] = 2e10
-    pace: ClassVar[Pace] = Pace(0.1, 2e-3, 5e-10)
+    pace: ClassVar[Pace] = Pace(0.03, 2e-3, 5e-10)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
     checked: ClassVar[Mapping] = {"max_expansions": whole(1)}
 
@@ -200,11 +204,16 @@ class Surrogate(AbstractPosterior):
             return Refusal(f"The method surrogate needs a Dirichlet prior; this one is {problem.prior.describe()}.")
         if a < 3:
             return Refusal("The surrogate needs three categories.")
-        work = problem.rows.n_rows * a * (self.draws * self.chains * problem.rows.entry_work + EXPANDING) + FACTOR * a
-        return Plan("Surrogate with weights on the true likelihood; its k-hat says whether to trust it.", work, problem)
+        work = weighing(problem.rows, self.draws * self.chains) + EXPANDING * problem.rows.n_rows * a + FACTOR * a
+        known, reason = None, "Surrogate with weights on the true likelihood; its k-hat says whether to trust it."
+        if problem.alpha is not None and problem.entries <= MAX_LOOKED_AT:
+            known = expand(problem.rows, problem.alpha, self.max_expansions)
+            if far := far_from(known[0], problem.rows, LOOKED_AT):
+                work, reason = math.inf, far
+        return Plan(reason, work, (problem, known))
 
     def run(self, plan, rng, watch):
-        found = self._weighted(plan.state, rng, watch)
+        found = self._weighted(*plan.state, rng, watch)
         if found.verdict.problem and watch.interrupted:
             raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.verdict.problem}")
         flat = found.distribution[rng.permutation(resample(found.weight, rng))]
@@ -229,13 +238,13 @@ class Surrogate(AbstractPosterior):
         plan = self.plan(problem)
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
-        return self._weighted(problem, checks.generator(random_seed, "random_seed"), Watch(progressbar))
+        return self._weighted(*plan.state, checks.generator(random_seed, "random_seed"), Watch(progressbar))
 
-    def _weighted(self, problem, rng, watch):
+    def _weighted(self, problem, known, rng, watch):
         alpha, tilt = problem.alpha, None
         if alpha is None:
             alpha, tilt = problem.prior.tilted()
-        engine, expansions = expand(problem.rows, alpha, self.max_expansions, watch=watch)
+        engine, expansions = known or expand(problem.rows, alpha, self.max_expansions, watch=watch)
         distribution, log_surrogate = proposals(engine, self.draws * self.chains, rng)
         log_likelihood = log_likelihood_of(problem.rows, distribution, watch)
         kept, size = log_likelihood.size, len(distribution)
@@ -243,6 +252,27 @@ class Surrogate(AbstractPosterior):
         if tilt is not None:
             log_ratio += tilt(distribution[:kept])
         return replace(weigh(distribution[:kept], log_ratio, expansions), interrupted=kept < size)
+
+
+def far_from(engine, rows, size):
+    """Return why no number of draws of a surrogate will be trusted, by the weights of a few; empty where they may be.
+
+    Parameters
+    ----------
+    engine : Proposal
+    rows : Rows
+    size : int
+    """
+    p, log_surrogate = proposals(engine, size, np.random.default_rng(0))
+    found = weigh(p, rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
+    if not hopeless(found.k_hat, found.effective_sample):
+        return ""
+    return f"Surrogates are far from these reports: {size} draws are worth {found.effective_sample:.1f}."
+
+
+def weighing(rows, size):
+    """Return the operations of the likelihoods of so many draws."""
+    return size * rows.n_rows * (LOGARITHM + rows.n_categories * rows.entry_work)
 
 
 def expand(rows, alpha, max_expansions=12, *, watch=None, start=None):

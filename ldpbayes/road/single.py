@@ -104,11 +104,11 @@ def automatic(selection: Selection, request: Request) -> "xr.DataTree":
     request : Request
     """
     following = selection.following(request.run)
-    outcome = hand_over(following, lambda answer: answer.trouble, lambda answer: not answer.sample.rejected)
-    if outcome.answer is None:
-        raise selection.refusal(outcome.rejected)
+    outcome = hand_over(
+        following, lambda answer: answer.trouble, lambda answer: not answer.sample.rejected, selection.refusal
+    )
     tree = outcome.answer.tree
-    tree.attrs["reason"] = selection.consider(outcome.name)[1].reason + outcome.before
+    tree.attrs["reason"] = outcome.answer.reason + outcome.before
     return tree
 
 

@@ -248,6 +248,7 @@ def test_mend_32_nothing_is_prepared_twice_at_a_hand_over_and_mend_29_its_senten
             return original(self, problem)
 
         monkeypatch.setattr(kind, "prepare", counted)
+    monkeypatch.setattr("ldpbayes.posteriors.surrogate.MAX_LOOKED_AT", 0)  # a look beforehand would pass over the surrogate
     tree = fit(collected(neighbours(10), 60), "jeffreys", random_seed=1, estimates=False)
     assert tree.attrs["method"] == "augmentation" and set(calls.values()) == {1}
     rejected = "Before it, surrogate ran first and was rejected: The draws cannot be trusted: Pareto"

@@ -31,8 +31,8 @@ COARSER, FINER = 0.8, 1.25
 MAX_LEFT_OUT, WIDENING = 1e-9, 23
 #: Nodes a stick: at the first try, and where most collections are resolved.
 FIRST_NODES, USUAL_NODES = 28, 35
-#: Operations of a node, where a row takes one; most of all.
-NODE, MAX_WORK = 12, 6e9
+#: Operations of a node, where a row takes one, and of a stick of a draw; most of all.
+NODE, DRAW, MAX_WORK = 12, 2000, 6e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class Quadrature(AbstractPosterior):
     name: ClassVar[str] = "quadrature"
     order: ClassVar[float] = 2
     most: ClassVar[float] = 1.7e8
-    pace: ClassVar[Pace] = Pace(0.3, 0.0, 1e-8)
+    pace: ClassVar[Pace] = Pace(0.05, 0.0, 1e-8)
     checked: ClassVar[Mapping] = {"tolerance": checks.positive}
 
     def prepare(self, problem):
@@ -159,7 +159,7 @@ class Quadrature(AbstractPosterior):
         g, m = merged.n_groups, merged.counts.size
         nodes = nodes or min(USUAL_NODES, exact_nodes(merged))
         passes = g + 1  # one for the moments, about one for the coarser ones and the draws, one for each further margin
-        work = passes * FIRST_STICK * float(nodes) ** (g - 1) * (NODE + m)
+        work = passes * FIRST_STICK * float(nodes) ** (g - 1) * (NODE + m) + DRAW * (g - 1) * self.draws * self.chains
         size = f"{g} distinguishable categories, {nodes} nodes per dimension, {m} distinct rows"
         if work > MAX_WORK:
             return Refusal(f"Quadrature takes at most {MAX_WORK:.0e} operations, got {work:.2g} ({size}).")

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ldpbayes import checks
-from ldpbayes.collections import Tally
+from ldpbayes.collections.tally import Tally
 
 
 def spent(tallies: Iterable[Tally]) -> dict:
