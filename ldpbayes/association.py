@@ -294,9 +294,9 @@ def _against_independence(tree, collection, attributes, belief, random_seed):
         return sum(part[0] for part in parts) - whole[0], error, ""
     facts = tree.attrs
     if "log_evidence_independence" not in facts:  # another engine made the draws
-        p = tree["posterior"]["distribution"].transpose("chain", "draw", "category").values
+        size = tree["posterior"].sizes["chain"] * tree["posterior"].sizes["draw"]
         try:
-            facts = evidences(log_linear, collection.rows, p, np.random.default_rng(random_seed))
+            facts = evidences(log_linear, collection.rows, size, np.random.default_rng(random_seed))
         except InfeasibleError as err:
             return *nothing, str(err)
     error = math.hypot(facts["log_evidence_error"], facts["log_evidence_independence_error"])

@@ -33,9 +33,9 @@ def roots(matrix: np.ndarray, least: float = LEAST, most: float = np.inf) -> tup
 
 
 def positive(blocks: np.ndarray) -> np.ndarray:
-    """Return symmetric blocks (m, k, k) whose negative eigenvalues are zero."""
+    """Return symmetric blocks (…, k, k) whose negative eigenvalues are zero."""
     values, vectors = np.linalg.eigh(blocks)
-    return (vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1)
+    return (vectors * np.maximum(values, 0.0)[..., None, :]) @ vectors.swapaxes(-1, -2)
 
 
 def spread(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -49,22 +49,22 @@ class BandedFactor:
     """The lower Cholesky factor of a banded matrix."""
 
     lower: np.ndarray
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
 
     @property
     def half_log_det(self) -> float:
         return float(np.log(self.lower[0]).sum())
 
     def solve(self, v: np.ndarray) -> np.ndarray:
-        """Return the matrix's inverse times v (m, K)."""
+        """Return the matrix's inverse times v, an array of the shape."""
         return dpbtrs(self.lower, v.ravel(), lower=1)[0].reshape(self.shape)
 
     def spread(self, z: np.ndarray) -> np.ndarray:
-        """Return normal draws (S, m, K) with this precision from standard ones (S, m·K)."""
+        """Return normal draws (S, …) with this precision from standard ones (S, m·K)."""
         return dtbtrs(self.lower, z.T, uplo="L", trans="T")[0].T.reshape(len(z), *self.shape)
 
     def pull(self, v: np.ndarray) -> np.ndarray:
-        """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, m, K)."""
+        """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, …)."""
         return dtbtrs(self.lower, v.reshape(len(v), -1).T, uplo="L", trans="N")[0].T
 
 
@@ -73,22 +73,22 @@ class DenseFactor:
     """The lower Cholesky factor of a matrix."""
 
     lower: np.ndarray
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
 
     @property
     def half_log_det(self) -> float:
         return float(np.log(np.diag(self.lower)).sum())
 
     def solve(self, v: np.ndarray) -> np.ndarray:
-        """Return the matrix's inverse times v (m, K)."""
+        """Return the matrix's inverse times v, an array of the shape."""
         return cho_solve((self.lower, True), v.ravel()).reshape(self.shape)
 
     def spread(self, z: np.ndarray) -> np.ndarray:
-        """Return normal draws (S, m, K) with this precision from standard ones (S, m·K)."""
+        """Return normal draws (S, …) with this precision from standard ones (S, m·K)."""
         return solve_triangular(self.lower, z.T, lower=True, trans="T").T.reshape(len(z), *self.shape)
 
     def pull(self, v: np.ndarray) -> np.ndarray:
-        """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, m, K)."""
+        """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, …)."""
         return solve_triangular(self.lower, v.reshape(len(v), -1).T, lower=True).T
 
 

@@ -7,6 +7,10 @@ from scipy.special import ndtri
 
 #: Bins for ten thousand records, and how their number grows: 100, 150 and 200 bins for 1e4, 1e5 and 1e6 records.
 BINS, GROWTH = 100, 0.155
+#: Gaps are looked for where this share of values is distinct, between the ends of about so many runs of at least so many.
+UNTIED, MOST, LEAST = 0.5, 100, 30
+#: In a gap the density is so many times lower than in the modes beside it; a run counts at most so many scores.
+DEEP, FARTHEST = 3.0, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +66,34 @@ def normal_score_bins(value: np.ndarray, weight: np.ndarray, size: int) -> Bins:
     score = ndtri(np.clip(rank, 1e-15, 1 - 1e-15))
     low, high = score[0], score[-1]
     width = (high - low) / max(size - 1, 1) if high > low else 1.0
-    position = (score - low) / width + 0.5  # extremes are the middles of the outer bins
-    index = np.minimum(position.astype(np.int64), size - 1)
-    middle = int(np.clip(round(-low / width), 0, max(size - 2, 0)))
-    return Bins(index[code], size, float(width), middle, position[code])
+    place = score + (_gaps(distinct) if len(distinct) > UNTIED * len(value) else 0.0)
+    position = (place - low) / width + 0.5  # extremes are the middles of the outer bins
+    index = np.floor(position + 1e-9).astype(np.int64)
+    middle = int(np.clip(round((np.interp(0.0, score, place) - low) / width), 0, max(size - 2, 0)))
+    return Bins(index[code], max(size, int(index[-1]) + 1), float(width), middle, position[code])
+
+
+def _gaps(value: np.ndarray) -> np.ndarray:
+    """Return how much longer than in normal scores the way to each of the distinct values is, because of gaps before it.
+
+    Between two modes values are far apart where their ranks are near. Groups of one mode say little of those of the other:
+    there the way from value to value is what it would be at the density of the modes, the geometric mean of both, wherever
+    the density is below the lesser of them by a factor DEEP. A single mode has no gap, however long its tails are, and a
+    spike counts as one value.
+
+    Parameters
+    ----------
+    value : (A,) array
+        Increasing.
+    """
+    each = max(LEAST, len(value) // MOST)
+    edges = np.unique(np.append(np.arange(0, len(value) - each, each), len(value) - 1))
+    if len(edges) < 4:
+        return np.zeros(len(value))
+    ways, at = np.diff(ndtri((edges + 0.5) / len(value))), value[edges]
+    apart = np.diff(at)
+    density = ways / apart
+    left, right = np.maximum.accumulate(density), np.maximum.accumulate(density[::-1])[::-1]
+    longer = np.minimum(apart * np.sqrt(left * right), FARTHEST) - ways
+    deep = DEEP * density < np.minimum(left, right)
+    return np.interp(value, at, np.append(0.0, np.cumsum(np.where(deep, np.maximum(longer, 0.0), 0.0))))

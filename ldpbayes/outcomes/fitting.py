@@ -14,13 +14,12 @@ from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.outcomes.checking import Check, check_shares
-from ldpbayes.outcomes.drawing import Curves, draw_curves
 from ldpbayes.outcomes.measure import Atoms, Measure
 from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
 from ldpbayes.outcomes.result import PrivateGroups
 from ldpbayes.outcomes.rounding import DIFFERENT, Classes, difference, rounding_classes
-from ldpbayes.outcomes.smoothing import Constant, Curve, Exchange, Walk
+from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Exchange, Walk, draw_curves
 from ldpbayes.outcomes.storing import TARGETS
 from ldpbayes.posteriors.base import level, seed
 from ldpbayes.sources.records import Entries

@@ -12,15 +12,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, cholesky_banded, helmert
-from scipy.special import logsumexp, softmax
+from scipy.linalg import cholesky, cholesky_banded, helmert
+from scipy.special import softmax
 
-from ldpbayes.errors import ConvergenceError
-from ldpbayes.inference.importance import Weighted, weigh
-from ldpbayes.inference.newton import SETTLED, climb
-from ldpbayes.inference.structure import DIFFERENCE, BandedFactor, DenseFactor, positive
+from ldpbayes.inference.nested import WAYS, Grid, nested
+from ldpbayes.inference.structure import DIFFERENCE, BandedFactor, DenseFactor
+from ldpbayes.inference.verdict import Verdict
 from ldpbayes.sources.records import Entries
 
 #: Scales σ of a curve per normal score^(3/2), the nodes of their sum …
@@ -31,12 +31,8 @@ TYPICAL, RANGE = 1.0, 0.7
 LEVEL, SLOPE = 2.0, 2.0
 #: Standard deviations of the levels of open categories, which have no order: nodes of their sum.
 SPREADS = np.geomspace(0.01, 5.0, 12)
-#: Nodes with less than this share of the evidence are left out.
-NEGLIGIBLE = 1e-4
-#: Steps of Newton's method.
-MAX_STEPS = 60
-#: Draws of a curve that are weighted, at least, and those of a node of the scale.
-LEAST_DRAWN, LEAST_OF_NODE = 600, 20
+#: Scales whose evidence is so many nats below that of the best one are left out.
+FALL = 9.0
 
 
 class Walk:
@@ -166,6 +162,11 @@ class Curve:
     entries: Entries
     prior: Walk | Exchange
 
+    @property
+    def visited(self) -> int:
+        """Numbers that one evaluation of the density visits."""
+        return self.entries.weight.size + self.entries.n_cells
+
     @cached_property
     def basis(self) -> np.ndarray:
         """Orthonormal contrasts of the groups, (k, k − 1)."""
@@ -201,140 +202,74 @@ class Curve:
         value += 0.5 * g.shape[2] * self.prior.log_det(scale) - 0.5 * self.prior.quadratic(g, scale)
         return value, slope - self.prior.times(g, scale)
 
-    def slopes(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return gradient (m, K) and information (m, K, K) of the log-likelihood: means over draws g (S, m, K).
+    def information(self, g: np.ndarray) -> np.ndarray:
+        """Return minus the Hessian of the log-likelihood in each bin, (m, K, K): its mean over draws g (S, m, K).
 
         Bins do not meet, so that one difference of the gradient does for all of them.
         """
         steps = DIFFERENCE * np.eye(g.shape[2])
         ways = [[self.log_likelihood_and_gradient(g + way * step)[1].mean(axis=0) for way in (-1, 1)] for step in steps]
         found = np.stack([behind - ahead for behind, ahead in ways], axis=2) / (2 * DIFFERENCE)
-        return self.log_likelihood_and_gradient(g)[1].mean(axis=0), 0.5 * (found + found.swapaxes(1, 2))
+        return 0.5 * (found + found.swapaxes(1, 2))
+
+    def factor(self, information: np.ndarray, scale: float) -> BandedFactor | DenseFactor:
+        """Return the factor of the prior's precision plus an information (m, K, K)."""
+        return self.prior.factor(information, scale)
+
+    def left_out(self, g: np.ndarray, nodes: Any) -> float:
+        """Return 0: the prior of σ is one on the nodes."""
+        return 0.0
+
+    def judged(self, g: np.ndarray) -> np.ndarray:
+        """Return shares along the curve and over it, by which weights of draws g (S, m, K) are judged."""
+        shares = self.shares(g)
+        at = np.unique(np.linspace(0, shares.shape[1] - 1, 9).astype(int))
+        return np.concatenate([shares[:, at, 1:].reshape(len(shares), -1), shares.mean(axis=1)[:, 1:]], axis=1)
 
     def start(self) -> np.ndarray:
         """Return the constant curve at about the shares that the pooled reports make likeliest."""
         return np.tile(np.log(self.entries.pooled()) @ self.basis, (self.entries.n_cells, 1))
 
-    def mode(self, scale: float, g: np.ndarray) -> "Mode":
-        """Return the maximum of the log-density given σ, by Newton's method from g."""
 
-        def density(g):
-            value, slope = self.log_density_and_gradient(g[None], scale)
-            return float(value[0]), slope[0]
-
-        def newton(g, slope):
-            factor, sure = self._factor(self.slopes(g[None])[1], scale)
-            step = factor.solve(slope)
-            gain = float((slope * step).sum())
-            return step, gain if sure else max(gain, SETTLED), factor
-
-        g, value, factor = climb(density, newton, g, MAX_STEPS)
-        return Mode(g, factor, value - factor.half_log_det)
-
-    def _factor(self, information, scale):
-        """Return (factor of the precision of the normal approximation, whether it is that of the information as it is)."""
-        for held, sure in ((information, True), (positive(information), False)):
-            try:
-                return self.prior.factor(held, scale), sure
-            except LinAlgError:
-                continue
-        raise ConvergenceError("The curve of group shares has no normal approximation; use fewer bins.")
-
-
-@dataclass(frozen=True, eq=False)
-class Mode:
-    """A normal approximation of a curve given σ: its centre, the factor of its precision, and the log of its evidence.
-
-    The evidence is Laplace's, without constants.
-    """
-
-    g: np.ndarray
-    factor: BandedFactor | DenseFactor
-    log_evidence: float
-
-    def log_ratio_and_gradient(self, curve: Curve, scale: float, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (log of posterior over approximation, its gradient) at standard draws z (S, m·K).
-
-        The mean of its exponential is the evidence.
-        """
-        value, slope = curve.log_density_and_gradient(self.g + self.factor.spread(z), scale)
-        return value + 0.5 * (z**2).sum(axis=1) - self.factor.half_log_det, self.factor.pull(slope) + z
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """Weighted draws of one curve at the nodes of the scale.
+class Curves(NamedTuple):
+    """Draws of curves that share a scale.
 
     Attributes
     ----------
-    node : (S,) int array
-    g : (S, m, K) array
-    log_ratio : (S,) array
-        Log of posterior over proposal given the node; the mean exponential over a node's draws estimates its evidence.
+    shares : tuple of (S, m, k) arrays
+        One array for each curve.
+    scale : (S,) array
+        σ of each draw.
+    sampling : {"weighted", "annealed"}
+        Weighted draws of the normal approximation, or of particles that moved from there to the posterior in steps.
+    verdict : Verdict
+        On the weights of all curves.
+    k_hat : float
+        Worst Pareto k̂ of the weights over curves.
+    effective : float
+        Least number of independent draws that those of a curve are worth.
     """
 
-    node: np.ndarray
-    g: np.ndarray
-    log_ratio: np.ndarray
-
-    def evidence(self, nodes: int) -> np.ndarray:
-        """Return the log-evidence of each node."""
-        own = [self.log_ratio[self.node == i] for i in range(nodes)]
-        return np.array([logsumexp(one) - math.log(one.size) for one in own])
+    shares: tuple[np.ndarray, ...]
+    scale: np.ndarray
+    sampling: str
+    verdict: Verdict
+    k_hat: float
+    effective: float
 
 
-@dataclass(frozen=True, eq=False)
-class Normal:
-    """Normal approximations of curves at nodes of the scale.
+def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, ways: Sequence[str] = WAYS) -> Curves:
+    """Return draws of curves with a common scale σ; see inference.nested.
 
-    Attributes
+    Parameters
     ----------
     curves : sequence of Curve
-    scales : (nodes,) array
-    log_prior : (nodes,) array
-    modes : list of list of Mode
-        By curve and node.
+    draws : int
+    rng : Generator
+    ways : sequence of str
     """
-
-    curves: Sequence[Curve]
-    scales: np.ndarray
-    log_prior: np.ndarray
-    modes: list[list[Mode]]
-
-    @classmethod
-    def of(cls, curves: Sequence[Curve]) -> "Normal":
-        """Return Laplace's approximations at the nodes that matter."""
-        prior = curves[0].prior
-        starts = [curve.start() for curve in curves]
-        log_mass: list[float] = []
-        found = []
-        for scale in prior.scales:
-            modes = [curve.mode(scale, start) for curve, start in zip(curves, starts, strict=True)]
-            starts = [one.g for one in modes]
-            found.append(modes)
-            log_mass.append(prior.log_prior(scale) + sum(one.log_evidence for one in modes))
-            if log_mass[-1] < max(log_mass) - 12 and log_mass[-1] < log_mass[-2]:
-                break
-        kept = np.flatnonzero(np.exp(np.array(log_mass) - logsumexp(log_mass)) > NEGLIGIBLE)
-        log_prior = np.array([prior.log_prior(scale) for scale in prior.scales[kept]])
-        return cls(curves, prior.scales[kept], log_prior, [[found[i][c] for i in kept] for c in range(len(curves))])
-
-    def share(self, evidences: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the probabilities of the nodes from the log-evidences of each curve, (nodes,)."""
-        log_mass = self.log_prior + sum(evidences)
-        return np.exp(log_mass - logsumexp(log_mass))
-
-    def weighed(self, c: int, drawn: Drawn, evidences: Sequence[np.ndarray]) -> Weighted:
-        """Return the weights of the draws of curve c, given those of all nodes, judged by shares along the curve."""
-        share = self.share(evidences)
-        sizes = np.bincount(drawn.node, minlength=len(share))
-        log_node = np.log(np.maximum(share, 1e-300)) - np.log(sizes) - evidences[c]
-        shares = self.curves[c].shares(drawn.g)
-        at = np.unique(np.linspace(0, shares.shape[1] - 1, 9).astype(int))
-        values = np.concatenate([shares[:, at, 1:].reshape(len(shares), -1), shares.mean(axis=1)[:, 1:]], axis=1)
-        return weigh(values, drawn.log_ratio + log_node[drawn.node])
-
-
-def sizes_of(share: np.ndarray, total: int) -> np.ndarray:
-    """Return how many draws each node gets."""
-    return np.maximum(np.ceil(total * share), LEAST_OF_NODE).astype(int)
+    prior = curves[0].prior
+    grid = Grid((prior.scales,), (len(prior.scales) // 2,), prior.log_prior, FALL, len(prior.scales))
+    found = nested(curves, grid, draws, rng, ways)
+    shares = tuple(curve.shares(g) for curve, g in zip(curves, found.g, strict=True))
+    return Curves(shares, found.at[:, 0], found.way, found.verdict, found.k_hat, found.effective)

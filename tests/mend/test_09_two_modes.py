@@ -42,10 +42,10 @@ def test_two_modes_end_in_an_answer_that_is_trusted(seed, gap):
 
 def test_draws_that_cannot_be_trusted_are_replaced_with_a_sentence(monkeypatch):
     """Where no round is accepted the recipe takes over, and the result says why."""
-    from ldpbayes.outcomes import drawing
+    from ldpbayes.inference import nested
 
     refused = verdict.refused("the weights are made up")
-    monkeypatch.setattr(drawing, "together", lambda *_: refused)
+    monkeypatch.setattr(nested, "together", lambda *_: refused)
     frame, _, _ = two_modes(1, (0.0, 1.0), 1500)
     ask = {"protocol": lb.GRR(2, epsilon=1.1), "draws": 50, "random_seed": 1}
     found = lb.by_private_group(frame, "z", **ask)

@@ -6,10 +6,9 @@ from scipy.special import logsumexp
 
 from ldpbayes.outcomes import smoothing
 from ldpbayes.outcomes.binning import default_bins, normal_score_bins
-from ldpbayes.outcomes.drawing import WAYS, draw_curves
 from ldpbayes.outcomes.recipe import weighed
 from ldpbayes.outcomes.rounding import difference, rounding_classes
-from ldpbayes.outcomes.smoothing import Curve, Exchange, Walk
+from ldpbayes.outcomes.smoothing import WAYS, Curve, Exchange, Walk, draw_curves
 from ldpbayes.protocols import GRR
 from ldpbayes.sources.records import Entries
 
@@ -65,7 +64,7 @@ def test_slopes_are_those_of_differences(k):
     counts = rng.poisson(4, (5, k))
     curve = Curve(entries(counts, k), Walk(5, 0.5, 2))
     g = rng.normal(size=(5, k - 1))
-    gradient, observed = curve.slopes(g[None])
+    (gradient,), observed = curve.log_likelihood_and_gradient(g[None])[1], curve.information(g[None])
     _, slope = curve.log_density_and_gradient(g[None], 1e8)  # next to no prior but level and slope
     step, size = 1e-5, g.size
     moved = np.repeat(g[None], 2 * size, axis=0).reshape(2 * size, -1)
@@ -78,7 +77,7 @@ def test_slopes_are_those_of_differences(k):
     whole = curve.log_density(moved, 1e8)
     np.testing.assert_allclose(slope.ravel(), (whole[:size] - whole[size:]) / (2 * step), rtol=1e-5, atol=1e-6)
     for j in range(size):
-        up, down = (curve.slopes(one[None])[0].ravel() for one in (moved[j], moved[size + j]))
+        up, down = (curve.log_likelihood_and_gradient(one[None])[1].ravel() for one in (moved[j], moved[size + j]))
         own = np.zeros((5, k - 1, 5, k - 1))
         own[np.arange(5), :, np.arange(5), :] = observed
         np.testing.assert_allclose(-own.reshape(size, size)[j], (up - down) / (2 * step), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,510 @@
+"""Posteriors with few hyperparameters: a Gaussian core at each node of a grid of these, and weighted draws about the cores.
+
+Given the hyperparameters the other unknowns are nearly normal. Newton's method finds their mode and precision at the nodes
+that matter, draws of these normal laws get importance weights, and the mean weight of a node is its evidence. Several
+families of unknowns may share the hyperparameters; given these they are independent, so that their evidence multiplies.
+
+Where reports bound an unknown on one side only, the posterior is a wide prior with a cliff, which Laplace's approximation at
+the mode misses on one side or the other, and chains cross slowly. There the normal law nearest to the posterior in
+KL(normal ‖ posterior) takes the place of Laplace's, with a share of its information. Particles are drawn from it, and the
+density is changed to the posterior's by steps (annealed importance sampling; Neal, 2001); between steps each particle moves
+by a trajectory that leaves the density of the step as it is. The product of the ratios along the way is the particle's
+weight: particles are independent, and weights judge themselves as those of plain draws do.
+
+References
+----------
+Rue, Martino, Chopin (2009), JRSS B 71, on grids of hyperparameters; Neal (2001), Statistics and Computing 11.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy.linalg import LinAlgError
+from scipy.special import logsumexp
+
+from ldpbayes.errors import ConvergenceError
+from ldpbayes.inference.handover import Outcome, hand_over, in_order
+from ldpbayes.inference.hmc import rotated
+from ldpbayes.inference.importance import Weighted, resample, weigh
+from ldpbayes.inference.newton import SETTLED, climb
+from ldpbayes.inference.proposals import StudentT
+from ldpbayes.inference.structure import BandedFactor, DenseFactor, positive
+from ldpbayes.inference.verdict import Verdict, together
+
+#: Steps of Newton's method.
+MAX_STEPS = 100
+#: Draws of a family that are weighted, at least, and those of a node.
+LEAST_DRAWN, LEAST_OF_NODE = 600, 20
+#: Rounds: the first weighs draws of Laplace's approximation as they are; each other one keeps this share of the effective
+#: particles at a step, draws so many times the particles of the first, and lets them start from a normal law with this share
+#: of the mean information: a narrower start leaves weights heavy tails.
+KEPT, MORE, BEGUN = (0.0, 0.97, 0.985, 0.99), (1, 1, 2, 4), (1.0, 0.5, 0.25, 0.1)
+WAYS = ("weighted", *(f"annealed {number}" for number in range(1, len(KEPT))))
+#: Draws over which slopes are averaged, Newton steps on these, the length of a step, and the gain below which they end.
+AVERAGED, STEPS, LENGTH, GAIN = 32, 16, 0.7, 1e-2
+#: Least degrees of freedom of plain draws, and those of each unknown.
+DEGREES = 8.0, 1.5
+#: Particles of the run that chooses the steps and the lengths of trajectories.
+PILOT = 80
+#: First angle of a leap, those it stays between, the share of trajectories to be accepted, and the most leaps of one.
+FIRST_ANGLE, ANGLES, ACCEPTED, MAX_LEAPS = 0.7, (0.02, 1.2), 0.75, 10
+#: Numbers that particles which move together visit at once, and the most of these particles.
+VISITED, TOGETHER = 2**24, 1000
+
+
+class Family(Protocol):
+    """Unknowns g, an array of any shape, that are nearly normal given the hyperparameters.
+
+    Log-densities leave out (2π) to minus half the number of unknowns.
+    """
+
+    visited: int  # numbers that one evaluation of the density visits
+
+    def start(self) -> np.ndarray:
+        """Return where to look for the mode at the first node."""
+
+    def log_density_and_gradient(self, g: np.ndarray, *at: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log of likelihood times prior, (S,), of draws g (S, …) at a node, and its gradient, (S, …)."""
+
+    def information(self, g: np.ndarray) -> np.ndarray:
+        """Return minus the Hessian of the log-likelihood, its mean over draws g (S, …), as ``factor`` takes it."""
+
+    def factor(self, information: np.ndarray, *at: float) -> BandedFactor | DenseFactor:
+        """Return the factor of the prior's precision plus an information; a LinAlgError where it is not positive."""
+
+    def left_out(self, g: np.ndarray, nodes: Sequence[tuple[float, ...]]) -> np.ndarray | float:
+        """Return the log of the prior over that of the sum over nodes, at draws g (S, …): what a grid leaves out."""
+
+    def judged(self, g: np.ndarray) -> np.ndarray:
+        """Return the quantities (S, k) of draws by which weights are judged."""
+
+
+class Grid(NamedTuple):
+    """A grid of hyperparameters.
+
+    Attributes
+    ----------
+    axes : tuple of arrays
+        Values of each, increasing.
+    first : tuple of int
+        The node where the search begins.
+    log_prior : callable
+        Values of a node → log of its prior mass, up to a constant; what families share and their densities leave out.
+    fall : float
+        Nodes whose evidence is more nats below the best one are left out.
+    most : int
+        Nodes.
+    """
+
+    axes: tuple[np.ndarray, ...]
+    first: tuple[int, ...]
+    log_prior: Callable[..., float]
+    fall: float
+    most: int
+
+
+class Core(NamedTuple):
+    """A normal approximation: its centre, the factor of its precision, and Laplace's log-evidence."""
+
+    centre: np.ndarray
+    factor: BandedFactor | DenseFactor
+    log_evidence: float
+
+    def log_ratio_and_gradient(self, family: Family, at: tuple, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (log of posterior over approximation, its gradient) at standard draws z.
+
+        The mean of its exponential is the evidence.
+        """
+        value, slope = family.log_density_and_gradient(self.centre + self.factor.spread(z), *at)
+        return value + 0.5 * (z**2).sum(axis=1) - self.factor.half_log_det, self.factor.pull(slope) + z
+
+
+class Drawn(NamedTuple):
+    """Weighted draws of one family.
+
+    Attributes
+    ----------
+    node : (S,) int array
+    g : (S, …) array
+    log_ratio : (S,) array
+        Log of posterior over proposal given the node; the mean exponential over a node's draws estimates its evidence.
+    """
+
+    node: np.ndarray
+    g: np.ndarray
+    log_ratio: np.ndarray
+
+    def evidence(self, nodes: int) -> np.ndarray:
+        """Return the log-evidence of each node."""
+        found = [self.log_ratio[self.node == i] for i in range(nodes)]
+        return np.array([logsumexp(one) - math.log(one.size) for one in found])
+
+
+@dataclass(frozen=True, eq=False)
+class Cores:
+    """Normal approximations of families at the nodes of a grid that matter.
+
+    Attributes
+    ----------
+    families : sequence of Family
+    at : list of tuple
+        Values of the hyperparameters at each node.
+    log_prior : (nodes,) array
+    cores : list of list of Core
+        By family and node.
+    """
+
+    families: Sequence[Family]
+    at: list[tuple[float, ...]]
+    log_prior: np.ndarray
+    cores: list[list[Core]]
+
+    @classmethod
+    def of(cls, families: Sequence[Family], grid: Grid, watch: Any = None) -> "Cores":
+        """Return Laplace's approximations, from the first node outwards: the neighbours of the best node come next.
+
+        Parameters
+        ----------
+        families : sequence of Family
+        grid : Grid
+        watch : Watch, optional
+        """
+
+        def values(place):
+            return tuple(float(axis[i]) for axis, i in zip(grid.axes, place, strict=True))
+
+        def settle(place, starts):
+            cores = [settled(one, values(place), start) for one, start in zip(families, starts, strict=True)]
+            return cores, grid.log_prior(*values(place)) + sum(one.log_evidence for one in cores)
+
+        found = {grid.first: settle(grid.first, [one.start() for one in families])}
+        waiting = [(-found[grid.first][1], grid.first)]
+        rounds = iter(range(grid.most) if watch is None else watch.track(range(grid.most), "Modes over a grid of scales"))
+        next(rounds)
+        while waiting and len(found) < grid.most:
+            negative, place = heapq.heappop(waiting)
+            if -negative < max(mass for _, mass in found.values()) - grid.fall:
+                break
+            for k, axis in enumerate(grid.axes):
+                for way in (-1, 1):
+                    other = tuple(i + way * (j == k) for j, i in enumerate(place))
+                    if other in found or not 0 <= other[k] < len(axis) or len(found) >= grid.most:
+                        continue
+                    found[other] = settle(other, [one.centre for one in found[place][0]])
+                    heapq.heappush(waiting, (-found[other][1], other))
+                    next(rounds, None)
+        for _ in rounds:  # the bar ends full
+            pass
+        best = max(mass for _, mass in found.values())
+        kept = sorted(place for place, (_, mass) in found.items() if mass > best - grid.fall)
+        at = [values(place) for place in kept]
+        cores = [[found[place][0][c] for place in kept] for c in range(len(families))]
+        return cls(families, at, np.array([grid.log_prior(*one) for one in at]), cores)
+
+    def share(self, evidences: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the probabilities of the nodes from the log-evidences of each family, (nodes,)."""
+        log_mass = self.log_prior + sum(evidences)
+        return np.exp(log_mass - logsumexp(log_mass))
+
+    def drawn(
+        self, c: int, evidences: Sequence[np.ndarray], total: int, number: int, rng: np.random.Generator, watch: Any = None
+    ) -> Drawn:
+        """Return weighted draws of family c.
+
+        Parameters
+        ----------
+        c : int
+        evidences : sequence of (nodes,) arrays
+            What is known of the log-evidences of each family.
+        total : int
+            Particles in the first rounds.
+        number : int
+            The round, from 0.
+        rng : Generator
+        watch : Watch, optional
+        """
+        family, plans, known = self.families[c], [], evidences[c].copy()
+        for i, (core, at) in enumerate(zip(self.cores[c], self.at, strict=True)):
+            if not number:
+                plans.append(
+                    (core, partial(_plain, partial(core.log_ratio_and_gradient, family, at), core.centre.size), None)
+                )
+                continue
+            near = _nearest(family, at, core, BEGUN[number], rng)
+            path: list[tuple[float, float]] = []
+            start = partial(_moved, partial(near.log_ratio_and_gradient, family, at), core.centre.size, path)
+            pilot = start(KEPT[number], PILOT, rng)
+            known[i] = logsumexp(pilot[1]) - math.log(PILOT)
+            plans.append((near, partial(start, 0.0), pilot))
+        share = self.share([known if other == c else one for other, one in enumerate(evidences)])
+        sizes = np.maximum(np.ceil(MORE[number] * total * share), LEAST_OF_NODE).astype(int)
+        block = min(TOGETHER, max(VISITED // family.visited, 1))
+        node, g, log_ratio = [], [], []
+        for i, ((near, run, pilot), size) in enumerate(zip(plans, sizes.tolist(), strict=True)):
+            runs = [] if pilot is None else [pilot]  # enough for a node with next to no probability
+            if not runs or size > PILOT:
+                runs = [run(one.size, rng) for one in np.array_split(np.arange(size), -(-size // block))]
+            for z, log_weight in runs:
+                g.append(near.centre + near.factor.spread(z))
+                log_ratio.append(log_weight + family.left_out(g[-1], self.at))
+                node.append(np.full(log_weight.size, i))
+        return Drawn(np.concatenate(node), np.concatenate(g), np.concatenate(log_ratio))
+
+    def weighed(self, c: int, drawn: Drawn, evidences: Sequence[np.ndarray]) -> Weighted:
+        """Return the weights of the draws of family c over all nodes, given what is known of the others' evidences."""
+        others = self.log_prior + sum(one for other, one in enumerate(evidences) if other != c)
+        sizes = np.bincount(drawn.node, minlength=len(self.at))
+        log_node = others + np.log(drawn.node.size / sizes)
+        return weigh(self.families[c].judged(drawn.g), drawn.log_ratio + log_node[drawn.node])
+
+
+@dataclass(frozen=True, eq=False)
+class Nested:
+    """Draws of families that share hyperparameters.
+
+    Attributes
+    ----------
+    g : tuple of (S, …) arrays
+        Equally likely draws, by family: in one draw all have one node.
+    at : (S, hyperparameters) array
+        Values at the node of each draw.
+    drawn, weights : tuples of Drawn and Weighted
+        By family: what the draws were taken from.
+    outcome : Outcome
+        Its name is one of WAYS, its answer the Verdict on the weights of all families.
+    """
+
+    g: tuple[np.ndarray, ...]
+    at: np.ndarray
+    drawn: tuple[Drawn, ...]
+    weights: tuple[Weighted, ...]
+    outcome: Outcome
+
+    @property
+    def way(self) -> str:
+        """Whether draws are plain weighted ones, or particles that moved: "weighted" or "annealed"."""
+        return self.outcome.name.split()[0]
+
+    @property
+    def verdict(self) -> Verdict:
+        """On the weights of all families."""
+        return self.outcome.answer
+
+    @property
+    def k_hat(self) -> float:
+        """Worst Pareto k-hat over families."""
+        return max(one.k_hat for one in self.weights)
+
+    @property
+    def effective(self) -> float:
+        """Least number of independent draws that those of a family are worth."""
+        return min(*(one.effective_sample for one in self.weights), float(len(self.at)))
+
+
+def nested(
+    families: Sequence[Family],
+    grid: Grid,
+    draws: int,
+    rng: np.random.Generator,
+    ways: Sequence[str] = WAYS,
+    watch: Any = None,
+    what: str = "curves",
+) -> Nested:
+    """Return draws of families of unknowns that share hyperparameters.
+
+    Draws of the normal approximations get importance weights. Where these are not accepted, particles move from there to the
+    posterior step by step.
+
+    Parameters
+    ----------
+    families : sequence of Family
+    grid : Grid
+    draws : int
+    rng : Generator
+    ways : sequence of str
+        Of WAYS; each draws those families anew whose weights the way before it left unaccepted.
+    watch : Watch, optional
+    what : str
+        What there are several of.
+    """
+    cores, total = Cores.of(families, grid, watch), max(draws, LEAST_DRAWN)
+    evidences = [np.array([one.log_evidence for one in held]) for held in cores.cores]
+    drawn: list[Any] = [None] * len(families)
+    weights: list[Any] = [None] * len(families)
+
+    def judged(one):
+        return one.judged(min(draws, one.log_weight.size))
+
+    def run(way):
+        nonlocal evidences, weights
+        for c, one in enumerate(weights):
+            if one is None or not judged(one).accepted:
+                drawn[c] = cores.drawn(c, evidences, total, WAYS.index(way), rng, watch)
+        evidences = [one.evidence(len(cores.at)) for one in drawn]
+        weights = [cores.weighed(c, one, evidences) for c, one in enumerate(drawn)]
+        return together(map(judged, weights), what)
+
+    outcome = hand_over(in_order({way: partial(run, way) for way in ways}), lambda verdict: verdict.problem)
+    node, picked = _joined(cores.share(evidences), drawn, weights, draws, rng)
+    g = tuple(one.g[place] for one, place in zip(drawn, picked, strict=True))
+    return Nested(g, np.array(cores.at)[node], tuple(drawn), tuple(weights), outcome)
+
+
+def settled(family: Family, at: tuple, start: np.ndarray) -> Core:
+    """Return the Core at a node: Newton's method, with a positive stand-in where the Hessian is none.
+
+    Parameters
+    ----------
+    family : Family
+    at : tuple of float
+    start : array
+
+    Raises
+    ------
+    ConvergenceError
+        Where there is none.
+    """
+
+    def density(g):
+        value, slope = family.log_density_and_gradient(g[None], *at)
+        return float(value[0]), slope[0]
+
+    def newton(g, slope):
+        information, sure = family.information(g[None]), True
+        try:
+            factor = family.factor(information, *at)
+        except LinAlgError:
+            sure, factor = False, _sure(family, information, at)
+        step = factor.solve(slope)
+        gain = float((slope * step).sum())
+        return step, gain if sure else max(gain, SETTLED), factor
+
+    g, value, factor = climb(density, newton, start, MAX_STEPS)
+    return Core(g, factor, value - factor.half_log_det)
+
+
+def _sure(family, information, at):
+    try:
+        return family.factor(positive(information), *at)
+    except LinAlgError:
+        raise ConvergenceError("There is no normal approximation; use fewer unknowns.") from None
+
+
+def _nearest(family, at, core, begun, rng):
+    """Return the normal law with mean slope 0 and, as precision, the mean information under itself; here a share of it."""
+    half = rng.standard_normal((AVERAGED // 2, core.centre.size))
+    z = np.concatenate([half, -half])
+    g, factor, information = core.centre, core.factor, None
+    for _ in range(STEPS):
+        draws = g + factor.spread(z)
+        gradient = family.log_density_and_gradient(draws, *at)[1].mean(axis=0)
+        sure = positive(family.information(draws))
+        information = sure if information is None else information + LENGTH * (sure - information)
+        factor = _sure(family, information, at)
+        step = factor.solve(gradient)
+        g = g + LENGTH * step
+        if float((gradient * step).sum()) < GAIN:
+            break
+    return Core(g, _sure(family, begun * information, at), core.log_evidence)
+
+
+def _joined(share, drawn, weights, draws, rng):
+    """Return (node of each draw, places of equally likely draws of each family): in one draw all families have one node."""
+    chosen = np.bincount(resample(share, rng, draws), minlength=share.size)
+    order = rng.permutation(draws)
+    every = []
+    for one, weighted in zip(drawn, weights, strict=True):
+        picked = []
+        for i in np.flatnonzero(chosen).tolist():
+            mine = np.flatnonzero(one.node == i)
+            weight = np.exp(weighted.log_weight[mine] - logsumexp(weighted.log_weight[mine]))
+            picked.append(mine[rng.permutation(resample(weight, rng, chosen[i]))])
+        every.append(np.concatenate(picked)[order])
+    return np.repeat(np.arange(len(share)), chosen)[order], every
+
+
+def _plain(ratio, u, size, rng):
+    """Return (z, log-weights) of draws of a multivariate t, whose tails reach where the posterior does."""
+    least, each = DEGREES
+    z, log_proposal = StudentT(np.zeros(u), np.eye(u), max(least, each * u)).draw(size, rng)
+    return z, ratio(z)[0] - 0.5 * (z**2).sum(axis=1) - 0.5 * u * math.log(2 * math.pi) - log_proposal
+
+
+def _moved(ratio, u, path, kept, size, rng):
+    """Return (z, log-weights) of particles after all steps, which begin as standard normal draws.
+
+    Parameters
+    ----------
+    ratio : callable
+    u : int
+        Unknowns.
+    path : list of (power, angle)
+        The steps; where it is empty they are chosen, so that each keeps a share ``kept`` of the effective particles.
+    kept : float
+    size : int
+    rng : Generator
+    """
+    z = rng.standard_normal((size, u))
+    value, slope = ratio(z)
+    log_weight, power, angle = np.zeros(len(z)), 0.0, FIRST_ANGLE
+    chosen = bool(path)
+    k = 0
+    while power < 1.0:
+        fresh, angle = path[k] if chosen else (_next(log_weight, value, power, kept), angle)
+        log_weight = log_weight + (fresh - power) * value
+        power = fresh
+        if not chosen:
+            path.append((power, angle))
+        if power < 1.0:
+            z, value, slope, accepted = _trajectory(ratio, power, z, value, slope, angle, rng)
+            angle = float(np.clip(angle * math.exp(np.clip(1.5 * (accepted - ACCEPTED), -0.7, 0.3)), *ANGLES))
+        k += 1
+    return z, log_weight
+
+
+def _next(log_weight, value, power, kept):
+    """Return the power at which the weights of a step keep a share of the effective particles."""
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+
+    def share(fresh):
+        gain = (fresh - power) * value
+        gain = np.exp(gain - gain.max())
+        return (weight @ gain) ** 2 / (weight @ gain**2)
+
+    if share(1.0) >= kept:
+        return 1.0
+    low, high = power, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if share(middle) >= kept else (low, middle)
+    return min(max(low, power + 1e-4), 1.0)
+
+
+def _trajectory(ratio, power, z, value, slope, angle, rng):
+    """Return (z, log-ratio, its gradient, mean acceptance) after a trajectory of every particle.
+
+    The density is that of the approximation times the ratio to a power. The normal part is followed exactly, by rotation;
+    leaps correct for the rest.
+    """
+    momentum = rng.standard_normal(z.shape)
+    begin = power * value - 0.5 * (z**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
+    each = angle * rng.uniform(0.85, 1.0)
+    steps = min(MAX_LEAPS, math.ceil(0.5 * math.pi / angle))
+
+    def force(at):
+        reached, pull = ratio(at)
+        return reached, power * pull
+
+    at, momentum, reached, pull = rotated(z, momentum, power * slope, each, steps, force)
+    end = power * reached - 0.5 * (at**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        chance = np.exp(np.minimum(np.nan_to_num(end - begin, nan=-math.inf, posinf=0.0), 0.0))
+    taken = rng.random(len(z)) < chance
+    keep = taken[:, None]
+    return np.where(keep, at, z), np.where(taken, reached, value), np.where(keep, pull / power, slope), float(chance.mean())
