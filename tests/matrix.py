@@ -50,9 +50,7 @@ REASONS = {
     "a cell that was left out has no share": r"cell must be one of x, z, got 'y'|result was fitted to, with shape",
 }
 #: Refusals that statistics do not ask for: what is not built yet.
-NOT_YET = {
-    "a regression beside deniers": r"needs a model of δ beside that of P",
-}
+NOT_YET = {}
 
 
 def labels(a):

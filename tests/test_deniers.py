@@ -11,8 +11,10 @@ from ldpbayes.collections import Derived
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
 from ldpbayes.fitness.nested import boundary_weights, compliance_test
 from ldpbayes.priors import Compliance, Denial
-from ldpbayes.protocols import Noncompliance, crosswise, direct, make_protocol
-from ldpbayes.result import extended_draws
+from ldpbayes.protocols import Noncompliance, crosswise, direct, make_protocol, warner
+from ldpbayes.regression import denying, fitting
+from ldpbayes.regression.formula import Formula
+from ldpbayes.result import add_log_likelihood, extended_draws
 
 #: Spec 9.1: crosswise with p = .25, 190 of 400 "same"; direct, 100 of 400 "yes".
 DEVICE, DIRECT = np.array([210, 190]), np.array([300, 100])
@@ -263,8 +265,86 @@ def test_every_cell_has_its_own_share():
     assert found["summary"].sizes["cell"] == 1 and "who deny" in str(found.attrs["left_out"])
     with pytest.raises(InfeasibleError, match="those who deny hang together"):
         fit(cells.with_deniers("yes", "no", "direct"), "hierarchical")
-    with pytest.raises(InfeasibleError, match="a model of δ beside that of P"):
-        regress(cells.with_deniers("yes", "no", "direct"), "answer ~ C(region)")
+
+
+def test_a_regression_with_one_share_who_deny_is_the_grid():
+    """N(0, π²) for the log odds of yes, δ uniform; the leave-one-out densities are those of the model."""
+    found = regress(Cells({"all": denied()}, by="region"), "answer ~ 1", random_seed=1)
+    odds, delta = np.linspace(-6, 6, 601)[:, None], (np.arange(400)[None, :] + 0.5) / 400
+    p = 1 / (1 + np.exp(-odds))
+    same, yes = 0.75 - 0.5 * p, p * (1 - delta)
+    log = xlogy(DEVICE[0], 1 - same) + xlogy(DEVICE[1], same) + xlogy(DIRECT[0], 1 - yes) + xlogy(DIRECT[1], yes)
+    weight = np.exp(log - 0.5 * (odds / np.pi) ** 2 - log.max())
+    summary = found["summary"]
+    known = [
+        [float(summary[key].sel(target="distribution", category="yes")) for key in ("mean", "sd", "lower", "upper")],
+        [float(summary[f"denial_{key}"].sel(denied="yes")) for key in ("mean", "sd", "lower", "upper")],
+    ]
+    for values, numbers_ in zip((p + 0 * delta, delta + 0 * p), known, strict=True):
+        exact = weighted(values, weight / weight.sum())
+        np.testing.assert_allclose(numbers_, exact, atol=0.1 * exact[1])
+        np.testing.assert_allclose(numbers_[:2], exact[:2], atol=0.03 * exact[1])
+
+
+def reported(n, seed=3):
+    """Return (frame of half a survey asked directly, those who deny): both P and δ rise with x."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 3, n)
+    truth, denies = (rng.random(n) < 1 / (1 + np.exp(-line)) for line in (-0.5 + 0.6 * x, -1 + 0.7 * x))
+    mode, kept = rng.choice(["direct", "device"], n), rng.random(n) < 0.75
+    said = np.where(mode == "direct", truth & ~denies, truth == kept)
+    return {"x": x, "mode": mode, "report": np.where(said, "yes", "no"), "w": rng.uniform(0.5, 2, n)}
+
+
+def test_a_regression_with_a_formula_for_those_who_deny():
+    frame, asked = reported(3000), {"of": "yes", "say": "no", "channel": "direct", "formula": "x"}
+    settings = {"design": "mode", "report": "report", "categories": ["no", "yes"], "random_seed": 1}
+    devices = {"direct": direct(), "device": warner(0.75)}
+    found = regress(frame, "answer ~ x", devices, deniers=asked, **settings)
+    summary = found["summary"]
+    for name, truth in (("coefficients", (-0.5, 0.6)), ("denial_coefficients", (-1, 0.7))):
+        mean, sd = (summary[f"{name}_{key}"].values[:, -1] for key in ("mean", "sd"))
+        assert (abs(mean - truth) < 4 * sd).all() and (sd < 0.4).all() and found.attrs["converged"]
+    page = show(found)
+    assert "log odds of denying" in page.tables[3].title and page.tables[3].rows[1][0] == "x"
+    # The leave-one-out densities, at the draws: P(yes | direct) = p (1 − δ).
+    draws = add_log_likelihood(found, by="report")["log_likelihood"].to_dataset()
+    log = next(iter(draws.values())).isel(chain=0, draw=0).values
+    first = found["posterior"].to_dataset().isel(chain=0, draw=0)
+    p, delta = (
+        1 / (1 + np.exp(-(first[name].values[0, -1] + first[name].values[1, -1] * frame["x"])))
+        for name in ("coefficients", "denial_coefficients")
+    )
+    yes = np.where(frame["mode"] == "direct", p * (1 - delta), 0.75 * p + 0.25 * (1 - p))
+    np.testing.assert_allclose(log, np.log(np.where(frame["report"] == "yes", yes, 1 - yes)), atol=1e-9)
+    weighted_ = regress(frame, "answer ~ x", devices, deniers=asked, weights="w", **settings)
+    assert 1.05 < weighted_.attrs["design_effect"] < 1.3
+    for wrong, match in (
+        ({"of": "yes"}, "deniers must state"),
+        (3, "formula of δ"),
+        (asked | {"formula": "x - 1"}, "intercept"),
+    ):
+        with pytest.raises(ArgumentError, match=match):
+            regress(frame, "answer ~ x", devices, deniers=wrong, **settings)
+    with pytest.raises(InfeasibleError, match="no standard errors"):
+        regress(frame, "answer ~ x", devices, deniers=asked, method="mle", **settings)
+
+
+def test_the_gradient_beside_deniers_is_that_of_differences():
+    cells = Cells(
+        {("a", 0.5): three(np.random.default_rng(1), n=60), ("b", -1.0): three(np.random.default_rng(2), n=90)}, ["g", "x"]
+    )
+    cells = cells.with_deniers(["b", "c"], "a", "direct")
+    parsed, data = Formula.parse("answer ~ x"), denying.asked("x", cells, "answer")
+    design, reports, beside = fitting._read(parsed, data[0], None, None, "refuse", {}, data[1])
+    target = fitting.Model.of(design, denying.apart(reports, None), None, None, beside).target
+    z = np.random.default_rng(3).normal(size=target.prior.n_unknowns)
+    step = 1e-5 * np.eye(z.size)
+    slope = [(target.value_and_gradient(z + one)[0] - target.value_and_gradient(z - one)[0]) / 2e-5 for one in step]
+    np.testing.assert_allclose(target.value_and_gradient(z)[1], slope, rtol=1e-6, atol=1e-6)
+    value, shares, _ = target.likelihoods(z[None])
+    assert value[0] == pytest.approx(target.value_and_gradient(z)[0] - target.prior.log_density(z) + target.entries.constant)
+    assert shares.sum() == pytest.approx(cells.n_reports)
 
 
 def test_what_cannot_be_stated_is_refused():

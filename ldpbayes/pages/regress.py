@@ -25,6 +25,8 @@ def of_regression(result, *, top: int = TOP) -> Page:
     """Return the Page of the posterior that regress() returned."""
     attrs, summary = result.attrs, result["summary"].to_dataset()
     tables = [_coefficient_table(result, top), _share_table(summary)]
+    if "denial_mean" in summary:
+        tables += _denial_tables(summary)
     if "parameter" in summary.coords:
         tables.append(_spread_table(summary))
     return Page(
@@ -122,6 +124,18 @@ def _spread_table(summary):
     level = interval_of(summary.attrs["ci_prob"])
     columns = rows.summary(summary, level, prefix="parameter_", priority=(0, 1, 0))
     return filled("Effects of groups", [(column, [name.removesuffix("_sigma") for name in names]), *columns])
+
+
+def _denial_tables(summary):
+    """Yield the shares who deny, of all of a category, and what they hang on."""
+    level = interval_of(summary.attrs["ci_prob"])
+    for title, name, dims in (
+        ("Who denies, of all of a category", "denial", ["denied"]),
+        ("Coefficients: log odds of denying", "denial_coefficients", ["denial_term", "denied"]),
+    ):
+        rows = Rows(summary, *dims)
+        columns = rows.summary(summary, level, prefix=f"{name}_", priority=(0, 1, 0))
+        yield filled(title, [*map(rows.label, dims), *columns])
 
 
 def _notes(tree):

@@ -442,6 +442,13 @@ class Design:
         first, cell = distinct_rows(columns, len(self.frame))
         return first, cell[self.pattern]
 
+    def split(self, other: "Design") -> np.ndarray:
+        """Tell rows apart where another design of the same table does; return its combination that stands for each."""
+        (first, cell), (other_first, other_cell) = self.cells, other.cells
+        pair, place = np.unique(np.stack([cell, other_cell], axis=1), axis=0, return_inverse=True)
+        self.cells = first[pair[:, 0]], np.ravel(place)
+        return other_first[pair[:, 1]]
+
     # ---- to and from a result --------------------------------------------------------------------------------------------
 
     def describe(self) -> str:

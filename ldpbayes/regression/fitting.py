@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
@@ -16,7 +16,7 @@ from ldpbayes.inference.scaling import Scaled, by_weights
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.regression import maximum
+from ldpbayes.regression import denying, maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.proposal import most_error, weighted
@@ -109,6 +109,7 @@ def regress(
     ci_prob: float = 0.95,
     progressbar: bool = False,
     missing: str = "refuse",
+    deniers: str | Mapping[str, Any] | None = None,
 ) -> "Result | maximum.Maximum":
     """Regress a private answer on covariates: multinomial logit, seen through any protocol.
 
@@ -149,6 +150,10 @@ def regress(
     draws, chains, random_seed, ci_prob, progressbar : as in fit
     missing : {"refuse", "drop"}
         What becomes of rows in which a covariate is missing.
+    deniers : str or mapping, optional
+        The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
+        has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of
+        ``design``. Cells whose respondents may deny have one δ unless a formula is given.
 
     Returns
     -------
@@ -191,8 +196,11 @@ def regress(
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
     stated = {name: checks.column(value, name) for name, value in stated.items()} | {"categories": categories}
     data, left_out = _with_reports(data)
-    columns, reports = _read(parsed, data, protocol, report, missing, stated)
-    model = Model.of(columns, reports, checks.column(reference, "reference"), prior)
+    data, of_denial, where = denying.asked(deniers, data, parsed.answer)
+    columns, reports, beside = _read(parsed, data, protocol, report, missing, stated, of_denial)
+    if of_denial is not None:
+        reports = denying.apart(reports, where)
+    model = Model.of(columns, reports, checks.column(reference, "reference"), prior, beside)
     if left_out:
         warnings.warn(left_out, DiagnosticWarning, stacklevel=2)
     if method == "mle":
@@ -225,7 +233,9 @@ class Model:
     target: Target
 
     @classmethod
-    def of(cls, design: Design, reports: Reports, reference: str | None, prior: Any) -> "Model":
+    def of(
+        cls, design: Design, reports: Reports, reference: str | None, prior: Any, beside: Design | None = None
+    ) -> "Model":
         """Return the model of a design and its reports.
 
         Parameters
@@ -234,9 +244,12 @@ class Model:
         reports : Reports
         reference : str, optional
         prior : float or mapping, optional
+        beside : Design, optional
+            Of the share who deny.
         """
+        of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
         first, cell = design.cells
-        labels = reports.pooled.categories
+        labels = reports.pooled.answers
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
@@ -260,7 +273,15 @@ class Model:
             labels,
             tuple(_monotone(group, first, people, between[group.name]) for group in groups if group.kind == "mo"),
         )
-        return cls(design, reports, cell, regression, Target(regression, reports.entries(cell, len(first))))
+        entries = reports.entries(cell, len(first))
+        if beside is None:
+            return cls(design, reports, cell, regression, Target(regression, entries))
+        known = {name.name: getattr(regression, name.name) for name in fields(regression)}
+        places = tuple(x for x in reports.pooled.owners if x is not None)
+        whole = denying.Denied(**known, denied=places, denial_design=of_denial, denial_terms=beside.terms)
+        return cls(
+            design, reports, cell, whole, denying.DeniedTarget(whole, entries, denied_rows=np.asarray(reports.denied))
+        )
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
     #: Dimensions of P.
@@ -296,6 +317,7 @@ class Model:
             "n_reports": ((), self.n_reports),
             "likelihood_rows": (("code", "category"), self.reports.table),
             "log_constants": (("code",), self.reports.log_constants),
+            **({} if self.reports.denied is None else {"denied_rows": (("code", "denied"), self.reports.denied)}),
             "coefficient_prior_sd": (("term", "category"), self.prior.coefficient_sd()),
             "column_sd": (("term",), self.prior.spread),
         }
@@ -315,7 +337,7 @@ class Model:
     def scaled(self, factor: float) -> "Model":
         """Return the model with the survey weights multiplied by a factor."""
         entries = self.reports.entries(self.cell, self.target.entries.n_cells, factor)
-        return replace(self, target=Target(self.prior, entries))
+        return replace(self, target=replace(self.target, entries=entries))
 
 
 def _with_reports(data):
@@ -330,31 +352,27 @@ def _with_reports(data):
     return data.take([key for key in data if key not in lost]), f"{len(lost)} of {len(data)} cells are left out. {why}"
 
 
-def _read(formula, frame, protocol, report, missing, columns):
-    """Return (Design, Reports)."""
+def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
+    """Return (Design, Reports, Design of δ or None)."""
+    variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()))))
     if isinstance(frame, Cells):
         given = [name for name, value in (("protocol", protocol), ("report", report), *columns.items()) if value is not None]
         if given:
             raise ArgumentError(f"{given[0]} must be left out for Cells, which bring their reports along.")
-        if frame.denied:
-            raise InfeasibleError(
-                "A regression of cells whose respondents may deny needs a model of δ beside that of P, which cells do not "
-                "state: fit them one by one, each with a δ of its own, and compare."
-            )
         table = to_pandas(frame.key_columns() | (frame.covariates or {}))
         reports, owner = reports_of_cells(frame)
-        clean_, kept = clean(table.iloc[owner].reset_index(drop=True), formula.variables, missing=missing)
+        clean_, kept = clean(table.iloc[owner].reset_index(drop=True), variables, missing=missing)
         if not kept.all():
             names = ("code", "count", "weight", "strata", "cluster")
             held = {name: getattr(reports, name) for name in names}
             reports = replace(reports, **{name: None if x is None else x[kept] for name, x in held.items()})
-        return Design(formula, clean_), reports
+        return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
     table = to_pandas(frame)
     if protocol is None:
         raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
-    clean_, kept = clean(table, formula.variables, missing=missing)
+    clean_, kept = clean(table, variables, missing=missing)
     reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
-    return Design(formula, clean_), reports
+    return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
 
 
 def _effects(groups, first, people, scales):
@@ -419,6 +437,8 @@ def _scales(prior, design):
 def _maximum(model, ci_prob):
     """Return the Maximum of a model."""
     prior, reports = model.prior, model.reports
+    if model.target.kernel is None:
+        raise InfeasibleError("Maximum likelihood has no standard errors where nobody or all may deny; take the posterior.")
     if model.design.columns.groups:
         name = model.design.columns.groups[0].name
         raise InfeasibleError(f"Maximum likelihood is for common terms only; the effects ({name}) need the posterior.")
@@ -489,16 +509,19 @@ def _posterior(model, request, watch):
         "laplace": lambda: _about_the_mode(model, found, request, rng, watch),
         "chains": lambda: _by_chains(model, found[0], request, watch),
     }
-    if method in ("hmc", "nuts") or model.prior.n_unknowns > MAX_UNKNOWNS:
-        del steps["laplace"]
-    elif method == "laplace":
+    weighed = method == "laplace" or model.target.kernel is None
+    if weighed and (method in ("hmc", "nuts") or model.prior.n_unknowns > MAX_UNKNOWNS):
+        raise InfeasibleError(f"Beside deniers draws are weighted, of at most {MAX_UNKNOWNS} unknowns; there are no chains.")
+    if weighed:
         del steps["chains"]
+    elif method in ("hmc", "nuts") or model.prior.n_unknowns > MAX_UNKNOWNS:
+        del steps["laplace"]
     outcome = hand_over(in_order(steps), lambda answer: answer.about["problem"])
     answer = outcome.answer
     facts |= answer.about | {"reason": answer.about["reason"] + outcome.before}
     if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
         facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
-    if model.reports.weighted and not model.design.columns.groups:
+    if model.reports.weighted and not model.design.columns.groups and model.target.kernel is not None:
         answer = _stretched(model, answer, found[0], variance)
     tree = _tree(model, answer, request, facts)
     if facts["problem"] and method == "laplace":
@@ -651,7 +674,11 @@ def _tree(model, answer, request, facts):
         about["pseudo"] = (
             "Pseudo-posterior: the weighted log-likelihood is divided by the linearised design effect "
             f"{facts['design_effect']:.2f}"
-            + ("" if model.design.columns.groups else ", and the draws have the linearised covariance of the coefficients")
+            + (
+                ""
+                if model.design.columns.groups or model.target.kernel is None
+                else ", and the draws have the linearised covariance of the coefficients"
+            )
             + ". The respondents' own frequencies have no meaning under weights."
         )
     about |= facts
@@ -678,6 +705,8 @@ def _patterns(model):
     held["columns"] = (("pattern_of_columns", "term"), model.prior.design)
     first, _ = design.cells
     centres = {effect.name: effect.centre for effect in model.prior.effects}
+    if model.target.kernel is None:
+        held["denial_columns"] = (("pattern_of_columns", "denial_term"), model.prior.denial_design)
     for group in design.columns.groups:
         held[f"index {group.name}"] = (("pattern_of_columns",), group.index[first], {"centre": centres.get(group.name, 0.0)})
         held[f"value {group.name}"] = (("pattern_of_columns",), group.value[first])

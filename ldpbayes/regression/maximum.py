@@ -246,7 +246,7 @@ def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> n
     """
     prior = target.prior
     p = prior.to_simplex(z)
-    joint = reports.table[reports.code] * p[cell]
+    joint = target.rows_at(z, cell, reports.code) * p[cell]
     inner = (joint / joint.sum(axis=1, keepdims=True) - p[cell]) @ prior.basis
     free = prior.n_categories - 1
     fixed = prior.design.shape[1]

@@ -39,6 +39,10 @@ class Reports:
         All reports together, over all covariates.
     strata, cluster : (n,) arrays of str, optional
         Labels of the stratum and of the cluster from which each row was sampled.
+    channel : (m,) array of str, optional
+        The channel of each likelihood row, of a table.
+    denied : (m, k) array, optional
+        Likelihood rows of those who deny a category.
     """
 
     table: np.ndarray
@@ -49,6 +53,8 @@ class Reports:
     pooled: Collection
     strata: np.ndarray | None = None
     cluster: np.ndarray | None = None
+    channel: np.ndarray | None = None
+    denied: np.ndarray | None = None
 
     @property
     def weighted(self) -> bool:
@@ -152,7 +158,7 @@ def _reports(table, protocols, columns, labels, labelled, stated, answer):
             )
     counts = np.ones(table.num_rows, dtype=np.int64) if stated["count"] is None else _counts(table, stated["count"])
     formats = [Format(one, own, labels, labelled) for one, own in zip(protocols.values(), columns, strict=True)]
-    code, rows, constants, tallies, at = np.empty_like(place), [], [], [], 0
+    code, rows, constants, tallies, channel, at = np.empty_like(place), [], [], [], [], 0
     for own in sent(table, formats, place):
         dense = own.likelihood.dense()
         top = dense.max(axis=1)
@@ -160,9 +166,10 @@ def _reports(table, protocols, columns, labels, labelled, stated, answer):
         constants.append(np.log(top) + own.likelihood.log_constants)
         code[own.rows] = at + own.code
         at += len(dense)
+        name = [*protocols][own.place].replace("/", "∕") or "empty"
+        channel += [name] * len(dense)
         totals = np.bincount(own.code, counts[own.rows], len(dense)).round().astype(np.int64)
         if totals.sum():
-            name = [*protocols][own.place].replace("/", "∕") or "empty"
             tallies.append(Tally.trusted(formats[own.place].protocol, own.reports, totals, name, labels))
     if not tallies:
         raise DataError("no row has a count above 0")
@@ -174,7 +181,8 @@ def _reports(table, protocols, columns, labels, labelled, stated, answer):
         weight = weight * counts.sum() / (weight @ counts)
     pooled = Collection(labels, tuple(tallies), id=answer)
     groups = (_groups(table, stated[name]) for name in ("strata", "cluster"))
-    return Reports(np.concatenate(rows), np.concatenate(constants), code, counts.astype(float), weight, pooled, *groups)
+    known = np.concatenate(rows), np.concatenate(constants), code, counts.astype(float), weight, pooled, *groups
+    return Reports(*known, np.array(channel))
 
 
 def reports_of_cells(cells: Cells) -> tuple[Reports, np.ndarray]:

@@ -85,6 +85,10 @@ class Target(AbstractTarget):
 
         return _kernels.density, _kernels.trajectories
 
+    def rows_at(self, z: np.ndarray, cell: np.ndarray, code: np.ndarray) -> np.ndarray:
+        """Return the likelihood rows of reports by their numbers at z, given the cell of each."""
+        return self.entries.table[code]
+
     # ---- one point -----------------------------------------------------------------------------------------------------
     def stacked(self, z: np.ndarray) -> np.ndarray:
         """Return the coefficients of the columns in the basis V, shape (…, K, a − 1)."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import xarray as xr
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -35,7 +35,8 @@ def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str,
     refused = too_many(users * posterior.sizes["chain"] * posterior.sizes["draw"])
     if refused and by == "report":
         raise InfeasibleError(refused)
-    found = _of_pairs(posterior, design, table, log_constants, pair)
+    denied = constant["denied_rows"].values if "denied_rows" in constant else None
+    found = _of_pairs(posterior, design, table, log_constants, pair, denied)
     if by == "cell" or refused:
         weight = np.bincount(which.ravel(), count[informative])
         starts = np.flatnonzero(np.append(True, np.diff(pair[0]) > 0))
@@ -54,7 +55,7 @@ def too_many(entries: float) -> str:
     )
 
 
-def _of_pairs(posterior, design, table, log_constants, pair):
+def _of_pairs(posterior, design, table, log_constants, pair, denied):
     """Return log P(report | draw) of pairs of a distinct row of covariates and a report, shape (S, pairs)."""
     coefficients = posterior["coefficients"].values
     coefficients = coefficients.reshape(-1, *coefficients.shape[2:])
@@ -68,7 +69,14 @@ def _of_pairs(posterior, design, table, log_constants, pair):
         for name in (str(name).removeprefix("index ") for name in design.data_vars if str(name).startswith("index ")):
             effects = posterior[name].values.reshape(size, -1, a)
             eta = eta + design[f"value {name}"].values[cell][:, None] * effects[:, design[f"index {name}"].values[cell]]
-        joint = log_softmax(eta, axis=-1) + log_table[code]
+        shares = log_softmax(eta, axis=-1)
+        joint = shares + log_table[code]
+        if denied is not None:  # rows that hang on δ
+            slopes = posterior["denial_coefficients"]
+            delta = expit(design["denial_columns"].values[cell] @ slopes.values.reshape(size, *slopes.shape[2:]))
+            places = [list(posterior["category"].values).index(label) for label in posterior["denied"].values]
+            rows = table[code][:, places] * (1 - delta) + denied[code] * delta
+            joint[..., places] = shares[..., places] + np.log(np.maximum(rows, 1e-300))
         top = joint.max(axis=-1, keepdims=True)
         out[:, start : start + step] = top[..., 0] + np.log(np.exp(joint - top).sum(axis=-1)) + log_constants[code]
     return out
