@@ -201,3 +201,24 @@ def test_keys_that_are_set_are_those_of_the_command(capsys):
         given = [word for text in wrong for word in ("--set", text)]
         status, out, err = run(capsys, "fit", NIGERIA, *given)
         assert status == 2 and out == "" and "--set must" in err and err.count("\n") == 1, (wrong, err)
+
+
+def test_a_table_without_protocol_says_it_by_options(capsys, tmp_path):
+    rows = ["answer,sex", *["no,f"] * 60, *["yes,f"] * 20, *["no,m"] * 50, *["yes,m"] * 30, ",m", "NA,f"]
+    (tmp_path / "survey.csv").write_text("\n".join(rows) + "\n")
+    stated = ("--protocol", "forced_response", "-p", "truth=2/3", "-p", "forced=1,1", "--categories", "no,yes")
+    file = (tmp_path / "survey.csv", "--report", "answer")
+    status, _, problems = run(capsys, "fit", *file, *stated)
+    assert status == 2 and "unknown report ''" in problems and "missing=LABEL" in problems
+    status, out, _ = run(capsys, "fit", *file, *stated, "--set", "missing=NA", "--json", "--seed", 1)
+    assert status == 0 and json.loads(out)["distribution"]["mean"][1] == pytest.approx(
+        0.21875, abs=0.01
+    )  # (50/160 − 1/6)·3/2
+    status, out, _ = run(capsys, "fit", *file, *stated, "--set", "missing=NA", "--by", "sex")
+    assert status == 0 and "2 of 162 people who were asked (1.23 %) gave no answer" in " ".join(out.split())
+    status, out, _ = run(capsys, "check", tmp_path / "survey.csv", "--bad-rows", "skip")
+    assert status == 2
+    status, _, problems = run(capsys, "fit", "example:nigeria", *stated)
+    assert status == 2 and "a collection file states it" in problems
+    status, _, problems = run(capsys, "crosscheck", *file, "--protocol", "grr", "-p", "epsilon=1")
+    assert status == 2 and "categories must be labels" in problems

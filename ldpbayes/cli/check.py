@@ -49,6 +49,7 @@ def command(
     random_seed=0,
     *,
     fake: Fake,
+    table: options.Table,
     outputs: options.Shown,
 ):
     """Check whether the reports can have come from their design, without a prior and without sampling.
@@ -72,7 +73,7 @@ def command(
     from ldpbayes.pages.contamination import beside
 
     outputs.check()
-    collection = options.read(file, by)
+    collection = options.read(file, by, **table.settings)
     table, hull = fake.needed(collection), fake.hull(collection, ci_prob)
     found = check(collection, size=size, random_seed=random_seed)
     title, line = collection.title or collection.id, options.command_line()

@@ -12,6 +12,7 @@ def command(
     draws=1000,
     random_seed=None,
     *,
+    table: options.Table,
     outputs: options.Shown,
 ):
     """Compare the exact posterior (where feasible), NUTS, MLE and oracle, and check that the channel fits the reports.
@@ -28,7 +29,7 @@ def command(
     from ldpbayes.pages import show
 
     outputs.check()
-    collection = options.read(file, by)
+    collection = options.read(file, by, **table.settings)
     seed = options.chosen_seed(random_seed)
     check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=outputs.shows_progress)
     line = options.command_line(random_seed, seed)

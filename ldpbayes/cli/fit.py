@@ -38,6 +38,7 @@ def command(
     *,
     posterior: Posterior,
     rows: options.Rows,
+    table: options.Table,
     outputs: options.Outputs,
 ):
     """Infer the distribution P and the users' own frequencies F from a collection.
@@ -59,6 +60,8 @@ def command(
 
       ldpbayes fit example:nigeria --page nigeria.html
 
+      ldpbayes fit example:survey.csv --protocol warner -p p=0.7 --categories no,yes --report smokes
+
       ldpbayes fit example:nigeria_cells --prior hierarchical
 
       ldpbayes fit example:survey --by region
@@ -72,7 +75,7 @@ def command(
     doubts = {key: sample.pop(key, None) for key in ("noncompliance", "deniers", "noncompliance_prior", "deniers_prior")}
     if "population_size" in sample:
         sample["population_size"] = _population(sample["population_size"])
-    collection = options.read(file, by, **sample, **rows.settings)
+    collection = options.read(file, by, **table.settings, **sample, **rows.settings)
     collection, belief = _doubted(collection, options.prior(posterior.prior), doubts)
     exclude = tuple(options.columns(posterior.exclude) or ())
     title = collection.title or collection.id

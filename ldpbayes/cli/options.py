@@ -36,7 +36,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             str,
             "FILE",
             "Collection file (.toml), a Parquet or CSV file of reports (or a folder of Parquet files) that states its "
-            "protocol in a column, a file that [bold]scan[/bold] wrote, or a shipped collection such as example:nigeria.",
+            "protocol in a column or with --protocol beside it, a file that [bold]scan[/bold] wrote, or a shipped collection "
+            "such as example:nigeria.",
         ),
         "file of-regress": _argument(
             str,
@@ -409,6 +410,21 @@ class Reports:
         return make_protocol(self.protocol, self.names, parameters(self.parameter))
 
 
+@dataclasses.dataclass(frozen=True)
+class Table(Reports):
+    """How the reports of a table were made that does not state it itself."""
+
+    count: Any = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of read that are stated."""
+        stated = {"report": self.columns, "count": self.count, "categories": self.labels}
+        if self.protocol is not None or self.parameter is not None:
+            stated["protocol"] = self.mechanism
+        return {name: value for name, value in stated.items() if value is not None}
+
+
 # ---- what the command line itself says -------------------------------------------------------------------------------
 #: The arguments of the running command, as the shell gave them.
 given: contextvars.ContextVar = contextvars.ContextVar("given", default=())
@@ -552,12 +568,14 @@ def parameters(pairs):
 
 
 def _value(text):
-    """Return the TOML value that a text writes, or the text."""
+    """Return the TOML value that a text writes, a list of the numbers between its commas, or the text."""
     files.check_structure(f"value = {text}", "parameter")
     try:
         document: Mapping[str, Any] = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
-        return text
+        parts = [part.strip() for part in text.split(",")]
+        numbers = len(parts) > 1 and all(part and (part[0] in "-+.0123456789" or part.startswith("ln(")) for part in parts)
+        return list(map(_value, parts)) if numbers else text
     if set(document) != {"value"}:  # a line break followed by another key
         raise ArgumentError(f"parameter must be name=value with one value, got {shown(text)}.")
     return document["value"]

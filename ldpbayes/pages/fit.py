@@ -221,6 +221,8 @@ def _notes(tree):
         Kind.DATA,
         f"{attrs['n_reports']:,} reports; prior {attrs['prior']}; method {attrs['method']}; seed {seed}.",
     )
+    if said := _no_answer(tree):
+        yield Note(Kind.WARNING, said)
     if attrs.get("prior_reason"):
         yield Note(Kind.METHOD, as_sentences(attrs["prior_reason"]))
     yield from notes_of(tree)
@@ -232,6 +234,19 @@ def _notes(tree):
         for name, text in zip(_estimators(tree), tree["estimate"]["outcome"].values, strict=True):
             label = _LABELS.get(name, name)
             yield Note(Kind.ESTIMATE, f"{label[0].upper()}{label[1:]}: {as_sentences(str(text))}")
+
+
+def _no_answer(tree) -> str:
+    """Return how many who were asked gave no answer; empty where everybody answered, or nobody counted."""
+    held = tree["constant_data"].get("missing") if "constant_data" in tree.children else None
+    total = 0 if held is None else int(held.sum())
+    if not total:
+        return ""
+    asked = total + tree.attrs["n_reports"]
+    return (
+        f"{total:,} of {asked:,} people who were asked ({100 * total / asked:.3g} %) gave no answer and are left out; "
+        "answers.missing_answers says how far they could move a share."
+    )
 
 
 def notes_of(tree):

@@ -419,7 +419,8 @@ def parse_labels(column, labels, what="report"):
         if position is None:  # blanks around a cell are not part of it, unless a label has them
             position = positions.get(text.strip())
         if position is None:
-            raise DataError(f"unknown {what} {shown(text)}; it must be one of {listed(labels, most=8)}", line=i)
+            none = "" if str(text).strip() else "; say missing=LABEL to count who gave no answer"
+            raise DataError(f"unknown {what} {shown(text)}; it must be one of {listed(labels, most=8)}{none}", line=i)
         out[i] = position
     return out
 

@@ -135,20 +135,22 @@ def read(
 
 
 def collected(source: Any, **settings: Any) -> Collection | Cells:
-    """Return what a source holds that states its protocol, always as a Collection or Cells.
+    """Return what ``read`` returns, always as a Collection or Cells.
 
     Parameters
     ----------
     source : path-like or data frame
     **settings
-        ``by`` and the other arguments of ``read`` that are about rows.
+        Arguments of ``read``; those about the protocol are left out where the source states it.
 
     Raises
     ------
     DataError
         Also where the protocol is stated nowhere.
     """
-    return _read(source, Rows(checks.columns(settings.pop("by", None), "by"), **settings), True, {})
+    names = ("protocol", "report", "count", "categories", "name", "epsilon_column", "rate_column")
+    layout = {name: settings.pop(name) for name in names if name in settings}
+    return _read(source, Rows(checks.columns(settings.pop("by", None), "by"), **settings), True, layout)
 
 
 def _read(source, rows, whole, layout):
