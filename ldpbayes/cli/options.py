@@ -36,7 +36,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             str,
             "FILE",
             "Collection file (.toml), a Parquet or CSV file of reports (or a folder of Parquet files) that states its "
-            "protocol in a column or with --protocol beside it, a file that [bold]scan[/bold] wrote, or a shipped collection "
+            "protocol in a column or with --protocol beside it, a file that [bold]scan[/bold] wrote, or a shipped one, "
             "such as example:nigeria.",
         ),
         "file of-regress": _argument(
