@@ -50,7 +50,9 @@ REASONS = {
     "a cell that was left out has no share": r"cell must be one of x, z, got 'y'|result was fitted to, with shape",
 }
 #: Refusals that statistics do not ask for: what is not built yet.
-NOT_YET = {}
+NOT_YET = {
+    "a prior over all cells beside respondents who deny or ignore the device": r"how the shares of those who",
+}
 
 
 def labels(a):

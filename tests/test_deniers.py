@@ -7,6 +7,7 @@ from scipy.special import xlogy
 from scipy.stats import beta, chi2
 
 from ldpbayes import GRR, Cells, Collection, Tally, check, fit, load, read, regress, show, write
+from ldpbayes.answers import largest
 from ldpbayes.collections import Derived
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
 from ldpbayes.fitness.nested import boundary_weights, compliance_test
@@ -15,6 +16,7 @@ from ldpbayes.protocols import Noncompliance, crosswise, direct, make_protocol, 
 from ldpbayes.regression import denying, fitting
 from ldpbayes.regression.formula import Formula
 from ldpbayes.result import add_log_likelihood, extended_draws
+from ldpbayes.robust import sensitivity
 
 #: Spec 9.1: crosswise with p = .25, 190 of 400 "same"; direct, 100 of 400 "yes".
 DEVICE, DIRECT = np.array([210, 190]), np.array([300, 100])
@@ -345,6 +347,15 @@ def test_the_gradient_beside_deniers_is_that_of_differences():
     value, shares, _ = target.likelihoods(z[None])
     assert value[0] == pytest.approx(target.value_and_gradient(z)[0] - target.prior.log_density(z) + target.entries.constant)
     assert shares.sum() == pytest.approx(cells.n_reports)
+
+
+def test_a_curve_over_the_share_who_deny():
+    """At the estimate of δ, 1 − (100/400)/.55, the curve has the estimate of P; it turns where P is a half."""
+    curve = sensitivity(denied(), "yes < 0.5", points=9)
+    assert float(curve.sel(gamma=1 - 0.25 / 0.55, method="nearest")["answer"]) == pytest.approx(0.55, abs=1e-4)
+    assert "turns at δ = 0.463; δ is identified" in curve.sentence and "who deny" in show(curve).figures[0].caption
+    with pytest.raises(ArgumentError, match="all follow the device"):
+        largest(fit(denied(), draws=50, random_seed=1, estimates=False), 1)
 
 
 def test_what_cannot_be_stated_is_refused():

@@ -129,6 +129,11 @@ def largest(
     ci_prob, shares = checks.level(ci_prob), base.summary(result, cell)["mean"].sel(target="distribution")
     a = shares.sizes["category"]
     k = checks.integer(k, "k", minimum=1, maximum=a)
+    named = {str(name) for group in ("posterior", "cells") if group in result.children for name in result[group].data_vars}
+    if {"noncompliance", "deniers"} & (named | set(result.attrs)):
+        raise ArgumentError(
+            "result must be one of respondents of whom all follow the device: with others P has no interval."
+        )
     if "confidence" not in result.children:
         raise ArgumentError(
             "result must have confidence intervals, which need whole reports and estimates=True; it has none."

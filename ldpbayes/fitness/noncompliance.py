@@ -9,6 +9,7 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers.base import conclusion
 from ldpbayes.collections import Collection
+from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
@@ -40,13 +41,14 @@ def sensitivity(
 ) -> Sensitivity:
     """Return the maximum-likelihood share of some categories among the compliers, for every γ that the reports allow.
 
-    At a given γ everybody's channel is (1 − γ) Q + γ q 1ᵀ, and P has an ordinary maximum-likelihood estimate. Where γ is
-    identified the curve covers two standard deviations of the design about its estimate.
+    At a given γ everybody's channel is (1 − γ) Q + γ q 1ᵀ, and P has an ordinary maximum-likelihood estimate. Where some
+    deny, it is given their share δ instead, the same of every category that is denied. Where the share is identified the
+    curve covers two standard deviations of the design about its estimate.
 
     Parameters
     ----------
     collection : Collection
-        Made by ``with_noncompliers`` with one law.
+        Made by ``with_noncompliers`` with one law, or by ``with_deniers``.
     of : str or sequence of str
         A category of the compliers, several whose shares are added up, or a conclusion such as "yes > 0.2" or
         "often + always < 10 %".
@@ -82,24 +84,32 @@ def sensitivity(
         raise ArgumentError("threshold must be left out where of states one.")
     threshold = stated if threshold is None else checks.probability(threshold, "threshold")
     points = checks.integer(points, "points", minimum=2, maximum=MAX_POINTS)
-    if collection.denied:
-        raise InfeasibleError("A sensitivity curve is about the share γ of those who ignore the device; these deny.")
-    if len(collection.laws) > 1:
+    if len(collection.laws) > 1 and not collection.denied:
         raise InfeasibleError("A sensitivity curve needs one law of those who ignore the device; ask for one at a time.")
     collection = scaled(collection)
     rows, found = collection.rows, collection.noncompliance()
     if rows.n_rows * rows.n_categories > MAX_ENTRIES:
         raise InfeasibleError(f"A sensitivity curve needs likelihood rows of at most {MAX_ENTRIES} entries.")
-    low, high = found.low, found.high
+    low, high, words = found.low, found.high, words_of(collection)
+    denied, size = [x for x in collection.owners if x is not None], len(known)
     if found.identified:
-        middle = float(maximize(rows).p[-1])
+        p = maximize(rows).p
+        of_all = p[denied].sum() + p[size:].sum() if denied else 1.0
+        middle = float(p[size:].sum() / max(of_all, 1e-300))
         low, high = max(middle - 2 * found.sd, 0.0), middle + 2 * found.sd
+    elif denied:
+        low, high = 0.0, 1.0
     gammas = np.linspace(low, max(min(high, MAX_GAMMA), low), points)
     dense, chosen = rows.dense(), np.isin(known, labels).astype(float)
 
     def answer(gamma):
         """Return (the answer at a given γ, its standard error)."""
-        mixed = DenseRows((1 - gamma) * dense[:, :-1] + gamma * dense[:, -1:], rows.counts, rows.log_constants)
+        seen = np.array(dense[:, :size])
+        if denied:
+            seen[:, denied] = (1 - gamma) * seen[:, denied] + gamma * dense[:, size:]
+        else:
+            seen = (1 - gamma) * seen + gamma * dense[:, -1:]
+        mixed = DenseRows(seen, rows.counts, rows.log_constants)
         p = maximize(mixed, tolerance=1e-8).p
         covariance = information_covariance(mixed, p)
         covariance[p == 0, :] = covariance[:, p == 0] = 0.0
@@ -120,15 +130,16 @@ def sensitivity(
                 turning = float(brentq(lambda g: answer(g)[0] - threshold, gammas[i], gammas[i + 1], xtol=1e-6))
     question = " + ".join(labels) + ("" if threshold is None else f" {sign} {threshold:g}")
     span = f"from {gammas[0]:.3g} to {gammas[-1]:.3g}"
-    allowed = f"γ is identified, and the curve goes {span}" if found.identified else f"the reports allow every γ {span}"
+    s = words.symbol
+    allowed = f"{s} is identified, and the curve goes {span}" if found.identified else f"the reports allow every {s} {span}"
     if threshold is None:
         sentence = f"{question} goes from {values.min():.3g} to {values.max():.3g}; {allowed}."
     else:
         holds = values[0] > threshold if sign == ">" else values[0] < threshold
-        start = f"{question} {'holds' if holds else 'does not hold'} at γ = {gammas[0]:.3g} ({values[0]:.3g})"
-        sentence = f"{start} and turns at γ = {turning:.3g}; {allowed}."
+        start = f"{question} {'holds' if holds else 'does not hold'} at {s} = {gammas[0]:.3g} ({values[0]:.3g})"
+        sentence = f"{start} and turns at {s} = {turning:.3g}; {allowed}."
         if math.isnan(turning):
             sentence = f"{start} and turns nowhere; {allowed}."
     about = {"question": question, "sentence": sentence, "threshold": math.nan if threshold is None else threshold}
-    about |= {"turning": turning, "allowed": int(not found.identified)}
+    about |= {"turning": turning, "allowed": int(not found.identified), "symbol": s, "share": words.share}
     return Sensitivity({"answer": ("gamma", values), "error": ("gamma", errors)}, {"gamma": gammas}, about)

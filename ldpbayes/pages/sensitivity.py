@@ -17,7 +17,7 @@ def of_sensitivity(curve, *, title: str = "Sensitivity to respondents who ignore
     chosen = np.unique(np.linspace(0, curve.sizes["gamma"] - 1, min(ROWS, curve.sizes["gamma"])).astype(int))
     rows = Rows(curve, "gamma", at=chosen)
     columns = [
-        (Column("gamma", "γ", spec=".3f"), rows.numbers(curve["gamma"])),
+        (Column("gamma", curve.attrs.get("symbol", "γ"), spec=".3f"), rows.numbers(curve["gamma"])),
         (Column("answer", "share among compliers", spec=".4f"), rows.numbers(curve["answer"])),
         (Column("error", "s.e.", spec=".4f", priority=1), rows.numbers(curve["error"])),
     ]
@@ -29,7 +29,7 @@ def of_sensitivity(curve, *, title: str = "Sensitivity to respondents who ignore
 def figure_of(curve) -> Figure:
     """Return the figure of a Sensitivity, for any page."""
 
-    caption = f"{curve.question} against the share γ of respondents who ignore the device."
+    caption = f"{curve.question} against {curve.attrs.get('share', 'the share γ of respondents who ignore the device')}."
     return Figure(
         "sensitivity", caption, f"Curve: {caption} {curve.sentence}", functools.partial(plots.plot_sensitivity, curve)
     )

@@ -14,13 +14,15 @@ def plot_sensitivity(curve, *, ax=None, **style):
     """
     canvas = Canvas(ax, style, (WIDTH, 4.0))
     (axes,), color = canvas.axes, canvas.colors[0]
+    symbol = curve.attrs.get("symbol", "γ")
     gamma, answer, error = (curve[name].values for name in ("gamma", "answer", "error"))
     low, high = answer - 1.96 * error, answer + 1.96 * error
     band = axes.fill_between(gamma, low.clip(0, 1), high.clip(0, 1), color=color, alpha=0.2, lw=0)
-    band.set_label("95 % interval at each γ")
+    band.set_label(f"95 % interval at each {symbol}")
     handles = [*axes.plot(gamma, answer, color=color, lw=2, label="MLE"), band]
-    handles += turning(canvas, curve.threshold, curve.turning, "γ")
-    which = "all γ that the reports allow" if curve.allowed else "two standard deviations about the estimate"
-    axes.set_xlabel(f"γ, the share who ignore the device\n({which})", fontsize=LABEL)
+    handles += turning(canvas, curve.threshold, curve.turning, symbol)
+    which = f"all {symbol} that the reports allow" if curve.allowed else "two standard deviations about the estimate"
+    who = "deny" if symbol == "δ" else "ignore the device"
+    axes.set_xlabel(f"{symbol}, the share who {who}\n({which})", fontsize=LABEL)
     axes.set_ylabel("share among those who follow it", fontsize=LABEL)
     return canvas.finish(curve.question, handles, width=60)
