@@ -22,15 +22,12 @@ class Check:
         (mean share − mean share by the reports alone) / posterior sd.
     allowed : (cells, k) array
         What a sound answer may have.
-    ratio : (cells, k) array
-        Posterior sd of a share divided by that of the reports alone.
     identified : bool
         Whether the reports alone tell all groups apart.
     """
 
     discrepancy: np.ndarray
     allowed: np.ndarray
-    ratio: np.ndarray
     identified: bool = True
 
     @property
@@ -74,4 +71,4 @@ def check_shares(
     apart = np.where(np.abs(apart) < 1e-9, 0.0, apart / np.sqrt(posterior))
     z = ndtri(1 - 0.005 / apart.size)
     gap = np.clip(ratio - 1 if smooth else 1 - ratio, 0.0, MORE)
-    return Check(apart, np.sqrt(MOST**2 + z**2 * gap), np.sqrt(1 / ratio), identified)
+    return Check(apart, np.sqrt(MOST**2 + z**2 * gap), identified)

@@ -7,10 +7,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logit
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
+from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError, listed
 from ldpbayes.inference.handover import hand_over, in_order
+from ldpbayes.inference.scaling import Scaled, by_weights
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.outcomes.checking import Check, check_shares
@@ -30,12 +32,14 @@ METHODS = ("auto", "smooth", "rounding", "recipe")
 MAX_SLOTS = 64
 #: Draws of the groups' shares by the reports alone.
 ALONE = 4000
+#: Moves of the log-odds of a share that matter, for a doubling of the prior's weight.
+FLOOR_ODDS = 0.01
 #: Fewest and most draws of a cell.
 FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
 #: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
 MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
 #: What the recipe says of curves.
-NO_CURVES = Curves((), np.full(1, np.nan), "weighted", ACCEPTED, np.nan, np.nan)
+NO_CURVES = Curves((), np.full(1, np.nan), "weighted", ACCEPTED, np.nan, np.nan, np.zeros(1))
 
 
 def by_private_group(
@@ -215,6 +219,7 @@ def analyse(
         check=check,
         discretization=found.moved,
         recipe=None if recipes is None else tuple(recipes),
+        who_decides=_who_decides(found, check.identified, records.groups, ci_prob),
         **found.facts,
     )
     if not result.trusted:
@@ -398,6 +403,24 @@ class _Problem:
         return Measure(
             Atoms.of(value, index, m, slot, n_parts * kinds, weight), mass, whole=bool((records.weight == 1).all())
         )
+
+
+def _who_decides(found: _Found, identified: bool, groups: Sequence[str], ci_prob: float) -> str:
+    """Return the sentence on who decides on shares, by scaling the prior of level, slope and scale of the curves."""
+    if not found.curves.shares:
+        return "The data decide: there is no prior."
+    if not identified:
+        return "The reports alone do not identify the groups' shares: the prior decides in part."
+    odds = logit(np.clip(np.hstack([one.shares() for one in found.measures]), 1e-12, 1 - 1e-12))
+    under = by_weights(odds, found.curves.log_prior)
+    scaled = Scaled.of(odds.mean(axis=0), odds.std(axis=0), under, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob)
+    moved = float((scaled.moves / np.maximum(scaled.sd, 1e-12)).max())
+    hangs = scaled.verdict.reshape(-1, len(groups))
+    if not hangs.any():
+        return f"The data decide: with twice the weight of the curves' prior log-odds would move by {moved:.2f} sd at most."
+    named = listed([name for name, own in zip(groups, hangs.any(axis=0), strict=True) if own])
+    start = "Prior and reports disagree on" if (hangs == 2).any() else "The prior decides on"
+    return f"{start} the share of {named}: with twice the weight of the curves' prior log-odds would move by {moved:.2f} sd."
 
 
 def _entries(records: Records, at: np.ndarray, index: np.ndarray, size: int) -> Entries:

@@ -23,8 +23,6 @@ QUANTITIES = ("share", "mean", "quantile", "cdf")
 COLUMNS = frozenset(
     "cell group quantity quantile outcome z versus mean sd lower upper mcse probability recipe target method".split()
 )
-#: From this share of the reports' own error on the data are said to decide.
-MOSTLY_DATA = 0.7
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,6 +69,8 @@ class PrivateGroups(AbstractResult):
         The reweighting recipe's share, mean and quantile for each cell, without errors.
     scale : float
         Posterior median of the scale of the curves.
+    who_decides : str
+        Whether data or prior decide on the groups' shares, by scaling the prior; see inference.scaling.
     """
 
     groups: tuple[str, ...]
@@ -95,6 +95,7 @@ class PrivateGroups(AbstractResult):
     discretization: np.ndarray | None
     recipe: Any
     scale: float
+    who_decides: str
 
     def to_tree(self) -> xr.DataTree:
         """Return a DataTree of everything, which ``ldpbayes.save`` writes."""
@@ -261,19 +262,6 @@ class PrivateGroups(AbstractResult):
         moved = np.abs(self.discretization)
         scale = np.maximum(sd, 1e-12 * np.maximum(np.abs(np.concatenate(parts, axis=2)).max(axis=0), 1e-300))
         return float(np.nanmax(np.where(moved > 0, moved / scale, 0.0)))
-
-    @property
-    def who_decides(self) -> str:
-        """Whether data or prior decided the groups' shares: their posterior sd beside the error that reports alone leave."""
-        if self.method == "recipe":
-            return "The data decide: there is no prior."
-        if not self.check.identified:
-            return "The reports alone do not identify the groups' shares: the prior decides in part."
-        least = float(self.check.ratio.min())
-        beside = f"the posterior sd of the shares is {least:.2f} of the error that the reports alone leave."
-        if least >= MOSTLY_DATA:
-            return f"The data decide: {beside}"
-        return f"The data decide together with the prior, by which curves are smooth: {beside}"
 
     @property
     def columns(self) -> tuple[str, ...]:

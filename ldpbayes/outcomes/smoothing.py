@@ -54,9 +54,19 @@ class Walk:
     def __init__(self, size: int, width: float, middle: int) -> None:
         self.size, self.width, self.middle = size, width, min(middle, size - 2)
 
-    def log_prior(self, scale: float) -> float:
+    def log_prior(self, scale: Any) -> Any:
         """Return the log-density of log σ, Student's t with four degrees of freedom, without its constant."""
-        return -2.5 * math.log1p((math.log(scale / TYPICAL) / RANGE) ** 2 / 4)
+        return -2.5 * np.log1p((np.log(scale / TYPICAL) / RANGE) ** 2 / 4)
+
+    def log_hyperprior(self, g: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return the log-density of what few unknowns have a proper prior, level, slope and log σ, of draws (S, m, K)."""
+        level, slope = self._free(g)
+        return self.log_prior(scale) - 0.5 * ((level / LEVEL) ** 2 + (slope / SLOPE) ** 2).sum(axis=1)
+
+    def _free(self, g):
+        """Return what the differences leave free, level and slope at the middle, two (S, K) arrays."""
+        at = self.middle
+        return g[:, at], (g[:, at + 1] - g[:, at]) / self.width
 
     def bands(self, scale: float) -> np.ndarray:
         """Return the lower bands of the precision, (3, m): columns that are five apart have no row in common."""
@@ -86,7 +96,7 @@ class Walk:
     def quadratic(self, g: np.ndarray, scale: float) -> np.ndarray:
         """Return gᵀ precision g of draws (S, m, K), without the loss of digits that the precision itself would have."""
         rough = g[:, 2:] - 2 * g[:, 1:-1] + g[:, :-2]
-        level, slope = g[:, self.middle], (g[:, self.middle + 1] - g[:, self.middle]) / self.width
+        level, slope = self._free(g)
         out = (rough**2).sum(axis=(1, 2)) / (scale**2 * self.width**3)
         return out + (level**2).sum(axis=1) / LEVEL**2 + (slope**2).sum(axis=1) / SLOPE**2
 
@@ -116,9 +126,13 @@ class Exchange:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def log_prior(self, scale: float) -> float:
+    def log_prior(self, scale: Any) -> Any:
         """Return the log-density of log σ, half-t with three degrees of freedom, without its constant."""
-        return math.log(scale) - 2 * math.log1p(scale**2 / 3)
+        return np.log(scale) - 2 * np.log1p(scale**2 / 3)
+
+    def log_hyperprior(self, g: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return the log-density of the common level and of log σ, of draws (S, m, K)."""
+        return self.log_prior(scale) - 0.5 * ((g.mean(axis=1) / LEVEL) ** 2).sum(axis=1)
 
     def log_det(self, scale: float) -> float:
         """Return the log-determinant of the precision of one contrast."""
@@ -248,6 +262,8 @@ class Curves(NamedTuple):
         Worst Pareto k̂ of the weights over curves.
     effective : float
         Least number of independent draws that those of a curve are worth.
+    log_prior : (S,) array
+        Log-density of the few unknowns with a proper prior: levels, slopes and log σ.
     """
 
     shares: tuple[np.ndarray, ...]
@@ -256,6 +272,7 @@ class Curves(NamedTuple):
     verdict: Verdict
     k_hat: float
     effective: float
+    log_prior: np.ndarray
 
 
 def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, ways: Sequence[str] = WAYS) -> Curves:
@@ -272,4 +289,7 @@ def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, w
     grid = Grid((prior.scales,), (len(prior.scales) // 2,), prior.log_prior, FALL, len(prior.scales))
     found = nested(curves, grid, draws, rng, ways)
     shares = tuple(curve.shares(g) for curve, g in zip(curves, found.g, strict=True))
-    return Curves(shares, found.at[:, 0], found.way, found.verdict, found.k_hat, found.effective)
+    scale = found.at[:, 0]
+    known = sum(curve.prior.log_hyperprior(g, scale) for curve, g in zip(curves, found.g, strict=True))
+    known = known - (len(curves) - 1) * prior.log_prior(scale)  # which all have in common
+    return Curves(shares, scale, found.way, found.verdict, found.k_hat, found.effective, known)

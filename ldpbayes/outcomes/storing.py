@@ -17,7 +17,7 @@ HOLDS = "private groups"
 #: What made the draws, how, and whom they are about.
 METHODS, SAMPLINGS, TARGETS = ("smooth", "rounding", "recipe"), ("weighted", "annealed"), ("distribution", "frequency")
 #: Attributes that are texts, lists of texts and numbers.
-_TEXTS = ("value", "target", "method", "reason", "sampling", "problem")
+_TEXTS = ("value", "target", "method", "reason", "sampling", "problem", "who_decides")
 _NUMBERS = ("ci_prob", "k_hat", "effective_draws", "scale")
 _WHOLE = ("random_seed", "n_records")
 #: Kinds of keys of open covariates that a file keeps; others are kept as their text.
@@ -43,9 +43,7 @@ def to_tree(found: Any) -> xr.DataTree:
     attrs["levels"] = json.dumps(None if found.levels is None else list(found.levels))
     attrs["cells"] = json.dumps([[_written(one) for one in key] for key in found.cells])
     attrs |= {"holds": HOLDS, "identified": int(found.check.identified)}
-    check: dict[str, Any] = {
-        name: (("cell", "group"), getattr(found.check, name)) for name in ("discrepancy", "allowed", "ratio")
-    }
+    check: dict[str, Any] = {name: (("cell", "group"), getattr(found.check, name)) for name in ("discrepancy", "allowed")}
     if found.discretization is not None:
         check["discretization"] = (("cell", "quantity", "group"), found.discretization)
     groups = {"/": xr.Dataset(attrs=attrs), "/check": xr.Dataset(check)}
@@ -114,7 +112,7 @@ def _read(tree):
     _need(len({len(one.mass) for one in measures}) == 1, "all cells must have the same number of draws")
     shape = (len(cells), len(groups))
     check = tree["check"]
-    parts = [_array(check, name, shape) for name in ("discrepancy", "allowed", "ratio")]
+    parts = [_array(check, name, shape) for name in ("discrepancy", "allowed")]
     _need(all(np.isfinite(one).all() for one in parts) and (parts[1] > 0).all(), "the check must hold finite numbers")
     moved = None
     if "discretization" in check:

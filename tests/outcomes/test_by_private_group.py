@@ -1,6 +1,7 @@
 """by_private_group: exact where groups are open, near the truth where they are not, one sentence for bad input."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pyarrow
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
 from ldpbayes.outcomes.fitting import analyse
 from ldpbayes.outcomes.records import read_records
 from ldpbayes.pages.groups import long_rows
@@ -123,6 +124,11 @@ def test_summary_difference_and_text(found):
     assert "uration by private group" in repr(answer) and set(answer.table()["group"]) == {"0", "1"}
     assert answer.discretization_sd < 0.3 and answer.who_decides.startswith("The data decide")
     assert set(answer.attrs) >= {"method", "reason", "random_seed", "discretization_sd", "who_decides"}
+    few = table(150)[0]  # read as reports of a protocol that says next to nothing
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DiagnosticWarning)
+        weak = lb.by_private_group(few, "duration", protocol=GRR(2, 0.2), draws=125, method="smooth", random_seed=1)
+    assert weak.who_decides.startswith("Prior and reports disagree on the share of 0, 1")
 
 
 def test_a_group_that_is_empty_in_some_draws_is_summarized_by_the_others():

@@ -139,6 +139,19 @@ def test_bins_keep_ties_together_and_have_one_width_in_scores():
     assert [default_bins(n) for n in (1e4, 1e5, 1e6)] == [100, 140, 200]
 
 
+def test_gaps_between_modes_have_room_and_tails_have_none():
+    """A gap moves the values behind it by at least one score; tails, spikes and rounding have the bins of a single mode."""
+    rng, one, n = np.random.default_rng(4), np.ones(3000), 3000
+    apart = np.where(rng.random(n) < 0.4, 2.5, 0.0) + 0.35 * rng.standard_normal(n)
+    for value in (apart, np.exp(apart)):
+        bins = normal_score_bins(value, one, 80)
+        assert (bins.size - 80) * bins.width > 1.0
+        assert bins.size == bins.index.max() + 1 and (np.diff(bins.index[np.argsort(value)]) >= 0).all()
+    tails, plain = rng.standard_t(2, n), rng.lognormal(size=n)
+    for value in (tails, rng.pareto(1.5, n), plain, np.where(rng.random(n) < 0.15, 2.0, plain), (10 * plain).round()):
+        assert normal_score_bins(value, one, 80).size == 80
+
+
 def test_the_recipe_is_the_weighted_sum_of_its_records():
     value = np.array([3.0, 1.0, 2.0, 2.0])
     weights = np.array([[1.5, -0.5], [1.5, -0.5], [-0.5, 1.5], [1.5, -0.5]])
