@@ -71,8 +71,9 @@ def fit(
         Reports, or a file that ``read`` takes by itself: of a collection, of reports that state their protocol, or of a
         scan. Cells without a prior over all of them have independent posteriors, of all cells at
         once where these are exact.
-    prior : {"default", "jeffreys", "flat", "learnt", "smooth"}, float, (a,) array or AbstractPrior
-        Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet. By default
+    prior : {"default", "jeffreys", "flat", "learnt", "floor", "smooth"}, float, (a,) array or AbstractPrior
+        Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet, ``floor`` the learnt
+        prior over a floor that all categories nearly share. By default
         ``learnt`` from 20 categories on, where that is no large computation, and ``jeffreys`` otherwise; the attr
         ``prior_reason`` says which and why.
     method : str or AbstractPosterior

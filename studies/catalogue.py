@@ -32,6 +32,21 @@ def _priors(setting):
     return cells
 
 
+def _floor(setting):
+    """Return all cells of the study of priors, or some of every kind of population."""
+    if setting == "paper":
+        return _priors(setting)
+    some = ("adult_education", "adult_age", "adult_education_marital_income", "flights_dest", "flights_distance")
+    common.require_populations()
+    cells = []
+    for name in (*priors.ZIPF, *some):
+        a = 205 if name in priors.ZIPF else common.census(name).n_categories
+        rest = {"n_categories": [a], "population": [name], "replications": [5]}
+        for protocol, n, epsilon in (("grr", 10_000, 4.0), ("oue", 10_000, 2.0), ("grr", 1_000_000, 2.0)):
+            cells += grid(protocol=[protocol], n_reports=[n], epsilon=[epsilon], **rest)
+    return cells
+
+
 def _repeats(setting):
     paper = setting == "paper"
     return grid(
@@ -67,6 +82,14 @@ STUDIES = {
             "our own comparison; docs/theory/priors-study.md",
             _priors,
             priors.compare_priors,
+            panels=("population", "n_categories", "protocol", "n_reports"),
+        ),
+        Study(
+            "floor",
+            "The learnt prior over a floor against the learnt prior alone",
+            "our own comparison; docs/theory/floor.md",
+            _floor,
+            priors.compare_floor,
             panels=("population", "n_categories", "protocol", "n_reports"),
         ),
         Study(

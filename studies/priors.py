@@ -12,6 +12,7 @@ from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_cut, norm_sub, power_law
 from ldpbayes.inference.ends import tails
 from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.floor import settled
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
 from ldpbayes.priors import as_prior
@@ -53,6 +54,8 @@ CENSUSES = (
 )
 #: Priors whose posterior means are compared.
 PRIORS = ("jeffreys", "flat", "learnt")
+#: Priors of the study of floors, and the share of the categories that are shown: those with the largest posterior means.
+FLOORS, SHOWN = ("learnt", "floor"), 0.05
 #: Draws enough for a mean whose Monte Carlo error adds about 1/150 to its risk.
 SMOOTH = RandomWalk(draws=500, chains=1, tune=300, thin=2)
 #: A share counts as large above this.
@@ -81,13 +84,15 @@ def moments(collection, name, rng=0):
     ----------
     collection : Collection
     name : str
-        A name of PRIORS, or "smooth".
+        A name of PRIORS, "smooth" or "floor".
     rng : numpy.random.Generator or int
         Of the draws.
     """
     rng = np.random.default_rng(rng)
     if name == "learnt":
         return common.learnt(collection, rng)[:2]
+    if name == "floor":
+        return settled(Problem.of(collection, name))[1].moments()
     if name == "smooth":
         problem = Problem.of(collection, name)
         draws = run_chains(*form_of(problem, rng), problem.prior.walk(), SMOOTH, rng)[0]
@@ -108,14 +113,15 @@ def matched_interval(mean, variance, ci_prob=0.95):
 
 
 def covered(p, mean, variance, ci_prob=0.95):
-    """Return {"coverage": …, "coverage_large": …}: how many of all shares, and of those above LARGE, are in their intervals.
+    """Return how many shares are in their intervals: of all, of those above LARGE, and of the SHOWN with the largest means.
 
     A prior that gives every category a positive share never covers 0: an empty category counts by its upper end.
     """
     low, high = matched_interval(mean, variance, ci_prob)
     inside = (p <= high) & ((p >= low) | (p == 0))
-    large = p > LARGE
-    return {"coverage": inside.mean()} | ({"coverage_large": inside[large].mean()} if large.any() else {})
+    large, shown = p > LARGE, np.argsort(-mean, kind="stable")[: max(1, round(SHOWN * p.size))]
+    some = {"coverage": inside.mean(), "coverage_shown": inside[shown].mean()}
+    return some | ({"coverage_large": inside[large].mean()} if large.any() else {})
 
 
 def compare_priors(cell, rng):
@@ -132,7 +138,18 @@ def compare_priors(cell, rng):
     return lines_of([replicate(cell, own) for own in rng.spawn(cell["replications"])])
 
 
-def lines_of(found):
+def compare_floor(cell, rng):
+    """Return the lines of a cell under the learnt prior and over a floor: squared errors, their ratio, coverage.
+
+    Parameters
+    ----------
+    cell : dict
+    rng : Generator
+    """
+    return lines_of([replicate(cell, own, FLOORS) for own in rng.spawn(cell["replications"])], "learnt")
+
+
+def lines_of(found, base="jeffreys"):
     """Return the lines of a cell from the answers of its replications."""
     losses, inside = {}, {}
     for loss, coverage in found:
@@ -140,7 +157,7 @@ def lines_of(found):
             losses.setdefault(estimator, []).append(value)
         for pair, value in coverage.items():
             inside.setdefault(pair, []).append(value)
-    return [*_errors(losses), *_coverage(inside)]
+    return [*_errors(losses, base), *_coverage(inside)]
 
 
 def replicate(cell, rng, estimators=None):
@@ -157,11 +174,11 @@ def replicate(cell, rng, estimators=None):
     p, protocol = shares(name, a), evaluate.protocol_of(cell)
     collection = Collection(evaluate.labels(a), Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng)))
     found, inside = {}, {}
-    for prior in (*PRIORS, *(["smooth"] if name in ORDERED else [])):
-        if estimators is None or prior in estimators:
+    for prior in (*PRIORS, *(["smooth"] if name in ORDERED else [])) if estimators is None else estimators:
+        if prior in (*PRIORS, "smooth", "floor"):
             found[prior], variance = moments(collection, prior, rng)
             inside |= {(prior, metric): value for metric, value in covered(p, found[prior], variance).items()}
-    if estimators is None or not {*estimators} <= {*PRIORS, "smooth"}:
+    if estimators is None or not {*estimators} <= {*PRIORS, "smooth", "floor"}:
         oracle = Oracle()(collection)
         raw = oracle.distribution
         found |= {"mle": MLE(tolerance=1e-4)(collection).distribution, "norm_sub": norm_sub(raw), "norm_cut": norm_cut(raw)}
@@ -169,9 +186,9 @@ def replicate(cell, rng, estimators=None):
     return {estimator: ((value - p) ** 2).sum() for estimator, value in found.items()}, inside
 
 
-def _errors(losses):
-    """Return the lines "mse" and "ratio" of every estimator, with paired errors against Jeffreys'."""
-    base, lines = np.array(losses["jeffreys"]), []
+def _errors(losses, base):
+    """Return the lines "mse" and "ratio" of every estimator, with paired errors against one of them."""
+    base, lines = np.array(losses[base]), []
     for estimator, values in losses.items():
         values = np.array(values)
         line = {"estimator": estimator, "target": "distribution", "replications": values.size}

@@ -234,7 +234,7 @@ def _methods():
 #: Actions, by the forms that they are for.
 ACTIONS = {
     "fit": lambda m: m.fit(),
-    **{f"prior {p}": lambda m, p=p: m.fit(p) for p in ("jeffreys", "learnt", "smooth", "hierarchical", "days")},
+    **{f"prior {p}": lambda m, p=p: m.fit(p) for p in ("jeffreys", "learnt", "floor", "smooth", "hierarchical", "days")},
     "no draws": lambda m: m.fit("jeffreys", draws=0),
     **dict(_methods()),
     "check": lambda m: lb.check(m.data, replications=99),

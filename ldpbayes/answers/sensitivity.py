@@ -82,7 +82,8 @@ def of_draws(result: xr.DataTree, prior: AbstractPrior) -> tuple[Scaled | None, 
         return Scaled.of(x.mean(axis=0), x.std(axis=0), (means.reshape(shape), sds.reshape(shape)), **settings)
 
     hyper = {name: draws[name] for name in prior.hyperparameter_names if name in draws and draws[name].ndim == 1}
-    each = {name: scaled(np.log(x), shares=False, floor=FLOOR_LOG, ci_prob=ci_prob) for name, x in hyper.items()}
+    above = {name: np.log(x) for name, x in hyper.items() if x.min() > 0}  # one that may be 0 has no logarithm
+    each = {name: scaled(x, shares=False, floor=FLOOR_LOG, ci_prob=ci_prob) for name, x in above.items()}
     return scaled(draws["distribution"], shares=True, ci_prob=ci_prob), each
 
 

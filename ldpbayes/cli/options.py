@@ -116,9 +116,10 @@ PANELS: dict[str, dict[str, tuple]] = {
             str,
             "Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
             "why), [bold]learnt[/bold] (a Dirichlet whose concentration the reports decide), [bold]smooth[/bold] (ordered "
-            "categories), [bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, "
-            "such as 0.5,1,2. With [bold]--by[/bold] also [bold]hierarchical[/bold] (groups vary about a common "
-            "distribution) and [bold]days[/bold] (each day is near the one before).",
+            "categories), [bold]floor[/bold] (learnt, over a floor that all categories nearly share), "
+            "[bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, such as "
+            "0.5,1,2. With [bold]--by[/bold] also [bold]hierarchical[/bold] (groups vary about a common distribution) "
+            "and [bold]days[/bold] (each day is near the one before).",
         ),
         "prior of-associate": _option(
             str,

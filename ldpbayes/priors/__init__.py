@@ -11,6 +11,7 @@ from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.compliance import Compliance, Denial
 from ldpbayes.priors.dirichlet import Dirichlet
+from ldpbayes.priors.floor import Floor
 from ldpbayes.priors.hierarchical import Hierarchical
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.priors.loglinear import LogLinear
@@ -134,6 +135,7 @@ __all__ = [
     "Compliance",
     "Denial",
     "Dirichlet",
+    "Floor",
     "Hierarchical",
     "Learnt",
     "LogLinear",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ldpbayes.collections import Cells
     from ldpbayes.priors.dirichlet import Dirichlet
+    from ldpbayes.priors.floor import Floor
     from ldpbayes.priors.loglinear import LogLinear
     from ldpbayes.priors.tree import AbstractTree
 
@@ -315,6 +316,10 @@ class AbstractPrior(abc.ABC):
 
     def tree(self) -> "AbstractTree | None":
         """Return this prior where it is a Dirichlet tree of blocks of categories, else None."""
+        return None
+
+    def floor(self) -> "Floor | None":
+        """Return this prior where it is a learnt Dirichlet over a floor, else None."""
         return None
 
     def walk(self) -> Walk | None:

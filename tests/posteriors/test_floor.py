@@ -1,0 +1,127 @@
+"""The learnt prior over a floor: against draws from the prior weighted by the likelihood, and through every door."""
+
+import math
+
+import numpy as np
+import pytest
+
+import ldpbayes as lb
+from ldpbayes import Collection, Tally, fit
+from ldpbayes.cli import main
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.posteriors.floor import settled
+from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.problem import Problem
+from ldpbayes.priors import Floor, as_prior
+from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.unary import UnaryEncoding
+
+SPIKED = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
+
+
+def collected(protocol, n, p, seed=1):
+    rng = np.random.default_rng(seed)
+    tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))
+    return Collection([f"c{x}" for x in range(len(p))], [tally])
+
+
+@pytest.fixture(scope="module")
+def spiked():
+    return collected(GRR(30, 3.0), 2000, np.array([0.4, *[0.6 / 29] * 29]))
+
+
+@pytest.fixture(scope="module")
+def found(spiked):
+    return fit(spiked, "floor", draws=250, random_seed=1)
+
+
+@pytest.mark.parametrize("evenness", [4.0, math.inf])
+@pytest.mark.parametrize("protocol", [GRR(5, 2.0), UnaryEncoding.optimized(5, 1.5)], ids=["grr", "oue"])
+def test_it_is_the_prior_weighted_by_the_likelihood(protocol, evenness):
+    """Means, sds, evidence and P(λ = 0), within five Monte Carlo errors of both."""
+    data, prior = collected(protocol, 150, SPIKED), Floor(evenness=evenness, n_categories=5)
+    tree = fit(data, prior, draws=1000, random_seed=1, estimates=False)
+    rng = np.random.default_rng(2)
+    p = prior.sample(200_000, rng)
+    log_likelihood = data.rows.log_likelihood(p.T)
+    weight = np.exp(log_likelihood - log_likelihood.max())
+    log_evidence = log_likelihood.max() + np.log(weight.mean())
+    error = weight.std() / weight.mean() / np.sqrt(len(p))
+    weight /= weight.sum()
+    mean = weight @ p
+    sd = np.sqrt(weight @ (p - mean) ** 2)
+    assert tree.attrs["method"] == "floor" and tree.attrs["converged"]
+    near = 5 * np.sqrt((weight**2).sum() + 1 / tree.attrs["effective_draws"])
+    summary = tree["summary"].sel(target="distribution")
+    assert (np.abs(summary["mean"] - mean) < near * sd).all()
+    assert (np.abs(summary["sd"] / sd - 1) < near).all()
+    assert abs(tree.attrs["log_evidence"] - log_evidence) < 5 * np.hypot(error, tree.attrs["log_evidence_error"])
+
+
+def test_without_a_floor_the_nodes_are_those_of_the_learnt_prior(spiked):
+    nodes = settled(Problem.of(spiked, "floor"))[1]
+    plain = nodes.share == 0
+    weight = nodes.weight[plain] / nodes.weight[plain].sum()
+    learnt = Mixture().posterior(spiked, "learnt", random_seed=1)["exact"]
+    sd = learnt["distribution_sd"].values
+    assert (np.abs(weight @ nodes.mean[plain] - learnt["distribution_mean"].values) < 0.02 * sd).all()
+    known = np.log((nodes.weight[plain]).sum()) + nodes.total - np.log(0.5)
+    assert abs(known - float(learnt["log_evidence"])) < 0.02
+
+
+def test_one_spike_over_an_even_rest_has_a_floor(spiked, found):
+    """Its squared error is below a half of the learnt prior's, and the result says what was learnt."""
+    learnt = fit(spiked, "learnt", draws=0, estimates=False)["exact"]["distribution_mean"].values
+    truth = np.array([0.4, *[0.6 / 29] * 29])
+    mean = found["summary"].sel(target="distribution")["mean"].values
+    assert ((mean - truth) ** 2).sum() < 0.5 * ((learnt - truth) ** 2).sum()
+    attrs, share = found.attrs, found["posterior"]["floor"]
+    assert attrs["floor_zero"] < 0.05 and share.quantile(0.025) < 0.6 < share.quantile(0.975)
+    assert f"and 0 with probability {attrs['floor_zero']:.2g}" in attrs["prior_reason"]
+    draws = found["posterior"]
+    assert float((draws["floor"] == 0).mean()) == pytest.approx(attrs["floor_zero"], abs=0.05)
+    assert {"floor", "alpha"} <= {name for name, one in draws.data_vars.items() if one.attrs.get("of") == "prior"}
+
+
+def test_it_is_saved_loaded_shown_and_printed(found, spiked, tmp_path):
+    lb.save(found, tmp_path / "fit.nc")
+    again = lb.load(tmp_path / "fit.nc")
+    assert again.attrs["floor_zero"] == found.attrs["floor_zero"]
+    assert "over a floor Dirichlet(4)" in str(again.attrs["prior"])
+    assert "The share of the floor" in str(lb.show(again)).replace("the share", "The share")
+    lb.pages.save(again, tmp_path / "page.html")
+    assert "share of the floor" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_command_line_takes_it(spiked, tmp_path, capsys):
+    lb.write(spiked, tmp_path / "data.toml")
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", str(tmp_path / "data.toml"), "--prior", "floor", "--draws", "50", "--seed", "1"])
+    assert not ended.value.code
+    assert "share of the floor" in " ".join(capsys.readouterr().out.split())
+
+
+def test_cells_have_a_floor_each():
+    cells = lb.Cells({"a": collected(GRR(5, 3.0), 300, SPIKED), "b": collected(GRR(5, 3.0), 200, SPIKED[::-1], 2)})
+    tree = fit(cells, "floor", draws=50, random_seed=1)
+    assert tree["posterior"]["distribution"].sizes["cell"] == 2
+
+
+def test_where_it_cannot_serve_it_says_why(spiked):
+    with pytest.raises(InfeasibleError, match="floor needs three categories"):
+        fit(collected(GRR(2, 1.0), 50, [0.5, 0.5]), "floor", method="floor", draws=50)
+    with pytest.raises(InfeasibleError, match="for priors with a floor"):
+        fit(spiked, "jeffreys", method="floor", draws=50)
+    with pytest.raises(InfeasibleError, match="Moments without draws need a Dirichlet prior"):
+        fit(spiked, "floor", draws=0)
+    for wrong in (0.5, -1.0, math.nan):
+        with pytest.raises(ArgumentError, match="evenness"):
+            Floor(evenness=wrong)
+
+
+def test_a_floor_that_is_even_has_no_unknowns_of_its_own():
+    prior = as_prior("floor", 4)
+    assert prior.evenness == 4 and prior.n_unknowns == 1 + 4 + 3
+    even = Floor(evenness=math.inf, n_categories=4)
+    p = even.to_simplex(np.array([50.0, *np.zeros(4)]))
+    np.testing.assert_allclose(p, 0.25)
