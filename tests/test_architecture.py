@@ -95,6 +95,7 @@ HOMES = {
         "priors.base",
         "priors.tree",
         "priors.dirichlet",
+        "priors.floor",
         "priors.learnt",
     },
     "pytensor": {
@@ -105,6 +106,7 @@ HOMES = {
         "priors.base",
         "priors.tree",
         "priors.dirichlet",
+        "priors.floor",
         "priors.learnt",
     },
     "nutpie": {"inference.nuts", "posteriors.nuts"},

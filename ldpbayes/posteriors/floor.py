@@ -14,7 +14,7 @@ from scipy.special import gammaln, logsumexp, ndtr, softmax
 
 from ldpbayes.inference.importance import enough, resample, weigh
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
 from ldpbayes.posteriors.conditioned_product import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.factors import grouped
 from ldpbayes.priors.floor import Floor
@@ -40,8 +40,8 @@ TRIED = 8
 LIGHT = 1e-4
 #: Draws hold at most so many numbers where more of them are weighted than are kept.
 MOST_WEIGHTED = 2**21
-#: Seconds of the nodes, and of one category of them up to MANY.
-FIXED, EACH, MANY = 1.0, 0.012, 400
+#: Operations of the nodes, for one category.
+FACTOR = 1e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,6 +315,8 @@ class Floored(AbstractPosterior):
     chains: int = 4
     name: ClassVar[str] = "floor"
     order: ClassVar[float] = 21.5
+    most: ClassVar[float] = 2e10
+    pace: ClassVar[Pace] = Pace(0.5, 0.03, 5e-10)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def prepare(self, problem):
@@ -324,10 +326,11 @@ class Floored(AbstractPosterior):
             return Refusal("The method floor needs three categories: of two, a floor is no more than a prior of one share.")
         if problem.obstacle:
             return Refusal(f"The share of a floor is learnt by the evidence of the reports, and here {problem.obstacle}.")
-        seconds = FIXED + EACH * min(problem.n_categories, MANY)
-        seconds += problem.entries * (self.draws * self.chains * problem.rows.entry_seconds + 1e-7)
+        rows, a = problem.rows, problem.n_categories
+        work = surrogate.weighing(rows, self.draws * self.chains)
+        work += surrogate.EXPANDING * PILOTS * rows.n_rows * a + FACTOR * a
         reason = "The prior has a floor: surrogates at values of its share and of alpha, weighted by the likelihood."
-        return Plan(reason, seconds, problem)
+        return Plan(reason, work, problem)
 
     def run(self, plan, rng, watch):
         problem, size = plan.state, self.draws * self.chains
