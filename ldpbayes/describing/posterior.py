@@ -26,7 +26,7 @@ MAX_ESTIMATED = 400
 MAX_INTERVALS = 20_000
 
 
-def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob: float, evidence_of: EvidenceOf) -> None:
+def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence_of: EvidenceOf) -> None:
     """Add estimates and confidence intervals to a result, and what the reports are worth and say of the prior.
 
     Facts about a collection are attrs of the result, those about each cell stand in its group ``cells``.
@@ -39,7 +39,6 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
         With their reports.
     problems : sequence of Problem
         What the result is the posterior of, one for each cell.
-    ci_prob : float
     evidence_of : callable
         As for ``compliance.findings``.
     """
@@ -52,7 +51,7 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], ci_prob:
     plain = [cell.keeps_reports and not cell.laws and not cell.nature.weighted for cell in cells]
     if all(plain):
         with leaving_out(tree, "Confidence intervals"):
-            intervals = confidence_of_cells(cells, ci_prob)
+            intervals = confidence_of_cells(cells, float(tree["summary"].attrs["ci_prob"]))
             if all(intervals):
                 add_confidence(tree, data, intervals)
     places = np.flatnonzero(plain).tolist()

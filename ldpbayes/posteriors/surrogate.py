@@ -8,7 +8,7 @@ Pareto smoothing says whether they can.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -207,8 +207,8 @@ class Surrogate(AbstractPosterior):
         work = weighing(problem.rows, self.draws * self.chains) + EXPANDING * problem.rows.n_rows * a + FACTOR * a
         known, reason = None, "Surrogate with weights on the true likelihood; its k-hat says whether to trust it."
         if problem.alpha is not None and problem.entries <= MAX_LOOKED_AT:
-            known = expand(problem.rows, problem.alpha, self.max_expansions)
-            if far := far_from(known[0], problem.rows, LOOKED_AT):
+            *known, far = looked_at(problem.rows, tuple(problem.alpha), self.max_expansions)
+            if far:
                 work, reason = math.inf, far
         return Plan(reason, work, (problem, known))
 
@@ -254,20 +254,23 @@ class Surrogate(AbstractPosterior):
         return replace(weigh(distribution[:kept], log_ratio, expansions), interrupted=kept < size)
 
 
-def far_from(engine, rows, size):
-    """Return why no number of draws of a surrogate will be trusted, by the weights of a few; empty where they may be.
+@lru_cache(maxsize=1)
+def looked_at(rows, alpha, max_expansions=12):
+    """Return (Proposal, rounds, why no number of its draws will be trusted, by the weights of a few, or an empty string).
 
     Parameters
     ----------
-    engine : Proposal
     rows : Rows
-    size : int
+    alpha : tuple of float
+    max_expansions : int
     """
-    p, log_surrogate = proposals(engine, size, np.random.default_rng(0))
+    engine, rounds = expand(rows, np.array(alpha), max_expansions)
+    p, log_surrogate = proposals(engine, LOOKED_AT, np.random.default_rng(0))
     found = weigh(p, rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
-    if not hopeless(found.k_hat, found.effective_sample):
-        return ""
-    return f"Surrogates are far from these reports: {size} draws are worth {found.effective_sample:.1f}."
+    worth, far = found.effective_sample, ""
+    if hopeless(found.k_hat, worth):
+        far = f"Surrogates are far from these reports: {LOOKED_AT} draws are worth {worth:.1f}."
+    return engine, rounds, far
 
 
 def weighing(rows, size):

@@ -72,7 +72,7 @@ def _walked(cells: Cells, prior: Any, request: Request, refused: dict[str, str])
         tree, sensitivity = moments_of(cells, problems, request.run, request.stated | {"draws": request.draws})
         tree.attrs |= decision_of_cells(cells.labels, None, sensitivity) | single.stated_prior(ruling.sentence)
         return tree
-    tree, why = ruled(ruling, request, lambda prior: _sampled(cells, prior_of_cells(prior, cells), request, refused))
+    tree, why = ruled(ruling, lambda prior: _sampled(cells, prior_of_cells(prior, cells), request, refused))
     tree.attrs |= single.stated_prior(why)
     if request.draws == 0:
         tree.attrs.update(decision_of_cells(served(cells, tree).labels, tree["cells"].to_dataset()))
@@ -160,7 +160,7 @@ def _say(tree, cells: Cells, problems: list[Problem], request: Request) -> None:
     if request.estimates:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
-            describe(tree, cells, problems, request.ci_prob, single.evidence_of)
+            describe(tree, cells, problems, single.evidence_of)
 
 
 def _at_once(cells: Cells, prior, seeds: list[int], request: Request) -> "xr.DataTree | None":

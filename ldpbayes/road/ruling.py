@@ -11,8 +11,6 @@ from ldpbayes.road.methods import SUMMARY
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ldpbayes.road.request import Request
-
 #: How the sentence about a prior by rule starts, and how it ends.
 NO_PRIOR, KEEP = "No prior was given", "prior='jeffreys' keeps Jeffreys' prior"
 
@@ -26,10 +24,13 @@ class Ruling:
     prior : str or any prior
     sentence : str
         Empty where the caller chose the prior.
+    automatic : bool
+        Whether the method was left open, too: where it serves no learnt prior, Jeffreys' takes its place.
     """
 
     prior: Any
     sentence: str = ""
+    automatic: bool = False
 
     @property
     def learnt(self) -> bool:
@@ -74,29 +75,29 @@ def rule(prior: Any, data: Any, method: str) -> Ruling:
     if not data.nature.evidence:
         return jeffreys_because("the learnt prior needs the evidence of the reports, which a composite likelihood lacks.")
     sentence = f"{NO_PRIOR}: from {LEARNT_FROM} categories on it is a Dirichlet prior whose concentration is learnt; {KEEP}."
-    return Ruling("learnt", sentence)
+    return Ruling("learnt", sentence, method == "auto")
 
 
-def ruled(ruling: Ruling, request: "Request", run: Callable[[Any], "xr.DataTree"]) -> tuple["xr.DataTree", str]:
+def ruled(ruling: Ruling, run: Callable[[Any], "xr.DataTree"]) -> tuple["xr.DataTree", str]:
     """Return (result, why this prior): where the rule's learnt prior has no answer that can be trusted, under Jeffreys'.
 
     Parameters
     ----------
     ruling : Ruling
-    request : Request
     run : callable
         Prior → result.
     """
+    replaceable = ruling.learnt and ruling.automatic
     try:
         tree = run(ruling.prior)
     except InfeasibleError as err:
-        if not (ruling.learnt and request.automatic):
+        if not replaceable:
             raise
         why = str(err)
     else:
         attrs = tree.attrs
         trusted = attrs["converged"] or attrs["interrupted"] or "undefined" in attrs
-        if trusted or not (ruling.learnt and request.automatic):
+        if trusted or not replaceable:
             return tree, ruling.sentence
         why = f"{attrs['problems'].rstrip('.')}."
     ruling = jeffreys_because(f"the answer under the learnt prior was rejected: {why}")

@@ -88,7 +88,7 @@ def walk(collection: Any, prior: Any, request: Request) -> "xr.DataTree":
         problem = Problem.of(collection, prior)
         return _by(engine, problem, request)
 
-    tree, why = ruled(ruling, request, run)
+    tree, why = ruled(ruling, run)
     assert problem is not None  # the run above made it
     if request.draws is None and sizes["draws"] < 1000 and isinstance(request.method, str):
         tree.attrs["reason"] += f" {sizes['draws']} draws a chain, for the memory of {collection.n_categories:,} categories."
@@ -129,7 +129,7 @@ def _told(tree, collection, problem: Problem, request: Request, why: str) -> "xr
         tree = result.among_compliers(tree, collection)
     tree.attrs |= stated_prior(why) | _about_order(collection, problem.prior)
     if request.estimates and collection.keeps_reports:
-        describe(tree, collection, [problem], request.ci_prob, evidence_of)
+        describe(tree, collection, [problem], evidence_of)
     return tree
 
 

@@ -7,7 +7,6 @@ import pytest
 from cases import neighbours
 
 import ldpbayes as lb
-from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.likelihoods.kinds import DenseSampler
 from ldpbayes.posteriors.augmentation import Augmentation
@@ -76,8 +75,7 @@ def test_margins_of_attributes_go_to_pair_slices_at_once():
     """Surrogates at every node and Gibbs sweeps that were rejected took 15 of 17 seconds."""
     collection = even(lb.protocols.SampledAttribute(22, 0.26, [2, 11], "grr"), 27_129)
     problem, method = Problem.of(collection, "learnt"), Mixture()
-    with pytest.raises(InfeasibleError, match="Surrogates are far from these reports"):
-        method.run(method.plan(problem), np.random.default_rng(1), Watch())
+    assert "Surrogates are far from these reports" in method.plan(problem).reason
     sweeps, slices = (make().plan(replace(problem, prior=Dirichlet.jeffreys(22))) for make in (Augmentation, PairSlice))
     assert sweeps.work > Augmentation.most and slices.work < PairSlice.most / 3
 
