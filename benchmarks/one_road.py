@@ -1,7 +1,7 @@
 """CPU seconds of one thread that users wait for, beside what each is asked to stay below.
 
 ``python benchmarks/one_road.py [part …]`` prints one line a number; parts are undrawn, drawn, whole, frequencies,
-regressions, hierarchical and strong, by default all. Each is measured after the same call on little data, so that neither
+regressions, population, hierarchical and strong, by default all. Each is measured after the same call, so that neither
 imports nor compilation count. More cells with draws are in cells.py, small settings of every protocol in small_settings.py,
 maximum likelihood in mle.py.
 """
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 import ldpbayes as lb
+from ldpbayes.protocols import crosswise, direct
 from ldpbayes.road.methods import make_method
 
 
@@ -107,6 +108,48 @@ def regressions():
             yield f"regression on two continuous columns, n = {n:,}", seconds, limit
 
 
+def survey(seed):
+    """Return (875 respondents of 24 regions and 14 ages, half of them asked directly; protocols; census).
+
+    The census has every combination of region, age and sex, with equal numbers of people.
+    """
+    rng, n = np.random.default_rng(seed), 875
+    regions = [f"r{k:02d}" for k in range(24)]
+    region, age, sex = rng.choice(24, n, p=rng.dirichlet(np.full(24, 5.0))), rng.integers(0, 14, n), rng.integers(0, 2, n)
+    eta = -0.6 + rng.normal(0, 0.5, 24)[region] + 0.8 * np.sin(age * 5 / 22) + 0.4 * sex
+    truth = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+    device, asked = crosswise(0.25), np.arange(n) % 2 == 0
+    (sent,) = device.format_reports(device.privatize(truth, rng), ["no", "yes"])
+    frame = pd.DataFrame({"region": np.array(regions)[region], "age": 20 + 5 * age, "sex": sex})
+    frame["report"] = np.where(asked, np.array(["no", "yes"])[truth], np.array(sent))
+    frame["mode"] = np.where(asked, "direct", "device")
+    census = pd.MultiIndex.from_product([regions, range(20, 90, 5), [0, 1]], names=["region", "age", "sex"])
+    return frame, {"device": device, "direct": direct()}, census.to_frame(index=False).assign(people=1)
+
+
+#: Mean, sd and ends of the national share of yes in the survey of seed 0, by PyMC's NUTS with 4 × 20,000 draws.
+REFERENCE = {"mean": 0.50588, "sd": 0.02191, "lower": 0.46277, "upper": 0.54887}
+
+
+def population():
+    """Yield a survey with regions and a walk over ages, 20 of them, and how far the national share is from a long run."""
+    seconds, good, apart = [], 0, np.nan
+    for seed in (-1, *range(20)):
+        frame, protocols, census = survey(abs(seed))
+        settings = {"design": "mode", "report": "report", "categories": ["no", "yes"], "random_seed": abs(seed)}
+        tree, second = timed(lb.regress, frame, "a ~ sex + rw(age) + (1 | region)", protocols, **settings)
+        if seed < 0:
+            continue  # compilation
+        seconds.append(second)
+        good += tree.attrs["converged"]
+        if seed == 0:
+            answer = lb.poststratify(tree, census, count="people").sel(category="yes")
+            apart = max(abs(float(answer[key]) - REFERENCE[key]) for key in ("mean", "lower", "upper")) / REFERENCE["sd"]
+    yield f"regions and ages, 875 respondents, two modes: {good} of 20 converged; median", float(np.median(seconds)), 5.0
+    yield "regions and ages, the slowest of 20", max(seconds), 5.0
+    yield "regions and ages, national share and ends from a long run of NUTS, sd", apart, 0.1
+
+
 def hierarchical():
     """Yield a hierarchical prior over weak cells with shares near zero, the slowest of twenty seeds."""
     data = cells(20, lb.GRR(10, epsilon=1.0), 300, 0.2)
@@ -128,7 +171,7 @@ def strong():
     yield f"OUE a = 100, n = 1e4, ε = 8, by {tree.attrs['method']} under {tree.attrs['prior']}", seconds, 3.0
 
 
-PARTS = {part.__name__: part for part in (undrawn, drawn, whole, frequencies, regressions, hierarchical, strong)}
+PARTS = {part.__name__: part for part in (undrawn, drawn, whole, frequencies, regressions, population, hierarchical, strong)}
 
 
 def main(*names):

@@ -16,7 +16,7 @@ from ldpbayes.priors import (
     Tree,
 )
 from ldpbayes.priors.base import AbstractSoftmax, NormalLaw
-from ldpbayes.priors.regression import Effects
+from ldpbayes.priors.regression import Effects, Monotone, walk_root
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,15 @@ def denial(a, beta, alpha=0.5):
 
 
 def regression(a, grouped=False):
-    """Return a regression of four cells on a column, with effects of two groups where asked for."""
+    """Return a regression of four cells on a column, with effects of two groups and of ordered levels where asked for."""
     design = np.column_stack([np.ones(4), [-1.0, 0.0, 0.5, 2.0]])
-    effects = (Effects("1|g", ("u", "v"), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), 0.5),) * grouped
-    return Regression(design, n_categories=a, effects=effects, sizes=np.array([5.0, 1.0, 2.0, 2.0]), reference=a - 1)
+    sizes, levels = np.array([5.0, 1.0, 2.0, 2.0]), (("0", "1", "3"), np.eye(3)[[0, 2, 1, 1]])
+    if not grouped:
+        return Regression(design, n_categories=a, sizes=sizes, reference=a - 1)
+    groups = Effects("1|g", ("u", "v"), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), 0.5)
+    effects = groups, Effects("rw(x)", *levels, 0.8, root=walk_root(np.array([0.0, 1, 3])))
+    monotone = (Monotone("mo(x)", *levels, np.tri(3, 2, -1) - [0.75, 0.25]),)
+    return Regression(design, n_categories=a, effects=effects, monotone=monotone, sizes=sizes, reference=a - 1)
 
 
 #: name → prior over so many categories.

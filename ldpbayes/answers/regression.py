@@ -178,13 +178,15 @@ class Fitted:
             total[:, labels] += np.add.reduceat(shares[:, order], starts, axis=1)
         return total / np.bincount(group, weight)[:, None]
 
-    def new_of(self, frame: Any, weight: NDArray) -> str:
+    def new_of(self, columns: Columns, weight: NDArray) -> str:
         """Return the sentence that names the groups of a population which the fit has not met, or an empty text."""
         said = {}
-        for group in self.columns(frame).groups:
+        for group in columns.groups:
             share = weight[group.index >= len(group.levels)].sum() / weight.sum()
             if share > 0:
-                said[group.name.partition("|")[2] or group.name] = f"{listed(group.new)} ({share:.1%} of the people)"
+                said[group.name.partition("|")[2] or group.name] = (
+                    f"{listed(map(repr, group.new))} ({share:.1%} of the people)"
+                )
         each = "; ".join(f"{name} {which}" for name, which in said.items())
         return f"The sample lacks {each}: their effects are drawn, given those of the others." if said else ""
 
@@ -250,7 +252,8 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     if data is None:
         coords["n_reports"] = (("row",), sizes)
     whole = xr.concat(parts, "row").assign_coords(coords)
-    return Answer(whole.data_vars, whole.coords, whole.attrs)
+    said = fitted.new_of(columns, np.ones(len(frame)))  # combinations of groups may be new
+    return Answer(whole.data_vars, whole.coords, whole.attrs | ({"unseen": said} if said else {}))
 
 
 def comparisons(
@@ -455,7 +458,7 @@ def poststratify_table(
     held = {name: result.attrs[name] for name in ("sampling", "effective_draws") if name in result.attrs}
     values = draws.reshape(chains, -1, *found["mean"].shape)
     found = found.assign(draws=(("chain", "draw", *found["mean"].dims), values, held))
-    found.attrs |= {"unseen": said} if (said := fitted.new_of(frame, sizes)) else {}
+    found.attrs |= {"unseen": said} if (said := fitted.new_of(fitted.columns(frame), sizes)) else {}
     return found
 
 

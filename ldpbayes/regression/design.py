@@ -379,8 +379,9 @@ class Design:
         numbers = _dtype(part.levels) is None
         code = part.codes(data, more if unseen and numbers and kind == "rw" else None)
         places = np.asarray(part.levels, dtype=float) if numbers else np.arange(len(part.levels), dtype=float)
-        names = (tuple(map(str, levels)) for levels in (part.levels, more))
-        levels, new = names
+        if not np.isfinite(np.asarray(more, dtype=float)).all():
+            raise DataError("has values that are not finite", field=part.name)
+        levels, new = (tuple(map(str, levels)) for levels in (part.levels, more))
         return Group(part.name, levels, code, np.ones(rows), kind, places, new, np.asarray(more, dtype=float))
 
     def _product(self, block, data, rows):

@@ -123,9 +123,10 @@ def regress(
         their reports along; their keys and covariates are the columns.
     formula : str
         ``"answer ~ age + C(sex) + (1 | county)"``: the left side names the private answer, the right side its terms, in the
-        notation of R; ``(1 | g)`` are effects of groups that are pooled in part. Names are columns of the data. The only
-        functions are abs, binary, bs, C, ceil, center, cos, exp, expm1, floor, I, log, log10, log1p, log2, poly, round, S,
-        scale, sin, sqrt, standardize and T, so that a formula from elsewhere can do no harm.
+        notation of R; ``(1 | g)`` are effects of groups that are pooled in part, ``(1 | g/h)`` nested ones, ``rw(x)`` is a
+        random walk over ordered levels and ``mo(x)`` a monotone effect. Names are columns of the data. The only functions
+        beside these are abs, binary, bs, C, ceil, center, cos, exp, expm1, floor, I, log, log10, log1p, log2, poly, round,
+        S, scale, sin, sqrt, standardize and T, so that a formula from elsewhere can do no harm.
     protocol : AbstractProtocol, or mapping of value to AbstractProtocol
         How the reports were made; with ``design``, the protocol of each value of that column.
     report : str or sequence of str, optional
@@ -142,8 +143,9 @@ def regress(
         The category that coefficients are log odds against; the first by default. It does not change the model.
     prior : float or mapping of term to float, optional
         Standard deviations of the coefficients: log odds between two categories for one sd of the column, by default 2.5,
-        and π for the intercept; a mapping names terms, and factors of effects (their half-normal scale: by default 1 for
-        the log odds of one sd of the column that varies). Maximum likelihood has none.
+        and π for the intercept; a mapping names terms, factors of effects and walks (their half-normal scale: by default 1
+        for the log odds of one sd of the column that varies) and monotone effects, whose change has the scale of a column
+        with equal steps. Maximum likelihood has none.
     method : {"auto", "laplace", "hmc", "nuts", "mle"}
         ``auto`` weighs draws about the mode, takes Hamiltonian Monte Carlo where their weights cannot be trusted, and NUTS
         where its trajectories do not hold; ``mle`` is maximum likelihood.

@@ -176,7 +176,7 @@ def test_groups_that_the_sample_lacks_are_drawn_and_named(found, census, tmp_pat
     found.save(path)
     new = pd.concat([census.assign(kind="old"), census.assign(region="s", kind="new")])
     answer = lb.poststratify(lb.load(path), new, count="people", by="kind")
-    assert "region s (50.0% of the people)" in answer.unseen and "region:town s:a, s:b, s:c" in answer.unseen
+    assert "region 's' (50.0% of the people)" in answer.unseen and "region:town 's:a', 's:b', 's:c'" in answer.unseen
     rng, posterior = np.random.default_rng(3), found["posterior"]
     shares = by_hand(found, census)
     known = [posterior[name].sel(category="yes").values.reshape(400, -1) for name in ("1|region", "1|region:town")]
@@ -203,7 +203,7 @@ def test_new_places_of_a_walk_lie_between_their_neighbours(found, census):
     two = census[(census["age"] == 30) & (census["use"] == "daily") & (census["region"] == "n")]
     ages = [30, 40, 50, 75]
     answer = lb.poststratify(found, pd.concat([two.assign(age=a) for a in ages]), count="people", by="age")
-    assert "rw(age) 40, 75" in answer.unseen
+    assert "rw(age) '40', '75'" in answer.unseen
     odds = logit(np.stack([answer["draws"].sel(group=str(a), category="yes").values.ravel() for a in ages]))
     sigma = found["posterior"]["rw(age)_sigma"].values.ravel()
     walk = np.minimum.outer(np.array([0, 10, 30, 40]), np.array([0, 10, 30, 40]))
