@@ -288,9 +288,9 @@ class Regression(AbstractSoftmax):
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
         free = self.n_categories - 1
         found: dict[str, tuple[Law, tuple[int, ...]]] = {"": (NormalLaw(), (self.design.shape[1], free))}
-        for i, effect in enumerate(self.monotone):
+        for i, rise in enumerate(self.monotone):
             found[f"change_{i}"] = NormalLaw(), (1, free)
-            found[f"steps_{i}"] = ExponentialLaw(), (len(effect.levels) - 1,)  # over their sum they are Dirichlet(1)
+            found[f"steps_{i}"] = ExponentialLaw(), (len(rise.levels) - 1,)  # over their sum they are Dirichlet(1)
         for i, effect in enumerate(self.effects):
             found[f"sd_{i}"] = ScaleLaw(2, effect.scale), (1,)
             found[f"effects_{i}"] = NormalLaw(), (effect.size, free)
@@ -302,10 +302,10 @@ class Regression(AbstractSoftmax):
             own = values[f"sd_{i}"][..., None] / math.sqrt(2) * values[f"effects_{i}"]
             own = own if effect.root is None else product(effect.root, own, xp)
             found = found + product(effect.matrix, own, xp)
-        for i, effect in enumerate(self.monotone):
+        for i, rise in enumerate(self.monotone):
             steps = values[f"steps_{i}"]
-            rise = (steps / steps.sum(axis=-1, keepdims=True))[..., None] * values[f"change_{i}"]
-            found = found + product(effect.matrix @ effect.root * (effect.scale / math.sqrt(2)), rise, xp)
+            each = (steps / steps.sum(axis=-1, keepdims=True))[..., None] * values[f"change_{i}"]
+            found = found + product(rise.matrix @ rise.root * (rise.scale / math.sqrt(2)), each, xp)
         return found @ self.basis.T  # the logits sum to zero over the categories
 
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
@@ -316,8 +316,8 @@ class Regression(AbstractSoftmax):
             each = each if effect.root is None else effect.root.T @ each
             found[f"sd_{i}"] = (each * values[f"effects_{i}"]).sum()
             found[f"effects_{i}"] = values[f"sd_{i}"] * each
-        for i, effect in enumerate(self.monotone):
-            each = effect.root.T @ (effect.matrix.T @ inner) * (effect.scale / math.sqrt(2))
+        for i, rise in enumerate(self.monotone):
+            each = rise.root.T @ (rise.matrix.T @ inner) * (rise.scale / math.sqrt(2))
             steps, along = values[f"steps_{i}"], (each * values[f"change_{i}"]).sum(axis=1)
             share = steps / steps.sum()
             found[f"change_{i}"] = share @ each
@@ -383,10 +383,11 @@ class Regression(AbstractSoftmax):
     def coords(self) -> dict[str, Sequence]:
         """Return the labels of the dims of variables() other than cell and category."""
         found: dict[str, Sequence] = {"term": list(self.terms)}
-        for effect in (*self.effects, *self.monotone):
-            found[f"{effect.name}_level"] = list(effect.levels)
-        for effect in self.monotone:
-            found[f"{effect.name}_step"] = list(effect.levels[1:])
+        named: list[Any] = [*self.effects, *self.monotone]
+        for one in named:
+            found[f"{one.name}_level"] = list(one.levels)
+        for rise in self.monotone:
+            found[f"{rise.name}_step"] = list(rise.levels[1:])
         return found
 
     def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
@@ -399,13 +400,13 @@ class Regression(AbstractSoftmax):
         for i, effect in enumerate(self.effects):
             found[f"{effect.name}_sigma"] = ((), np.exp(z[..., self.places[i][0]]) / effect.unit)
             found[effect.name] = ((f"{effect.name}_level", "category"), self.group_effects(z, i))
-        for effect, (at, start, end) in zip(self.monotone, self.rises, strict=True):
-            change = z[..., at:start] @ (self.basis - self.basis[self.reference]).T * (effect.scale / math.sqrt(2))
+        for rise, (at, start, end) in zip(self.monotone, self.rises, strict=True):
+            change = z[..., at:start] @ (self.basis - self.basis[self.reference]).T * (rise.scale / math.sqrt(2))
             steps = simplex(z[..., start:end])
-            found[f"{effect.name}_change"] = ("category",), change
-            found[f"{effect.name}_steps"] = (f"{effect.name}_step",), steps
-            found[effect.name] = (
-                (f"{effect.name}_level", "category"),
-                (steps @ effect.root.T)[..., None] * change[..., None, :],
+            found[f"{rise.name}_change"] = ("category",), change
+            found[f"{rise.name}_steps"] = (f"{rise.name}_step",), steps
+            found[rise.name] = (
+                (f"{rise.name}_level", "category"),
+                (steps @ rise.root.T)[..., None] * change[..., None, :],
             )
         return found

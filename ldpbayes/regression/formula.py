@@ -166,7 +166,7 @@ class Formula:
         parser = _Parser(right, text)
         found = parser.sum()
         parser.expect("", "the end")
-        paths = tuple(term[0] for term in found.terms.values() if of_levels(term[0]))
+        paths = tuple(term[0] for term in found.terms.values() if isinstance(term[0], Apply) and of_levels(term[0]))
         products = [term[1:] for term in found.terms.values()] + [term for pair in found.groups for term in pair]
         if any(map(of_levels, itertools.chain(*products))) or any(
             of_levels(term[0]) for term in found.terms.values() if len(term) > 1

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,7 @@ class Target(AbstractTarget):
         k = prior.design.shape[1]
         numbers = [at for at, _, _ in prior.rises]
         numbers += [start - i - 1 for i, (_, start) in enumerate(prior.places)]  # the scales are taken out
-        terms = [*prior.monotone, *prior.effects]
+        terms: list[Any] = [*prior.monotone, *prior.effects]
         kinds = [2] * len(prior.monotone) + [int(effect.root is not None) for effect in prior.effects]
         sizes = [len(term.levels) for term in terms]
         rows = k + np.cumsum([0, *sizes])[:-1]
@@ -95,8 +96,8 @@ class Target(AbstractTarget):
         prior, free = self.prior, self.prior.n_categories - 1
         k = prior.design.shape[1]
         parts = [z[..., : k * free].reshape(*z.shape[:-1], k, free)]
-        for effect, (at, start, end) in zip(prior.monotone, prior.rises, strict=True):
-            parts.append((simplex(z[..., start:end]) @ effect.root.T)[..., None] * z[..., None, at:start])
+        for rise, (at, start, end) in zip(prior.monotone, prior.rises, strict=True):
+            parts.append((simplex(z[..., start:end]) @ rise.root.T)[..., None] * z[..., None, at:start])
         for effect, (at, start) in zip(prior.effects, prior.places, strict=True):
             own = z[..., start : start + effect.size * free].reshape(*z.shape[:-1], effect.size, free)
             own = np.exp(np.minimum(z[..., at], 300.0))[..., None, None] * own
