@@ -29,6 +29,8 @@ def of_regression(result, *, top: int = TOP) -> Page:
         tables += _denial_tables(summary)
     if "parameter" in summary.coords:
         tables.append(_spread_table(summary))
+    changes = [str(name).removesuffix("_change_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]
+    tables += [_change_table(summary.drop_sel(category=attrs["reference"]), name) for name in changes]
     return Page(
         attrs["title"],
         tuple(tables),
@@ -136,6 +138,15 @@ def _denial_tables(summary):
         rows = Rows(summary, *dims)
         columns = rows.summary(summary, level, prefix=f"{name}_", priority=(0, 1, 0))
         yield filled(title, [*map(rows.label, dims), *columns])
+
+
+def _change_table(summary, name):
+    rows, level = Rows(summary, "category"), interval_of(summary.attrs["ci_prob"])
+    columns = [
+        rows.label("category"),
+        *rows.summary(summary, level, prefix=f"{name}_change_", heading="log odds", priority=(0, 1, 0)),
+    ]
+    return filled(f"From the first to the last level of {name}", columns)
 
 
 def _notes(tree):
