@@ -15,7 +15,7 @@ from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.road.methods import METHODS, make_method
 
 #: Methods for priors that are not Dirichlet: their tests are in tests/posteriors.
-OTHER_PRIORS = ("mixture", "laplace", "loglinear", "summary", "walk")
+OTHER_PRIORS = ("floor", "mixture", "laplace", "loglinear", "summary", "walk")
 
 
 def simulated(protocol, n, seed=1):
