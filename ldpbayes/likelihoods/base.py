@@ -109,6 +109,9 @@ class AbstractSampler(abc.ABC):
 
     n_reports: float
 
+    def expect(self, draws: int) -> None:  # noqa: B027  # most samplers have nothing to prepare
+        """Take note of so many draws that will be asked for, in whatever parts: whether compiling pays hangs on them."""
+
     @abc.abstractmethod
     def signals(self, draws: FloatArray, rng: np.random.Generator) -> IntArray:
         """Return one draw of the signal tallies k for each draw of p, shape (S, a)."""

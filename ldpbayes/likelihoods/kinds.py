@@ -233,10 +233,14 @@ class DenseSampler(AbstractSampler):
         self._rows, self._floor, self.n_reports = rows, floor, rows.n_reports
         self._work = 0.0
 
+    def expect(self, draws):
+        *_, size, few = self._above
+        self._work = max(self._work, draws * float(size[few].sum()))
+
     def signals(self, draws, rng):
         excess, floor, counts, size, few = self._above
         out = np.zeros(draws.shape, dtype=np.int64)
-        self._work += len(draws) * size[few].sum()
+        self._work = max(self._work, len(draws) * float(size[few].sum()))
         if self._work > COMPILED:
             from ldpbayes.likelihoods import kernels  # loads numba
 

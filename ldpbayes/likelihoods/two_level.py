@@ -489,6 +489,10 @@ class SupportSampler(AbstractSampler):
     def __init__(self, rows):
         self._rows, self.n_reports = rows, rows.n_reports
 
+    def expect(self, draws):
+        if (written := self._parts[0]) is not None:
+            written.expect(draws)
+
     def signals(self, draws, rng):
         rows, (written, repeats) = self._rows, self._parts
         out = np.zeros(draws.shape, dtype=np.int64) if written is None else written.signals(draws, rng)

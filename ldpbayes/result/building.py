@@ -80,11 +80,11 @@ def build(
     labels = {**data.coords(), **(coords or {})}
     shape = next((np.shape(values)[:2] for _, values, *_ in draws.values()), None)
     chained = {} if shape is None else {"chain": np.arange(shape[0]), "draw": np.arange(shape[1])}
-    tree = Result()
+    groups = {}
     variables = {name: (("chain", "draw", *dims), *rest) for name, (dims, *rest) in draws.items()}
-    tree["posterior"] = _group(variables, chained | labels, whole=True)
+    groups["posterior"] = _group(variables, chained | labels, whole=True)
     if stats:
-        tree["sample_stats"] = _group({name: (("chain", "draw"), values) for name, values in stats.items()}, chained)
+        groups["sample_stats"] = _group({name: (("chain", "draw"), values) for name, values in stats.items()}, chained)
     if exact:
         if unknown := next((name for name in exact if name not in EXACT), None):
             raise ArgumentError(f"exact must hold only {', '.join(EXACT)}, got {unknown!r}.")
@@ -93,15 +93,16 @@ def build(
             more |= {"answer": list(data.answers), "answer_bis": list(data.answers)}
             more["quantity"] = [one.name for one in data.derived]
         known = {name: ((*data.dims[:-1], *EXACT[name]), np.asarray(value)) for name, value in exact.items()}
-        tree["exact"] = _group(known, labels | more)
-    tree["observed_data"] = _group(data.observed() if observed else {}, labels)
+        groups["exact"] = _group(known, labels | more)
+    groups["observed_data"] = _group(data.observed() if observed else {}, labels)
     held, latent = constants(data, prior), data.coords()["category"]
     if len(labels["category"]) < len(latent):  # P is that of those who follow the device
         labels[LATENT] = latent
         held = {name: (tuple(LATENT if dim == "category" else dim for dim in dims), x) for name, (dims, x) in held.items()}
-    tree["constant_data"] = _group(held, labels, whole=len(data.dims) > 1)
+    groups["constant_data"] = _group(held, labels, whole=len(data.dims) > 1)
     if facts:
-        tree["cells"] = _group({name: (("cell",), values) for name, values in facts.items()}, labels)
+        groups["cells"] = _group({name: (("cell",), values) for name, values in facts.items()}, labels)
+    tree = Result(children=groups)  # at once: every group that is added later has all of them checked again
     tree.attrs |= {
         "collection": data.id,
         "title": data.title,

@@ -17,7 +17,7 @@ from ldpbayes.inference.ends import normal_reach
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol, describe_protocols, make_protocol, protocol_names
-from ldpbayes.protocols.registry import Numbered, parse_name, resolve
+from ldpbayes.protocols.registry import Numbered, describe_protocol, parse_name, resolve
 from ldpbayes.theory import bounds, information, risk, waves
 
 __all__ = [
@@ -621,8 +621,8 @@ def has_free_epsilon(name, parameters=None):
     name, own = parse_name(name)
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
     known, given = resolve(name, parameters | own)
-    stated = {protocol.name: protocol.stated for protocol in describe_protocols()}.get(known, "epsilon")
-    return "epsilon" in stated and not {*given} & {"epsilon", "kappa", "factors"}
+    found = describe_protocol(known) or next((one for one in describe_protocols() if one.name == known), None)
+    return (found is None or "epsilon" in found.stated) and not {*given} & {"epsilon", "kappa", "factors"}
 
 
 def plan_design(

@@ -33,8 +33,9 @@ FIRST_SPREAD = 0.3
 ROUNDS, LEFT, ALONE = 3, 0.5, 0.05
 #: Of the bend: reports of weak cells bound effects, rather than saying where they are.
 NORMALITY = -0.3
-#: Chains become at most so many times as long as was asked for, or more where that was little.
-LONGEST = 32
+#: Chains become at most so many times as long as was asked for, or more where that was little. The worth of the least
+#: effective draws is a rough guess at first: they grow by no more than FASTEST before it is looked at again.
+LONGEST, FASTEST = 32, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +179,7 @@ class AbstractSampled(AbstractJoint):
         def times(run, made):
             judged, sample = self._judged(problem, run, rng)
             seen[:] = run, sample
-            return judged.times if judged.next == "more" and judged.times * made <= longest else 1
+            return min(judged.times, FASTEST) if judged.next == "more" and judged.times * made <= longest else 1
 
         def going(more):
             return going_on(more, times, self.draws, watch, thin=True)
