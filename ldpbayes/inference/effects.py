@@ -52,11 +52,14 @@ class AbstractTarget:
         What the compiled density reads: (first, fixed, shape of the coefficients, what ``likelihood`` takes after them).
     normality : float
         Of bending.Bend.
+    turn : pair of float
+        Angle of a trajectory and its jitter; see inference.hmc.
     """
 
     batches: Any
     kernel: Any = None
     normality: ClassVar[float] = 1.0
+    turn: ClassVar[tuple[float, float]] = hmc.ANGLE, hmc.JITTER
 
     @property
     def visited(self) -> int:
@@ -243,8 +246,8 @@ class Bent:
     def pair(self):
         """The density and its trajectories, as ``inference.hmc`` takes them."""
         if self._functions is None:
-            return self.value_and_gradient, hmc.stepwise(self.value_and_gradient)
-        return self.value_and_gradient, lambda *moved: self._functions[1](*moved, *self._known)
+            return self.value_and_gradient, hmc.stepwise(self.value_and_gradient), self.target.turn
+        return self.value_and_gradient, lambda *moved: self._functions[1](*moved, *self._known), self.target.turn
 
     def of(self, u: np.ndarray) -> np.ndarray:
         """Return the unknowns of coordinates, shape (…, u)."""

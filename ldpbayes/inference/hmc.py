@@ -124,7 +124,8 @@ def sampled(density, chains, steps, draws, rng, watch):
     Parameters
     ----------
     density : tuple of callables
-        u → (log-density, gradient), and what moves a chain: ``stepwise`` or ``compiled_trajectories``.
+        u → (log-density, gradient), and what moves a chain: ``stepwise`` or ``compiled_trajectories``; where trajectories
+        have another length, a pair of its angle and jitter.
     chains : list of (u,) arrays
         Where the chains are.
     steps, draws : int
@@ -177,11 +178,12 @@ def moved(density, chains, steps, number, rng):
 
 def _trajectories(density, u, steps, number, rng):
     """Return (draws (number, u), statistics of each) of trajectories that start at u."""
-    density, along = density
+    density, along, *turn = density
+    angle, jitter = turn[0] if turn else (ANGLE, JITTER)
     value, slope = density(u)
     u, force, draws = u.copy(), slope + u, np.empty((number, u.size))  # force: −∇V
     lp, gained = np.empty(number), np.empty(number)
-    angles = ANGLE / steps * rng.uniform(1 - JITTER, 1 + JITTER, number)
+    angles = angle / steps * rng.uniform(1 - jitter, 1 + jitter, number)
     levels = -rng.exponential(size=number)
     kicks = rng.standard_normal((number, u.size))
     energy = 0.5 * (kicks**2).sum(axis=1)

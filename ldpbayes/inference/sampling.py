@@ -23,8 +23,8 @@ class Density(Protocol):
     """A log-density in coordinates u that are nearly standard normal."""
 
     @property
-    def pair(self) -> tuple[Callable, Callable]:
-        """The maps u → (log-density, gradient), and what moves a chain along trajectories; see inference.hmc."""
+    def pair(self) -> tuple:
+        """The maps u → (log-density, gradient), and what moves a chain along trajectories; see inference.hmc.sampled."""
 
     def of(self, u: np.ndarray) -> np.ndarray:
         """Return the unknowns of coordinates, shape (…, u)."""

@@ -31,10 +31,10 @@ class Rotating(AbstractSampled):
     Notes
     -----
     With log-density −|u|²/2 − V(u) and momentum v, a step is a kick v − (t/2)∇V(u), a rotation of (u, v) by the angle t, and
-    a kick. Only V is integrated with an error, so that few steps make a trajectory of a right angle, after which a draw
-    has forgotten the one before. The energy decides on acceptance. Effects are bent (inference.bending) so that they hardly
-    depend on their scale. Where trajectories of 16 steps are still refused too often, or lose their energy, NUTS takes
-    over.
+    a kick. Only V is integrated with an error, so that few steps make a trajectory of more than a right angle, after which
+    a draw has forgotten the one before. The energy decides on acceptance. Effects are bent (inference.bending) so that they
+    hardly depend on their scale. Where trajectories of 16 steps are still refused too often, or lose their energy, NUTS
+    takes over.
 
     References
     ----------
