@@ -1,7 +1,6 @@
 """What samplers of all cells at once share: the target, cells in their forms, and weights on the reports."""
 
 import abc
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,8 +33,6 @@ FIRST_SPREAD = 0.3
 ROUNDS, LEFT, ALONE = 3, 0.5, 0.05
 #: Of the bend: reports of weak cells bound effects, rather than saying where they are.
 NORMALITY = -0.3
-#: Angle of trajectories and its jitter: shares near zero have long tails, in which a right angle leads too short a way.
-TURN = 0.77 * math.pi, 0.2
 #: Chains become at most so many times as long as was asked for, or more where that was little. The worth of the least
 #: effective draws is a rough guess at first: they grow by no more than FASTEST before it is looked at again.
 LONGEST, FASTEST = 32, 3
@@ -48,7 +45,7 @@ class Target(AbstractTarget):
     prior: object
     forms: Forms
     cells: int
-    turn: ClassVar[tuple[float, float]] = TURN
+    turn: tuple[float, float] = AbstractTarget.turn
 
     @property
     def normality(self):
