@@ -14,7 +14,7 @@ from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.simulation import population
 from ldpbayes.study import evaluate
 from ldpbayes.study.base import grid
-from studies import common, vectorised
+from studies import common, fakes, vectorised, waves
 from studies.hashed import Hashed
 from studies.pooled import BASE, FullStudy
 
@@ -499,5 +499,7 @@ FULL = {
             _tradeoff,
             metric_values,
         ),
+        fakes.STUDY,
+        waves.STUDY,
     )
 }

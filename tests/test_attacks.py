@@ -12,6 +12,7 @@ from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.crafting import PairCrafting
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.respondents import Input, MaximalGain
+from studies import fakes
 
 LABELS = "abcdefghij"
 #: Cases whose reports have no scores: Bloom filters, several attributes, designs with fewer answers than categories, and
@@ -191,32 +192,10 @@ def test_bad_attacks_are_one_sentence():
 
 
 def share_coverage(protocol, law, replications, n=600, seed=21, fixed=None):
-    """Return how often the central 90 % interval of the share of fakes holds the truth, by the weighted surrogate.
-
-    Where its weights cannot be trusted, data augmentation answers, as it does in a fit.
-
-    Shares are drawn from the prior, p′ ~ Dirichlet(½, …, ½, 1), or the share of fakes is fixed.
-    """
-    rng, inside, a = np.random.default_rng(seed), 0, protocol.n_categories
-    alpha = np.append(np.full(a, 0.5), 1.0)
-    for _ in range(replications):
-        truth = rng.dirichlet(alpha)
-        if fixed is not None:
-            truth = np.append((1 - fixed) * truth[:-1] / truth[:-1].sum(), fixed)
-        plain = Collection(LABELS[:a], Tally(protocol, *protocol.simulate(np.ones(a, dtype=int), rng)))
-        wrapped = plain.with_noncompliers({"fake": law}).tallies[0].protocol
-        reports = wrapped.privatize(rng.choice(a + 1, n, p=truth), rng)
-        found = Collection(LABELS[:a], Tally(protocol, reports)).with_noncompliers({"fake": law})
-        sample = lb.methods.Surrogate(draws=1000, chains=1).weighted(found, lb.priors.Dirichlet(alpha), random_seed=rng)
-        share, weight = sample.distribution[:, -1], sample.weight
-        if sample.k_hat > 0.7 or sample.effective_sample < 250:
-            tree = lb.methods.Augmentation(draws=250, chains=2).posterior(
-                found, lb.priors.Dirichlet(alpha), random_seed=int(rng.integers(2**31))
-            )
-            share = tree["posterior"]["noncompliance"].values.ravel()
-            weight = np.full(share.size, 1 / share.size)
-        inside += 0.05 <= weight[share < truth[-1]].sum() <= 0.95
-    return inside / replications
+    """Return how often the central 90 % interval of the share of fakes holds the truth, which the study of fakes draws."""
+    rng = np.random.default_rng(seed)
+    chances = np.array([fakes.below(protocol, law, fixed, n, rng)[0] for _ in range(replications)])
+    return ((chances >= 0.05) & (chances <= 0.95)).mean()
 
 
 def test_the_share_is_covered():

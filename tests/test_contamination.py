@@ -154,6 +154,31 @@ def test_the_range_of_posterior_means_is_that_of_all_removals(prior):
     assert "posterior mean" in found.sentence
 
 
+def test_bounds_hold_under_every_dirichlet_prior():
+    """Random designs, counts and concentrations against all removals; ranges contain the mean and grow with the share."""
+    rng = np.random.default_rng(17)
+    for _ in range(10):
+        a = int(rng.integers(2, 4))
+        protocol = rng.choice(
+            [GRR(a, float(rng.choice([0.1, 1, 3]))), designs.forced_response(0.5, rng.dirichlet(np.ones(a)))]
+        )
+        alpha, counts = rng.choice([0.05, 0.5, 1, 3], a), rng.integers(0, rng.choice([4, 20]), a)
+        counts[0] += 5
+        seen, n = np.flatnonzero(counts), counts.sum()
+        tally = Tally(protocol, seen, counts[seen], categories=LABELS[:a])
+        question, weights = ("a", np.eye(1, a)[0]) if rng.random() < 0.6 else ("a > b", np.array([1.0, -1.0, 0.0][:a]))
+        found = contamination_hull(tally, question, share=[0.0, min(2.5 / n, 0.45)], prior=list(alpha)).posterior
+        for k, m in enumerate(map(int, np.floor([0.0, min(2.5, 0.45 * n)]))):
+            every = itertools.product(*(range(min(m, int(c)) + 1) for c in tally.counts))
+            left = [tally.counts - f for f in every if sum(f) <= m]
+            means = [exact_moments(protocol.rows(seen[c > 0], c[c > 0]), as_prior(alpha, a)).mean @ weights for c in left]
+            assert found.bound_low[k] <= min(means) + 1e-9 and max(means) - 1e-9 <= found.bound_high[k]
+            if found.certified[k]:
+                assert found.low[k] == pytest.approx(min(means)) and found.high[k] == pytest.approx(max(means))
+        assert found.certified[0] and (found.low <= found["mean"]).all() and (found["mean"] <= found.high).all()
+        assert (np.diff(found.low) <= 1e-12).all() and (np.diff(found.high) >= -1e-12).all()
+
+
 def test_levels_take_from_the_largest_first():
     counts = np.array([10, 4, 7, 7])
     assert _levelled(counts, 5).tolist() == [4, 0, 1, 0]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from scipy.special import betaincinv, ndtri
+from numpy.typing import NDArray
+from scipy.special import betaincinv, expit, ndtri
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
@@ -31,6 +32,10 @@ POINTS = 61
 ROUNDS, STEPS = 4, (1.0, 0.5, 0.25, 0.1)
 #: Rounds end where a first-order move gains less than this.
 TOLERANCE = 1e-6
+#: Quantiles between which a posterior's mass is counted, for bounds that hold under every Dirichlet prior.
+LEVELS = expit(np.linspace(-30, 30, 241))
+#: Numbers of removed reports of a category that such a bound tells apart.
+BLOCKS = 6
 #: An end this near to its bound is the extreme.
 REACHED = 1e-9
 #: The ends of a range: of the estimate, and with sampling error.
@@ -61,9 +66,8 @@ class ContaminationHull(Answer):
 
         ``mean`` is that of all reports. Over ``share``: ``low`` and ``high``, which some set of fakes leaves;
         ``credible_low`` and ``credible_high``, the outer ends of equal-tailed credible intervals there (nan for a sum or a
-        difference); ``bound_low`` and ``bound_high``, beyond which no set of fakes leaves a mean (nan where none is known,
-        as under α < 1 with several categories); ``certified``, whether both bounds are reached. ``gap`` is the most that
-        one more step of the search would gain at an end, to first order.
+        difference); ``bound_low`` and ``bound_high``, beyond which no set of fakes leaves a mean; ``certified``, whether
+        both are reached. ``gap`` is the most that one more step of the search would gain at an end, to first order.
         """
         return self._part("posterior_") if "posterior_mean" in self.data_vars else None
 
@@ -105,8 +109,8 @@ def contamination_hull(
     ci_prob : float
         Probability of the confidence limits.
     prior : str, float, array or AbstractPrior, optional
-        A Dirichlet prior: adds the range of the posterior mean over all sets of at most so many fakes, with bounds where
-        they are known, for a question about one quantity and reports that each single out one category, such as GRR's.
+        A Dirichlet prior: adds the range of the posterior mean over all sets of at most so many fakes, with bounds of
+        both ends, for a question about one quantity and reports that each single out one category, such as GRR's.
 
     Returns
     -------
@@ -360,10 +364,29 @@ def _posterior_range(
         """Return by how much the mean rises with one more of each report."""
         return slope * (moments.covariance() @ weights)[index] / (base + slope * moments.mean[index])
 
+    def by_odds(x: int, m: int, side: int) -> float:
+        """Return a bound of one share: what its own reports do is known, and what others do has bounds at every value."""
+        if (np.minimum(base, base + slope)[counts > 0] <= 0).any():
+            return float(side > 0)  # some report excludes a category: the odds of a removal have no bound
+        own, steep = index == x, slope / base
+        towards, ends = own & (slope * side < 0), []  # its own reports whose removal moves it to this side
+        jumps = np.unique(np.linspace(0, min(m, int(counts[towards].sum())), BLOCKS + 1).astype(int))
+        for fewer, more in zip(np.append(0, jumps[:-1]), jumps, strict=True):
+            quantiles = evaluate(_steepest(steep, towards, counts, more)).quantile(LEVELS)[:, x]
+            rest = 1 - np.append(0.0, np.maximum.accumulate(quantiles))  # others can do most at the lower end of a bin
+            odds = (
+                -np.log1p(np.multiply.outer(rest, steep)) @ _steepest(steep, ~own & (sign * slope > 0), counts, m - fewer)
+                for sign in (1, -1)
+            )
+            ends.append(side * _by_odds(quantiles, *odds, side))
+        return side * max(ends)
+
     def bound(share: FloatArray, m: int, side: int) -> float:
-        """Return an outer end of the mean of a sum of categories: nan unless removals are known to move it one way."""
+        """Return an outer end of the mean of a sum: at the removal that is known to move it most, or by odds."""
+        if not m:
+            return float(share @ whole.mean)
         if not associated:
-            return math.nan
+            return float(np.clip(sum(by_odds(x, m, side) for x in np.flatnonzero(share)), 0.0, 1.0))
         group = np.flatnonzero(share[index] == (0.0 if side > 0 else 1.0))
         same = len({(alpha[index[y]], slope[y] / base[y]) for y in group}) <= 1
         removed = np.zeros_like(counts)
@@ -393,8 +416,38 @@ def _posterior_range(
     found: dict[str, Any] = {
         f"{name}{side}": part[at] for name, part in parts.items() for at, side in enumerate(("low", "high"))
     }
-    certified = np.abs(ends - outer).max(axis=0) <= REACHED  # False where a bound is nan
+    certified = np.abs(ends - outer).max(axis=0) <= REACHED
     return found | {"mean": float(weights @ whole.mean), "gap": gap, "certified": certified}
+
+
+def _by_odds(quantiles: FloatArray, least: FloatArray, most: FloatArray, side: int) -> float:
+    """Return the least (side −1) or the largest mean (+1) of a share whose density is multiplied by unknown odds.
+
+    ``least`` and ``most`` are bounds of the logarithm of the odds in each bin between two of the quantiles at LEVELS. The
+    mean is extreme where all bins on one side of a threshold have the least odds, and all others the most.
+    """
+    edges = np.concatenate([[0.0], np.maximum.accumulate(quantiles), [1.0]])
+    log_mass = np.log(np.diff(LEVELS, prepend=0.0, append=1.0))
+    with np.errstate(divide="ignore"):
+        log_value = np.log(edges[1:] if side > 0 else edges[:-1])
+    light, heavy, log_value = (part[::side] for part in (log_mass + least, log_mass + most, log_value))
+    sums = [
+        np.logaddexp(
+            np.append(-np.inf, np.logaddexp.accumulate(light + part)),
+            np.append(np.logaddexp.accumulate((heavy + part)[::-1])[::-1], -np.inf),
+        )
+        for part in (log_value, 0.0)
+    ]
+    return side * float((side * np.exp(sums[0] - sums[1])).max())
+
+
+def _steepest(steep: FloatArray, chosen: NDArray[np.bool_], counts: IntArray, most: int) -> IntArray:
+    """Return the removal of at most so many of the chosen reports, the steepest first."""
+    order = np.argsort(-np.abs(steep), kind="stable")
+    left = np.where(chosen, counts, 0)[order]
+    out = np.empty_like(counts)
+    out[order] = np.clip(most - np.cumsum(left) + left, 0, left)
+    return out
 
 
 def _search(
@@ -505,13 +558,11 @@ def _sentence(hull: ContaminationHull, holds: bool | None) -> str:
         sentence += f" The posterior mean, {means['mean']:.3g}, then lies between {means['low']:.3g} and {means['high']:.3g}"
         if means["certified"]:
             sentence += "."
-        elif np.isfinite(means["bound_low"] + means["bound_high"]):
+        else:
             sentence += (
                 f" as far as a search has seen, and no set of fakes moves it beyond {means['bound_low']:.3g} and "
                 f"{means['bound_high']:.3g}."
             )
-        else:
-            sentence += " as far as a search has seen; no bound is known under this prior."
     return sentence
 
 
