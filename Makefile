@@ -31,7 +31,7 @@ fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES, 20,000 where no
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest tests/test_fuzz.py tests/test_malformed.py
 
 # Studies of the papers, the most informative first; MINUTES=10 gives each of them ten minutes.
-STUDIES := privacy tradeoff risk populations subset cohorts decoders
+STUDIES := privacy tradeoff risk populations subset cohorts decoders waves fakes
 matrix: $(VENV)/.ready  ## Try every world with every action, and print what is served and what is refused, and why.
 	$(BIN)/python tests/matrix.py
 

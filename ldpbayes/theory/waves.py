@@ -48,6 +48,8 @@ class Belief:
         from ldpbayes.result.validation import need_draws
 
         need_draws(result)
+        if "distribution" not in result["posterior"]:
+            raise ArgumentError("after must be the result of a fit, with draws of the distribution of the categories.")
         if ("cell" in result["posterior"]["distribution"].dims) != (cell is not None):
             raise ArgumentError(
                 "cell must name one of the populations of a result with cells, and goes with no other result."

@@ -67,3 +67,14 @@ def test_files_name_the_subset_by_labels(tmp_path):
     ):
         with pytest.raises(ArgumentError, match=words):
             make_protocol("restricted_response", list("abcd"), {"epsilon": 1.0} | given)
+
+
+def test_the_study_of_waves_has_this_channel_and_says_by_how_much_published_code_exceeds_its_level():
+    from studies import waves  # compiles when its scheme is called, which it is not here
+
+    first, second = waves.levels(10, 1.0, 0.8, True)
+    exact = waves.channels(10, first, second)
+    for k in (1, 4, 8):
+        np.testing.assert_allclose(exact[k], RestrictedResponse(10, 1.0, range(k), 0.8).channel(), rtol=1e-12)
+    found = waves.channels(10, *waves.levels(10, 1.0, 0.8, False))[1:]
+    assert np.log((found.max(axis=2) / found.min(axis=2)).max()) == pytest.approx(1.62, abs=0.01)
