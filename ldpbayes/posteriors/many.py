@@ -4,10 +4,10 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.ends import normal_reach, tails
+from ldpbayes.inference.ends import tails
 from ldpbayes.inference.scaling import POWERS, Scaled
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.exact import singling
@@ -186,6 +186,10 @@ def _entries(servers, nodes, levels, cells, watch):
                 ends.append(server.ends(prior, levels))
         users = np.array([[one.n_users] for one in server.problems])
         some = mixed_moments(nodes, np.array(means), variances := np.array(variances), users)
+        parameter = {} if nodes.mixture is None else {nodes.mixture.parameter: nodes.values}
+        log_ratio = server.problems[0].prior.log_hyperprior(parameter) if parameter else None
+        if log_ratio is not None:
+            some["under"] = _under(nodes, log_ratio, np.array(means), variances)
         about = (None, None) if inverted else (np.array(ends), variances)
         lower, upper = mixed_ends(nodes, server, some["distribution_mean"], some["distribution_sd"], levels, *about)
         some |= {"distribution_lower": lower, "distribution_upper": upper}
@@ -193,6 +197,19 @@ def _entries(servers, nodes, levels, cells, watch):
         for name, values in some.items():
             out.setdefault(name, np.empty((cells, *values.shape[1:])))[server.places] = values
     return out
+
+
+def _under(nodes, log_ratio, means, variances):
+    """Return means and sds of P under the prior of the hyperparameter to both POWERS, shape (cells, 2, 2, a).
+
+    ``log_ratio`` is what it gains at each node for one unit of the log of the power.
+    """
+    out = []
+    for power in POWERS:
+        weight = softmax(np.log(nodes.weights) + math.log(power) * log_ratio)
+        mean = np.tensordot(weight, means, 1)
+        out.append((mean, np.sqrt(np.tensordot(weight, variances + (means - mean) ** 2, 1))))
+    return np.moveaxis(np.array(out), 2, 0).swapaxes(1, 2)
 
 
 def _accuracies(problems, entries, labels):
@@ -245,6 +262,7 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
     labels, prior, ci_prob, facts = data.labels if data.by else None, problems[0].prior, run["ci_prob"], None
     watch = Watch(run["progressbar"])
     entries, about, checked, servers, _ = undrawn(problems, tails(ci_prob), method, labels, watch)
+    under = entries.pop("under", None)
     names = np.array([server.name for server in servers for _ in server.places], dtype=object)
     names = names[np.argsort(np.concatenate([server.places for server in servers]))]
     if data.nature.weighted:  # the evidence and the users' own frequencies have no meaning
@@ -269,8 +287,14 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
         "random_seed": run["random_seed"],
     }
     kept = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
-    again = _again(problems, servers, entries)
-    scaled = scaled_moments(prior, about, entries["distribution_mean"], entries["distribution_sd"], again, ci_prob)
+    again = _again(problems, servers, entries) if problems[0].alpha is not None else None
+    if again is not None:
+        found = [again(power * problems[0].alpha) for power in POWERS]
+        under = np.array([one[0] for one in found]), np.sqrt([one[1] for one in found])
+    elif under is not None:
+        under = np.moveaxis(under, 0, 2) if labels else under[0]
+    mean, sd = (entries[f"distribution_{name}"] for name in ("mean", "sd"))
+    scaled = None if under is None else Scaled.of(mean, sd, under, shares=True, ci_prob=ci_prob)
     several = "several" if len(set(names)) > 1 else names[0]
     tree = build_moments(
         data,
@@ -308,32 +332,3 @@ def _again(problems, servers, entries):
         return out.reshape(2, *mean.shape)
 
     return moments
-
-
-def scaled_moments(prior, facts, mean, sd, moments, ci_prob) -> Scaled | None:
-    """Return what scaling the prior does to posteriors that are made again by ``moments``; None for other priors.
-
-    Where the median of a learnt prior moves, the posterior of log α moves by its variance over the prior's times that, as a
-    normal one does: the posteriors are made again at the middle of its interval, with powers nearer to one.
-
-    Parameters
-    ----------
-    prior : AbstractPrior
-        A Dirichlet, or the learnt prior.
-    facts : dict
-        With the ends of the interval of α under the learnt prior.
-    mean, sd : (…, a) arrays
-    moments : callable, optional
-        Concentrations → means and variances of P.
-    ci_prob : float
-    """
-    alpha, known, part = prior.concentrations(), prior.to_dict(), 1.0
-    if moments is None or (alpha is None and not {"median", "sd"} <= set(known)):
-        return None
-    if alpha is None:
-        low, high = (math.log(facts[f"alpha_{end}"]) for end in ("lower", "upper"))
-        alpha = np.full(mean.shape[-1], math.exp((low + high) / 2))
-        part = min(((high - low) / 2 / normal_reach(ci_prob) / float(known["sd"])) ** 2, 1.0)
-    found = [moments(power**part * alpha) for power in POWERS]
-    under = np.array([one[0] for one in found]), np.sqrt([one[1] for one in found])
-    return Scaled.of(mean, sd, under, shares=True, ci_prob=ci_prob)
