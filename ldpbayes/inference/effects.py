@@ -1,8 +1,7 @@
 """Chains of effects whose scales are learnt: Hamiltonian Monte Carlo, and the No-U-Turn sampler where that does not hold.
 
-A regression with groups and a table with interactions have the same unknowns: coefficients that are standard normal, and
-batches of standard normal effects, each times a scale e^s. Chains move in coordinates in which the effects hardly depend on
-their scale.
+Unknowns are coefficients that are standard normal, and batches of standard normal effects, each times a scale e^s, as in a
+regression with groups. Chains move in coordinates in which the effects hardly depend on their scale.
 """
 
 import copy
@@ -22,7 +21,7 @@ from ldpbayes.inference.sampling import Run, by_hmc, by_nuts, going_on, settled
 from ldpbayes.inference.structure import MAX_DENSE, Arrow, Dense, Plain
 from ldpbayes.inference.verdict import MAX_R_HAT
 
-#: Rounds of trajectories that say where the posterior lies; one will do from draws of it.
+#: Rounds of trajectories that say where the posterior lies.
 ROUNDS = 3
 #: Where log σ starts: the mode of a small sd between groups lies far from its mass.
 FIRST_SCALE = -1.0
@@ -103,8 +102,8 @@ def sample(
     Parameters
     ----------
     target : AbstractTarget
-    start : (u,) or (S, u) array
-        The mode, or draws of the posterior.
+    start : (u,) array
+        The mode.
     draws, chains : int
     rng : numpy.random.Generator
     watch : Watch
@@ -115,16 +114,11 @@ def sample(
     method : {"auto", "hmc", "nuts"}
         ``auto`` goes on with NUTS where trajectories do not hold.
     """
-    size, rounds = start.shape[-1], 1
-    if start.ndim == 1:
-        centre, rounds = start.copy(), ROUNDS
-        for batch in target.batches:
-            centre[batch.place] = max(centre[batch.place], FIRST_SCALE)
-        density, at = Bent(target, centre, np.zeros(size)), [rng.standard_normal(size) for _ in range(chains)]
-    else:
-        density = Bent.about(target, start)
-        at = list(density.back(start[rng.integers(len(start), size=chains)]))
-    density, at, steps, z = settled(density, at, rounds, rng)
+    size, centre = start.size, start.copy()
+    for batch in target.batches:
+        centre[batch.place] = max(centre[batch.place], FIRST_SCALE)
+    density, at = Bent(target, centre, np.zeros(size)), [rng.standard_normal(size) for _ in range(chains)]
+    density, at, steps, z = settled(density, at, ROUNDS, rng)
 
     def going(more, each):
         def times(run, made):

@@ -246,7 +246,7 @@ class Cores:
         block = min(TOGETHER, max(VISITED // family.visited, 1))
         node, g, log_ratio = [], [], []
         for i, ((near, run, pilot), size) in enumerate(zip(plans, sizes.tolist(), strict=True)):
-            runs = [] if pilot is None else [pilot]  # enough for a node with next to no probability
+            runs: list[Any] = [] if pilot is None else [pilot]  # enough for a node with next to no probability
             if not runs or size > PILOT:
                 runs = [run(one.size, rng) for one in np.array_split(np.arange(size), -(-size // block))]
             for z, log_weight in runs:
@@ -307,7 +307,7 @@ class Nested:
 
 
 def nested(
-    families: Sequence[Family],
+    families: Sequence[Any],
     grid: Grid,
     draws: int,
     rng: np.random.Generator,

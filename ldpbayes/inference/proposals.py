@@ -35,8 +35,6 @@ class StudentT:
     degrees : float
     ahead, behind : (u,) arrays, optional
         Scales of v; one where not given.
-    inverse : (u, u) array, optional
-        R⁻¹, where it is known.
 
     References
     ----------
@@ -48,7 +46,6 @@ class StudentT:
     degrees: float = DEGREES
     ahead: np.ndarray | None = None
     behind: np.ndarray | None = None
-    inverse: np.ndarray | None = None
 
     @classmethod
     def at_mode(
@@ -68,7 +65,7 @@ class StudentT:
         except np.linalg.LinAlgError:
             return None
 
-    def looking(self, log_density, distances=DISTANCES, scales=SCALES) -> "StudentT":
+    def looking(self, log_density) -> "StudentT":
         """Return the split one whose scales are the widest that the fall of a density at some distances asks for.
 
         A tail that is flat on one side shows along the axes, neither in the curvature at the mode nor in weights of draws
@@ -78,15 +75,13 @@ class StudentT:
         ----------
         log_density : callable
             (S, u) → (S,), with its mode at the centre.
-        distances, scales : tuple of float
-            Where the density is looked at, in units of the curvature, and the bounds of the scales.
         """
-        steps = np.array([way * distance * axis for way in (1, -1) for distance in distances for axis in self.root.T])
+        steps = np.array([way * distance * axis for way in (1, -1) for distance in DISTANCES for axis in self.root.T])
         with np.errstate(all="ignore"):
             values = log_density(np.concatenate([self.centre[None], self.centre + steps]))
-        fall = np.maximum(values[0] - values[1:], 1e-3).reshape(2, len(distances), -1)
-        wanted = np.where(fall < DEEPEST, np.array(distances)[:, None] / np.sqrt(2 * fall), 0.0)
-        ahead, behind = np.clip(wanted.max(axis=1), *scales)
+        fall = np.maximum(values[0] - values[1:], 1e-3).reshape(2, len(DISTANCES), -1)
+        wanted = np.where(fall < DEEPEST, np.array(DISTANCES)[:, None] / np.sqrt(2 * fall), 0.0)
+        ahead, behind = np.clip(wanted.max(axis=1), *SCALES)
         return replace(self, ahead=ahead, behind=behind)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -119,7 +114,7 @@ class StudentT:
 
     @cached_property
     def _inverse(self):
-        return np.linalg.inv(self.root) if self.inverse is None else self.inverse
+        return np.linalg.inv(self.root)
 
     @cached_property
     def _log_root(self):
