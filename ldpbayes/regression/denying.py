@@ -41,7 +41,7 @@ def asked(deniers: Any, data: Any, answer: str) -> tuple[Any, Formula | None, di
     if not isinstance(terms, str):
         raise ArgumentError(f'the formula of deniers must be a text such as "age", got {shown(terms)}.')
     formula = Formula.parse(f"{answer} ~ {terms.strip().removeprefix('~')}")
-    if formula.groups:
+    if formula.groups or formula.paths:
         raise ArgumentError("the formula of deniers must have common terms only.")
     if stated or not (cells and data.denied):
         stated = deniers_stated(stated)

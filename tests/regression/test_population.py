@@ -278,3 +278,9 @@ def test_leave_one_out_of_effects_over_levels(found, survey):
 def test_formulas_that_are_refused(formula, words, survey):
     with pytest.raises((ArgumentError, DataError), match=words):
         asked(survey, formula)
+
+
+def test_the_share_who_deny_has_common_terms_only(survey):
+    stated = {"of": "yes", "say": "no", "channel": "asked", "formula": "rw(age)"}
+    with pytest.raises(ArgumentError, match="common terms only"):
+        asked(survey, "a ~ region", {"device": DEVICE, "asked": direct()}, design="mode", deniers=stated)
