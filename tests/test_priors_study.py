@@ -95,3 +95,19 @@ def test_the_study_is_listed_with_its_full_grid():
     assert len(full) == 420 and {cell["replications"] for cell in full} == {20}
     assert {cell["population"] for cell in full} == {*priors.ZIPF, *priors.CENSUSES}
     assert priors.ORDERED <= set(priors.CENSUSES)
+
+
+def test_the_floor_helps_where_it_is_made_for_and_is_not_the_default():
+    """Lower errors over Zipf's law, at most 1.1 of the learnt prior's; but the mean coverage falls in a census."""
+    lines = pq.read_table(STORED.with_name("floor-study.parquet")).to_pylist()
+    ratio = {line["population"]: [] for line in lines}
+    cover = {(line["population"], name): [] for line in lines for name in priors.FLOORS}
+    for line in lines:
+        if line["metric"] == "ratio" and line["estimator"] == "floor":
+            ratio[line["population"]].append(line["value"])
+        if line["metric"] == "coverage":
+            cover[line["population"], line["estimator"]].append(line["value"])
+    assert np.exp(np.mean(np.log(ratio["zipf_1"]))) < 0.9 and max(map(max, ratio.values())) < 1.1
+    fallen = {name: np.mean(cover[name, "learnt"]) - np.mean(cover[name, "floor"]) for name in ratio}
+    assert fallen["adult_education_marital_income"] > 0.01 and max(fallen.values()) < 0.04
+    assert len(STUDIES["floor"].cells("paper")) == 420
