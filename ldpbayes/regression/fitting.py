@@ -251,7 +251,7 @@ class Model:
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
         first, cell = design.cells
-        labels = reports.pooled.answers
+        labels = reports.pooled.categories if beside is None else reports.pooled.answers
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
