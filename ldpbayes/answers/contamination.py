@@ -374,11 +374,11 @@ def _posterior_range(
         for fewer, more in zip(np.append(0, jumps[:-1]), jumps, strict=True):
             quantiles = evaluate(_steepest(steep, towards, counts, more)).quantile(LEVELS)[:, x]
             rest = 1 - np.append(0.0, np.maximum.accumulate(quantiles))  # others can do most at the lower end of a bin
-            odds = (
+            least, most = (
                 -np.log1p(np.multiply.outer(rest, steep)) @ _steepest(steep, ~own & (sign * slope > 0), counts, m - fewer)
                 for sign in (1, -1)
             )
-            ends.append(side * _by_odds(quantiles, *odds, side))
+            ends.append(side * _by_odds(quantiles, least, most, side))
         return side * max(ends)
 
     def bound(share: FloatArray, m: int, side: int) -> float:
@@ -386,7 +386,7 @@ def _posterior_range(
         if not m:
             return float(share @ whole.mean)
         if not associated:
-            return float(np.clip(sum(by_odds(x, m, side) for x in np.flatnonzero(share)), 0.0, 1.0))
+            return float(np.clip(np.sum([by_odds(int(x), m, side) for x in np.flatnonzero(share)]), 0.0, 1.0))
         group = np.flatnonzero(share[index] == (0.0 if side > 0 else 1.0))
         same = len({(alpha[index[y]], slope[y] / base[y]) for y in group}) <= 1
         removed = np.zeros_like(counts)

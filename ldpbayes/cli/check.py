@@ -74,12 +74,12 @@ def command(
 
     outputs.check()
     collection = options.read(file, by, **table.settings)
-    table, hull = fake.needed(collection), fake.hull(collection, ci_prob)
+    needed, hull = fake.needed(collection), fake.hull(collection, ci_prob)
     found = check(collection, size=size, random_seed=random_seed)
     title, line = collection.title or collection.id, options.command_line()
     content = show(found, title=title, collection=collection, command=line)
-    if table is not None:
-        content = dataclasses.replace(content, tables=(*content.tables, table))
+    if needed is not None:
+        content = dataclasses.replace(content, tables=(*content.tables, needed))
     if hull is not None:
         content = beside(content, hull)
     outputs.show(content)

@@ -57,7 +57,8 @@ class _Factored:
     (cells, a).
     """
 
-    name, exact, weighted, together, route = "summary", True, False, True, None
+    name, exact, weighted, together = "summary", True, False, True
+    route: str | None = None
 
     def __init__(self, problems, places, products):
         self.problems, self.places = problems, np.asarray(places)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Nodes:
         Of log_evidence by the rule: its difference to the integral of the curve through all values that were looked at.
     """
 
-    mixture: AbstractMixture | None
+    mixture: AbstractMixture
     values: np.ndarray
     priors: tuple[Dirichlet, ...]
     weights: np.ndarray
@@ -65,7 +66,8 @@ class Nodes:
     def alone(cls, prior: Dirichlet, log_evidence: float) -> "Nodes":
         """Return the one node that a Dirichlet prior is."""
         one = np.ones(1)
-        return cls(None, one, (prior,), one, log_evidence, log_evidence * one, one, log_evidence * one, 0.0)
+        nothing: Any = None  # is mixed
+        return cls(nothing, one, (prior,), one, log_evidence, log_evidence * one, one, log_evidence * one, 0.0)
 
     @property
     def moments(self) -> tuple[float, float]:

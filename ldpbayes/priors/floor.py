@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -44,7 +44,7 @@ class Floor(AbstractPrior):
     median: float = 0.5
     sd: float = 1.0
     evenness: float = 4.0
-    n_categories: int | None = None
+    n_categories: int = None  # type: ignore[assignment]  # filled in by the collection
 
     def __post_init__(self):
         learnt = Learnt(self.median, self.sd, self.n_categories)  # which checks them
@@ -85,7 +85,7 @@ class Floor(AbstractPrior):
 
     def gradient(self, z: np.ndarray) -> np.ndarray:
         u, uneven, even = self._split(z)
-        parts = [[-u], self.learnt.gradient(uneven)]
+        parts: list[Any] = [[-u], self.learnt.gradient(uneven)]
         return np.concatenate(parts if self.even is None else [*parts, self.even.gradient(even)])
 
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
@@ -98,7 +98,7 @@ class Floor(AbstractPrior):
         share, rest = float(_share(u)), self.learnt.to_simplex(uneven)
         floor = np.full(rest.size, 1 / rest.size) if self.even is None else self.even.to_simplex(even)
         steep = 2 * math.exp(-0.5 * u**2) / math.sqrt(2 * math.pi) if u > 0 else 0.0
-        parts = [[steep * (dp @ (floor - rest))], self.learnt.pullback(uneven, (1 - share) * dp)]
+        parts: list[Any] = [[steep * (dp @ (floor - rest))], self.learnt.pullback(uneven, (1 - share) * dp)]
         return np.concatenate(parts if self.even is None else [*parts, self.even.pullback(even, share * dp)])
 
     def _split(self, z):

@@ -54,7 +54,7 @@ class Belief:
             raise ArgumentError(
                 "cell must name one of the populations of a result with cells, and goes with no other result."
             )
-        found = (result if cell is None else select(result, cell))["posterior"]["distribution"]
+        found: Any = (result if cell is None else select(result, cell))["posterior"]["distribution"]
         self.categories = tuple(map(str, found["category"].values))
         draws = found.transpose("chain", "draw", "category").values.reshape(-1, len(self.categories))
         if len(draws) < (least := 2 * max(BATCHES, draws.shape[1])):

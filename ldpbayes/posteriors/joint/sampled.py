@@ -45,7 +45,7 @@ class Target(AbstractTarget):
     prior: object
     forms: Forms
     cells: int
-    turn: tuple[float, float] = AbstractTarget.turn
+    turn: tuple[float, float] = AbstractTarget.turn  # type: ignore[misc]  # cells turn by what their reports decide
 
     @property
     def normality(self):
