@@ -3,6 +3,7 @@
 import math
 import numbers
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -334,6 +335,56 @@ def _turning(ends: "_Ends", part: slice, threshold: float) -> float:
     return above / n
 
 
+@dataclass(frozen=True)
+class _Bounds:
+    """Outer ends of posterior means over the sets of at most so many fakes; see docs/theory/contamination.md."""
+
+    evaluate: Callable[[IntArray], "ExactMoments"]
+    whole: "ExactMoments"
+    alpha: FloatArray
+    counts: IntArray
+    index: IntArray
+    base: FloatArray
+    slope: FloatArray
+
+    @property
+    def associated(self) -> bool:
+        """Whether shares are negatively associated: a report a category, each raising it, and log-concave factors."""
+        concave = bool((self.alpha >= 1).all()) or self.alpha.size == 2
+        return concave and self.index.size == np.unique(self.index).size and bool((self.slope > 0).all())
+
+    def of(self, share: FloatArray, m: int, side: int) -> float:
+        """Return an outer end of the mean of a sum: at the removal that is known to move it most, or by odds."""
+        if not m:
+            return float(share @ self.whole.mean)
+        if not self.associated:
+            return float(np.clip(np.sum([self._by_odds(int(x), m, side) for x in np.flatnonzero(share)]), 0.0, 1.0))
+        alpha, counts, index, base, slope = self.alpha, self.counts, self.index, self.base, self.slope
+        group = np.flatnonzero(share[index] == (0.0 if side > 0 else 1.0))
+        same = len({(alpha[index[y]], slope[y] / base[y]) for y in group}) <= 1
+        removed = np.zeros_like(counts)
+        removed[group] = _levelled(counts[group], m) if same else np.minimum(counts[group], m)
+        return float(share @ self.evaluate(removed).mean)
+
+    def _by_odds(self, x: int, m: int, side: int) -> float:
+        """Return a bound of one share: what its own reports do is known, and what others do has bounds at every value."""
+        counts, base, slope = self.counts, self.base, self.slope
+        if (np.minimum(base, base + slope)[counts > 0] <= 0).any():
+            return float(side > 0)  # some report excludes a category: the odds of a removal have no bound
+        own, steep = self.index == x, slope / base
+        towards, ends = own & (slope * side < 0), []  # its own reports whose removal moves it to this side
+        jumps = np.unique(np.linspace(0, min(m, int(counts[towards].sum())), BLOCKS + 1).astype(int))
+        for fewer, more in zip(np.append(0, jumps[:-1]), jumps, strict=True):
+            quantiles = self.evaluate(_steepest(steep, towards, counts, more)).quantile(LEVELS)[:, x]
+            rest = 1 - np.append(0.0, np.maximum.accumulate(quantiles))  # others can do most at the lower end of a bin
+            least, most = (
+                -np.log1p(np.multiply.outer(rest, steep)) @ _steepest(steep, ~own & (sign * slope > 0), counts, m - fewer)
+                for sign in (1, -1)
+            )
+            ends.append(side * _by_odds(quantiles, least, most, side))
+        return side * max(ends)
+
+
 def _posterior_range(
     tally: Tally, weights: FloatArray, fakes: IntArray, prior: AbstractPrior, ci_prob: float
 ) -> dict[str, Any]:
@@ -364,38 +415,8 @@ def _posterior_range(
         """Return by how much the mean rises with one more of each report."""
         return slope * (moments.covariance() @ weights)[index] / (base + slope * moments.mean[index])
 
-    def by_odds(x: int, m: int, side: int) -> float:
-        """Return a bound of one share: what its own reports do is known, and what others do has bounds at every value."""
-        if (np.minimum(base, base + slope)[counts > 0] <= 0).any():
-            return float(side > 0)  # some report excludes a category: the odds of a removal have no bound
-        own, steep = index == x, slope / base
-        towards, ends = own & (slope * side < 0), []  # its own reports whose removal moves it to this side
-        jumps = np.unique(np.linspace(0, min(m, int(counts[towards].sum())), BLOCKS + 1).astype(int))
-        for fewer, more in zip(np.append(0, jumps[:-1]), jumps, strict=True):
-            quantiles = evaluate(_steepest(steep, towards, counts, more)).quantile(LEVELS)[:, x]
-            rest = 1 - np.append(0.0, np.maximum.accumulate(quantiles))  # others can do most at the lower end of a bin
-            least, most = (
-                -np.log1p(np.multiply.outer(rest, steep)) @ _steepest(steep, ~own & (sign * slope > 0), counts, m - fewer)
-                for sign in (1, -1)
-            )
-            ends.append(side * _by_odds(quantiles, least, most, side))
-        return side * max(ends)
-
-    def bound(share: FloatArray, m: int, side: int) -> float:
-        """Return an outer end of the mean of a sum: at the removal that is known to move it most, or by odds."""
-        if not m:
-            return float(share @ whole.mean)
-        if not associated:
-            return float(np.clip(np.sum([by_odds(int(x), m, side) for x in np.flatnonzero(share)]), 0.0, 1.0))
-        group = np.flatnonzero(share[index] == (0.0 if side > 0 else 1.0))
-        same = len({(alpha[index[y]], slope[y] / base[y]) for y in group}) <= 1
-        removed = np.zeros_like(counts)
-        removed[group] = _levelled(counts[group], m) if same else np.minimum(counts[group], m)
-        return float(share @ evaluate(removed).mean)
-
-    # a report a category, each raising it, and log-concave factors: the shares are negatively associated
-    associated = bool(((alpha >= 1).all() or alpha.size == 2) and index.size == np.unique(index).size and (slope > 0).all())
     whole = evaluate(np.zeros_like(counts))
+    bounds = _Bounds(evaluate, whole, alpha, counts, index, base, slope)
     none = np.zeros_like(counts), whole
     reached: dict[int, tuple[IntArray, ExactMoments]] = {-1: none, 1: none}
     ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
@@ -409,7 +430,7 @@ def _posterior_range(
                 reached[side], gap = (removed, moments), max(gap, more)
             moments = reached[side][1]
             ends[at, k] = weights @ moments.mean
-            outer[at, k] = bound(plus, m, side) - (bound(minus, m, -side) if minus.any() else 0.0)
+            outer[at, k] = bounds.of(plus, m, side) - (bounds.of(minus, m, -side) if minus.any() else 0.0)
             if np.count_nonzero(weights) == 1:
                 credible[at, k] = moments.quantile(np.array([tail, 1 - tail]))[at, int(weights.argmax())]
     parts = {"": ends, "credible_": credible, "bound_": outer}

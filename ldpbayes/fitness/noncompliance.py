@@ -116,18 +116,7 @@ def sensitivity(
         return float(p @ chosen), float(np.sqrt(max(chosen @ covariance @ chosen, 0.0)))
 
     values, errors = np.array([answer(gamma) for gamma in gammas]).T
-    turning = math.nan
-    if threshold is not None:
-        beyond = values - threshold
-        crossings = np.flatnonzero(beyond[:-1] * beyond[1:] <= 0)
-        if crossings.size:
-            i = crossings[0]
-            ends = beyond[i], beyond[i + 1]
-            turning = float(gammas[i] if ends[0] == 0 else gammas[i + 1])
-            if ends[0] * ends[1] < 0:
-                from scipy.optimize import brentq
-
-                turning = float(brentq(lambda g: answer(g)[0] - threshold, gammas[i], gammas[i + 1], xtol=1e-6))
+    turning = _turning(gammas, values, threshold, answer)
     question = " + ".join(labels) + ("" if threshold is None else f" {sign} {threshold:g}")
     span = f"from {gammas[0]:.3g} to {gammas[-1]:.3g}"
     s = words.symbol
@@ -143,3 +132,19 @@ def sensitivity(
     about = {"question": question, "sentence": sentence, "threshold": math.nan if threshold is None else threshold}
     about |= {"turning": turning, "allowed": int(not found.identified), "symbol": s, "share": words.share}
     return Sensitivity({"answer": ("gamma", values), "error": ("gamma", errors)}, {"gamma": gammas}, about)
+
+
+def _turning(gammas, values, threshold, answer):
+    """Return the γ at which the answer crosses the threshold first; nan where there is none."""
+    if threshold is None:
+        return math.nan
+    beyond = values - threshold
+    crossings = np.flatnonzero(beyond[:-1] * beyond[1:] <= 0)
+    if not crossings.size:
+        return math.nan
+    i = crossings[0]
+    if beyond[i] * beyond[i + 1] < 0:
+        from scipy.optimize import brentq
+
+        return float(brentq(lambda gamma: answer(gamma)[0] - threshold, gammas[i], gammas[i + 1], xtol=1e-6))
+    return float(gammas[i] if beyond[i] == 0 else gammas[i + 1])
