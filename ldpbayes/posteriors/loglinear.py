@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,8 @@ from ldpbayes.priors.base import softmax
 MAX_EFFECTS = 1200
 #: Most entries of (distinct reports × effects) and of (cells × effects).
 MAX_ENTRIES = 5e7
+#: Rows of at most so many entries are one matrix: products along attributes visit fewer numbers, but in many small steps.
+SMALL = 2**16
 #: Nodes of log σ lie on a lattice with this step, or a smaller one of so many over the square root of the effects whose sd
 #: it is, between these ends …
 STEP, FINER, ENDS = 0.7, 2.0, (-12.0, 4.0)
@@ -54,6 +57,19 @@ class Table:
         """Return no effects."""
         return np.zeros(self.prior.n_effects)
 
+    @cached_property
+    def channel(self) -> np.ndarray | None:
+        """The rows as one matrix (reports, a), where they are few."""
+        return self.rows.dense() if self.rows.n_rows * self.rows.n_categories <= SMALL else None
+
+    def matvec(self, p: np.ndarray) -> np.ndarray:
+        """Return the rows times columns (a, …)."""
+        return self.rows.matvec(p) if self.channel is None else self.channel @ p
+
+    def rmatvec(self, v: np.ndarray) -> np.ndarray:
+        """Return the transposed rows times columns (reports, …)."""
+        return self.rows.rmatvec(v) if self.channel is None else self.channel.T @ v
+
     def shares(self, effects: np.ndarray) -> np.ndarray:
         """Return P of θ, shape (…, a)."""
         return softmax(self.prior.predictor(effects))
@@ -63,10 +79,10 @@ class Table:
     def log_density_and_gradient(self, effects: np.ndarray, *logs: float) -> tuple[np.ndarray, np.ndarray]:
         """Return log p(Y, θ, logs) of many θ (S, u), without (2π)^(−u/2), and its gradient."""
         p = self.shares(effects)
-        u = self.rows.matvec(np.ascontiguousarray(p.T))
+        u = self.matvec(np.ascontiguousarray(p.T))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             value = self.rows.counts @ np.log(u) + self.rows.log_constant
-            slope = self.prior.effects_of(p * (self.rows.rmatvec(self.rows.counts[:, None] / u).T - self.rows.n_reports))
+            slope = self.prior.effects_of(p * (self.rmatvec(self.rows.counts[:, None] / u).T - self.rows.n_reports))
         value += self.prior.log_prior_given(effects, logs) + 0.5 * effects.shape[1] * math.log(2 * math.pi)
         return value, slope - effects * self.prior.deviations(np.array(logs)) ** -2.0
 
@@ -78,9 +94,9 @@ class Table:
         basis, w, n = self.prior.basis, self.rows.counts, self.rows.n_reports
         out = np.zeros((basis.shape[1],) * 2)
         for p in self.shares(effects):
-            u = self.rows.matvec(p)
-            given = self.rows.matvec(p[:, None] * basis) / u[:, None]
-            mean, gap = basis.T @ p, n * p - p * self.rows.rmatvec(w / u)
+            u = self.matvec(p)
+            given = self.matvec(p[:, None] * basis) / u[:, None]
+            mean, gap = basis.T @ p, n * p - p * self.rmatvec(w / u)
             out += (w[:, None] * given).T @ given - n * np.outer(mean, mean) + basis.T @ (gap[:, None] * basis)
         return out / len(effects)
 
