@@ -386,6 +386,7 @@ CALLS = {
     "Compliance": lambda m: dict(compliers="jeffreys", gamma=(1.0, 9.0), n_laws=1, n_categories=3),
     "Denial": lambda m: dict(compliers="jeffreys", denial=(1.0, 1.0), of=(1,), n_categories=3),
     "Hierarchical": lambda m: dict(structure="groups", scale=1.0, centre=1.5, by_category=False, n_categories=3, n_cells=2),
+    "Floor": lambda m: dict(median=0.5, sd=1.0, evenness=4.0, n_categories=3),
     "Learnt": lambda m: dict(median=0.5, sd=1.0, n_categories=3),
     "LogLinear": lambda m: dict(sizes=(2, 2), main=2.0, scale=0.5, order=2),
     "Regression": lambda m: dict(

@@ -93,7 +93,7 @@ def test_interrupted_surrogate_that_cannot_be_trusted_stops(monkeypatch):
         make_method("surrogate").posterior(collection, "jeffreys", random_seed=1)
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)
     with pytest.raises(KeyboardInterrupt, match="cannot be trusted"):
-        fit(collection, random_seed=1, estimates=False)
+        fit(collection, "jeffreys", "surrogate", random_seed=1, estimates=False)
 
 
 def test_interrupted_draws_of_frequencies_keep_the_finished_ones(monkeypatch):

@@ -443,7 +443,7 @@ def test_cells_that_no_file_can_hold(tmp_path):
     same = of_groups({"a": groups["a"]}, "count")
     assert "by must not contain 'count'" in sentence(write_collection, same, tmp_path / "x.toml", kind=ArgumentError)
     summaries = of_groups({"a": groups["a"]}, "region").summaries([0.5, 0.5])
-    assert "summaries have no reports" in sentence(write_collection, summaries, tmp_path / "x.toml", kind=ArgumentError)
+    assert "a path that ends in .parquet" in sentence(write_collection, summaries, tmp_path / "x.toml", kind=ArgumentError)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -58,8 +58,8 @@ class RestrictedResponse(AbstractProtocol):
     >>> RestrictedResponse(4, math.log(3), subset=[0, 1], split=0.5).channel().round(3)
     array([[0.464, 0.268, 0.268, 0.268],
            [0.268, 0.464, 0.268, 0.268],
-           [0.134, 0.134, 0.402, 0.062],
-           [0.134, 0.134, 0.062, 0.402]])
+           [0.134, 0.134, 0.348, 0.116],
+           [0.134, 0.134, 0.116, 0.348]])
     """
 
     n_categories: int

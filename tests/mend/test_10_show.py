@@ -59,7 +59,7 @@ def test_pages_hold_the_numbers(pages, tree):
     assert [row[2] for row in pages["Collection"].tables[1].rows] == [300, 200, 100]
     assert [row[0] for row in pages["Cells"].tables[0].rows] == ["x", "y"]
     assert pages["Cells"].tables[0].rows[0][-1] == 600
-    assert "fabricated reports" in pages["Fakes"].notes[0].text
+    assert "fabricated reports" in pages["Fakes"].summary
 
 
 def test_tables_that_are_cut_have_all_rows_in_files():

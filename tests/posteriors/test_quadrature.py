@@ -237,7 +237,7 @@ def test_refuses_above_its_limits(monkeypatch):
     eight = Collection([str(x) for x in range(8)], [Tally(GRR(8, 1.0), np.arange(8), [50] * 8)])
     with pytest.raises(InfeasibleError, match=r"Quadrature takes at most 6e\+09 operations"):
         Quadrature().posterior(eight, Dirichlet.flat(8))
-    monkeypatch.setattr(engine, "MAX_WORK", 2e6)
+    monkeypatch.setattr(engine, "MAX_WORK", 4e7)
     with pytest.raises(ConvergenceError, match=r"not resolved: .* tolerance 1e-20\. Quadrature takes at most"):
         Quadrature(tolerance=1e-20).posterior(MINARETS, Dirichlet.flat(3))
 
