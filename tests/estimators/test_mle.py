@@ -56,7 +56,7 @@ def random_rows(draw):
 
 
 @given(rows=random_rows(), method=st.sampled_from(["newton", "quasi-newton"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_random_rows_agree_with_cvxpy(rows, method):
     found, reference = maximize(rows, method=method), conic(rows)
     assert found.gap <= 1e-6
@@ -67,7 +67,7 @@ def test_random_rows_agree_with_cvxpy(rows, method):
 
 
 @given(seed=st.integers(0, 10**6), size=st.integers(2, 40), n=st.integers(1, 10_000), epsilon=st.floats(0.01, 8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_grr_closed_form_equals_the_iterations(seed, size, n, epsilon):
     rng = np.random.default_rng(seed)
     tally = rng.multinomial(n, rng.dirichlet(np.full(size, 0.5)))
@@ -122,7 +122,7 @@ def test_posterior_mode_meets_its_conditions(method, alpha):
 
 
 @given(rows=random_rows(), seed=st.integers(0, 1000), method=st.sampled_from(["newton", "quasi-newton"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_random_posterior_modes_agree_with_cvxpy(rows, seed, method):
     mass = np.random.default_rng(seed).choice([0.0, 0.01, 1.0, 30.0], rows.n_categories)
     mass[0] = 0.5
