@@ -3,6 +3,8 @@
 Colours are those of Okabe and Ito, which people with any colour vision tell apart; line styles and markers repeat them.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ldpbayes import checks, files
@@ -73,7 +75,7 @@ PANELS = 12
 
 
 @checked()
-def plot_forest(result, *, target="distribution", top=40, ax=None, **style):
+def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure: the interval of each category's share beside MLE, confidence and prior interval.
 
     Derived quantities stand below the categories; cells are drawn by ``plot_groups``. The figure is our own and not
@@ -157,7 +159,9 @@ def _prior_ends(tree, ci_prob):
 
 
 @checked()
-def plot_plan(curves, values, label, *, along="epsilon", chosen=None, ax=None, **style):
+def plot_plan(
+    curves: Any, values: Any, label: Any, *, along: Any = "epsilon", chosen: Any = None, ax: Any = None, **style: Any
+) -> Any:
     """Return a figure of planned errors: one curve per protocol, the bound and open answers in grey.
 
     Parameters
@@ -210,7 +214,17 @@ def plot_plan(curves, values, label, *, along="epsilon", chosen=None, ax=None, *
 
 
 @checked()
-def plot_study(table, x, lines, panels, *, most_panels=24, most_columns=4, ax=None, **style):
+def plot_study(
+    table: Any,
+    x: Any,
+    lines: Any,
+    panels: Any,
+    *,
+    most_panels: Any = 24,
+    most_columns: Any = 4,
+    ax: Any = None,
+    **style: Any,
+) -> Any:
     """Return a matplotlib figure of a study: a panel for each value of some columns, a curve for each of others.
 
     Bars are two Monte Carlo standard errors. Where several cells of a panel share a curve and an x, the least is shown:
@@ -234,7 +248,7 @@ def plot_study(table, x, lines, panels, *, most_panels=24, most_columns=4, ax=No
     found = table.to_pylist()
     if "metric" not in panels:
         found = [line for line in found if line["metric"] == found[0]["metric"]]
-    groups = {}
+    groups: dict[Any, Any] = {}
     for line in found:
         groups.setdefault(tuple(line[key] for key in panels), []).append(line)
     shown = dict(list(groups.items())[:most_panels])
@@ -243,7 +257,7 @@ def plot_study(table, x, lines, panels, *, most_panels=24, most_columns=4, ax=No
     rows = -(-len(shown) // columns)
     size = WIDTH if columns == 1 else max(3.6 * columns, 7.0), 2.9 * rows + 1.1
     canvas = Canvas(ax, style, size, rows, columns)
-    handles = {}
+    handles: dict[str, Any] = {}
     styles = {
         label: _style(i, canvas.colors) for i, label in enumerate(dict.fromkeys(_curve_name(line, lines) for line in found))
     }
@@ -329,7 +343,7 @@ def _value_label(key, value):
 
 
 @checked()
-def save_figure(figure, path):
+def save_figure(figure: Any, path: Any) -> Any:
     """Write a figure as PNG, PDF or SVG (by its ending), whole or not at all.
 
     Parameters

@@ -1,5 +1,7 @@
 """The picture of a joint table: conditional shares of every pair of attributes, with what departs from independence."""
 
+from typing import Any
+
 import numpy as np
 
 from ldpbayes.answers import association
@@ -10,7 +12,7 @@ MAX_PANELS = 6
 
 
 @checked()
-def plot_association(result, *, top=MAX_PANELS, ax=None, **style):
+def plot_association(result: Any, *, top: Any = MAX_PANELS, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure: one heat map for each pair of attributes, the strongest associations first.
 
     The number in a cell is the share of the column's level among people with the row's level; its colour is the residual

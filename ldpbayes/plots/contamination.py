@@ -1,5 +1,7 @@
 """The picture of a contamination hull: the range of an estimate against the share of fakes, or of every category."""
 
+from typing import Any
+
 import numpy as np
 
 from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, largest, plain, turning
@@ -9,7 +11,7 @@ TOP = 20
 
 
 @checked()
-def plot_contamination(hull, *, ax=None, **style):
+def plot_contamination(hull: Any, *, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of the range of an estimate if some reports are fake.
 
     For a question: the range against the largest share of fakes, and where a conclusion turns. For every category: the

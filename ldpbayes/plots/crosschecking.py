@@ -1,5 +1,7 @@
 """The cross-check as a picture: how far each answer lies from the reference, in posterior sd."""
 
+from typing import Any
+
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
@@ -7,7 +9,7 @@ from ldpbayes.plots.base import ESTIMATES, LABEL, WIDTH, Canvas, checked, larges
 
 
 @checked()
-def plot_crosscheck(check, *, top=40, ax=None, **style):
+def plot_crosscheck(check: Any, *, top: Any = 40, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure: NUTS, MLE and oracle minus the mean of the reference posterior, in its sd.
 
     Parameters

@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ LONGEST = 40
 
 
 @checked()
-def plot_groups(result, *, top=CATEGORIES, most=None, ax=None, **style):
+def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of a result with cells: mean and interval of each group, a panel per category.
 
     Of two categories only the second is drawn, since the first is its complement. Where the result has a point estimate

@@ -1,5 +1,7 @@
 """The picture of missing answers: a share of all who were asked, against how those who gave no answer differ."""
 
+from typing import Any
+
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
@@ -7,7 +9,7 @@ from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, plain
 
 
 @checked()
-def plot_missing(answer, *, ax=None, **style):
+def plot_missing(answer: Any, *, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of the share of all who were asked, by the odds ratio of those who gave no answer.
 
     Parameters

@@ -1,5 +1,7 @@
 """Figures of private groups: distribution functions with bands, a forest of means and quantiles, and differences."""
 
+from typing import Any
+
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
@@ -14,7 +16,7 @@ DECADES = 1.3
 
 
 @checked(PRIVATE)
-def plot_private_functions(result, *, unit="", top=PANELS, ax=None, **style):
+def plot_private_functions(result: Any, *, unit: Any = "", top: Any = PANELS, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of each private group's distribution function with a pointwise band.
 
     Parameters
@@ -43,7 +45,7 @@ def plot_private_functions(result, *, unit="", top=PANELS, ax=None, **style):
 
 
 @checked(PRIVATE)
-def plot_private_quantiles(result, *, unit="", top=PANELS, ax=None, **style):
+def plot_private_quantiles(result: Any, *, unit: Any = "", top: Any = PANELS, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of shares, means and quantiles of each private group with intervals.
 
     Of an open category the shares of its levels take the place of means and quantiles.
@@ -84,7 +86,9 @@ def plot_private_quantiles(result, *, unit="", top=PANELS, ax=None, **style):
 
 
 @checked(PRIVATE)
-def plot_private_differences(result, *, unit="", versus=None, top=PANELS, ax=None, **style):
+def plot_private_differences(
+    result: Any, *, unit: Any = "", versus: Any = None, top: Any = PANELS, ax: Any = None, **style: Any
+) -> Any:
     """Return a matplotlib figure of how much larger each quantile is in the other groups than in one of them.
 
     Parameters

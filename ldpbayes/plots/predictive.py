@@ -1,5 +1,7 @@
 """The predictive check as a picture: reports that came in against those that the posterior expects."""
 
+from typing import Any
+
 import numpy as np
 
 from ldpbayes import checks
@@ -18,7 +20,9 @@ _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 
 
 @checked()
-def plot_predictive(collection, result, *, draws=DRAWS, random_seed=0, ax=None, **style):
+def plot_predictive(
+    collection: Any, result: Any, *, draws: Any = DRAWS, random_seed: Any = 0, ax: Any = None, **style: Any
+) -> Any:
     """Return a matplotlib figure of observed counts of reports, beside what the posterior predicts for as many users.
 
     One panel per channel. Up to NAMED counts stand as shares with their predictive 95 % interval; more of them as
@@ -48,7 +52,7 @@ def plot_predictive(collection, result, *, draws=DRAWS, random_seed=0, ax=None, 
 
 
 @checked()
-def plot_expected(collection, p, *, draws=DRAWS, random_seed=0, ax=None, **style):
+def plot_expected(collection: Any, p: Any, *, draws: Any = DRAWS, random_seed: Any = 0, ax: Any = None, **style: Any) -> Any:
     """Return the same figure at one distribution, such as the maximum-likelihood estimate: what the reports fit best.
 
     Parameters
@@ -128,7 +132,16 @@ def _labels(collection, tally, law, size):
 
 
 @checked()
-def plot_predictive_cells(cells, result, *, draws=DRAWS_OF_CELLS, most=MOST_CELLS, random_seed=0, ax=None, **style):
+def plot_predictive_cells(
+    cells: Any,
+    result: Any,
+    *,
+    draws: Any = DRAWS_OF_CELLS,
+    most: Any = MOST_CELLS,
+    random_seed: Any = 0,
+    ax: Any = None,
+    **style: Any,
+) -> Any:
     """Return a matplotlib figure of a result with cells: how far the counts of reports lie from what is predicted.
 
     One line per cell, one dot per count: (observed − predicted)/sd, of which some 95 % should lie within two. The counts

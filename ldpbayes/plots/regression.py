@@ -1,5 +1,7 @@
 """Figures of regressions: coefficients as a forest, and predicted shares for each row of a table."""
 
+from typing import Any
+
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
@@ -12,7 +14,7 @@ CATEGORIES = 6
 
 
 @checked(REGRESSION)
-def plot_coefficients(result, *, intercept=False, ax=None, **style):
+def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of the coefficients: log odds against the reference category with intervals.
 
     Parameters
@@ -40,7 +42,7 @@ def plot_coefficients(result, *, intercept=False, ax=None, **style):
 
 
 @checked()
-def plot_predictions(predicted, *, ax=None, **style):
+def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of predictions(), comparisons() or poststratify(): shares with intervals, a line a row.
 
     Parameters

@@ -1,10 +1,12 @@
 """The picture of a sensitivity curve: an answer against the share of respondents who ignore the device."""
 
+from typing import Any
+
 from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, turning
 
 
 @checked()
-def plot_sensitivity(curve, *, ax=None, **style):
+def plot_sensitivity(curve: Any, *, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of an answer for every γ that the reports allow, and the γ at which a conclusion turns.
 
     Parameters
