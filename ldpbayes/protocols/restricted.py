@@ -24,11 +24,11 @@ LEAST_LEVEL = 1e-9
 class RestrictedResponse(AbstractProtocol):
     """Randomly restricted randomised response: GRR over a subset S and one symbol for all other categories.
 
-    The symbol, and each category of S, is kept with probability e^ε₁/(e^ε₁ + k), k = |S|, else exchanged for one of the
-    others. What comes out as the symbol is reported as a category outside S: of those, a value that lies there itself is
-    kept with the odds e^ε₂ against each of the others, and one of S is not favoured at all. ε₁ is ``split`` times ε, and ε₂
-    the most that leaves every report within ε. Where S holds most of the population, those few answers see less noise than
-    under GRR over all categories.
+    The symbol, and each category of S, is kept with probability e^ε₁/(e^ε₁ + k), k the size of S, else exchanged for one
+    of the others. What comes out as the symbol is reported as a category outside S: of those, a value that lies there
+    itself is kept with the odds e^ε₂ against each of the others, and one of S is not favoured at all. ε₁ is ``split``
+    times ε, and ε₂ the most that leaves every report within ε. Where S holds most of the population, those few answers
+    see less noise than under GRR over all categories.
 
     Parameters
     ----------
