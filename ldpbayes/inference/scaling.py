@@ -18,8 +18,6 @@ POWERS = (0.8, 1.25)
 DOUBLINGS = float(np.log2(POWERS[1] / POWERS[0]))
 #: A posterior is sensitive from this distance a doubling on, the limit of ``arviz_stats.psense_summary``.
 SENSITIVE = 0.05
-#: Reports that move a posterior by less than this say next to nothing, and it hangs on its prior, as far as that moves it.
-SILENT = 0.025
 #: Squared distance of ``psense`` (4,000 normal draws) by a shift δ in sds and a change ε of the log sd: Aδ² + Bε² + 2C|δε|.
 SHIFTED, WIDENED, BOTH = 0.0459, 0.0555, 0.0300
 #: A move matters where the mean or an end moves by more than this share of an sd a doubling, and by more than a floor.
@@ -112,11 +110,11 @@ class Scaled:
     def verdict(self) -> np.ndarray:
         """Who decides, as positions in VERDICTS.
 
-        The prior, where that is sensitive, matters, and the reports are not sensitive; a conflict where both are. Under a
-        prior that is itself learnt nothing may be sensitive: where reports say next to nothing, the prior still decides.
+        The prior, where the reports are not sensitive and it moves the posterior more than they do, and enough to matter; a
+        conflict where both are sensitive. Under a prior that is learnt, neither may be: the larger of the two decides.
         """
-        moves, silent = self.moves, (self.reports < SILENT) & (self.prior > self.reports)
-        hangs = ((self.prior >= SENSITIVE) | silent) & (moves > MOVED * self.sd) & (moves > self.floor)
+        moves = self.moves
+        hangs = (self.prior > np.minimum(self.reports, SENSITIVE)) & (moves > MOVED * self.sd) & (moves > self.floor)
         return np.where(hangs, np.where(self.reports >= SENSITIVE, 2, 1), 0)
 
     def at(self, index: Any) -> "Scaled":

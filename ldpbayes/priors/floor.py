@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
@@ -111,7 +111,12 @@ class Floor(AbstractPrior):
         return {"floor": _share(u), **self.learnt.hyperparameters(uneven)}
 
     def log_hyperprior(self, draws: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        return self.learnt.log_hyperprior(draws)
+        found = self.learnt.log_hyperprior(draws)
+        if found is None:
+            return None
+        # N(0, 1) to the power γ is N(0, 1/γ): its mass at λ = 0 stays, as at the mean of −u²/2 above.
+        u = ndtri(0.5 + 0.5 * np.minimum(draws["floor"], 1 - 1e-15))
+        return found - 0.5 * np.where(draws["floor"] > 0, u**2, 1.0)
 
     def pymc(self, name: str) -> "TensorVariable":
         import pymc as pm

@@ -50,7 +50,12 @@ def refitted(collection, prior):
 
 def far(found):
     """Return which categories have no measure near its threshold."""
-    measures = (found.prior / SENSITIVE, found.reports / SENSITIVE, found.moves / (MOVED * found.sd), found.moves / FLOOR)
+    measures = (
+        found.prior / np.minimum(found.reports, SENSITIVE),
+        found.reports / SENSITIVE,
+        found.moves / (MOVED * found.sd),
+        found.moves / FLOOR,
+    )
     return np.all([abs(measure - 1) > NEAR for measure in measures], axis=0)
 
 
