@@ -1,9 +1,12 @@
 """How often the posterior of the share of fakes holds it: shares drawn from the prior, and fixed ones."""
 
+import warnings
+
 import numpy as np
 
 import ldpbayes as lb
 from ldpbayes.collections import Collection, Tally
+from ldpbayes.errors import ConvergenceError, RankDeficientWarning
 from ldpbayes.study import evaluate
 from studies.pooled import FullStudy
 
@@ -11,10 +14,12 @@ from studies.pooled import FullStudy
 CATEGORIES, REPORTS, REPLICATIONS, LAW = 4, 600, 1000, "maximal gain: b, c"
 #: Collections of one block.
 BLOCK = 20
-#: The true share by population: drawn from the prior Beta(1, 2), or fixed.
-SHARES = {"share from the prior": None, "share 0.05": 0.05, "share 0.15": 0.15}
-#: Weighted draws are taken where as many posteriors of a fit would trust them; else data augmentation answers.
-K_HAT, EFFECTIVE = 0.7, 250
+#: Probability of the intervals.
+CI_PROB = 0.9
+#: The prior: Jeffreys' of the honest users' distribution, and independently of it Beta(1, 9) of the share of fakes.
+PRIOR = lb.priors.Compliance(n_categories=CATEGORIES + 1)
+#: The true share by population: drawn from its prior, or fixed.
+SHARES = {"share from Beta(1, 9)": None, "share 0.05": 0.05, "share 0.15": 0.15}
 LABELS = "abcdefghij"
 
 
@@ -25,8 +30,8 @@ def cells():
     return [fixed | {"protocol": name, "population": kind} for kind in SHARES for name in ("grr", "oue", "olh")]
 
 
-def below(protocol, law, share, n, rng):
-    """Return (posterior probability that the share of fakes is below the true one, whether draws were weighted ones).
+def surveyed(protocol, law, share, n, rng):
+    """Return (collection, true share of fakes); everything that is unknown comes from the prior.
 
     Parameters
     ----------
@@ -34,36 +39,46 @@ def below(protocol, law, share, n, rng):
     law : str
         How fakes report, as for ``Collection.with_noncompliers``.
     share : float or None
-        The true share; None draws it with the distribution from the prior, p′ ~ Dirichlet(½, …, ½, 1).
+        The true share; None draws it with the distribution from the prior.
     n : int
         Number of reports.
     rng : Generator
     """
     a = protocol.n_categories
-    prior = lb.priors.Dirichlet(np.append(np.full(a, 0.5), 1.0))
-    truth = rng.dirichlet(prior.alpha)
+    truth = PRIOR.sample(1, rng)[0]
     if share is not None:
         truth = np.append((1 - share) * truth[:-1] / truth[:-1].sum(), share)
     plain = Collection(LABELS[:a], Tally(protocol, *protocol.simulate(np.ones(a, dtype=int), rng)))
     wrapped = plain.with_noncompliers({"fake": law}).tallies[0].protocol
     reports = wrapped.privatize(rng.choice(a + 1, n, p=truth), rng)
-    found = Collection(LABELS[:a], Tally(protocol, reports)).with_noncompliers({"fake": law})
-    sample = lb.methods.Surrogate(draws=1000, chains=1).weighted(found, prior, random_seed=rng)
-    if sample.k_hat <= K_HAT and sample.effective_sample >= EFFECTIVE:
-        return sample.weight[sample.distribution[:, -1] < truth[-1]].sum(), True
-    # Many short chains: a sweep over all of them costs hardly more than one over two.
-    method = lb.methods.Augmentation(draws=25, chains=32, tune=50)
-    tree = method.posterior(found, prior, random_seed=int(rng.integers(2**31)))
-    return float((tree["posterior"]["noncompliance"].values < truth[-1]).mean()), False
+    return Collection(LABELS[:a], Tally(protocol, reports)).with_noncompliers({"fake": law}), truth[-1]
+
+
+def found(collection, share, rng):
+    """Return (does the interval hold the share, P(a smaller share), its ends' standard errors, is the fit trusted)."""
+    options = {"estimates": False, "ci_prob": CI_PROB, "random_seed": int(rng.integers(2**31))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankDeficientWarning)  # GRR's, which has no report to spare for the fakes
+        try:
+            result, trusted = lb.fit(collection, PRIOR, **options), True
+        except ConvergenceError as err:
+            result, trusted = err.result, False
+    names = "lower", "upper", "lower_error", "upper_error"
+    summary = result["summary"].sel(quantity="noncompliance")
+    lower, upper, *errors = (float(summary[f"derived_{name}"]) for name in names)
+    below = (result["posterior"]["noncompliance"].values < share).mean()
+    return lower <= share <= upper, below, *errors, trusted
 
 
 def losses(cell, rng):
-    """Return {(estimator, target, metric): (block,) array}: whether the central 90 % interval holds the share."""
+    """Return {(estimator, target, metric): (block,) array}: what ``found`` says of each collection."""
     protocol, share = evaluate.protocol_of(cell), SHARES[cell["population"]]
-    found = np.array([below(protocol, LAW, share, cell["n_reports"], own) for own in rng.spawn(cell["block"])])
-    inside = (found[:, 0] >= 0.05) & (found[:, 0] <= 0.95)
-    lines = {"coverage": inside.astype(float), "below": found[:, 0], "weighted": found[:, 1]}
-    return {("posterior", "share", metric): values for metric, values in lines.items()}
+    each = [found(*surveyed(protocol, LAW, share, cell["n_reports"], own), own) for own in rng.spawn(cell["block"])]
+    names = "coverage", "below", "lower_error", "upper_error", "trusted"
+    return {
+        ("posterior", "share", name): np.array(values, dtype=float)
+        for name, values in zip(names, zip(*each, strict=True), strict=True)
+    }
 
 
 STUDY = FullStudy(

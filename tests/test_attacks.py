@@ -192,14 +192,14 @@ def test_bad_attacks_are_one_sentence():
 
 
 def share_coverage(protocol, law, replications, n=600, seed=21, fixed=None):
-    """Return how often the central 90 % interval of the share of fakes holds the truth, which the study of fakes draws."""
-    rng = np.random.default_rng(seed)
-    chances = np.array([fakes.below(protocol, law, fixed, n, rng)[0] for _ in range(replications)])
-    return ((chances >= 0.05) & (chances <= 0.95)).mean()
+    """Return how often the 90 % interval of a fit holds the share of fakes, which the study of fakes draws."""
+    streams = np.random.default_rng(seed).spawn(replications)
+    return np.mean([fakes.found(*fakes.surveyed(protocol, law, fixed, n, rng), rng)[0] for rng in streams])
 
 
 def test_the_share_is_covered():
-    assert share_coverage(UnaryEncoding.optimized(4, 1.0), "maximal gain: b, c", 12) >= 0.6
+    """Of twelve intervals all but five or fewer, where 90 % are said to cover: fewer have a probability of 0.0005."""
+    assert share_coverage(UnaryEncoding.optimized(4, 1.0), "maximal gain: b, c", 12) >= 7 / 12
 
 
 @pytest.mark.calibrate
@@ -208,7 +208,7 @@ def test_the_share_is_covered():
     "protocol, law",
     [
         (UnaryEncoding.optimized(4, 1.0), "maximal gain: b, c"),
-        (SubsetSelection(5, 0.5, 2), "maximal gain: b"),
+        (SubsetSelection(4, 0.5, 2), "maximal gain: b"),
         (LocalHashing(4, 1.0), "maximal gain: b, c"),
         (UnaryEncoding.symmetric(4, 1.0), "all bits"),
     ],

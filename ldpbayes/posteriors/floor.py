@@ -363,7 +363,7 @@ class Floored(AbstractPosterior):
         chosen = rng.permutation(resample(found.weight, rng, kept))[:rows]
         shape = (self.chains, rows // self.chains)
         which, worth = which[chosen], np.bincount(which, found.weight, nodes.share.size)
-        z, none = nodes.spread_out(which, worth, rng), float(worth[nodes.share == 0].sum())
+        z, none = nodes.spread_out(which, worth, rng), min(float(worth[nodes.share == 0].sum()), 1.0)
         share = np.where(nodes.share[which] > 0, ndtr(z[:, 0]), 0.0)
         alpha = problem.prior.floor().learnt.alpha(z[:, 1])
         told = f"Given the reports, the share of the floor is {share.mean():.2g} in the mean, and 0 with probability"
