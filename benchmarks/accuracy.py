@@ -4,9 +4,10 @@ Our clients make the reports. They go to our estimators and, in the form in whic
 them, to those packages' servers. Printed are sums of squared errors over all shares with Monte Carlo errors, ratios to the
 posterior mean's with paired errors, and how far the packages' numbers are from ours where both compute the same.
 
-Run: python benchmarks/accuracy.py [--peers FOLDER] [--replications 20] [--epsilon 1]
+Run: python benchmarks/accuracy.py [--peers FOLDER] [--store FOLDER] [--replications 20] [--epsilon 1]
 
-``--peers`` makes a virtual environment in FOLDER and installs the packages there with pip, as throughput.py does.
+``--peers`` makes a virtual environment in FOLDER and installs the packages there with pip, as throughput.py does. What is in
+``--store`` is not computed again: a run that was interrupted continues. What could not be run is said below the tables.
 """
 
 import argparse
@@ -50,6 +51,9 @@ SAME = {
     "multi-freq-ldpy, MI": "Norm-Mul",
     "multi-freq-ldpy, IBU": "MLE",  # with GRR; elsewhere its matrix is no channel of the reports
 }
+#: What is said of packages that take no part.
+ASK_FOR_PEERS = "pure-ldp and multi-freq-ldpy: --peers FOLDER asks for them"
+R_PACKAGES = ("RRreg, rr, GLMMRR, RRTCS, dapper: R packages, which pip does not install",)
 
 
 def protocols(a, epsilon):
@@ -170,7 +174,11 @@ def collect(epsilon, replications, folder):
         cases.append((label, one, p, truth, {"sizes": list(SIZES)}, f"{TABLE}, margins of {SIZES[0]} × {SIZES[1]}"))
     out = []
     for i, (label, protocol, p, truth, facts, title) in enumerate(cases):
-        ours, encoded = [], []
+        file, stored, ours, encoded = f"case_{i}.npz", folder / f"ours_{i}.npz", [], []
+        case = {"label": label, "epsilon": epsilon, "file": file, "truth": truth, "title": title} | facts
+        if stored.exists():
+            out.append(case | {"found": dict(np.load(stored))})
+            continue
         for rng in np.random.default_rng([20, i]).spawn(replications):
             values = rng.choice(p.size, size=N, p=p)
             reports = protocol.privatize(values, rng)
@@ -179,12 +187,10 @@ def collect(epsilon, replications, folder):
                 ours.append(margin_estimates(label, reports, protocol))
             else:
                 ours.append(estimates(Collection(evaluate.labels(p.size), Tally(protocol, reports))))
-        file = f"case_{i}.npz"
         np.savez(folder / file, reports=np.array(encoded))
         found = {one: np.array([row[one] for row in ours]) for one in ours[0]}
-        out.append(
-            {"label": label, "epsilon": epsilon, "file": file, "truth": truth, "found": found, "title": title} | facts
-        )
+        np.savez(stored, **found)
+        out.append(case | {"found": found})
         print(f"{title}, {label}: {replications} sets of reports", file=sys.stderr, flush=True)
     kept = [{k: v for k, v in case.items() if k not in ("truth", "found", "title")} for case in out]
     (folder / "cases.json").write_text(json.dumps(kept))
@@ -192,23 +198,20 @@ def collect(epsilon, replications, folder):
 
 
 def add_peers(cases, folder, environment):
-    """Add the other packages' estimates to the cases and return their versions; {} where they cannot be had."""
+    """Add the other packages' estimates to the cases; return their versions, and what could not be run."""
     from throughput import peer_python  # beside this script
 
     try:
         script = pathlib.Path(__file__).with_name("accuracy_peers.py")
         command = [peer_python(environment), script, folder]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=3600)
-        estimates = np.load(folder / "estimates.npz")
     except (OSError, subprocess.SubprocessError) as err:
-        print(f"peers skipped: {err}", file=sys.stderr)
-        return {}
+        return {}, [f"pure-ldp and multi-freq-ldpy: {err}"]
     for case in cases:
-        for key in estimates.files:
-            file, name = key.split("|")
-            if file == case["file"]:
-                case["found"][name] = estimates[key]
-    return json.loads(done.stdout.splitlines()[-1])
+        for stored in sorted(folder.glob(f"* {case['file']}")):
+            case["found"] |= dict(np.load(stored))
+    versions, missed = json.loads(done.stdout.splitlines()[-1])
+    return versions, missed
 
 
 def compare(case):
@@ -234,6 +237,7 @@ def main():
     """Run the comparison and print its tables as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", metavar="FOLDER", help="environment for pure-ldp and multi-freq-ldpy")
+    parser.add_argument("--store", metavar="FOLDER", help="where reports and estimates are kept between runs")
     parser.add_argument("--replications", type=int, default=20)
     parser.add_argument(
         "--epsilon", type=float, default=1.0, help="at most 1, where both packages' Hadamard responses agree"
@@ -241,8 +245,11 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
+        if options.store:
+            folder = pathlib.Path(options.store) / f"{options.replications}_{options.epsilon:g}"
+            folder.mkdir(parents=True, exist_ok=True)
         cases = collect(options.epsilon, options.replications, folder)
-        versions = add_peers(cases, folder, options.peers) if options.peers else {}
+        versions, missed = add_peers(cases, folder, options.peers) if options.peers else ({}, [ASK_FOR_PEERS])
     shown = ", ".join(f"{name} {version}" for name, version in ({"ldpbayes": ldpbayes.__version__} | versions).items())
     print(f"n = {N:,}, epsilon = {options.epsilon:g}, {options.replications} sets of reports; {shown}\n")
     for case in cases:
@@ -253,6 +260,7 @@ def main():
         for (one, other), apart in differences(case).items():
             print(f"\n{one} and our {other} differ by at most {apart:.1g}.")
         print()
+    print("Not run:", *(f"- {what}" for what in [*missed, *R_PACKAGES]), sep="\n")
 
 
 if __name__ == "__main__":

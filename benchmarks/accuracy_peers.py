@@ -1,6 +1,7 @@
 """Estimates of pure-ldp and multi-freq-ldpy from reports in files; run by accuracy.py in the environment that holds them.
 
-Takes a folder with cases.json and one NPZ file a case; writes estimates.npz there, and prints the packages' versions.
+Takes a folder with cases.json and one NPZ file a case; writes the estimates of each package beside it where none are, and
+prints the packages' versions and what could not be run.
 """
 
 import importlib.metadata
@@ -78,24 +79,31 @@ def main():
     """Read the cases, let every server estimate, and write the estimates."""
     warnings.simplefilter("ignore")
     if len(sys.argv) != 2:
-        print("{}")
+        print("[{}, []]")
         return
-    folder, found = pathlib.Path(sys.argv[1]), {}
+    folder, missed = pathlib.Path(sys.argv[1]), []
     for case in json.loads((folder / "cases.json").read_text()):
+        if "sizes" in case:
+            servers = {"multi-freq-ldpy": several_attributes}
+            setting = case["label"], case["sizes"], case["epsilon"]
+        else:
+            servers = {"pure-ldp": pure_ldp, "multi-freq-ldpy": multi_freq_ldpy}
+            setting = case["label"], case["n_categories"], case["epsilon"]
         replications = np.load(folder / case["file"])["reports"]
-        for reports in replications:
-            if "sizes" in case:
-                estimates = {"multi-freq-ldpy": several_attributes(case["label"], case["sizes"], case["epsilon"], reports)}
-            else:
-                setting = case["label"], case["n_categories"], case["epsilon"], reports
-                estimates = {"pure-ldp": pure_ldp(*setting), "multi-freq-ldpy": multi_freq_ldpy(*setting)}
-            for package, named in estimates.items():
-                for name, shares in named.items():
-                    found.setdefault(f"{case['file']}|{package}, {name}", []).append(np.asarray(shares, dtype=float))
-        print(case["file"], file=sys.stderr, flush=True)
-    np.savez(folder / "estimates.npz", **{name: np.array(values) for name, values in found.items()})
+        for package, server in servers.items():
+            stored = folder / f"{package} {case['file']}"
+            if stored.exists():
+                continue
+            try:
+                named = [server(*setting, reports) for reports in replications]
+            except Exception as err:  # one server that fails does not take the others with it
+                missed.append(f"{package}, {case['label']}: {err!r}")
+                continue
+            found = {f"{package}, {name}": np.array([one[name] for one in named], dtype=float) for name in named[0]}
+            np.savez(stored, **found)
+            print(stored.stem, file=sys.stderr, flush=True)
     packages = ("pure-ldp", "multi-freq-ldpy", "xxhash", "numpy")
-    print(json.dumps({name: importlib.metadata.version(name) for name in packages}))
+    print(json.dumps([{name: importlib.metadata.version(name) for name in packages}, missed]))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "ldpbayes"
 html_theme_options = {"navbar_end": ["theme-switcher"], "show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
 html_sidebars = {page.stem: [] for page in HERE.glob("*.md") if page.stem != "learn"}  # nothing lies below these pages
+html_sidebars |= {folder: [] for folder in ("tutorials/*", "studies/*")}  # wide tables need the room
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]

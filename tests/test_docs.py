@@ -1,5 +1,6 @@
 """The examples on the pages of the site run as printed, one page after another in a namespace of its own."""
 
+import functools
 import inspect
 import pathlib
 import pickle
@@ -20,8 +21,15 @@ import ldpbayes as lb
 from ldpbayes.cli import options, shell
 
 ROOT = pathlib.Path(__file__).parents[1]
-FOLDERS = [ROOT / "docs", *(ROOT / "docs" / name for name in ("howto", "theory", "reference"))]
+FOLDERS = [ROOT / "docs", *(ROOT / "docs" / name for name in ("howto", "theory", "protocols"))]
 PAGES = [path for folder in FOLDERS for path in sorted(folder.glob("*.md")) if "```python\n" in path.read_text()]
+#: A number, and what is left of a text without its numbers and the spaces that line them up.
+NUMBER = re.compile(r"\d[\d,]*\.?\d*")
+WORDS = functools.partial(re.sub, r"[\d.,\s]+", " ")
+
+
+def numbers(text):
+    return [float(found.replace(",", "")) for found in NUMBER.findall(text)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
@@ -30,8 +38,13 @@ def test_examples_run(page, capsys, tmp_path, monkeypatch):
     namespace = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.S | re.M):
+        for block, shown in re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", page.read_text(), re.S | re.M):
+            capsys.readouterr()
             exec(block, namespace)
+            if shown:
+                printed = capsys.readouterr().out
+                assert WORDS(printed) == WORDS(shown)
+                assert numbers(printed) == pytest.approx(numbers(shown), rel=0.01, abs=2e-5)
     for name, value in namespace.items():  # "Do not trust this posterior yet" is no example
         if isinstance(value, xr.DataTree) and "converged" in value.attrs:
             assert value.attrs["converged"], (name, value.attrs["outcome"])
@@ -95,6 +108,21 @@ def test_the_reference_names_everything_public():
     listed = {name.rpartition(".")[2] for name in re.findall(r"^   ([\w.]+)$", text, re.M)}
     for door in (lb, *(value for name in lb.__all__ if inspect.ismodule(value := getattr(lb, name)))):
         assert {name for name in door.__all__ if callable(getattr(door, name))} <= listed
+
+
+def test_every_protocol_has_its_entry():
+    """By the name that files use, with its parameters, when to take it, and an example that prints something."""
+    entries = [
+        section
+        for page in sorted((ROOT / "docs" / "protocols").glob("*.md"))
+        for section in re.split(r"^\([\w-]+\)=\n(?=## )", page.read_text(), flags=re.M)[1:]
+    ]
+    for described in lb.protocols.describe_protocols():
+        (entry,) = (section for section in entries if re.search(rf"(?<!named )`{described.name}`,\s+with", section))
+        stated = {name for name in re.findall(r"`(\w+)`", entry)}
+        assert {parameter.name for parameter in described.parameters} - {"separator", "protocol"} <= stated, described.name
+        assert re.search(r"```python\n.*?```text\n", entry, re.S), described.name
+        assert "**When**" in entry or described.name in ("channel", "noncompliance"), described.name
 
 
 SHELL = typer.main.get_command(shell())
