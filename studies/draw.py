@@ -22,6 +22,17 @@ from studies import figures
 from studies.pooled import load, read
 from studies.progress import of_progress
 
+#: One look for every figure of the studies, that of ldpbayes.plots: its palette, two spines, small legends.
+plt.rcParams |= {
+    "axes.prop_cycle": plt.cycler(color=PALETTE),
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "figure.titlesize": 12,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "grid.linewidth": 0.3,
+}
 PLACE = pathlib.Path(__file__).parents[1] / "docs" / "studies"
 #: The colours of every figure, and a pale one for areas; markers and dashes repeat them.
 (BLUE, ORANGE, GREEN, PINK, SKY, RED, BLACK), YELLOW = PALETTE, "#F0E442"
@@ -101,7 +112,10 @@ def over(row, base):
 # ---- Lopuhaä-Zwakenberg et al. (2020) ------------------------------------------------------------------------------------
 def risk(rows):
     """Draw Fig. 2 and 3, and the table of excesses over the optimum."""
-    for figure, protocol in (("2", "GRR, a = 1,024"), ("3", "OUE, a = 10")):
+    for figure, protocol, says in (
+        ("2", "GRR, 1,024 categories", "Without a prior every estimate is far from the optimum"),
+        ("3", "OUE, ten categories", "With 100 reports a prior matters, with a million it does not"),
+    ):
         held = pick(rows, figure=figure)
         sizes = sorted({row["n_reports"] for row in held}, reverse=True)
         drawn, panels = plt.subplots(2, 2, figsize=(9.5, 7.5), sharex=True, layout="constrained")
@@ -118,16 +132,16 @@ def risk(rows):
                     if found:
                         curve(axes, found, name, label="optimum E[·|Y]" if name == "posterior_mean" else None)
                 axes.set(yscale="log", title=f"{TARGETS[target]}, n = {n:,}")
-                axes.grid(lw=0.3)
+                axes.grid()
         for axes in panels[-1]:
             axes.set_xlabel("ε")
         for axes in panels[:, 0]:
             axes.set_ylabel("mean squared error")
-        drawn.suptitle(f"Fig. {figure} of Lopuhaä-Zwakenberg et al. (2020): {protocol}, Jeffreys' prior")
+        drawn.suptitle(f"{says}\nFig. {figure} of Lopuhaä-Zwakenberg et al. (2020): {protocol}, Jeffreys' prior")
         handles = {
             label: handle for axes in panels.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
         }
-        drawn.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+        drawn.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
         save(drawn, f"lopuhaa-2020-fig-{figure}")
     table = []
     for figure in ("2", "3"):
@@ -186,7 +200,7 @@ def populations(rows):
             axes.plot(figures.EPSILONS, floor, color=BLACK, ls="--", lw=1, label=FLOORS["floor"][0])
             axes.set(title=f"{title}, n = {n:,}")
         axes.set(yscale="log")
-        axes.grid(lw=0.3)
+        axes.grid()
         for epsilon in (0.2, 1.0, 2.0):
             mine = pick(here, epsilon=epsilon)
             best = one(mine, estimator="mle")
@@ -202,9 +216,10 @@ def populations(rows):
     for axes in panels[:, 0]:
         axes.set_ylabel("squared error of F")
     drawn.suptitle(
+        "A prior helps where categories are many for the reports\n"
         "Fig. 4 (GRR, above) and 5 (OUE, below) of Lopuhaä-Zwakenberg et al. (2020), on populations that are open"
     )
-    drawn.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    drawn.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save(drawn, "lopuhaa-2020-fig-4-5")
     headers = ["population", "ε", "oracle", "Norm-Sub", "MLE", "Jeffreys", "learnt", "runs"]
     write_table("lopuhaa-2020-populations", headers, table)
@@ -264,8 +279,11 @@ def decoders(rows):
 
         heat(axes, table_of(held, gain), f"{title}: projected − best of the other two", 0.5)
         axes.set_xlabel("ε")
-    panels[0].set_ylabel("k")
-    drawn.suptitle("Fig. 1 of Kairouz et al. (2016): difference in ℓ1, geometric law, n = 30,000")
+    panels[0].set_ylabel("categories")
+    drawn.suptitle(
+        "Projection is the wrong decoder for many categories and a small ε\n"
+        "Fig. 1 of Kairouz et al. (2016): difference in ℓ1, geometric law, 30,000 reports"
+    )
     save(drawn, "kairouz-2016-fig-1")
 
     drawn, panels = plt.subplots(2, 2, figsize=(9.5, 8.4), sharex=True, sharey=True, layout="constrained")
@@ -281,8 +299,11 @@ def decoders(rows):
     for axes in panels[-1]:
         axes.set_xlabel("ε")
     for axes in panels[:, 0]:
-        axes.set_ylabel("k")
-    drawn.suptitle("Fig. 2 of Kairouz et al. (2016): ℓ1 of the best k-RR decoder − that of the best k-RAPPOR decoder")
+        axes.set_ylabel("categories")
+    drawn.suptitle(
+        "k-RR is better at large ε (blue), k-RAPPOR at small ones (orange)\n"
+        "Fig. 2 of Kairouz et al. (2016): ℓ1 of the best k-RR decoder less that of the best k-RAPPOR decoder"
+    )
     save(drawn, "kairouz-2016-fig-2")
 
     # What the posterior means add: squared error over that of the best decoder on the same reports.
@@ -302,9 +323,10 @@ def decoders(rows):
         heat(axes, values, title, 0.8, centre=1.0)
         axes.set_xlabel("ε")
     for axes in panels[:, 0]:
-        axes.set_ylabel("k")
+        axes.set_ylabel("categories")
     drawn.suptitle(
-        "Squared error of the posterior mean of F over the best decoder's (Dirichlet: true prior; geometric: Jeffreys')"
+        "Posterior means have half the squared error of the best decoder where ε is small for the categories\n"
+        "Squared error of F, ratios (Dirichlet: true prior; geometric: Jeffreys')"
     )
     save(drawn, "kairouz-2016-optimum")
     _learnt_decoders(pick(rows, part="learnt", metric="mse", target="frequency"))
@@ -334,8 +356,11 @@ def _learnt_decoders(rows):
                 ratios = f"{best:.2f}", over(learnt, one(here, estimator="posterior_mean"))
                 table.append([*at, number(learnt["value"], learnt["standard_error"]), *ratios, f"{learnt['replications']}"])
     for axes in panels[:, 0]:
-        axes.set_ylabel("k")
-    drawn.suptitle("k-RR: squared error of the posterior mean of F under the learnt prior")
+        axes.set_ylabel("categories")
+    drawn.suptitle(
+        "A prior learnt from the reports costs next to nothing beside the true one\n"
+        "k-RR, squared error of F under the learnt prior, ratios"
+    )
     save(drawn, "kairouz-2016-learnt")
     headers = ["law", "n", "k", "ε", "learnt prior", "over the best decoder", "over the given prior", "runs"]
     write_table("kairouz-2016-learnt", headers, table)
@@ -444,10 +469,12 @@ def cohorts(rows):
         axes.axhline(np.sqrt(2 * p * (1 - p) / np.pi / 1e6).sum(), color=BLACK, ls=":", lw=1, label="no privacy")
         axes.axhline(np.abs(p - 1 / p.size).sum(), color="0.5", ls="-.", lw=1, label="uniform estimate")
         axes.set(xlabel="ε", yscale="log", title=f"{kind} alphabet of 256, n = 1,000,000")
-        axes.grid(lw=0.3)
+        axes.grid()
     panels[0].set_ylabel("median ℓ1 loss, with 90 % of the losses")
-    drawn.suptitle("Fig. 3 of Kairouz et al. (2016): best buckets, cohorts and hashes for each ε")
-    drawn.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    drawn.suptitle(
+        "From ε = 2 on O-RR loses less than O-RAPPOR\nFig. 3 of Kairouz et al. (2016): best buckets, cohorts and hashes"
+    )
+    drawn.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save(drawn, "kairouz-2016-fig-3")
     write_table("kairouz-2016-fig-3", ["mechanism", "ε", "median ℓ1", "90 % of losses", "k", "C", "h"], table)
 
@@ -469,10 +496,13 @@ def cohorts(rows):
             if points:
                 axes.plot(*zip(*points, strict=True), color=color, marker=marker, ms=4, lw=1, label=label)
         axes.set(xscale="log", title=f"ℓ1 = {loss:g}", xlabel="users")
-        axes.grid(lw=0.3)
+        axes.grid()
     panels[0].set_ylabel("ε that suffices")
-    panels[0].legend(frameon=False, fontsize=8)
-    drawn.suptitle("Fig. 9 of Kairouz et al. (2016): the privacy that a median loss leaves, open alphabet of 256")
+    panels[0].legend()
+    drawn.suptitle(
+        "With few users O-RR reaches the same loss at a smaller ε\n"
+        "Fig. 9 of Kairouz et al. (2016): the privacy that a median loss leaves, open alphabet of 256"
+    )
     save(drawn, "kairouz-2016-fig-9")
 
 
@@ -562,14 +592,17 @@ def subset(rows):
         x = np.geomspace(figures.TABLE[d][0], figures.TABLE[d][-1], 40)
         axes.plot(x, [bounds.exact_floor(d, e).value / 1e4 for e in x], color=BLACK, ls="--", lw=1, label="exact floor")
         top = max((row["value"] for row in here), default=1.0)
-        axes.set(xscale="log", yscale="log", title=f"d = {d}", ylim=(None, 3 * min(top, 1.0)))
-        axes.grid(lw=0.3)
+        axes.set(xscale="log", yscale="log", title=f"{d} categories", ylim=(None, 3 * min(top, 1.0)))
+        axes.grid()
     for axes in panels[-1]:
         axes.set_xlabel("ε")
     for axes in panels[:, 0]:
         axes.set_ylabel("squared error of P")
-    drawn.suptitle("Table 1 of Wang et al. (2016): n = 10,000, P from Dirichlet(1); projected estimates and the optimum")
-    drawn.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    drawn.suptitle(
+        "Where ε is small for the categories the optimum is far below every projected estimate\n"
+        "Table 1 of Wang et al. (2016): 10,000 reports, P from Dirichlet(1)"
+    )
+    drawn.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     save(drawn, "wang-2016-table-1")
 
 
@@ -598,13 +631,15 @@ def privacy(rows):
         )
     axes.axhline(math.exp(-2), color=BLACK, ls="--", lw=1, label="worst-case privacy of all")
     axes.set(
-        xlabel="a (categories)",
+        xlabel="categories",
+        xticks=(2, 5, 10, 15, 20),
         ylabel="privacy",
         ylim=(0, 1),
-        title="Fig. 2 of Lopuhaä-Zwakenberg et al. (2019): ε = 2, Jeffreys' prior",
+        title="From 16 categories on GRR keeps most private on average\n"
+        "Fig. 2 of Lopuhaä-Zwakenberg et al. (2019): ε = 2, Jeffreys' prior",
     )
-    axes.legend(frameon=False, fontsize=8)
-    axes.grid(lw=0.3)
+    axes.legend()
+    axes.grid()
     save(drawn, "lopuhaa-2019-fig-2")
     sizes = (2, 3, 5, 8, 12, 20)
     table = []
@@ -633,15 +668,18 @@ def tradeoff(rows):
         lw=1,
         label="no protocol above (Thm 8.1)",
     )
-    panels[0].set(xlabel="average privacy S", ylabel="effective participation factor F", title="(a)")
-    panels[1].set(xlabel="worst-case privacy", title="(b)")
+    panels[0].set(xlabel="average privacy", ylabel="effective participation factor")
+    panels[1].set(xlabel="worst-case privacy")
     for axes in panels:
-        axes.grid(lw=0.3)
-        axes.legend(frameon=False, fontsize=8)
+        axes.grid()
+        axes.legend()
     panels[1].set_xscale("function", functions=(np.sqrt, np.square))
     panels[1].set_yscale("function", functions=(np.sqrt, np.square))
     panels[1].set(xlim=(0, 1), ylim=(0, 1))
-    drawn.suptitle("Fig. 3 of Lopuhaä-Zwakenberg et al. (2019): a = 3, ε from 0.05 to 10, Jeffreys' prior")
+    drawn.suptitle(
+        "Which protocol is best depends on whether privacy is meant on average or in the worst case\n"
+        "Fig. 3 of Lopuhaä-Zwakenberg et al. (2019): three categories, ε from 0.05 to 10, Jeffreys' prior"
+    )
     save(drawn, "lopuhaa-2019-fig-3")
     table = []
     for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):

@@ -3,19 +3,12 @@
 import argparse
 import pathlib
 
-import matplotlib
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.parquet as pq
 
-from ldpbayes.plots import PALETTE
 from studies import binary, coverage
+from studies.draw import PLACE, plt
 
-plt.rcParams["axes.prop_cycle"] = plt.cycler(color=PALETTE)
-
-PLACE = pathlib.Path(__file__).parents[1] / "docs" / "studies"
 METHODS = {
     "jeffreys": "Jeffreys, equal-tailed",
     "jeffreys_hdi": "Jeffreys, HDI",
@@ -28,6 +21,7 @@ METHODS = {
     "wald": "Wald of the oracle",
     "bootstrap": "bootstrap of the MLE",
 }
+DESIGNS = {"warner": "Warner's design", "unrelated_question": "unrelated question"}
 #: Designs of the first figure: (design, ε, n).
 SHOWN = (("warner", 1.0, 100), ("warner", 1.0, 1_000), ("unrelated_question", 2.0, 1_000))
 
@@ -55,12 +49,13 @@ def draw_binary(path):
                 held, _ = binary.expected(*found[name], counts, n, hit, other, p)
                 axes.plot(p, held, lw=1, label=METHODS[name])
             axes.axhline(0.95, color="0.4", lw=0.8)
-            axes.set(xscale="log", ylim=(0.7, 1.005), title=f"{design.replace('_', ' ')}, ε = {epsilon:g}, n = {n:,}")
+            axes.set(xscale="log", ylim=(0.7, 1.005), title=f"{DESIGNS[design]}, ε = {epsilon:g}, {n:,} people")
     for axes in panels[-1]:
-        axes.set_xlabel("true share p")
-    for axes, names in zip(panels[0], families, strict=True):
-        axes.legend(fontsize=7, loc="lower right", ncols=2, title=None if names else "")
-    panels[1, 0].set_ylabel("exact coverage of 95 % intervals")
+        axes.set_xlabel("true share")
+    for axes in panels[0]:
+        axes.legend(loc="lower right", ncols=2)
+    panels[1, 0].set_ylabel("how often 95 % intervals hold the truth")
+    figure.suptitle("Jeffreys' equal-tailed intervals hold small shares; flat ones and highest densities miss some")
     figure.savefig(path, dpi=100)
 
 
@@ -72,15 +67,16 @@ def draw_several(lines, path):
         for size, marker in ((5, "o"), (20, "s"), (100, "^")):
             cells = select(lines, estimator=name, n_categories=size, population=lambda value: value != "even")
             all_of, largest = ([line["value"] for line in select(cells, metric=m)] for m in ("coverage", "coverage_largest"))
-            axes.plot(all_of, largest, marker, ms=5, alpha=0.7, label=f"a = {size}")
+            axes.plot(all_of, largest, marker, ms=5, alpha=0.7, label=f"{size} categories")
         axes.axhline(0.95, color="0.4", lw=0.8)
         axes.axvline(0.95, color="0.4", lw=0.8)
-        axes.set_title(METHODS[name], fontsize=10)
-    panels[0, 0].legend(fontsize=8)
+        axes.set_title(METHODS[name])
+    panels[0, 0].legend(loc="lower left")
     for axes in panels[-1]:
         axes.set_xlabel("coverage of all positive shares")
     for axes in panels[:, 0]:
         axes.set_ylabel("coverage of the largest share")
+    figure.suptitle("Priors can miss the largest share of many; confidence intervals do not")
     figure.savefig(path, dpi=100)
 
 

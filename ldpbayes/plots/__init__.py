@@ -277,7 +277,13 @@ def plot_study(
     return canvas.finish("", handles.values(), handles.keys(), most=most, width=width, more=more)
 
 
-_AXES = {"epsilon": "ε (nats)", "n_reports": "reports n", "n_categories": "categories a", "fakes": "share of fakes"}
+_AXES = {
+    "epsilon": "ε (nats)",
+    "n_reports": "reports n",
+    "n_categories": "categories a",
+    "fakes": "share of fakes",
+    "times": "reports a user",
+}
 _BOUNDS = (
     ("bound", "floor, this protocol, large n"),
     ("bound_any", "floor, any protocol, large n"),

@@ -221,7 +221,7 @@ def _is_axes(ax):
     return isinstance(ax, Axes)
 
 
-def forest(axes, labels, series, *, width=28, reach=0.28, palette=PALETTE):
+def forest(axes, labels, series, *, width=34, reach=0.28, palette=PALETTE):
     """Draw one line of intervals per label, with the points of all series beside each other.
 
     Parameters

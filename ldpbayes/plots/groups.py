@@ -104,15 +104,21 @@ def group_names(summary) -> list[str]:
     summary : Dataset
         Of a result with cells.
     """
-    columns = [_in_words(name, list(map(str, summary[name].values.tolist()))) for name in keys_of(summary)]
+    columns = [in_words(name, list(map(str, summary[name].values.tolist()))) for name in keys_of(summary)]
     return [", ".join(parts) for parts in zip(*columns, strict=True)] or list(map(str, summary["cell"].values))
 
 
-def _in_words(name, values):
+def spaced(name):
+    """Return the name of a column or a term as people write it: spaces, and ranges of numbers with a dash."""
+    return re.sub(r"(?<![\d-])(\d+)-(\d+)(?![\d-])", r"\1–\2", name.replace("_", " "))  # a date stays as it is
+
+
+def in_words(name, values):
     """Return the values of a grouping column in words: numbers, and the values of a column of 0 and 1, with its name."""
+    name = spaced(name)
     if set(values) in ({"0", "1"}, {"False", "True"}):
         return [f"{name}: {'yes' if value in ('1', 'True') else 'no'}" for value in values]
-    texts = [re.sub(r"^(\d+)-(\d+)$", r"\1–\2", value) for value in values]  # a range of ages; a date stays as it is
+    texts = [spaced(value) if re.fullmatch(r"\d+-\d+", value) else value for value in values]  # a range of ages
     return [f"{name} {text}" if re.fullmatch(r"[-+]?[.\d]+", text) else text for text in texts]
 
 

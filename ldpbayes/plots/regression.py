@@ -1,11 +1,13 @@
 """Figures of regressions: coefficients as a forest, and predicted shares for each row of a table."""
 
+import re
 from typing import Any
 
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.plots.base import LABEL, REGRESSION, WIDTH, Canvas, checked, forest, plain
+from ldpbayes.plots.groups import in_words, spaced
 
 #: Rows of a figure; the first of them are drawn.
 ROWS = 40
@@ -34,7 +36,7 @@ def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **
     (axes,) = canvas.axes
     order = np.argsort(-np.abs(mean.values[shown]).max(axis=0), kind="stable")[:CATEGORIES]
     series = [(categories[x], mean[shown, x], lower[shown, x], upper[shown, x]) for x in order]
-    forest(axes, [terms[k] for k in shown], series, palette=canvas.colors)
+    forest(axes, [spaced(re.sub(r"\[(.*?)\]", r": \1", terms[k])) for k in shown], series, palette=canvas.colors)
     axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     axes.set_xlabel(plain(f"log odds against {reference}, {level} interval"), fontsize=LABEL)
     more = f" (the first {len(shown)} of {len(kept)} terms)" if len(shown) < len(kept) else ""
@@ -106,10 +108,9 @@ def _labels(predicted, dim):
     if dim != "row":
         return [str(value) for value in predicted[dim].values]
     names = [n for n, values in predicted.coords.items() if values.dims == (dim,) and n not in (dim, "n_reports")]
-    columns = [predicted[name].values for name in names]
 
     def text(value):
         return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
-    rows = range(predicted.sizes[dim])
-    return [", ".join(f"{n} {text(column[r])}" for n, column in zip(names, columns, strict=True)) or str(r) for r in rows]
+    columns = [in_words(name, [text(value) for value in predicted[name].values]) for name in names]
+    return [", ".join(parts) for parts in zip(*columns, strict=True)] or list(map(str, range(predicted.sizes[dim])))
