@@ -18,6 +18,7 @@ from ldpbayes.posteriors.mixing import (
     Separable,
     blocks,
     heavy,
+    levels_at_nodes,
     mixed_ends,
     mixed_moments,
     servers_of,
@@ -176,21 +177,21 @@ def _entries(servers, nodes, levels, cells, watch):
     out: dict = {}
     for server in watch.track(servers, "Posteriors of the cells"):
         inverted = server.exact and len(server.problems) == 1 and nodes.values.size > 1
-        means, variances, evidences, ends = [], [], [], []
+        means, variances, evidences, quantiles = [], [], [], []
         for prior in nodes.priors:
             mean, variance = server.moments(prior)
             means.append(mean)
             variances.append(variance)
             evidences.append(server.log_evidence(prior))
             if not inverted:
-                ends.append(server.ends(prior, levels))
+                quantiles.append(server.ends(prior, levels_at_nodes(nodes, levels)))
         users = np.array([[one.n_users] for one in server.problems])
         some = mixed_moments(nodes, np.array(means), variances := np.array(variances), users)
         parameter = {} if nodes.mixture is None else {nodes.mixture.parameter: nodes.values}
         log_ratio = server.problems[0].prior.log_hyperprior(parameter) if parameter else None
         if log_ratio is not None:
             some["under"] = _under(nodes, log_ratio, np.array(means), variances)
-        about = (None, None) if inverted else (np.array(ends), variances)
+        about = (None, None) if inverted else (np.array(quantiles), variances)
         lower, upper = mixed_ends(nodes, server, some["distribution_mean"], some["distribution_sd"], levels, *about)
         some |= {"distribution_lower": lower, "distribution_upper": upper}
         some["log_evidence"] = logsumexp(evidences, axis=0, b=nodes.weights[:, None])

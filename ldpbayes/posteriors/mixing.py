@@ -4,8 +4,10 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from ldpbayes.errors import CellsError, InfeasibleError
+from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.importance import enough, weigh
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Pace, Watch
@@ -46,6 +48,9 @@ KEPT = MORE + 1
 SETTLED, ROUNDS = 0.1, 4
 #: Quantiles are sought from e^−LONGEST on, in at most so many steps, until the level is met to this share of the tail.
 LONGEST, STEPS, CLOSE = 690.0, 60, 1e-6
+#: Where the sd of the hyperparameter's coordinate is above APART, averages of the nodes' quantiles are off by more than a
+#: hundredth of an sd: quantiles at the levels of LADDER, interpolated at so many points, make the mixture's, to about that.
+APART, LADDER, RUNGS = 0.1, ndtr(np.linspace(-4.2, 4.2, 15)), 801
 
 
 class _Factored:
@@ -465,12 +470,24 @@ def mixed_frequencies(nodes, distribution, weight, node, n):
     return mixed_frequency_moments(distribution, weight, alpha[node], n)
 
 
-def mixed_ends(nodes, server, centre, sd, levels, ends=None, variances=None):
+def levels_at_nodes(nodes, levels):
+    """Return the levels of the quantiles given each node from which ``mixed_ends`` makes those of the mixture.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    levels : pair of floats
+    """
+    return LADDER if nodes.values.size > 1 and nodes.moments[1] > APART else levels
+
+
+def mixed_ends(nodes, server, centre, sd, levels, quantiles=None, variances=None):
     """Return quantiles of every P_x over nodes, shape (levels, cells, a).
 
     Of one cell whose distribution functions are known, those of their mixture: F(x) = Σ_k w_k F_k(x) is inverted on the
-    scale of log x by the Illinois rule. Elsewhere averages of the nodes' quantiles, moved so that the interval is as much
-    wider than theirs as the sd is.
+    scale of log x by the Illinois rule. Elsewhere the quantiles given each node, interpolated along the normal scale of
+    their levels, are weighted draws of the mixture; where the nodes hardly differ averages of their quantiles do, moved so
+    that the interval is as much wider than theirs as the sd is.
 
     Parameters
     ----------
@@ -478,14 +495,31 @@ def mixed_ends(nodes, server, centre, sd, levels, ends=None, variances=None):
     server : one of the servers
     centre, sd : (cells, a) arrays
         Mean and sd of P over the nodes.
-    levels : sequence of float
-    ends, variances : (k, levels, cells, a) and (k, cells, a) arrays
-        Quantiles and variances given each node, where distribution functions are not known.
+    levels : pair of floats
+    quantiles, variances : (k, levels, cells, a) and (k, cells, a) arrays
+        Quantiles at ``levels_at_nodes`` and variances given each node, where distribution functions are not known.
     """
-    if ends is None:
+    if quantiles is None:
         return np.array([_inverted(server, nodes.weights, nodes.priors, level, centre) for level in levels])
+    if levels_at_nodes(nodes, levels) is LADDER:
+        return _pooled(nodes.weights, quantiles, levels[1] - levels[0])
     wider = sd / np.sqrt(np.tensordot(nodes.weights, variances, 1))
-    return np.clip(centre + wider * (np.tensordot(nodes.weights, ends, 1) - centre), 0.0, 1.0)
+    return np.clip(centre + wider * (np.tensordot(nodes.weights, quantiles, 1) - centre), 0.0, 1.0)
+
+
+def _pooled(weights, quantiles, ci_prob):
+    """Return the ends of the intervals of mixtures from quantiles (k, levels, cells, a) at LADDER given each node."""
+    from scipy.interpolate import PchipInterpolator  # loads slowly
+
+    scale = ndtri(LADDER)
+    fine = np.linspace(scale[0], scale[-1], RUNGS)
+    chance = np.exp(-0.5 * fine**2)
+    each = np.multiply.outer(weights, chance / chance.sum()).ravel()
+    out = np.empty((2, *quantiles.shape[2:]))
+    for c, own in enumerate(np.moveaxis(np.log(np.maximum(quantiles, math.exp(-LONGEST))), 2, 0)):
+        values = np.exp(PchipInterpolator(scale, own, axis=1)(fine))
+        out[:, c] = ends_of_weighted_draws(values.reshape(each.size, -1), each, ci_prob)[:2]
+    return out
 
 
 def _inverted(server, weights, priors, level, centre):
