@@ -17,7 +17,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder, SupportDecoder
-from ldpbayes.protocols.formats import merged
+from ldpbayes.protocols.formats import Labels, merged
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
 
 if TYPE_CHECKING:
@@ -480,6 +480,17 @@ class AbstractProtocol(abc.ABC):
         if missing:
             raise ArgumentError(f"{cls.name} needs the parameter {missing[0]!r}.")
         return cls(len(categories), **parameters)
+
+
+class AbstractListed(AbstractProtocol):
+    """A protocol whose report is one of ``n_outputs`` numbers, from zero."""
+
+    def list_reports(self):
+        return np.arange(self.n_outputs)
+
+    @property
+    def report_format(self):
+        return Labels(self.n_outputs)
 
 
 def check_entries(n_rows: int, n_columns: int, limit: int = MAX_CHANNEL_ENTRIES) -> None:

@@ -12,8 +12,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import CyclicRows
 from ldpbayes.protocols import projective
-from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.protocols.formats import Labels
+from ldpbayes.protocols.base import AbstractListed
 
 #: Most categories: the points of a geometry are listed once.
 MAX_CATEGORIES = 2**20
@@ -24,7 +23,7 @@ ORDERS = tuple(q for q in range(2, projective.MAX_ORDER + 1) if projective.prime
 
 
 @dataclass(frozen=True)
-class BlockDesign(AbstractProtocol):
+class BlockDesign(AbstractListed):
     """Projective geometry response: the report is a hyperplane, e^ε times as likely where it holds the value.
 
     The N = (q^t − 1)/(q − 1) points of a geometry over the field of q elements stand for values, and its N hyperplanes are
@@ -96,9 +95,6 @@ class BlockDesign(AbstractProtocol):
         """N, the number of points and of hyperplanes."""
         return projective.n_points(self.order, self.dimension)
 
-    def list_reports(self):
-        return np.arange(self.n_outputs)
-
     def uniform_information(self):
         """Return Σ_y q̄_y aβ²s(a − s)/(a + βs)², with s the categories of block y and q̄_y its chance (a + βs)/(a(N + βk))."""
         a, n = self.n_categories, self.n_outputs
@@ -110,10 +106,6 @@ class BlockDesign(AbstractProtocol):
         sizes = before[a : a + n] - before[:n]
         terms = self.beta**2 * sizes * (a - sizes) / (a + self.beta * sizes)
         return float(terms.sum() / (n + self.beta * self.block_size))
-
-    @property
-    def report_format(self):
-        return Labels(self.n_outputs)
 
     def rows(self, reports, counts):
         log_constant = -math.log(self.n_outputs + self.beta * self.block_size)

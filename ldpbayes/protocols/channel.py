@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import (
-    AbstractProtocol,
+    AbstractListed,
     Binomials,
     largest_ratio,
     log_above,
@@ -35,8 +35,76 @@ def _share(chance):
     return f"{simple.numerator} of {simple.denominator}" if abs(simple - chance) < 1e-9 else f"{100 * chance:.3g} of 100"
 
 
+class AbstractMatrix(AbstractListed):
+    """A protocol that is its channel, written out.
+
+    Attributes
+    ----------
+    matrix : (b, a) array
+        Q[report, category]; columns sum to one.
+    """
+
+    matrix: Any
+
+    @property
+    def n_outputs(self):
+        return self.matrix.shape[0]
+
+    def rows(self, reports, counts):
+        return DenseRows(self.matrix[reports], counts)
+
+    def channel(self):
+        return self.matrix
+
+    def randomize(self, values, rng):
+        out = np.empty(values.size, dtype=np.int64)
+        cumulative = self.matrix.cumsum(axis=0)
+        order = np.argsort(values, kind="stable")
+        for x, group in zip(*_groups(values[order], order), strict=True):
+            out[group] = np.searchsorted(cumulative[:-1, x], rng.random(group.size), side="right")
+        return out
+
+    def randomize_one(self, value):
+        bits, columns = self._thresholds
+        draw = entropy.word(bits)
+        return sum([entropy.passed(draw, threshold, bits) for threshold in columns[value]])
+
+    def rational_channel(self):
+        unit = 2 ** self._thresholds[0]
+        return [[Fraction(share, unit) for share in row] for row in self._shares]
+
+    @property
+    def _shares(self):
+        """The rational channel times 2 to the bits of the client's draw: whole numbers."""
+        bits, columns = self._thresholds
+        columns = [(0, *thresholds, 2**bits) for thresholds in columns]
+        return [[column[y + 1] - column[y] for column in columns] for y in range(self.n_outputs)]
+
+    def draw_reports(self, true_counts, rng):
+        """Return (every report, counts): one multinomial per category, O(a b) for any number of users."""
+        return self.all_reports(), rng.multinomial(true_counts, self.matrix.T).sum(axis=0)
+
+    @cached_property
+    def _thresholds(self):
+        """Bits of the client's one draw, and for each category the draws at which the second and later reports start.
+
+        An entry of the matrix is a double, that is an integer over a power of two, and a column of them adds up to one
+        only to rounding. Thresholds are the column's exact cumulative shares, rounded to the bits of the draw: those of
+        the smallest entry and entropy.BITS more. A column that adds up to one exactly is therefore sampled exactly.
+        """
+        columns = [[q.as_integer_ratio() for q in column] for column in self.matrix.T.tolist()]
+        smallest = max(below.bit_length() - 1 for column in columns for _, below in column)
+        bits = entropy.steady(entropy.BITS + smallest)
+        out = []
+        for column in columns:
+            whole = [above * (2**smallest // below) for above, below in column]
+            total = sum(whole)
+            out.append([(part << bits) // total for part in accumulate(whole[:-1])])
+        return bits, out
+
+
 @dataclass(frozen=True, eq=False)
-class Channel(AbstractProtocol):
+class Channel(AbstractMatrix):
     """An explicit channel Q[report, category], given as a matrix; every survey design is one.
 
     Parameters
@@ -95,10 +163,6 @@ class Channel(AbstractProtocol):
         """Number of columns of the matrix."""
         return self.matrix.shape[1]
 
-    @property
-    def n_outputs(self):
-        return self.matrix.shape[0]
-
     @cached_property
     def epsilon(self):
         ratio = largest_ratio(self._shares)
@@ -121,9 +185,6 @@ class Channel(AbstractProtocol):
             said.append(f"Report {self.answers[row]!r} is what {named} say.")
         return " ".join(said)
 
-    def list_reports(self):
-        return np.arange(self.n_outputs)
-
     @property
     def report_format(self):
         return Labels(self.n_outputs, self.answers)
@@ -136,12 +197,6 @@ class Channel(AbstractProtocol):
                 f"got {listed(categories)}."
             )
         return super().parse_reports(columns, categories)
-
-    def rows(self, reports, counts):
-        return DenseRows(self.matrix[reports], counts)
-
-    def channel(self):
-        return self.matrix
 
     def binomials(self, reports, counts):
         """Return how many reports are likelier than the average under each value, where that has one chance elsewhere.
@@ -162,34 +217,6 @@ class Channel(AbstractProtocol):
             return None
         return tuple(make_factor(table, None, f"factor {i}") for i, table in enumerate(self.settings["factors"], 1))
 
-    def randomize(self, values, rng):
-        out = np.empty(values.size, dtype=np.int64)
-        cumulative = self.matrix.cumsum(axis=0)
-        order = np.argsort(values, kind="stable")
-        for x, group in zip(*_groups(values[order], order), strict=True):
-            out[group] = np.searchsorted(cumulative[:-1, x], rng.random(group.size), side="right")
-        return out
-
-    def randomize_one(self, value):
-        bits, columns = self._thresholds
-        draw = entropy.word(bits)
-        return sum([entropy.passed(draw, threshold, bits) for threshold in columns[value]])
-
-    def rational_channel(self):
-        unit = 2 ** self._thresholds[0]
-        return [[Fraction(share, unit) for share in row] for row in self._shares]
-
-    @property
-    def _shares(self):
-        """The rational channel times 2 to the bits of the client's draw: whole numbers."""
-        bits, columns = self._thresholds
-        columns = [(0, *thresholds, 2**bits) for thresholds in columns]
-        return [[column[y + 1] - column[y] for column in columns] for y in range(self.n_outputs)]
-
-    def draw_reports(self, true_counts, rng):
-        """Return (every report, counts): one multinomial per category, O(a b) for any number of users."""
-        return self.all_reports(), rng.multinomial(true_counts, self.matrix.T).sum(axis=0)
-
     def parameters(self):
         if self.design != "channel":
             return dict(self.settings)
@@ -206,24 +233,6 @@ class Channel(AbstractProtocol):
         if channel.n_categories != len(categories):
             raise ArgumentError(f"matrix must have one column per category ({len(categories)}), got {channel.n_categories}.")
         return channel
-
-    @cached_property
-    def _thresholds(self):
-        """Bits of the client's one draw, and for each category the draws at which the second and later reports start.
-
-        An entry of the matrix is a double, that is an integer over a power of two, and a column of them adds up to one
-        only to rounding. Thresholds are the column's exact cumulative shares, rounded to the bits of the draw: those of
-        the smallest entry and entropy.BITS more. A column that adds up to one exactly is therefore sampled exactly.
-        """
-        columns = [[q.as_integer_ratio() for q in column] for column in self.matrix.T.tolist()]
-        smallest = max(below.bit_length() - 1 for column in columns for _, below in column)
-        bits = entropy.steady(entropy.BITS + smallest)
-        out = []
-        for column in columns:
-            whole = [above * (2**smallest // below) for above, below in column]
-            total = sum(whole)
-            out.append([(part << bits) // total for part in accumulate(whole[:-1])])
-        return bits, out
 
 
 def check_answers(answers):

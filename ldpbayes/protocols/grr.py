@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbayes import entropy
 from ldpbayes.likelihoods import IdentityRows
-from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.base import AbstractListed
 from ldpbayes.protocols.formats import Labels
 
 #: Largest a + β at which one random double settles truth and category; their probabilities are then exact to 2^-53.
@@ -21,7 +21,7 @@ _BLOCK = 2**14  # users drawn at a time: the working arrays stay in the cache
 
 
 @dataclass(frozen=True)
-class GRR(AbstractProtocol):
+class GRR(AbstractListed):
     """k-ary randomised response: Q[y, x] = (1 + β[x = y]) / (a + β), β = e^ε − 1.
 
     The true value is reported with probability e^ε/(e^ε + a − 1), each other value with probability 1/(e^ε + a − 1).
@@ -61,9 +61,6 @@ class GRR(AbstractProtocol):
     @property
     def n_outputs(self):
         return self.n_categories
-
-    def list_reports(self):
-        return np.arange(self.n_categories)
 
     @property
     def report_format(self):

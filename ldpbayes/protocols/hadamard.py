@@ -9,8 +9,7 @@ import numpy as np
 
 from ldpbayes import entropy
 from ldpbayes.likelihoods import HadamardRows
-from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.protocols.formats import Labels
+from ldpbayes.protocols.base import AbstractListed
 
 #: Users below which reports are drawn as in version 0.1.0, so that its random seeds keep them.
 FEW = 2**13
@@ -23,7 +22,7 @@ _BLOCK = 2**14  # users drawn at a time: the working arrays stay in the cache
 
 
 @dataclass(frozen=True)
-class HadamardResponse(AbstractProtocol):
+class HadamardResponse(AbstractListed):
     """Hadamard response: Q[y, x] = (2/K)(1 + β[x ∈ S_y]) / (1 + e^ε), S_y = {x : H_K[x + 1, y] = +1}.
 
     K is the least power of two above a, H_K[i, y] = (−1)^{popcount(i & y)}, β = e^ε − 1.
@@ -65,13 +64,6 @@ class HadamardResponse(AbstractProtocol):
     def n_outputs(self):
         """K, the least power of two above a."""
         return 2 ** self.n_categories.bit_length()
-
-    def list_reports(self):
-        return np.arange(self.n_outputs)
-
-    @property
-    def report_format(self):
-        return Labels(self.n_outputs)
 
     def rows(self, reports, counts):
         log_constant = math.log(2 / self.n_outputs) - math.log(2 + self.beta)

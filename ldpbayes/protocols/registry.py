@@ -107,7 +107,7 @@ def _load() -> None:
 
 def _loaded():
     """Return the registered protocols whose files are loaded, by name."""
-    return {cls.name: cls for cls in _below(AbstractProtocol) if cls.registered and not inspect.isabstract(cls)}
+    return {cls.name: cls for cls in _below(AbstractProtocol) if cls.registered and "name" in vars(cls)}
 
 
 def _below(cls):

@@ -7,21 +7,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy
+from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.likelihoods import DenseRows
-from ldpbayes.protocols.base import AbstractProtocol, check_entries
+from ldpbayes.protocols.base import check_entries
+from ldpbayes.protocols.channel import AbstractMatrix
 from ldpbayes.protocols.formats import Labels
-from ldpbayes.protocols.grr import GRR
 
 #: Part of ε by which the level outside the subset stays below its bound: more than all rounding, less than anybody sees.
 MARGIN = 1e-12
+#: Relative error of a chance, and more.
+ROUNDING = 2.0**-48
 #: A level below this outside the subset is none: those categories are not told apart.
 LEAST_LEVEL = 1e-9
 
 
 @dataclass(frozen=True)
-class RestrictedResponse(AbstractProtocol):
+class RestrictedResponse(AbstractMatrix):
     """Randomly restricted randomised response: GRR over a subset S and one symbol for all other categories.
 
     The symbol, and each category of S, is kept with probability e^ε₁/(e^ε₁ + k), k the size of S, else exchanged for one
@@ -86,82 +87,26 @@ class RestrictedResponse(AbstractProtocol):
             return self.epsilon, 0.0
         bent = outside / (outside - 1) * math.expm1(-spared)
         second = self.epsilon if bent <= -1 else min(self.epsilon, -math.log1p(bent) - MARGIN * self.epsilon)
-        return max(self.epsilon - spared, LEAST_LEVEL), second if second > LEAST_LEVEL else 0.0
-
-    @cached_property
-    def _others(self):
-        return np.setdiff1d(np.arange(self.n_categories), self.subset)
-
-    @cached_property
-    def _places(self):
-        """Symbol of each value, its place outside S (0 for those within), and whether it lies within."""
-        symbol, place, within = np.full((3, self.n_categories), len(self.subset))
-        symbol[list(self.subset)], place[:], within[:] = np.arange(len(self.subset)), 0, 0
-        place[self._others], within[list(self.subset)] = np.arange(self._others.size), 1
-        return symbol, place, within
-
-    @cached_property
-    def _responses(self):
-        """The two randomised responses; None for one that tells nothing apart."""
-        first, second = self.levels
-        return GRR(len(self.subset) + 1, first), GRR(self._others.size, second) if second else None
-
-    @property
-    def n_outputs(self):
-        return self.n_categories
-
-    def list_reports(self):
-        return np.arange(self.n_categories)
+        return self.epsilon - spared, second if second > LEAST_LEVEL else 0.0
 
     @property
     def report_format(self):
         return Labels(self.n_categories, categories=True)
 
     def has_full_rank(self):
-        return self._others.size == 1 or self.levels[1] > 0
-
-    def rows(self, reports, counts):
-        return DenseRows(self.channel()[reports], counts)
-
-    def channel(self):
-        return self._matrix
+        return self.n_categories - len(self.subset) == 1 or self.levels[1] > 0
 
     @cached_property
-    def _matrix(self):
-        first, second = self._responses
-        k, c, (hit, miss) = len(self.subset), self._others.size, first.hit_rates
-        own, other = (1 / c, 1 / c) if second is None else second.hit_rates
+    def matrix(self):
+        """The channel, shape (a, a)."""
+        others, (first, second) = np.setdiff1d(np.arange(self.n_categories), self.subset), self.levels
+        (hit, miss), (own, other) = _kept(len(self.subset), first), _kept(others.size - 1, second)
         out = np.full((self.n_categories, self.n_categories), miss)
-        out[self._others] = hit * other
-        out[np.ix_(self._others, self.subset)] = miss / c
-        out[self._others, self._others] = hit * own
-        out[self.subset[:k], self.subset[:k]] = hit
+        out[others] = hit * other
+        out[np.ix_(others, self.subset)] = miss / others.size
+        out[others, others], out[self.subset, self.subset] = hit * own, hit
         out.setflags(write=False)
         return out
-
-    def randomize(self, values, rng):
-        (symbol, place, within), (first, second) = self._places, self._responses
-        kept = first.randomize(symbol[values], rng)
-        beyond = rng.integers(self._others.size, size=values.size)
-        if second is not None:
-            beyond = np.where(within[values], beyond, second.randomize(place[values], rng))
-        return np.where(kept < len(self.subset), np.append(self.subset, 0)[kept], self._others[beyond])
-
-    def randomize_one(self, value):
-        (symbol, place, within), (first, second), others = self._client
-        # Both ways of choosing a category outside are drawn for every value, and one of them is selected by indexing.
-        kept, even = first.randomize_one(symbol[value]), entropy.below(len(others))
-        beyond = (even if second is None else second.randomize_one(place[value]), even)[within[value]]
-        return [*self.subset, others[beyond]][kept]
-
-    @cached_property
-    def _client(self):
-        """The tables of randomize_one as Python's integers."""
-        return tuple(part.tolist() for part in self._places), self._responses, self._others.tolist()
-
-    def draw_reports(self, true_counts, rng):
-        """Return (every report, counts): one multinomial per category, for any number of users."""
-        return self.all_reports(), rng.multinomial(true_counts, self.channel().T).sum(axis=0)
 
     def parameters(self):
         return super().parameters() | {"subset": list(self.subset)}
@@ -176,3 +121,9 @@ class RestrictedResponse(AbstractProtocol):
                     raise ArgumentError(f"subset must name categories of the collection, got {shown(label)}.")
             parameters = parameters | {"subset": [places[x] if isinstance(x, str) else x for x in given]}
         return super().from_parameters(categories, parameters)
+
+
+def _kept(others, level):
+    """Return the chances of a value, and of each of so many others in its stead, at a level; no rounding exceeds it."""
+    odds = min(math.exp(-level) * (1 + ROUNDING), 1.0)
+    return 1 / (1 + others * odds), odds / (1 + others * odds)
