@@ -624,17 +624,7 @@ CALLS = {
         ci_prob=0.9,
     ),
     "plan after a wave": lambda m: dict(n=100, epsilon=1.0, after=m.tree_of_cells, cell="x"),
-    "plan_design": lambda m: dict(
-        name="warner",
-        parameters={"p": 0.7},
-        n_categories=2,
-        n=100,
-        kind="l2",
-        p="uniform",
-        target="distribution",
-        estimator="mle",
-        ci_prob=0.9,
-    ),
+    "plan of a design": lambda m: dict(n_categories=2, n=100, protocols="warner:p=0.7"),
     "expected_error": lambda m: dict(
         protocol=m.grr, n=100, kind="l2", p="uniform", target="distribution", estimator="mle", ci_prob=0.9
     ),

@@ -136,11 +136,11 @@ def command(
         four.check()
     if fixed and len(fixed) < len(names):
         raise ArgumentError(f"protocol must name designs that fix epsilon ({', '.join(fixed)}) or protocols that take it.")
-    if fixed:
-        plans, makers = _fixed(fixed, settings, dataclasses.asdict(four), assumptions)
-    else:
-        makers = planning.named_makers(protocol, settings) if protocol and settings else protocol
-        plans = planning.plan(**dataclasses.asdict(four), protocols=makers, **assumptions)
+    if fixed and four.epsilon is not None:
+        raise ArgumentError(f"epsilon follows from the parameters of {fixed[0]}; leave it out.")
+    four = dataclasses.replace(four, n_categories=four.n_categories or 2) if fixed else four
+    makers = planning.named_makers(protocol, settings) if protocol and settings else protocol
+    plans = planning.plan(**dataclasses.asdict(four), protocols=makers, **assumptions)
     asked = {name: getattr(questions, name) for name in ("groups", "delta", "fakes")}
     if not earlier:
         plans = prospects.with_prospects(plans, **asked, laws=laws or {}, gamma=gamma, deniers=deniers, **rest)
@@ -176,19 +176,6 @@ def _with_power(four, kind, ci_prob, questions):
         raise ArgumentError("power stands for --error and --kind; leave these out.")
     error = prospects.half_width_for(questions.delta, questions.power, groups=questions.groups or 2, ci_prob=ci_prob)
     return dataclasses.replace(four, error=error), "half_width"
-
-
-def _fixed(names, settings, known, assumptions):
-    """Return (plans, makers) of designs whose parameters fix ε."""
-    from ldpbayes.protocols import make_protocol
-    from ldpbayes.theory import planning
-
-    if known["epsilon"] is not None:
-        raise ArgumentError(f"epsilon follows from the parameters of {names[0]}; leave it out.")
-    rest = {"n_categories": known["n_categories"] or 2, "n": known["n"], "error": known["error"]}
-    plans = [planning.plan_design(name, settings, **rest, **assumptions) for name in names]
-    makers = {name: lambda a, epsilon, name=name: make_protocol(name, list(map(str, range(a))), settings) for name in names}
-    return sorted(plans, key=lambda plan: getattr(plan, plan.solved)), makers
 
 
 def _draw(plans, kind, makers, assumptions, along):

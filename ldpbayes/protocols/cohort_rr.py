@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,8 +24,162 @@ MAX_MEETINGS = 2**30
 _FEW_BUCKETS = 16
 
 
+class AbstractCohorts(AbstractProtocol):
+    """Reports (cohort, value): the cohort is public and uniform, and value = GRR_k(map_cohort(x)).
+
+    Attributes
+    ----------
+    buckets, cohorts : int
+        k and C.
+    table : (C, S) int array
+        Buckets of every category in every cohort, map_c(x).
+    """
+
+    buckets: Any
+    cohorts: Any
+    table: Any
+
+    # ---- reports -----------------------------------------------------------------------------------------------------
+    @property
+    def n_outputs(self):
+        n_pairs = self.cohorts * self.buckets
+        return n_pairs if n_pairs <= hashing.MAX_TABLE else None
+
+    def list_reports(self):
+        pairs = np.indices((self.cohorts, self.buckets)).reshape(2, -1)
+        return np.ascontiguousarray(pairs.T)
+
+    def ancillaries(self):
+        cohorts = Ancillary(f"{self.report_fields[0]}s", lambda reports: reports[:, 0], self.cohorts)
+        return (cohorts,) if self.cohorts > 1 else ()
+
+    @property
+    def report_format(self):
+        return Numbers(self.report_fields, (self.cohorts, self.buckets))
+
+    # ---- server ------------------------------------------------------------------------------------------------------
+    def rows(self, reports, counts):
+        packed = np.empty((len(reports), bits.width(self.n_categories)), dtype=np.uint8)
+        for part in bits.blocks(len(reports), self.n_categories):
+            cohort, value = reports[part, 0], reports[part, 1]
+            packed[part] = np.packbits(self.table[cohort] == value[:, None], axis=1)
+        log_constant = -math.log(self.cohorts) - math.log(self.buckets + self.beta)
+        return SupportRows(packed, self.beta, counts, self.n_categories, log_constant)
+
+    def identifying_matrix(self):
+        """Return H, or HᵀH where that is smaller: it has the same null space."""
+        if self.cohorts * self.buckets <= self.n_categories:
+            return np.concatenate([self._indicators(part) for part in self._blocks()])
+        if self.n_categories**2 > MAX_CHANNEL_ENTRIES or self.cohorts * self.n_categories**2 > MAX_MEETINGS:
+            raise InfeasibleError(f"{self.name} with {self.n_categories} categories is too large to check for rank.")
+        return self.meetings
+
+    def decoder(self):
+        """Return the least-squares decoder of the paper; see DesignDecoder."""
+        return self._cohort_decoder
+
+    def meeting_law(self):
+        """Return the law of the support counts, expectation (1 + β M p)/(k + β): M_xx' is the share of cohorts that meet."""
+        total = self.buckets + self.beta
+        return SupportLaw(self, lambda p: (1 + self.beta * (self.meetings @ p / self.cohorts)) / total)
+
+    # ---- client ------------------------------------------------------------------------------------------------------
+    def mapped(self, cohorts, values):
+        """Return the buckets of values, each in its cohort."""
+        return self.table.ravel().take(cohorts * self.n_categories + values)
+
+    def bucket(self, cohort, value):
+        """Return the bucket of one value in a cohort; the work is the same for every value."""
+        return int(self.table[cohort, value])
+
+    def randomize(self, values, rng):
+        cohorts = rng.integers(self.cohorts, size=values.size)
+        return np.stack([cohorts, self._bucket_protocol.randomize(self.mapped(cohorts, values), rng)], axis=1)
+
+    def randomize_one(self, value):
+        cohort = entropy.below(self.cohorts)
+        return np.array([cohort, self._bucket_protocol.privatize_one(self.bucket(cohort, value))])
+
+    def draw_reports(self, true_counts, rng):
+        """Return (every report, counts): a multinomial over cohorts for each category, then a GRR tally for each cohort."""
+        if self.n_outputs is None or self.cohorts * self.n_categories > hashing.MAX_TABLE:
+            return super().draw_reports(true_counts, rng)
+        spread = rng.multinomial(true_counts, np.full(self.cohorts, 1 / self.cohorts)).T
+        hashed = np.zeros((self.cohorts, self.buckets), dtype=np.int64)
+        np.add.at(hashed, (np.arange(self.cohorts)[:, None], self.table), spread)
+        truthful = rng.binomial(hashed, self.beta / (self.buckets + self.beta))
+        uniform = rng.multinomial((hashed - truthful).sum(axis=1), np.full(self.buckets, 1 / self.buckets))
+        return self.all_reports(), (truthful + uniform).ravel()
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+    @cached_property
+    def _bucket_protocol(self):
+        return GRR(self.buckets, self.epsilon)
+
+    @cached_property
+    def meetings(self):
+        """HᵀH, shape (S, S): its entries count the cohorts where two maps meet."""
+        meetings = np.zeros((self.n_categories, self.n_categories))
+        if min(self.buckets, self.n_categories) <= _FEW_BUCKETS:
+            for part in self._blocks():
+                indicators = self._indicators(part, np.float32)  # sums of ones are exact below 2^24
+                meetings += indicators.T @ indicators
+            return meetings
+        for part in self._blocks():
+            indicators = self._sparse_indicators(part)
+            meetings += (indicators.T @ indicators).toarray()
+        return meetings
+
+    @cached_property
+    def _places(self):
+        """Buckets of every category, counting a cohort's buckets that have one, below min(k, S); shape (C, S)."""
+        if self.buckets <= self.n_categories:
+            return self.table
+        order = np.argsort(self.table, axis=1, kind="stable")
+        ordered = np.take_along_axis(self.table, order, axis=1)
+        ranks = np.zeros_like(ordered)
+        ranks[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
+        places = np.empty_like(ranks)
+        np.put_along_axis(places, order, ranks, axis=1)
+        return places
+
+    @cached_property
+    def _cohort_decoder(self):
+        return DesignDecoder(self, exclusive=True)
+
+    rates = property(lambda self: self._bucket_protocol.hit_rates)
+    set_bits = property(lambda self: np.full(self.n_categories, self.cohorts))
+    design_words = property(lambda self: ("a design", f"{self.buckets} buckets"))
+
+    def incidences(self):
+        """Yield the rows of H of some cohorts, sparse; rows of buckets without a category may be left out."""
+        yield from map(self._sparse_indicators, self._blocks())
+
+    def _blocks(self):
+        """Yield slices of cohorts whose indicators fit in a block."""
+        size = max(1, bits.BLOCK // (min(self.buckets, self.n_categories) * self.n_categories))
+        for start in range(0, self.cohorts, size):
+            yield slice(start, min(start + size, self.cohorts))
+
+    def _indicators(self, part, dtype=float):
+        """Return the rows of H of some cohorts, shape (cohorts min(k, S), S); rows of buckets without a category are 0."""
+        found = self._places[part][:, None, :] == np.arange(min(self.buckets, self.n_categories))[None, :, None]
+        return found.astype(dtype).reshape(-1, self.n_categories)
+
+    def _sparse_indicators(self, part):
+        """Return the same rows as a sparse matrix, of one entry for each category of a cohort."""
+        import scipy.sparse
+
+        places = self._places[part]
+        size = min(self.buckets, self.n_categories)
+        rows = (np.arange(len(places))[:, None] * size + places).ravel()
+        columns = np.tile(np.arange(self.n_categories), len(places))
+        shape = len(places) * size, self.n_categories
+        return scipy.sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=shape)
+
+
 @dataclass(frozen=True)
-class CohortRR(AbstractProtocol):
+class CohortRR(AbstractCohorts):
     """O-RR(k, C): the report is (cohort, value), the cohort uniform and value = GRR_k(map_cohort(x)).
 
     Q[(c, y), x] = (1 + β[map_c(x) = y]) / (C (k + β)), β = e^ε − 1.
@@ -102,59 +256,6 @@ class CohortRR(AbstractProtocol):
         table.setflags(write=False)
         return table
 
-    # ---- reports -----------------------------------------------------------------------------------------------------
-    @property
-    def n_outputs(self):
-        n_pairs = self.cohorts * self.buckets
-        return n_pairs if n_pairs <= hashing.MAX_TABLE else None
-
-    def list_reports(self):
-        pairs = np.indices((self.cohorts, self.buckets)).reshape(2, -1)
-        return np.ascontiguousarray(pairs.T)
-
-    def ancillaries(self):
-        return (Ancillary("cohorts", lambda reports: reports[:, 0], self.cohorts),) if self.cohorts > 1 else ()
-
-    @property
-    def report_format(self):
-        return Numbers(self.report_fields, (self.cohorts, self.buckets))
-
-    # ---- server ------------------------------------------------------------------------------------------------------
-    def rows(self, reports, counts):
-        packed = np.empty((len(reports), bits.width(self.n_categories)), dtype=np.uint8)
-        for part in bits.blocks(len(reports), self.n_categories):
-            cohort, value = reports[part, 0], reports[part, 1]
-            packed[part] = np.packbits(self.table[cohort] == value[:, None], axis=1)
-        log_constant = -math.log(self.cohorts) - math.log(self.buckets + self.beta)
-        return SupportRows(packed, self.beta, counts, self.n_categories, log_constant)
-
-    def identifying_matrix(self):
-        """Return H, or HᵀH where that is smaller: it has the same null space."""
-        if self.cohorts * self.buckets <= self.n_categories:
-            return np.concatenate([self._indicators(part) for part in self._blocks()])
-        if self.n_categories**2 > MAX_CHANNEL_ENTRIES or self.cohorts * self.n_categories**2 > MAX_MEETINGS:
-            raise InfeasibleError(f"{self.name} with {self.n_categories} categories is too large to check for rank.")
-        return self.meetings
-
-    def decoder(self):
-        """Return the least-squares decoder of the paper; see DesignDecoder."""
-        return self._cohort_decoder
-
-    def meeting_law(self):
-        """Return the law of the support counts, expectation (1 + β M p)/(k + β): M_xx' is the share of cohorts that meet."""
-        total = self.buckets + self.beta
-        return SupportLaw(self, lambda p: (1 + self.beta * (self.meetings @ p / self.cohorts)) / total)
-
-    # ---- client ------------------------------------------------------------------------------------------------------
-    def randomize(self, values, rng):
-        cohort = rng.integers(self.cohorts, size=values.size)
-        values += cohort * self.n_categories
-        return np.stack([cohort, self._bucket_protocol.randomize(self.table.ravel().take(values), rng)], axis=1)
-
-    def randomize_one(self, value):
-        cohort = entropy.below(self.cohorts)
-        return np.array([cohort, self._bucket_protocol.privatize_one(int(self.table[cohort, value]))])
-
     def privatize_label(self, label):
         """Return the report of any string, a candidate or not, from the operating system's entropy ("label" only)."""
         checks.text(label, "label")
@@ -163,17 +264,6 @@ class CohortRR(AbstractProtocol):
         cohort = entropy.below(self.cohorts)
         bucket = int(self._label_buckets([label])[cohort, 0])
         return np.array([cohort, self._bucket_protocol.privatize_one(bucket)])
-
-    def draw_reports(self, true_counts, rng):
-        """Return (every report, counts): a multinomial over cohorts for each category, then a GRR tally for each cohort."""
-        if self.n_outputs is None or self.cohorts * self.n_categories > hashing.MAX_TABLE:
-            return super().draw_reports(true_counts, rng)
-        spread = rng.multinomial(true_counts, np.full(self.cohorts, 1 / self.cohorts)).T
-        hashed = np.zeros((self.cohorts, self.buckets), dtype=np.int64)
-        np.add.at(hashed, (np.arange(self.cohorts)[:, None], self.table), spread)
-        truthful = rng.binomial(hashed, self.beta / (self.buckets + self.beta))
-        uniform = rng.multinomial((hashed - truthful).sum(axis=1), np.full(self.buckets, 1 / self.buckets))
-        return self.all_reports(), (truthful + uniform).ravel()
 
     # ---- parameters --------------------------------------------------------------------------------------------------
     def parameters(self):
@@ -185,72 +275,6 @@ class CohortRR(AbstractProtocol):
         if parameters.get("assignment") == "label":
             parameters = {"candidates": tuple(categories)} | parameters
         return super().from_parameters(categories, parameters)
-
-    # ---- inside ------------------------------------------------------------------------------------------------------
-    @cached_property
-    def _bucket_protocol(self):
-        return GRR(self.buckets, self.epsilon)
-
-    @cached_property
-    def meetings(self):
-        """HᵀH, shape (S, S): its entries count the cohorts where two maps meet."""
-        meetings = np.zeros((self.n_categories, self.n_categories))
-        if min(self.buckets, self.n_categories) <= _FEW_BUCKETS:
-            for part in self._blocks():
-                indicators = self._indicators(part, np.float32)  # sums of ones are exact below 2^24
-                meetings += indicators.T @ indicators
-            return meetings
-        for part in self._blocks():
-            indicators = self._sparse_indicators(part)
-            meetings += (indicators.T @ indicators).toarray()
-        return meetings
-
-    @cached_property
-    def _places(self):
-        """Buckets of every category, counting a cohort's buckets that have one, below min(k, S); shape (C, S)."""
-        if self.buckets <= self.n_categories:
-            return self.table
-        order = np.argsort(self.table, axis=1, kind="stable")
-        ordered = np.take_along_axis(self.table, order, axis=1)
-        ranks = np.zeros_like(ordered)
-        ranks[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
-        places = np.empty_like(ranks)
-        np.put_along_axis(places, order, ranks, axis=1)
-        return places
-
-    @cached_property
-    def _cohort_decoder(self):
-        return DesignDecoder(self, exclusive=True)
-
-    rates = property(lambda self: self._bucket_protocol.hit_rates)
-    set_bits = property(lambda self: np.full(self.n_categories, self.cohorts))
-    design_words = property(lambda self: ("a design", f"{self.buckets} buckets"))
-
-    def incidences(self):
-        """Yield the rows of H of some cohorts, sparse; rows of buckets without a category may be left out."""
-        yield from map(self._sparse_indicators, self._blocks())
-
-    def _blocks(self):
-        """Yield slices of cohorts whose indicators fit in a block."""
-        size = max(1, bits.BLOCK // (min(self.buckets, self.n_categories) * self.n_categories))
-        for start in range(0, self.cohorts, size):
-            yield slice(start, min(start + size, self.cohorts))
-
-    def _indicators(self, part, dtype=float):
-        """Return the rows of H of some cohorts, shape (cohorts min(k, S), S); rows of buckets without a category are 0."""
-        found = self._places[part][:, None, :] == np.arange(min(self.buckets, self.n_categories))[None, :, None]
-        return found.astype(dtype).reshape(-1, self.n_categories)
-
-    def _sparse_indicators(self, part):
-        """Return the same rows as a sparse matrix, of one entry for each category of a cohort."""
-        import scipy.sparse
-
-        places = self._places[part]
-        size = min(self.buckets, self.n_categories)
-        rows = (np.arange(len(places))[:, None] * size + places).ravel()
-        columns = np.tile(np.arange(self.n_categories), len(places))
-        shape = len(places) * size, self.n_categories
-        return scipy.sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=shape)
 
     def _label_buckets(self, labels):
         seeds = hashing.derive(self.seed, np.arange(self.cohorts))

@@ -1,6 +1,5 @@
 """Local hashing: each user draws a public seed, hashes the value with it and randomizes the bucket."""
 
-import abc
 import dataclasses
 import math
 from dataclasses import dataclass
@@ -13,83 +12,14 @@ from ldpbayes import checks, entropy, hashing
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, Ancillary, Supports, independent_sizes
-from ldpbayes.protocols.cohort_rr import MAX_MEETINGS, CohortRR
+from ldpbayes.protocols.cohort_rr import MAX_MEETINGS, AbstractCohorts
 from ldpbayes.protocols.crafting import PairCrafting
 from ldpbayes.protocols.formats import Numbers
 from ldpbayes.protocols.grr import GRR
 
 
-class AbstractLocalHashing(AbstractProtocol):
-    """A value's bucket under a public seed, randomized: the report is (seed, value), value = GRR_g(hash_seed(x)).
-
-    Attributes
-    ----------
-    buckets : int
-        g.
-    family : {"ldpbayes", "xxhash"}
-        Hash family, part of the protocol.
-    """
-
-    buckets: int | None
-    family: str
-    #: Logarithm of the chance of a seed, where the rows count it.
-    _log_seed: float = 0.0
-
-    def __post_init__(self):
-        super().__post_init__()
-        best = min(round(math.exp(self.epsilon)) + 1, hashing.MAX_BUCKETS)
-        object.__setattr__(self, "buckets", hashing.check_buckets(best if self.buckets is None else self.buckets))
-        checks.choice(self.family, "family", hashing.FAMILIES)
-
-    @property
-    @abc.abstractmethod
-    def n_seeds(self) -> int:
-        """Seeds are below this number."""
-
-    @abc.abstractmethod
-    def draw_seeds(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Return seeds drawn with a numpy Generator."""
-
-    @abc.abstractmethod
-    def draw_seed_one(self) -> int:
-        """Return a seed drawn from the operating system's entropy."""
-
-    @property
-    def report_format(self):
-        return Numbers(self.report_fields, (self.n_seeds, self.buckets))
-
-    def supports(self):
-        return Supports(self.beta, self._log_constant, hashed=(self.family, self.buckets))
-
-    def rows(self, reports, counts):
-        support = hashing.supports(self.family, reports[:, 0], reports[:, 1], self.n_categories, self.buckets)
-        return SupportRows(support, self.beta, counts, self.n_categories, self._log_constant)
-
-    def randomize(self, values, rng):
-        seeds = self.draw_seeds(values.size, rng)
-        hashed = hashing.buckets(self.family, seeds, values, self.buckets)
-        return np.stack([seeds, self._bucket_protocol.randomize(hashed, rng)], axis=1)
-
-    def randomize_one(self, value):
-        seed = self.draw_seed_one()
-        return np.array([seed, self._bucket_protocol.privatize_one(self.bucket(seed, value))])
-
-    @cached_property
-    def _bucket_protocol(self):
-        return GRR(self.buckets, self.epsilon)
-
-    @property
-    def _log_constant(self):
-        """Logarithm of the least entry of a row."""
-        return self._log_seed - math.log(self.buckets + self.beta)
-
-    def bucket(self, seed, value):
-        """Return the bucket of one value under a seed; the work is the same for every value."""
-        return hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
-
-
 @dataclass(frozen=True)
-class LocalHashing(AbstractLocalHashing):
+class LocalHashing(AbstractProtocol):
     """Local hashing LH(g): the report is (seed, value), value = GRR_g(hash_seed(x)) with a uniform public seed.
 
     P(value | seed, x) = (1 + β[hash_seed(x) = value]) / (g + β), β = e^ε − 1. Given its seed every report is exactly
@@ -137,6 +67,20 @@ class LocalHashing(AbstractLocalHashing):
     file_parameters: ClassVar[str] = "epsilon, buckets=None, family='ldpbayes', seeds=None"
     n_seeds: ClassVar[int] = hashing.MAX_SEED
 
+    def __post_init__(self):
+        super().__post_init__()
+        _check_hash(self)
+
+    @property
+    def report_format(self):
+        return Numbers(self.report_fields, (self.n_seeds, self.buckets))
+
+    def supports(self):
+        return Supports(self.beta, -math.log(self.buckets + self.beta), hashed=(self.family, self.buckets))
+
+    def rows(self, reports, counts):
+        return _rows(self, reports, counts, self.supports().per_report)
+
     @property
     def hit_rates(self):
         """g and h over a uniform seed."""
@@ -163,11 +107,22 @@ class LocalHashing(AbstractLocalHashing):
     def crafted(self, targets):
         return PairCrafting(self.family, self.n_categories, self.buckets, targets)
 
-    def draw_seeds(self, size, rng):
-        return hashing.draw_seeds(size, rng)
+    def randomize(self, values, rng):
+        seeds = hashing.draw_seeds(values.size, rng)
+        hashed = hashing.buckets(self.family, seeds, values, self.buckets)
+        return np.stack([seeds, self._bucket_protocol.randomize(hashed, rng)], axis=1)
 
-    def draw_seed_one(self):
-        return entropy.word(self.n_seeds.bit_length() - 1)
+    def randomize_one(self, value):
+        seed = entropy.word(self.n_seeds.bit_length() - 1)
+        return np.array([seed, self._bucket_protocol.privatize_one(self.bucket(seed, value))])
+
+    def bucket(self, seed, value):
+        """Return the bucket of one value under a seed; the work is the same for every value."""
+        return hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
+
+    @cached_property
+    def _bucket_protocol(self):
+        return GRR(self.buckets, self.epsilon)
 
     def rational_channel(self, seed=0):
         """Return the exact channel of privatize_one given its seed, as nested lists of Fraction, [value][category].
@@ -189,7 +144,7 @@ class LocalHashing(AbstractLocalHashing):
 
 
 @dataclass(frozen=True)
-class PooledHashing(AbstractLocalHashing):
+class PooledHashing(AbstractCohorts):
     """Local hashing whose seeds come from a pool of public ones, 0 … K − 1: ``CohortRR`` with a cohort for each seed.
 
     A collection is a table of at most K g counts, for any number of users, at a loss of about (a − 1)/(K (g − 1)) of the
@@ -228,62 +183,72 @@ class PooledHashing(AbstractLocalHashing):
 
     def __post_init__(self):
         super().__post_init__()
+        _check_hash(self)
         object.__setattr__(self, "seeds", checks.integer(self.seeds, "seeds", 1, hashing.MAX_BUCKETS))
 
     @property
-    def n_seeds(self):
+    def cohorts(self):
+        """K: every seed is a cohort."""
         return self.seeds
 
     @cached_property
-    def _log_seed(self):
-        return -math.log(self.seeds)
-
-    @cached_property
-    def _cohorts(self):
-        """The same channel with a cohort for each seed of the pool; None where its table is too large."""
-        if self.seeds * self.n_categories > hashing.MAX_TABLE:
-            return None
-        return CohortRR(self.n_categories, self.epsilon, self.buckets, self.seeds, self.family)
+    def table(self):
+        """Bucket of every category under every seed, shape (K, a)."""
+        return hashing.buckets(self.family, np.arange(self.seeds)[:, None], np.arange(self.n_categories), self.buckets)
 
     @property
     def n_outputs(self):
-        return None if self._cohorts is None else self._cohorts.n_outputs
+        return super().n_outputs if self._has_table else None
 
     def countable(self):
         return True
 
-    def list_reports(self):
-        return self._cohorts.all_reports()
+    def supports(self):
+        per_report = -math.log(self.seeds) - math.log(self.buckets + self.beta)
+        return Supports(self.beta, per_report, hashed=(self.family, self.buckets))
+
+    def rows(self, reports, counts):
+        return _rows(self, reports, counts, self.supports().per_report)
+
+    def mapped(self, cohorts, values):
+        return hashing.buckets(self.family, cohorts, values, self.buckets)
+
+    def bucket(self, cohort, value):
+        return hashing.bucket_of_one(self.family, cohort, value, self.n_categories, self.buckets)
 
     def identifying_matrix(self):
-        return super().identifying_matrix() if self._cohorts is None else self._cohorts.identifying_matrix()
-
-    def ancillaries(self):
-        return (Ancillary("seeds", lambda reports: reports[:, 0], self.seeds),) if self.seeds > 1 else ()
+        return super().identifying_matrix() if self._has_table else self.channel()
 
     def decoder(self):
         """Return least squares with the pool's meetings, where these are few."""
-        return self._cohorts.decoder() if self._few_meetings else None
+        return super().decoder() if self._few_meetings else None
 
     def report_law(self):
-        return super().report_law() or (self._cohorts.meeting_law() if self._few_meetings else None)
+        return super().report_law() or (self.meeting_law() if self._few_meetings else None)
 
     def crafted(self, targets):
-        return None if self._cohorts is None else self._cohorts.crafted(targets)
+        return super().crafted(targets) if self._has_table else None
 
-    def draw_seeds(self, size, rng):
-        return rng.integers(self.seeds, size=size)
-
-    def draw_seed_one(self):
-        return entropy.below(self.seeds)
-
-    def draw_reports(self, true_counts, rng):
-        """Return (distinct reports, counts), in O(K (a + g)) for any number of users."""
-        return (super() if self._cohorts is None else self._cohorts).draw_reports(true_counts, rng)
+    @property
+    def _has_table(self):
+        return self.seeds * self.n_categories <= hashing.MAX_TABLE
 
     @property
     def _few_meetings(self):
-        return self._cohorts is not None and self.seeds * self.n_categories**2 <= MAX_MEETINGS
+        return self._has_table and self.seeds * self.n_categories**2 <= MAX_MEETINGS
+
+
+def _check_hash(protocol):
+    """Check the buckets, of which the default number is the best one, and the family of hashes."""
+    best = min(round(math.exp(protocol.epsilon)) + 1, hashing.MAX_BUCKETS)
+    object.__setattr__(protocol, "buckets", hashing.check_buckets(best if protocol.buckets is None else protocol.buckets))
+    checks.choice(protocol.family, "family", hashing.FAMILIES)
+
+
+def _rows(protocol, reports, counts, log_constant):
+    """Return the rows of pairs (seed, value)."""
+    support = hashing.supports(protocol.family, *reports.T, protocol.n_categories, protocol.buckets)
+    return SupportRows(support, protocol.beta, counts, protocol.n_categories, log_constant)
 
 
 def pool_loss(n_categories, buckets, seeds):

@@ -130,24 +130,15 @@ def difference_set(order: int, dimension: int) -> np.ndarray:
     """
     numbers, size = field(order), n_points(order, dimension)
     rule = _generator(numbers, dimension, size)
-    # α^(i + L j) = Σ_c (α^i)_c x^c α^(L j): small steps are vectors, large ones functionals.
-    step = int(np.ceil(np.sqrt(size)))
-    small = [[1, *([0] * (dimension - 1))]]
-    for _ in range(step):
-        small.append(numbers.times_x(small[-1], rule))
-    jump, large, functionals = small.pop(), small[0], []
-    for _ in range(-(-size // step)):
-        functional, shifted = [], large
-        for _ in range(dimension):
-            functional.append(shifted[0])
-            shifted = numbers.times_x(shifted, rule)
-        functionals.append(functional)
-        large = numbers.product(large, jump, rule)
-    vectors, forms = np.array(small), np.array(functionals)
-    constant = np.zeros((len(forms), len(vectors)), dtype=np.int16)
-    for c in range(dimension):
-        constant = numbers.add[constant, numbers.multiply[forms[:, c, None], vectors[None, :, c]]]
-    found = np.flatnonzero(constant.ravel()[:size] == 0)
+    # The constant terms of the powers obey the rule as the powers do.
+    add, parts = numbers.add.tolist(), [(j, numbers.multiply[r].tolist()) for j, r in enumerate(rule) if r]
+    constant = [1, *([0] * (dimension - 1))]
+    for i in range(size - dimension):
+        term = 0
+        for j, times in parts:
+            term = add[term][times[constant[i + j]]]
+        constant.append(term)
+    found = np.flatnonzero(np.array(constant[:size]) == 0)
     found.setflags(write=False)
     return found
 

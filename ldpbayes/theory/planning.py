@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
@@ -32,7 +32,6 @@ __all__ = [
     "has_free_epsilon",
     "named_makers",
     "plan",
-    "plan_design",
 ]
 
 #: Names of the protocols that are compared by default.
@@ -194,7 +193,8 @@ def plan(
     ----------
     n_categories, epsilon, n, error : int, float, float, float
         Exactly one of them None: the unknown. The planned ε is the least, the planned n_categories the most, that keep
-        the error at or below the one asked for.
+        the error at or below the one asked for. ε is left out besides where the parameters of all protocols fix it, as
+        those of survey designs do.
     kind : {"l2", "l1", "max", "half_width"}
         What the error is; see KINDS. "max" is simultaneous over the categories (Šidák), both intervals are normal.
     p : "uniform", (a,) array, or Dirichlet, "jeffreys", "flat", number
@@ -203,7 +203,7 @@ def plan(
     estimator : {"mle", "oracle"}
         "mle" is what the MLE and the posterior attain, "oracle" the protocol's unbiased decoder.
     protocols : str, sequence of str, or dict of name -> callable (n_categories, epsilon), optional
-        All of PROTOCOLS by default; names as in collection files, of protocols that take ε.
+        All of PROTOCOLS by default; names as in collection files, with their parameters: "olh:seeds=4096".
     ci_prob : float
         For "max" and "half_width".
     after : DataTree, optional
@@ -221,23 +221,33 @@ def plan(
     >>> best = plan(n_categories=16, epsilon=1.0, error=0.01, protocols=["grr", "oue"])[0]
     >>> best.protocol, best.users
     ('oue', 5633)
+    >>> forced = named_makers(["forced_response"], {"truth": 2 / 3, "forced": [1, 1]})
+    >>> plan(n_categories=2, error=0.03, kind="half_width", protocols=forced)[0].users
+    2401
     """
     known = {"n_categories": n_categories, "epsilon": epsilon, "n": n, "error": error}
     belief = None if after is None else waves.Belief(after, cell)
     if belief is not None and n_categories is None:
         known["n_categories"] = len(belief.categories)
     unknown = [name for name in _UNKNOWNS if known[name] is None]
+    makers = _makers((*PROTOCOLS, RESTRICTED) if belief is not None and protocols is None else protocols)
+    fixed = _fix_epsilon(protocols)
+    if fixed and epsilon is not None:
+        raise ArgumentError(f"epsilon follows from the parameters of {listed(list(makers))}; leave it out.")
+    if len(unknown) > 1 and (fixed or isinstance(protocols, dict)):
+        unknown = [name for name in unknown if name != "epsilon"]
     if len(unknown) != 1:
         raise ArgumentError(f"plan must leave out exactly one of {', '.join(_UNKNOWNS)}, got {len(unknown)} left out.")
     known = _check_known(known)
     question = _Question(kind, p, target, estimator, ci_prob)
     if belief is not None:
-        return Plans(_next_waves(belief, known, unknown[0], question, protocols), kind, ci_prob)
+        restricted = None if isinstance(protocols, dict) else RESTRICTED
+        return Plans(_next_waves(belief, known, unknown[0], question, makers, restricted), kind, ci_prob)
     if unknown == ["n_categories"] and not isinstance(p, str | float | int):
         raise ArgumentError("p must be 'uniform' or a symmetric prior when n_categories is the unknown.")
     if known["n_categories"] is not None:
         question.assumed(known["n_categories"])  # a p of another length is refused, not a reason why no protocol has a plan
-    plans = [_solve(name, maker, unknown[0], known, question) for name, maker in _makers(protocols).items()]
+    plans = [_solve(name, maker, unknown[0], known, question) for name, maker in makers.items()]
     return Plans(sorted(plans, key=lambda plan: _rank(plan, unknown[0])), kind, ci_prob)
 
 
@@ -298,7 +308,7 @@ def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None,
         raise ArgumentError("values must hold at least one number, got none.")
     if (n if along == "epsilon" else epsilon) is None:
         raise ArgumentError(f"{'n' if along == 'epsilon' else 'epsilon'} must be given for a curve along {along}.")
-    known = {"n_categories": n_categories, "epsilon": epsilon, "n": n}
+    known = {"n_categories": n_categories, "epsilon": None if _fix_epsilon(protocols) else epsilon, "n": n}
     plans = [plan(**known | {along: float(value)}, protocols=protocols, kind=kind, **assumptions) for value in values]
     by_name = [{one.protocol: one.error for one in some} for some in plans]
     names = [name for name in (*_makers(protocols), RESTRICTED) if name in by_name[0]]
@@ -384,7 +394,7 @@ class _Question:
         return max(least, open_answers), open_answers
 
 
-def _next_waves(belief, known, unknown, question, protocols):
+def _next_waves(belief, known, unknown, question, makers, restricted):
     """Return the sorted plans of another wave after a posterior, which is known by mean and covariance."""
     a, epsilon = len(belief.categories), known["epsilon"]
     if (question.p, question.target, question.estimator) != ("uniform", "distribution", "mle"):
@@ -394,12 +404,11 @@ def _next_waves(belief, known, unknown, question, protocols):
     before = question.left(belief.variances(None, whole=True)(0.0))[0]
     if unknown == "n" and before <= known["error"]:
         raise InfeasibleError(f"The error is {before:.3g} already, without another wave.")
-    names = (*PROTOCOLS, RESTRICTED) if protocols is None else (protocols,) if isinstance(protocols, str) else protocols
     plans = []
-    for name, maker in _makers(names).items():
+    for name, maker in makers.items():
         subset: tuple[int, ...] = ()
         try:
-            if name == RESTRICTED and not isinstance(names, dict):
+            if name == restricted:
                 protocol, value = waves.best_restriction(belief, epsilon, lambda one: _wave(belief, one, known, question))
                 subset = protocol.subset
             else:
@@ -442,8 +451,11 @@ def _solve(name, maker, unknown, known, question):
         setting = known if solver is None else known | {unknown: solver(maker, known, question)}
         a, epsilon, n = setting["n_categories"], setting["epsilon"], setting["n"]
         protocol = maker(a, epsilon)
+        epsilon = float(protocol.epsilon) if epsilon is None else epsilon
         unit, method = question.unit(protocol)
         size = bytes_per_report(protocol)
+        if not math.isfinite(unit):
+            raise InfeasibleError(_UNDETERMINED)
     except (ArgumentError, InfeasibleError) as err:
         return Plan(name, **{k: math.nan if v is None else v for k, v in known.items()}, solved=unknown, note=str(err))
     floor, open_answers = question.floors(a, epsilon, n)
@@ -568,6 +580,12 @@ def _makers(protocols):
     return named_makers(names)
 
 
+def _fix_epsilon(protocols):
+    """Return whether all of the protocols are named, and none of them has ε as a parameter."""
+    names = [protocols] if isinstance(protocols, str) else protocols
+    return bool(names) and not isinstance(names, dict) and not any(map(has_free_epsilon, names))
+
+
 def _rank(plan, unknown):
     """Return the sort key: feasible first, then the unknown (most categories, else least of it), then size of a report."""
     value = getattr(plan, unknown)
@@ -587,7 +605,7 @@ def bytes_per_report(protocol):
 
 # ---- protocols by name -----------------------------------------------------------------------------------------------
 def named_makers(names, parameters=None):
-    """Return name -> constructor (n_categories, epsilon) for protocols that have ε as a parameter.
+    """Return name -> constructor (n_categories, epsilon), which leaves ε alone where the parameters fix it.
 
     Parameters
     ----------
@@ -611,7 +629,10 @@ def named_makers(names, parameters=None):
     def maker(text):
         name, own = parse_name(text)
         checks.choice(name, "protocols", protocol_names())
-        return lambda a, epsilon: make_protocol(name, Numbered(a), parameters | own | {"epsilon": epsilon})
+        free = has_free_epsilon(text, parameters)
+        return lambda a, epsilon: make_protocol(
+            name, Numbered(a), parameters | own | ({"epsilon": epsilon} if free and epsilon is not None else {})
+        )
 
     return {name: maker(name) for name in checks.labels(names, "names", "names of protocols")}
 
@@ -623,62 +644,3 @@ def has_free_epsilon(name, parameters=None):
     known, given = resolve(name, parameters | own)
     found = describe_protocol(known) or next((one for one in describe_protocols() if one.name == known), None)
     return (found is None or "epsilon" in found.stated) and not {*given} & {"epsilon", "kappa", "factors"}
-
-
-def plan_design(
-    name,
-    parameters=None,
-    *,
-    n_categories=2,
-    n=None,
-    error=None,
-    kind="l2",
-    p="uniform",
-    target="distribution",
-    estimator="mle",
-    ci_prob=0.95,
-):
-    """Return the Plan of a survey design, or of any protocol whose parameters fix ε.
-
-    Parameters
-    ----------
-    name : str
-        A name that collection files take, such as "forced_response" or "kronecker".
-    parameters : dict, optional
-        As in a collection file.
-    n_categories : int
-    n, error : float
-        Exactly one of them None: the unknown.
-    kind, p, target, estimator, ci_prob
-        As for plan().
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    ArgumentError
-        On bad arguments.
-    InfeasibleError
-        Where no number of reports determines all categories.
-
-    Examples
-    --------
-    >>> forced = {"truth": 2 / 3, "forced": [1, 1]}
-    >>> plan_design("forced_response", forced, error=0.03, kind="half_width").users
-    2401
-    """
-    if (n is None) == (error is None):
-        raise ArgumentError("plan must leave out exactly one of n, error for a design that fixes epsilon.")
-    a = checks.categories_count(n_categories)
-    known = _check_known({"n_categories": a, "epsilon": None, "n": n, "error": error})
-    question = _Question(kind, p, target, estimator, ci_prob)
-    known_as, own = parse_name(name)
-    parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
-    protocol = make_protocol(known_as, Numbered(a), parameters | own)
-    known["epsilon"] = float(protocol.epsilon)
-    found = _solve(name, lambda a, epsilon: protocol, "n" if n is None else "error", known, question)
-    if not (found.feasible and math.isfinite(found.error)):
-        raise InfeasibleError(found.note if not found.feasible else _UNDETERMINED)
-    return found
