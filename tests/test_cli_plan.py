@@ -103,7 +103,7 @@ def test_plan_of_a_design_draws(capsys, tmp_path):
             ["--protocol", "warner", "-p", "p=0.7", "--epsilon", 1, "--users", 9],
             "epsilon follows from the parameters of warner",
         ),
-        (["--protocol", "warner", "-p", "p=0.7"], "exactly one of n, error"),
+        (["--protocol", "warner", "-p", "p=0.7"], "exactly one of n_categories, n, error"),
         (["--protocol", "warner", "--users", 9], "needs the parameter 'p'"),
         (["--categories", 4, "--epsilon", 1, "--users", 9, "-p", "p=0.7"], "exactly one --protocol"),
         (

@@ -9,8 +9,6 @@ from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, AbstractProtocol, Channel, UnaryEncoding, designs, kronecker
 from ldpbayes.protocols.cohort_rr import CohortRR
-from ldpbayes.protocols.formats import UNSORTED
-from ldpbayes.protocols.formats import merged as merged_reports
 
 GRR4 = GRR(4, epsilon=1.0)
 reports = st.lists(st.integers(0, 3), min_size=1, max_size=40)
@@ -175,31 +173,17 @@ def test_a_channel_too_large_to_write_out_is_not_checked(monkeypatch):
     )
 
 
-def test_many_distinct_reports_are_neither_sorted_nor_the_callers_array():
+def test_tallies_are_sorted_and_leave_the_callers_array_alone():
     rng = np.random.default_rng(1)
     protocol = UnaryEncoding.optimized(60, 1.0)
-    reports = protocol.privatize(rng.integers(60, size=UNSORTED), rng)
-    tally = Tally(protocol, reports)
-    np.testing.assert_array_equal(tally.reports, reports)
-    assert (tally.counts == 1).all() and reports.flags.writeable and not tally.reports.flags.writeable
-    other = Tally(protocol, reports[::-1])
+    reports = protocol.privatize(rng.integers(60, size=70_000), rng)
+    tally, other = Tally(protocol, reports), Tally(protocol, reports[::-1])
+    np.testing.assert_array_equal(tally.reports, np.unique(reports, axis=0))
+    assert reports.flags.writeable and not tally.reports.flags.writeable
     assert other == tally and hash(other) == hash(tally)
-    np.testing.assert_array_equal(tally.rows.support_counts(), other.rows.support_counts())
     reports[-1] = reports[5]
-    merged = Tally(protocol, reports)
-    np.testing.assert_array_equal(merged.reports, np.unique(reports, axis=0))
-    assert merged.n_reports == UNSORTED and merged.counts.max() == 2 and merged != tally
-
-
-@pytest.mark.parametrize("width", [1, 5, 8, 13, 16, 19])
-def test_rows_of_any_width_are_known_to_be_distinct(width):
-    numbers = np.arange(UNSORTED + 3, dtype=np.int64).view(np.uint8).reshape(-1, 8)
-    rows = np.zeros((len(numbers), width), dtype=np.uint8)
-    rows[:, -min(width, 8) :] = numbers[:, : min(width, 8)]
-    found, counts = merged_reports(rows)
-    assert counts.sum() == len(rows) and (len(found) == len(rows)) == (width > 2)
-    again, counts = merged_reports(np.concatenate([rows, rows[-1:]]))
-    assert len(again) == len(found) and counts.sum() == len(rows) + 1
+    again = Tally(protocol, reports)
+    assert again.n_reports == 70_000 and again.counts.max() == 2 and again != tally
 
 
 @pytest.mark.parametrize("bad", [-1, 5, 2**40, -(2**62)])

@@ -141,6 +141,8 @@ def command(
     four = dataclasses.replace(four, n_categories=four.n_categories or 2) if fixed else four
     makers = planning.named_makers(protocol, settings) if protocol and settings else protocol
     plans = planning.plan(**dataclasses.asdict(four), protocols=makers, **assumptions)
+    if fixed and not plans[0].feasible:
+        raise ArgumentError(plans[0].note)
     asked = {name: getattr(questions, name) for name in ("groups", "delta", "fakes")}
     if not earlier:
         plans = prospects.with_prospects(plans, **asked, laws=laws or {}, gamma=gamma, deniers=deniers, **rest)

@@ -12,7 +12,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.likelihoods import Rows
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.protocols.formats import UNSORTED, distinct, merged
+from ldpbayes.protocols.formats import distinct
 from ldpbayes.protocols.repeated.fresh import histories_of
 
 
@@ -24,7 +24,7 @@ class Tally:
     ----------
     protocol : AbstractProtocol
     reports : array
-        Reports, repeated or not; merged, and sorted unless there are many of several bytes and no two are equal.
+        Reports, repeated or not; merged and sorted.
     counts : (m,) array of whole numbers, optional
         Users behind each entry of reports; one each by default.
     name : str
@@ -79,7 +79,7 @@ class Tally:
             )
         try:
             if user is not None:
-                self._keep(*merged(self._histories(user)))
+                self._keep(*distinct(self._histories(user)))
                 return
             if self.counts is None:
                 self._keep(*self.protocol.tally_reports(self.reports))
@@ -135,7 +135,7 @@ class Tally:
         """Merge the reports and keep them."""
         if counts.sum(dtype=float) > checks.MAX_COUNT:
             raise DataError(f"channel {self.name!r} has more than 10**12 reports")
-        self._keep(*merged(reports, counts))
+        self._keep(*distinct(reports, counts))
 
     def _keep(self, reports: np.ndarray, counts: np.ndarray) -> None:
         """Keep distinct reports, their counts and the labels as they will stay."""
@@ -169,17 +169,12 @@ class Tally:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.protocol.name, self.name, self.reports.shape, np.sort(self.counts).tobytes()))
+        return hash((self.protocol.name, self.name, self.reports.tobytes(), self.counts.tobytes()))
 
     def __eq__(self, other: object) -> bool:
         if not (isinstance(other, Tally) and (self.protocol, self.name) == (other.protocol, other.name)):
             return False
-        if self.reports.shape != other.reports.shape:
-            return False
-        same = [(one.reports, one.counts) for one in (self, other)]
-        if len(self.reports) >= UNSORTED and not np.array_equal(self.reports, other.reports):
-            same = [distinct(*one) for one in same]
-        return all(map(np.array_equal, *same))
+        return np.array_equal(self.reports, other.reports) and np.array_equal(self.counts, other.counts)
 
     @property
     def n_reports(self) -> int:

@@ -17,7 +17,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder, SupportDecoder
-from ldpbayes.protocols.formats import Labels, merged
+from ldpbayes.protocols.formats import Labels, distinct
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
 
 if TYPE_CHECKING:
@@ -182,12 +182,8 @@ class AbstractProtocol(abc.ABC):
         return self.report_format.check(reports)
 
     def tally_reports(self, reports: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Return (distinct canonical reports, how often each came), or raise the DataError of check_reports.
-
-        Reports that are a few integers are counted at once.
-        """
-        form = self.report_format
-        return merged(self.check_reports(reports)) if form is None else form.tally(reports)
+        """Return (distinct canonical reports, how often each came), or raise the DataError of check_reports."""
+        return distinct(self.check_reports(reports))
 
     def parse_reports(self, columns: Sequence, categories: Sequence[str]) -> np.ndarray:
         """Return the canonical array for one column per report field: texts, or a class of ``protocols.columns``."""
@@ -302,7 +298,7 @@ class AbstractProtocol(abc.ABC):
                 f"Simulating {self.design} draws the report of every user, of {MAX_DRAWN_USERS:,} at most; got "
                 f"{true_counts.sum():,} users."
             )
-        return merged(self.randomize(np.repeat(np.arange(self.n_categories), true_counts), rng))
+        return distinct(self.randomize(np.repeat(np.arange(self.n_categories), true_counts), rng))
 
     def simulate_support_counts(self, true_counts: ArrayLike, rng: np.random.Generator) -> np.ndarray:
         """Return how many reports of such a population support each category, shape (a,)."""

@@ -15,10 +15,6 @@ from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 COHORT_BYTES = 4
 #: Stands for a number that is not there, in text.
 GAP = "-"
-#: Reports of several numbers up to which a table of all counts is made at once.
-COUNTED = 2**20
-#: Reports from which they are not sorted where all are distinct, and of which so many are looked at first.
-UNSORTED, SOME = 2**16, 2**12
 
 
 class AbstractFormat(abc.ABC):
@@ -27,10 +23,6 @@ class AbstractFormat(abc.ABC):
     @abc.abstractmethod
     def check(self, reports):
         """Return reports as a canonical array, or raise a DataError that names the first malformed one."""
-
-    def tally(self, reports):
-        """Return (distinct canonical reports, how often each came), or raise the DataError of check."""
-        return merged(self.check(reports))
 
     @abc.abstractmethod
     def parse(self, columns, categories):
@@ -61,20 +53,6 @@ class Labels(AbstractFormat):
 
     def check(self, reports):
         return check_labels(reports, self.n)
-
-    def tally(self, reports):
-        array = np.asarray(reports)
-        # Some are looked at first: a column of seeds, say, would make a table of gigabytes.
-        plain = array.ndim == 1 and array.dtype == np.int64 and array.size > self.n <= 2**20
-        if plain and checks.within(array[:: -(-array.size // SOME)].copy(), self.n):
-            try:
-                totals = np.bincount(array, minlength=self.n)
-            except (ValueError, MemoryError):  # a negative number, or one far outside
-                totals = np.empty(0)
-            if len(totals) == self.n:
-                unique = np.flatnonzero(totals)
-                return unique, totals[unique]
-        return distinct(check_labels(array, self.n))
 
     def parse(self, columns, categories):
         labels = categories if self.categories else self.labels
@@ -142,18 +120,6 @@ class Numbers(AbstractFormat):
                 i = int(np.flatnonzero((column < 0) | (column >= limit))[0])
                 raise DataError(f"{name} {column[i]} is outside 0..{limit - 1}", line=i, field=name)
         return array.astype(np.int64, copy=False)
-
-    def tally(self, reports):
-        array = self.check(reports)
-        if math.prod(self.limits) > COUNTED or len(array) < 2:
-            return merged(array)
-        code = array[:, 0].copy()
-        for limit, column in zip(self.limits[1:], array.T[1:], strict=True):
-            code *= limit
-            code += column
-        totals = np.bincount(code)
-        seen = np.flatnonzero(totals)
-        return np.stack(np.unravel_index(seen, self.limits), axis=1), totals[seen]
 
     def parse(self, columns, categories):
         parsed = zip(columns, self.fields, self.limits, strict=True)
@@ -294,8 +260,19 @@ def split_cohorts(reports):
 
 # ---- counting ----------------------------------------------------------------------------------------------------------
 def distinct(reports, counts=None):
-    """Return (distinct reports in sorted order, summed int64 counts) of a report array."""
+    """Return (distinct reports in sorted order, summed int64 counts) of a canonical report array.
+
+    Parameters
+    ----------
+    reports : array
+    counts : (m,) int64 array, optional
+        How often each came; once by default.
+    """
     reports = np.ascontiguousarray(reports)
+    spans = _spans(reports) if reports.size else None
+    if spans is not None:
+        codes, totals = distinct(np.ravel_multi_index(tuple(reports.T), spans), counts)
+        return np.stack(np.unravel_index(codes, spans), axis=1).astype(reports.dtype), totals
     if counts is None:
         if reports.ndim == 1 and reports.size and reports.dtype == np.int64 and checks.within(reports, 2**20):
             totals = np.bincount(reports)
@@ -308,41 +285,9 @@ def distinct(reports, counts=None):
         order = np.argsort(reports)
         new = np.append(True, reports[order[1:]] != reports[order[:-1]])
     else:
-        spans = _spans(reports)
-        if spans is not None:
-            codes, totals = distinct(np.ravel_multi_index(tuple(reports.T), spans), counts)
-            return np.stack(np.unravel_index(codes, spans), axis=1).astype(reports.dtype), totals
         order, new = _sort_rows(reports.reshape(len(reports), -1).view(np.uint8))
     starts = np.flatnonzero(new)
     return reports.take(order[starts], axis=0), np.add.reduceat(counts[order], starts)
-
-
-def merged(reports, counts=None):
-    """Return (distinct reports, summed int64 counts) of a canonical report array.
-
-    They are sorted, except where there are many reports of several bytes and no two are equal: these stay as they are,
-    for sorting takes longer than all else that is done with them.
-
-    Parameters
-    ----------
-    reports : array
-    counts : (m,) int64 array, optional
-    """
-    if reports.ndim == 2 and UNSORTED <= len(reports) < 2**31 and not _equal_pair(reports):
-        return reports.copy(), np.ones(len(reports), dtype=np.int64) if counts is None else counts.copy()
-    return distinct(reports, counts)
-
-
-def _equal_pair(reports):
-    """Return whether two reports are equal: first a look at some of them."""
-    from ldpbayes.protocols import _distinct_kernels
-
-    rows = np.ascontiguousarray(reports).reshape(len(reports), -1).view(np.uint8)
-    for some in (rows[:SOME], rows):
-        table = np.zeros(2 ** (2 * len(some) - 1).bit_length(), dtype=np.uint64)
-        if not _distinct_kernels.all_distinct(some, table):
-            return True
-    return False
 
 
 def _spans(reports):

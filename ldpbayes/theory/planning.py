@@ -234,10 +234,11 @@ def plan(
     fixed = _fix_epsilon(protocols)
     if fixed and epsilon is not None:
         raise ArgumentError(f"epsilon follows from the parameters of {listed(list(makers))}; leave it out.")
-    if len(unknown) > 1 and (fixed or isinstance(protocols, dict)):
-        unknown = [name for name in unknown if name != "epsilon"]
+    follows = fixed or (isinstance(protocols, dict) and len(unknown) > 1 and epsilon is None)
+    asked = [name for name in _UNKNOWNS if not (follows and name == "epsilon")]
+    unknown = [name for name in unknown if name in asked]
     if len(unknown) != 1:
-        raise ArgumentError(f"plan must leave out exactly one of {', '.join(_UNKNOWNS)}, got {len(unknown)} left out.")
+        raise ArgumentError(f"plan must leave out exactly one of {', '.join(asked)}, got {len(unknown)} left out.")
     known = _check_known(known)
     question = _Question(kind, p, target, estimator, ci_prob)
     if belief is not None:

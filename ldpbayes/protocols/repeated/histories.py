@@ -17,7 +17,6 @@ from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, log_above
 from ldpbayes.protocols.decoding import SupportDecoder
 from ldpbayes.protocols.formats import Histories
-from ldpbayes.protocols.formats import merged as tallied
 from ldpbayes.protocols.laws import ListLaw, SupportLaw
 
 if TYPE_CHECKING:
@@ -216,9 +215,6 @@ class AbstractHistories(AbstractProtocol):
         if bad.size:
             i = int(bad[0])
             raise DataError(f"history {i} has {lengths[i]} reports, it must have 1 to {most}", line=i)
-
-    def tally_reports(self, reports):
-        return tallied(self.check_reports(reports))
 
     def parse_reports(self, columns, categories):
         return self.check_reports(self.report_format.parse(columns, categories))
