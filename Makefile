@@ -12,7 +12,7 @@ WORKERS ?= 2
 # What `make bench` runs: the other files of benchmarks/ are studies, parts of these, or run by `make bench-scale`.
 BENCHMARKS := accuracy cells cold_start engines exact_grr mle observe one_road private_groups small_settings structured throughput
 
-.PHONY: demo test test-portable scale-env test-spark docs site-check fuzz matrix calibrate studies notebooks lint bench bench-weak bench-scale wheel-check release-check clean help
+.PHONY: demo test test-portable scale-env test-spark docs site-check fuzz fuzz-numbers matrix calibrate studies notebooks lint bench bench-weak bench-scale wheel-check release-check clean help
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -29,6 +29,9 @@ test-portable: $(VENV)/.ready  ## Run the tests that compare numbers under the n
 
 fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES, 20,000 where not set), and make every malformed call.
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest tests/test_fuzz.py tests/test_malformed.py
+
+fuzz-numbers: $(VENV)/.ready  ## Compare random fits with references in plain NumPy for MINUTES (10 where not set), from fresh seeds.
+	$(BIN)/python tests/fuzz_numbers.py --seconds $$(( 60 * $${MINUTES:-10} )) $(if $(SEED),--seed $(SEED))
 
 # Studies of the papers, the most informative first; MINUTES=10 gives each of them ten minutes.
 STUDIES := privacy tradeoff risk populations subset cohorts decoders waves fakes
@@ -85,10 +88,10 @@ $(VENV)/.docs: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	@touch $@
 
-wheel-check:  ## Install the built wheel in a clean environment and run the README's first example.
+wheel-check:  ## Build the wheel and install it in a clean environment: size, the README's example and types, time to import.
 	bash tools/check_wheel.sh
 
-release-check:  ## Build, install in clean environments (every Python found, oldest versions) and run the tests there.
+release-check:  ## What a CI's matrix runs: every Python found, oldest and newest versions, AVX2 only (ENVIRONMENTS="oldest avx2").
 	bash tools/release_check.sh
 
 clean:  ## Remove the environment and caches.

@@ -1,4 +1,4 @@
-"""A seeded twentieth of the table of worlds and actions: served, or refused for a reason that is known."""
+"""A seeded part of the table of worlds and actions: served, or refused for a reason that is known."""
 
 import numpy as np
 import pytest

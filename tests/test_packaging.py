@@ -49,6 +49,13 @@ def test_every_import_is_declared():
     assert {m for m in imported() if m not in sys.stdlib_module_names} - own <= names | {"numpy", "scipy"}
 
 
+def test_no_extra_lists_what_nothing_imports():
+    extras = PROJECT["optional-dependencies"]
+    for name in FEATURES | LARGE:
+        names = {IMPORT_NAMES.get(d, d).replace("-", "_") for d in map(distribution, extras[name])}
+        assert names <= imported(), name
+
+
 def test_all_has_every_feature():
     stated = PROJECT["optional-dependencies"]["all"][0]
     assert {f.strip() for f in stated.removeprefix("ldpbayes[").removesuffix("]").split(",")} == FEATURES

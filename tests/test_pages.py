@@ -1,6 +1,7 @@
 """Pages and their renderers: nothing is cut, nothing is lost, and a renderer is one file."""
 
 import csv
+import functools
 import io
 import json
 import re
@@ -81,12 +82,16 @@ def test_unknown_formats_are_refused_in_a_sentence():
 
 
 # ---- what a narrow terminal shows -------------------------------------------------------------------------------------
+@functools.cache
+def page_of(name):
+    return show(lb.fit(lb.load_example(name), random_seed=1), top=5)
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
 @pytest.mark.parametrize("name", ["nigeria", "minarets", "cheating"])
 def test_mend_24_numbers_are_never_cut(name, width):
     """Every number of a column that is shown stands whole in the text, at any width; the rest is named as left out."""
-    tree = lb.fit(lb.load_example(name), random_seed=1)
-    page = show(tree, top=5)
+    page = page_of(name)
     text = make_renderer("terminal", width=width).render(page)
     assert "…" not in text
     for table in page.tables:

@@ -46,22 +46,24 @@ def forget_calls():
 
 @pytest.fixture(scope="module", params=["some", pytest.param("all", marks=pytest.mark.calibrate)])
 def risk(request):
-    """Study (a) at its small setting with fewer replications, without its largest alphabet or whole, as a list of dicts."""
+    """Study (a) at its small setting with fewer replications, a third without its largest alphabet or whole, as dicts."""
     study = find_study("risk")
     if request.param == "some":
-        few = [cell for cell in study.cells("small") if cell["n_categories"] < 1000]
+        few = [cell for cell in study.cells("small") if cell["n_categories"] < 1000][::3]
         study = dataclasses.replace(study, cells=lambda setting: few)
     return run_study(study, replications=10, random_seed=5).to_pylist()
 
 
 # ---- what the studies find -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("risk", ["all"], indirect=True)
+@pytest.mark.calibrate
 def test_posterior_mean_has_the_least_mse_on_every_cell(risk):
     """Paired differences on the same reports: never below zero by more than three standard errors, and mostly above by one.
 
     With many reports the gain is a few errors of ten replications; a sixth of equal estimators would be above by one.
     """
     others = [line for line in risk if line["estimator"] != "posterior_mean"]
-    assert len(others) in (8 * 2 * 3, 16 * 2 * 3)
+    assert len(others) == 16 * 2 * 3
     for line in others:
         assert line["excess"] > -3 * line["excess_error"], line
     assert sum(line["excess"] > line["excess_error"] for line in others) > 0.75 * len(others)

@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# Build the wheel and the source archive, install each in clean environments, and run the tests there.
+# The matrix that a CI runs: build the wheel and the source archive, install each in clean environments, and test there.
 #
-# The wheel under every supported Python that is found, with the pinned versions; once more under 3.12 with the oldest versions
-# that pyproject.toml allows; the source archive under the first Python. uv installs: with what it has kept from the last time
-# an environment takes some seconds. The tests take five to ten minutes in each on two idle cores.
+#   wheel-3.12, -3.13, -3.14  the wheel under every supported Python that is found, with the pinned versions
+#   archive                   the source archive under the first Python
+#   oldest                    the wheel under 3.12 with the oldest versions that pyproject.toml allows
+#   newest                    the wheel under the newest Python with the newest versions that the index has
+#   avx2                      the tests that compare numbers, the processor's instructions limited to AVX2
+#   facts                     size, extras, types and time to import (tools/check_wheel.sh)
 #
-# ENVIRONMENTS="oldest wheel-3.12" checks these alone; WORKERS=4 shares the tests among four processes;
-# PYTEST_ARGUMENTS="tests/test_fit.py" limits what is run.
+# ENVIRONMENTS="oldest avx2" checks these alone, so that a CI can share them among its machines; WORKERS=4 shares the tests
+# among four processes; PYTEST_ARGUMENTS="tests/test_fit.py" limits what is run. uv installs: with what it has kept from the
+# last time an environment takes some seconds. The tests take about five minutes in each on two idle cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 arguments=${PYTEST_ARGUMENTS:-tests}
-chosen=${ENVIRONMENTS:-wheel-3.12 wheel-3.13 wheel-3.14 archive oldest}
+known="wheel-3.12 wheel-3.13 wheel-3.14 archive oldest newest avx2 facts"
+chosen=${ENVIRONMENTS:-$known}
 for name in $chosen; do
-  case $name in wheel-3.12 | wheel-3.13 | wheel-3.14 | archive | oldest) ;;
-  *) echo "ENVIRONMENTS must name wheel-3.12, wheel-3.13, wheel-3.14, archive or oldest, got $name." >&2 && exit 2 ;;
-  esac
+  case " $known " in *" $name "*) ;; *) echo "ENVIRONMENTS must name some of $known, got $name." >&2 && exit 2 ;; esac
 done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -52,8 +55,12 @@ import ldpbayes
 
 assert ldpbayes.__file__.startswith(sys.argv[1]), f"not the installed package: {ldpbayes.__file__}"
 EOF
-    "$folder/$name/bin/python" -m pytest -q -n "${WORKERS:-2}" --dist loadfile -p no:cacheprovider \
-      -m "not calibrate and not notebook" -k "not mend_15" "${of_the_source[@]}" "$@" $arguments
+    if [ "$name" = avx2 ]; then
+      "$folder/$name/bin/python" tools/portable.py --avx2 -q -n "${WORKERS:-2}" --dist loadfile -p no:cacheprovider
+    else
+      "$folder/$name/bin/python" -m pytest -q -n "${WORKERS:-2}" --dist loadfile -p no:cacheprovider \
+        -m "not calibrate and not notebook" -k "not mend_15" "${of_the_source[@]}" "$@" $arguments
+    fi
   )
   passed+=("$name ($((SECONDS - started)) s)")
   rm -rf "${folder:?}/$name" "${folder:?}/$name-tree"
@@ -82,4 +89,14 @@ if [ -n "$python" ]; then
   check oldest "$python" "$wheel" "$root/constraints-oldest.txt" -W default::DeprecationWarning -W default::FutureWarning \
     -W default::numba.core.errors.NumbaPerformanceWarning -W default::hypothesis.errors.HypothesisWarning
 fi
+: >"$folder/none.txt" # no constraints: the newest versions that pyproject.toml allows
+for series in 3.14 3.13 3.12; do
+  python=$(interpreter "$series")
+  if [ -n "$python" ]; then
+    check newest "$python" "$wheel" "$folder/none.txt" -W default::DeprecationWarning -W default::FutureWarning
+    break
+  fi
+done
+check avx2 "$first" "$wheel" "$root/constraints.txt"
+case " $chosen " in *" facts "*) bash tools/check_wheel.sh "$wheel" && passed+=(facts) ;; esac
 echo "Passed: ${passed[*]}."

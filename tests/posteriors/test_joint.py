@@ -231,7 +231,7 @@ def test_only_the_cells_whose_weights_are_rejected_enter_with_their_reports(monk
     cells = Cells({key: made[size == 20][key] for key, size in zip(made[0], sizes, strict=True)})
     problem, found = Joint(cells, Hierarchical().on(cells)), []
     monkeypatch.setattr(joint, "FEW_ENTRIES", 150)
-    for engine in (Rotating(draws=1000), Rotating(draws=1000, form="rows")):
+    for engine in (Rotating(draws=500), Rotating(draws=500, form="rows")):
         found.append(engine.run(engine.plan(problem), np.random.default_rng(1), Watch()))
     sample, rows = found
     assert 150 < entries(cells.likelihoods)

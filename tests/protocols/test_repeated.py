@@ -173,11 +173,11 @@ def test_one_report_is_a_report_of_the_single_protocol():
 
 
 def test_different_numbers_of_reports_are_one_channel():
-    protocol = MemoizedGRR(A, 2.0, 1.5, ((1, 2), (3, 6)))
+    protocol = MemoizedGRR(A, 2.0, 1.5, ((1, 2), (2, 6)))
     channel = protocol.channel()
     np.testing.assert_allclose(channel.sum(axis=0), 1, atol=1e-12)
     lengths = protocol.lengths(protocol.all_reports())
-    np.testing.assert_allclose(channel[lengths == 3].sum(axis=0), 0.75, rtol=1e-12)
+    np.testing.assert_allclose(channel[lengths == 2].sum(axis=0), 0.75, rtol=1e-12)
     exact = np.array(protocol.rational_channel(), dtype=float)
     np.testing.assert_allclose(exact, channel, rtol=1e-12)
     every, decoder = protocol.all_reports(), protocol.decoder()

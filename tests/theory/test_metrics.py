@@ -185,7 +185,7 @@ def test_unary_asymptotic_utility_by_sum_and_by_quadrature_over_supports():
 
 
 # ---- identities over drawn channels -------------------------------------------------------------------------------------
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(channels(), channels(), st.floats(0.1, 0.9))
 def test_mixtures_products_and_postprocessing(first, second, weight):
     prior = Dirichlet.jeffreys(3)
@@ -204,7 +204,7 @@ def test_mixtures_products_and_postprocessing(first, second, weight):
         assert metrics.asymptotic_utility(coarser, prior).value <= one + 1e-6
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(channels())
 def test_theorem_8_1_and_participation(channel):
     prior = Dirichlet.flat(3)

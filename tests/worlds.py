@@ -1,0 +1,261 @@
+"""Random problems of inference, and their answers by NumPy alone: sums over tallies, dense grids, draws from the prior.
+
+Nothing here but the makers of problems names the package: probabilities of reports are written out from the definitions of
+the protocols. ``make fuzz-numbers`` and ``tests/test_fuzz_numbers.py`` compare what the public door says with them.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import optimize, special, stats
+
+import ldpbayes as lb
+from ldpbayes.protocols import Channel, designs
+from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols.unary import UnaryEncoding
+
+
+# ---- reports ---------------------------------------------------------------------------------------------------------
+@dataclass
+class Answers:
+    """Reports of one protocol: as the package takes them, how probable each is from each value, and unbiased weights."""
+
+    protocol: object
+    reports: np.ndarray
+    rows: np.ndarray  # (m, a): P(report | value)
+    weights: np.ndarray | None = None  # (m, a): what the oracle adds up, or None
+    said: str = ""
+
+
+def _matrix_answers(protocol, matrix, truth, rng, said):
+    """Draw reports of a written-out channel (b, a); where it is square and regular, its inverse unbiases."""
+    reports = np.array([rng.choice(len(matrix), p=matrix[:, x]) for x in truth], dtype=int)
+    square = matrix.shape[0] == matrix.shape[1] and np.linalg.cond(matrix) < 1e4
+    weights = np.linalg.inv(matrix).T[reports] if square else None
+    return Answers(protocol, reports, matrix[reports], weights, said)
+
+
+def _bits_answers(protocol, bits, rows, p, q, said):
+    return Answers(protocol, np.packbits(bits, axis=1), rows, (bits - q) / (p - q), said)
+
+
+def grr(a, truth, rng):
+    epsilon = rng.uniform(0.3, 4)
+    matrix = (np.ones((a, a)) + (math.exp(epsilon) - 1) * np.eye(a)) / (math.exp(epsilon) + a - 1)
+    return _matrix_answers(lb.GRR(a, epsilon), matrix, truth, rng, f"GRR({a}, {epsilon:.3f})")
+
+
+def unary(a, truth, rng):
+    epsilon, optimal = rng.uniform(0.5, 4), bool(rng.integers(2))
+    p, q = 0.5, 1 / (math.exp(epsilon) + 1)
+    if not optimal:
+        p, q = special.expit(epsilon / 2), special.expit(-epsilon / 2)
+    chances = np.where(np.eye(a, dtype=bool), p, q)  # of bit y from value x
+    bits = rng.random((len(truth), a)) < chances[:, truth].T
+    rows = np.exp(bits @ np.log(chances) + ~bits @ np.log1p(-chances))
+    made = (UnaryEncoding.optimized if optimal else UnaryEncoding.symmetric)(a, epsilon)
+    return _bits_answers(made, bits, rows, p, q, f"{'OUE' if optimal else 'SUE'}({a}, {epsilon:.3f})")
+
+
+def subset(a, truth, rng):
+    epsilon, size = rng.uniform(0.5, 4), int(rng.integers(1, a))
+    within = size * math.exp(epsilon) / (size * math.exp(epsilon) + a - size)  # that the value is in the set
+    bits = np.zeros((len(truth), a), dtype=bool)
+    for i, x in enumerate(truth):
+        others = [y for y in range(a) if y != x]
+        mine = rng.random() < within
+        bits[i, rng.choice(others, size - mine, replace=False)] = True
+        bits[i, x] = mine
+    rows = np.where(bits, within / math.comb(a - 1, size - 1), (1 - within) / math.comb(a - 1, size))
+    q = within * (size - 1) / (a - 1) + (1 - within) * size / (a - 1)  # that another value is in the set
+    return _bits_answers(SubsetSelection(a, epsilon, size), bits, rows, within, q, f"Subset({a}, {epsilon:.3f}, {size})")
+
+
+def channel(a, truth, rng):
+    matrix = rng.dirichlet(np.full(a + 1, 0.7), a).T * 0.9 + 0.1 / (a + 1)
+    return _matrix_answers(Channel(matrix), matrix, truth, rng, f"Channel({np.round(matrix, 4).tolist()})")
+
+
+def forced(a, truth, rng):
+    honest, wanted = rng.uniform(0.3, 0.95), rng.integers(0, 4, a)
+    wanted[rng.integers(a)] += 1
+    matrix = honest * np.eye(a) + (1 - honest) * (wanted / wanted.sum())[:, None]
+    made = designs.forced_response(honest, wanted.tolist())
+    return _matrix_answers(made, matrix, truth, rng, f"forced_response({honest:.3f}, {wanted.tolist()})")
+
+
+def binary(a, truth, rng):
+    p, q = rng.uniform(0.55, 0.95), rng.uniform(0.05, 0.45)
+    name = str(rng.choice(["warner", "crosswise", "triangular", "kuk", "unrelated_question"]))
+    settings = (p, q) if name in ("kuk", "unrelated_question") else (p,)
+    matrix = {
+        "warner": [[p, 1 - p], [1 - p, p]],
+        "crosswise": [[p, 1 - p], [1 - p, p]],
+        "triangular": [[1 - p, 0], [p, 1]],
+        "kuk": [[1 - q, 1 - p], [q, p]],
+        "unrelated_question": [[p + (1 - p) * (1 - q), (1 - p) * (1 - q)], [(1 - p) * q, p + (1 - p) * q]],
+    }[name]
+    return _matrix_answers(getattr(designs, name)(*settings), np.array(matrix), truth, rng, f"{name}{np.round(settings, 4)}")
+
+
+def answers(a, truth, rng):
+    """Return the answers of such true values under a random protocol."""
+    makers = [grr, unary, channel, forced] + [subset] * (a > 2) + [binary] * (a == 2)
+    return makers[rng.integers(len(makers))](a, truth, rng)
+
+
+# ---- sums over tallies --------------------------------------------------------------------------------------------------
+@dataclass
+class Tallies:
+    """Weights of all tallies (k_1, …, k_a) of true values: Σ over assignments of Π_i P(report_i | value_i)."""
+
+    k: np.ndarray  # (s, a)
+    log_weight: np.ndarray  # (s,)
+    n: int = field(init=False)
+
+    def __post_init__(self):
+        self.n = int(self.k[0].sum())
+
+    @classmethod
+    def of(cls, rows):
+        """Multiply the linear forms Σ_x P(report | x) z_x, with z_a = 1: all terms are positive."""
+        n, a = rows.shape
+        terms, shift = np.zeros((1,) * (a - 1)), 0.0
+        terms[...] = 1.0
+        for row in rows:
+            longer = np.zeros([size + 1 for size in terms.shape])
+            core = tuple(slice(0, size) for size in terms.shape)
+            longer[core] = row[-1] * terms
+            for x in range(a - 1):
+                moved = list(core)
+                moved[x] = slice(1, terms.shape[x] + 1)
+                longer[tuple(moved)] += row[x] * terms
+            top = longer.max()
+            terms, shift = longer / top, shift + math.log(top)
+        k = np.stack(np.nonzero(terms), axis=1)
+        return cls(np.column_stack([k, n - k.sum(axis=1)]), np.log(terms[terms > 0]) + shift)
+
+    def under(self, alpha):
+        """Return (log-evidence, weights of the tallies) under Dirichlet(alpha)."""
+        total = np.sum(alpha)
+        log = self.log_weight + special.gammaln(total) - special.gammaln(total + self.n)
+        log = log + (special.gammaln(alpha + self.k) - special.gammaln(alpha)).sum(axis=1)
+        evidence = special.logsumexp(log)
+        return evidence, np.exp(log - evidence)
+
+
+class Law:
+    """The posterior of one collection under a mixture of Dirichlet priors: [(log weight, alpha), …]."""
+
+    def __init__(self, tallies, priors):
+        self.tallies, self.parts = tallies, []
+        found = [(log + tallies.under(alpha)[0], alpha, tallies.under(alpha)[1]) for log, alpha in priors]
+        self.log_evidence = special.logsumexp([one[0] for one in found])
+        for log, alpha, weight in found:
+            if log - self.log_evidence > -40:
+                self.parts.append((math.exp(log - self.log_evidence), np.asarray(alpha, float), weight))
+
+    def betas(self, chosen):
+        """Return (weight, a, b): the sum of some shares is this mixture of Beta distributions."""
+        out = []
+        for share, alpha, weight in self.parts:
+            k = self.tallies.k[:, chosen].sum(axis=1)
+            law, mine = np.bincount(k, weight), alpha[chosen].sum()
+            at = np.flatnonzero(law > 1e-18)
+            out.append((share * law[at], mine + at, alpha.sum() - mine + self.tallies.n - at))
+        return tuple(np.concatenate(column) for column in zip(*out, strict=True))
+
+    def share(self, chosen, prob=0.95):
+        """Return (mean, sd, lower, upper) of the sum of some shares."""
+        weight, a, b = self.betas(chosen)
+        mean = weight @ (a / (a + b))
+        second = weight @ (a * (a + 1) / ((a + b) * (a + b + 1)))
+
+        def end(level):
+            return optimize.brentq(lambda p: weight @ special.betainc(a, b, p) - level, 0, 1, xtol=1e-13)
+
+        return mean, math.sqrt(max(second - mean**2, 0)), end((1 - prob) / 2), end((1 + prob) / 2)
+
+    def difference(self, i, j):
+        """Return (mean, sd) of P_i − P_j."""
+        mean = square = 0.0
+        for share, alpha, weight in self.parts:
+            after, total = alpha + self.tallies.k, alpha.sum() + self.tallies.n
+            one, two = after[:, i], after[:, j]
+            mean += share * (weight @ (one - two)) / total
+            square += share * (weight @ (one * (one + 1) + two * (two + 1) - 2 * one * two)) / (total * (total + 1))
+        return mean, math.sqrt(max(square - mean**2, 0))
+
+    def count(self, x):
+        """Return the law of how many true values are x, (n + 1,)."""
+        law = np.zeros(self.tallies.n + 1)
+        for share, _, weight in self.parts:
+            law += share * np.bincount(self.tallies.k[:, x], weight, law.size)
+        return law
+
+
+def learnt(a):
+    """Return symmetric Dirichlet priors with log α ~ N(log ½, 1), as a fine grid."""
+    t = np.linspace(-7, 7, 113)
+    log = stats.norm.logpdf(t) + math.log(t[1] - t[0])
+    return [(one, np.full(a, 0.5 * math.exp(at))) for one, at in zip(log, t, strict=True)]
+
+
+# ---- draws from the prior -----------------------------------------------------------------------------------------------
+def weighted(values, log_likelihood):
+    """Return (mean, sd, error of the mean, log-evidence, its error, effective draws) of draws from the prior."""
+    top = log_likelihood.max()
+    weight = np.exp(log_likelihood - top)
+    evidence, size = weight.mean(), len(weight)
+    error = weight.std() / math.sqrt(size) / evidence
+    weight /= weight.sum()
+    mean = weight @ values
+    sd = np.sqrt(weight @ (values - mean) ** 2)
+    return mean, sd, np.sqrt(weight**2 @ (values - mean) ** 2), top + math.log(evidence), error, 1 / (weight**2).sum()
+
+
+def softmax(eta):
+    p = np.exp(eta - eta.max(axis=-1, keepdims=True))
+    return p / p.sum(axis=-1, keepdims=True)
+
+
+def smooth_draws(a, size, rng):
+    """σ ~ Exponential(√a/1.4), τ ~ Exponential(2), steps σ t₂, deviations τ N(0, 1)."""
+    sigma, tau = rng.exponential(1.4 / math.sqrt(a), (size, 1)), rng.exponential(0.5, (size, 1))
+    walk = np.concatenate([np.zeros((size, 1)), (sigma * rng.standard_t(2, (size, a - 1))).cumsum(axis=1)], axis=1)
+    return softmax(walk + tau * rng.standard_normal((size, a)))
+
+
+def hierarchical_draws(cells, a, scale, centre, size, rng):
+    """μ ~ N(0, centre²), σ ~ HalfNormal(scale), p_c = softmax(μ + σ e_c)."""
+    mu, sigma = centre * rng.standard_normal((size, 1, a)), np.abs(scale * rng.standard_normal((size, 1, 1)))
+    return softmax(mu + sigma * rng.standard_normal((size, cells, a)))
+
+
+def log_likelihood(p, rows):
+    return np.log(np.maximum(p @ rows.T, 1e-300)).sum(axis=1)
+
+
+# ---- a regression on a grid ---------------------------------------------------------------------------------------------
+def two_groups(chances, group):
+    """Return (means, sds, log-evidence) of both coefficients of y ~ g: a grid over standardised unknowns.
+
+    ``chances`` (n, 2) are P(report | value), ``group`` zeros and ones; b₀ + b₁ (g − ḡ)/s with N(0, π²) and N(0, 2.5²).
+    """
+    spread, middle = group.std(), group.mean()
+    lines = np.linspace(-16, 16, 801), np.linspace(-14, 14, 801)
+    one, two = np.meshgrid(*lines, indexing="ij")
+    log = stats.norm.logpdf(one, 0, math.pi) + stats.norm.logpdf(two, 0, 2.5)
+    for g in (0, 1):
+        share = special.expit(one + two * (g - middle) / spread)
+        rows, counts = np.unique(chances[group == g], axis=0, return_counts=True)
+        for row, count in zip(rows, counts, strict=True):
+            log += count * np.log(row[0] * (1 - share) + row[1] * share)
+    area = (lines[0][1] - lines[0][0]) * (lines[1][1] - lines[1][0])
+    evidence = special.logsumexp(log)
+    weight = np.exp(log - evidence)
+    values = np.stack([one - two * middle / spread, two / spread])
+    mean = (weight * values).sum(axis=(1, 2))
+    sd = np.sqrt((weight * (values - mean[:, None, None]) ** 2).sum(axis=(1, 2)))
+    return mean, sd, evidence + math.log(area)
