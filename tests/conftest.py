@@ -215,7 +215,8 @@ SAMPLED = {
     "mend/test_13_regress_numbers.py::test_the_unit_of_a_column_changes_nothing_but_the_coefficient": 2,
     "mend/test_14_private_groups_in_files.py::test_files_of_strangers_are_refused_in_one_sentence": 3,
     "mend/test_23_who_decides.py::test_fits_without_draws_say_the_same": 2,
-    "mend/test_30_cells_with_draws.py::test_users_allocated_together_follow_the_law_of_users_allocated_one_draw_at_a_time": 3,
+    "mend/test_30_cells_with_draws.py::"
+    "test_users_allocated_together_follow_the_law_of_users_allocated_one_draw_at_a_time": 3,
     "mend/test_33_large_epsilon.py::test_weights_at_large_epsilon_are_nearly_equal": 3,
     "mend/test_36_private_groups_of_every_protocol.py::test_smooth_curves_the_recipe_and_a_fit_of_the_reports_agree": 5,
     "mend/test_36_private_groups_of_every_protocol.py::test_weights_add_up_to_the_oracle": 6,
