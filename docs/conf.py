@@ -1,7 +1,10 @@
 """Sphinx configuration: `make docs` builds the site into docs/_build."""
 
+import html
 import pathlib
+import re
 import shutil
+import sys
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -9,6 +12,9 @@ from latex2mathml.converter import convert
 import ldpbayes
 
 HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "tools"))
+from blocks import BLOCK, needed  # noqa: E402
+
 shutil.rmtree(HERE / "tutorials", ignore_errors=True)
 shutil.copytree(HERE.parent / "notebooks", HERE / "tutorials")
 
@@ -52,8 +58,25 @@ def _block_math(self, node):
     raise nodes.SkipNode
 
 
+def _with_needs(app, page, template, context, document):
+    """Put the lines above that a block needs into it, unseen: the copy button takes them along, and the block runs alone."""
+    source = HERE / f"{page}.md"
+    if not document or not source.exists():
+        return
+    above = iter(needed([code for code, _ in BLOCK.findall(source.read_text(encoding="utf-8"))]))
+
+    def add(found):
+        lines = next(above, "")
+        return found[0] + (f'<span class="needs">{html.escape(lines)}\n</span>' if lines else "")
+
+    context["body"] = re.sub(
+        r'<div class="highlight-python notranslate"><div class="highlight"><pre><span></span>', add, context["body"]
+    )
+
+
 def setup(app):
     """Render mathematics as MathML when the site is built: no script, no request to another host."""
+    app.connect("html-page-context", _with_needs)
     app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
 
 

@@ -21,6 +21,9 @@ import ldpbayes as lb
 from ldpbayes.cli import options, shell
 
 ROOT = pathlib.Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+import blocks  # noqa: E402
+
 FOLDERS = [ROOT / "docs", *(ROOT / "docs" / name for name in ("howto", "theory", "protocols"))]
 PAGES = [path for folder in FOLDERS for path in sorted(folder.glob("*.md")) if "```python\n" in path.read_text()]
 #: A number, and what is left of a text without its numbers and the spaces that line them up.
@@ -38,7 +41,7 @@ def test_examples_run(page, capsys, tmp_path, monkeypatch):
     namespace = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for block, shown in re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", page.read_text(), re.S | re.M):
+        for block, shown in blocks.BLOCK.findall(page.read_text()):
             capsys.readouterr()
             exec(block, namespace)
             if shown:
@@ -48,6 +51,26 @@ def test_examples_run(page, capsys, tmp_path, monkeypatch):
     for name, value in namespace.items():  # "Do not trust this posterior yet" is no example
         if isinstance(value, xr.DataTree) and "converged" in value.attrs:
             assert value.attrs["converged"], (name, value.attrs["outcome"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
+def test_every_block_can_be_copied_alone(page):
+    """With the lines that the copy button takes along nothing is undefined; `test_every_block_runs_alone` runs them."""
+    code = [block for block, _ in blocks.BLOCK.findall(page.read_text())]
+    for above, block in zip(blocks.needed(code), code, strict=True):
+        assert not blocks.undefined(f"{above}\n{block}"), block
+
+
+@pytest.mark.calibrate
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
+def test_every_block_runs_alone(page, capsys, tmp_path, monkeypatch):
+    code = [block for block, _ in blocks.BLOCK.findall(page.read_text())]
+    for i, (above, block) in enumerate(zip(blocks.needed(code), code, strict=True)):
+        (tmp_path / f"{i}").mkdir()
+        monkeypatch.chdir(tmp_path / f"{i}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(f"{above}\n{block}", {})
 
 
 class Cluster:

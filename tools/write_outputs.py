@@ -6,12 +6,10 @@
 import contextlib
 import io
 import pathlib
-import re
 import sys
 import warnings
 
-#: A block of Python, and what it prints where a block of text follows.
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M)
+from blocks import BLOCK  # beside this script
 
 
 def written(page: str) -> str:
