@@ -193,6 +193,26 @@ def test_examples_of_help_run_as_printed(name, tmp_path, monkeypatch, capsys):
     typed([line for line in EXAMPLES[name] if not any(word in line for word in LONG)], tmp_path, monkeypatch, capsys)
 
 
+#: A cluster that no test has.
+ELSEWHERE = "--spark spark://"
+COMMANDS = {page: re.findall(r"^ldpbayes .*", page.read_text(), re.M) for page in sorted((ROOT / "docs").glob("*/*.md"))}
+
+
+@pytest.mark.calibrate
+@pytest.mark.parametrize(
+    "page", [page for page in COMMANDS if COMMANDS[page]], ids=lambda path: str(path.relative_to(ROOT / "docs"))
+)
+def test_commands_of_pages_run_as_printed(page, tmp_path, monkeypatch, capsys):
+    """In the folder in which the page's own code has been run: what they read ships, or has been written on the page."""
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for block, _ in blocks.BLOCK.findall(page.read_text()):
+            exec(block, namespace)
+    typed([line for line in COMMANDS[page] if ELSEWHERE not in line], tmp_path, monkeypatch, capsys)
+
+
 @pytest.mark.calibrate
 @pytest.mark.parametrize("line", [line for line in SHOWN if any(word in line for word in LONG)])
 def test_long_examples_of_help_run_as_printed(line, tmp_path, monkeypatch, capsys):
