@@ -16,8 +16,8 @@ CLIPPED = """
 const wide = [];
 if (document.documentElement.scrollWidth > window.innerWidth + 1) wide.push('the page');
 const desk = window.innerWidth > 1000;
-for (const e of document.querySelectorAll('main table, main pre, main img, main math')) {
-  if (desk && ['TABLE', 'PRE'].includes(e.tagName) && e.scrollWidth > e.clientWidth + 1)
+for (const e of document.querySelectorAll('main table, main pre, main img, main math, main div.math')) {
+  if (desk && ['TABLE', 'PRE', 'DIV'].includes(e.tagName) && e.scrollWidth > e.clientWidth + 1)
     wide.push(`${e.tagName.toLowerCase()}, ${e.scrollWidth - e.clientWidth} too wide: ` + e.textContent.trim().slice(0, 40));
   let box = e.getBoundingClientRect();
   if (box.width === 0 || box.right <= window.innerWidth + 1) continue;
