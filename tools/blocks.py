@@ -10,7 +10,7 @@ import re
 #: A block of Python, and what it prints where a block of text follows.
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M)
 #: Names of files: a statement that mentions one needs those above it that do.
-FILE = re.compile(r"\.(parquet|csv|toml|jsonl?|nc|arrow|db)$")
+FILE = re.compile(r"\.(parquet|csv|toml|jsonl?|nc|arrow|db)\b")
 CHANGES = {"append", "extend", "update", "add"}
 
 
@@ -79,7 +79,9 @@ def _traits(node, code):
             changed |= {part.func.value.id} if isinstance(part.func.value, ast.Name) else set()
         if isinstance(part, ast.Constant) and isinstance(part.value, str) and (kind := FILE.search(part.value)):
             changed.add(f"file {kind[1]}")
-    return ast.get_source_segment(code, node), loads | {name for name in changed if name.startswith("file ")}, made, changed
+    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+    source = "\n".join(code.splitlines()[first - 1 : node.end_lineno])
+    return source, loads | {name for name in changed if name.startswith("file ")}, made, changed
 
 
 def _stores(target):
