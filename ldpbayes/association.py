@@ -12,13 +12,14 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally, as_collection
-from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, LDPBayesWarning, listed, shown
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, LDPBayesError, LDPBayesWarning, listed, shown
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import seed
 from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
 from ldpbayes.posteriors.loglinear import evidences
 from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
+from ldpbayes.result.beside import leaving_out
 from ldpbayes.sources.door import collected, read
 
 #: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain.
@@ -122,12 +123,16 @@ def associate(
     _check_sizes(belief, sizes)
     tree = fit(collection, belief, random_seed=random_seed, **({"draws": 1000} | settings))  # answers ask for draws
     tree.attrs["attributes"] = json.dumps([[name, list(levels)] for name, levels in attributes.items()])
-    factor = _against_independence(tree, collection, attributes, belief, random_seed)
+    said, factor = tree.attrs.get("left_out", ""), (math.nan, math.nan, "it is left out")
+    with leaving_out(tree, "Independence of all attributes"):
+        factor = _against_independence(tree, collection, attributes, belief, random_seed)
     tree.attrs |= {"log_bayes_factor_independence": factor[0], "log_bayes_factor_independence_error": factor[1]}
     tree.attrs["independence_reason"] = factor[2]
     if len(attributes) > 2:
-        found, why = _pairwise(collection, attributes, belief if not loglinear else None, random_seed)
+        found, why = _pairwise(tree, collection, attributes, belief if not loglinear else None, random_seed)
         tree.attrs |= {"independence_of_pairs": json.dumps(found), "independence_of_pairs_reason": why}
+    if len(added := tree.attrs.get("left_out", "")[len(said) :].strip()):
+        warnings.warn(added, DiagnosticWarning, stacklevel=2)
     return tree
 
 
@@ -313,27 +318,32 @@ def _evidence(tree, collection, belief):
     return found
 
 
-def _pairwise(collection, attributes, belief, random_seed):
-    """Return [first, second, [log Bayes factor of independence, error]] of all pairs by their own reports; or why none."""
+def _pairwise(tree, collection, attributes, belief, random_seed):
+    """Return [first, second, [log Bayes factor of independence, error]] of all pairs by their own reports; or why none.
+
+    A pair that cannot be served is left out by name.
+    """
     pairs = list(combinations(attributes, 2))
     if len(pairs) > MAX_PAIRS:
         return [], f"more than {MAX_PAIRS} pairs are not tested"
     if collection.nature.weighted:
         return [], "sampling weights have no evidence"
-    out = []
+    out, why = [], ""
     for pair in pairs:
         own = marginal(collection, attributes, pair)
         if own is None:
             return [], "a channel is not a product over the attributes"
         sizes = tuple(len(attributes[name]) for name in pair)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", LDPBayesWarning)
-                prior = LogLinear(sizes) if belief is None else belief
-                tree = fit(own, prior, draws=PAIR_DRAWS, random_seed=random_seed, estimates=False)
-            two = {name: attributes[name] for name in pair}
-            *factor, why = _against_independence(tree, own, two, prior, random_seed)
+            with leaving_out(tree, f"Independence of {pair[0]} and {pair[1]}"):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", LDPBayesWarning)
+                    prior = LogLinear(sizes) if belief is None else belief
+                    fitted = fit(own, prior, draws=PAIR_DRAWS, random_seed=random_seed, estimates=False)
+                two = {name: attributes[name] for name in pair}
+                *factor, reason = _against_independence(fitted, own, two, prior, random_seed)
+                why = why or reason
+                out.append([*pair, factor])
         except LDPBayesError as err:  # a prior over the whole table, such as one concentration for each cell
             return [], f"the prior does not serve a pair of attributes: {err}"
-        out.append([*pair, factor])
     return out, why

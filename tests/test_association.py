@@ -12,8 +12,9 @@ from commands import run
 from scipy.special import betaln
 
 import ldpbayes as lb
+from ldpbayes import association
 from ldpbayes.association import attributes_in, marginal
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.pages import show
 from ldpbayes.protocols import GRR, SampledAttribute
@@ -176,6 +177,29 @@ def test_sampled_attributes_tell_margins_only():
     odds = lb.answers.odds_ratio(tree, "A", "B")
     assert odds["lower"].item() < 0.8 < 1.25 < odds["upper"].item()
     assert "do not identify" in str(show(tree))
+
+
+def test_a_pair_that_cannot_be_served_leaves_the_others(monkeypatch):
+    """One pair without an answer used to take those of all others, and an error the whole table."""
+    rng = np.random.default_rng(1)
+    asked = {name: warner(0.9).privatize(rng.integers(2, size=200), rng) for name in "abc"}
+    own = association.fit
+
+    def without(collection, prior, **settings):
+        if collection.n_categories == 4 and len(seen := without.seen) < 2:
+            seen.append(1)
+            if len(seen) == 2:
+                raise InfeasibleError("There is no answer.")
+        return own(collection, prior, **settings)
+
+    without.seen = []
+    monkeypatch.setattr(association, "fit", without)
+    with pytest.warns(DiagnosticWarning, match="Independence of a and c: left out. There is no answer."):
+        columns, designs = {name: name for name in asked}, dict.fromkeys(asked, warner(0.9))
+        tree = lb.associate(pyarrow.table(asked), columns, designs, draws=100, random_seed=1)
+    assert tree.attrs["left_out"] == "Independence of a and c: left out. There is no answer."
+    known = {pair: np.isfinite(lb.answers.independence(tree, *pair)["log_bayes_factor"]) for pair in ("ab", "ac", "bc")}
+    assert known == {"ab": True, "ac": False, "bc": True}
 
 
 def test_page_and_figure(pair):

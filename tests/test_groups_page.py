@@ -67,6 +67,22 @@ def test_tables_of_both_formats_give_the_same_answers(capsys, folder):
     assert facts["t.csv"]["n_records"] == 1500 and facts["t.csv"]["groups"] == ["high", "low"]
 
 
+def test_what_is_left_out_and_what_is_not_trusted_is_in_the_exit_status(capsys, tmp_path):
+    rng = np.random.default_rng(3)
+    columns = {"duration": rng.pareto(0.6, 400), "confidence": np.array(["high", "low"])[rng.integers(2, size=400)]}
+    pyarrow.csv.write_csv(pyarrow.table(columns), tmp_path / "long.csv")
+    columns |= {"duration": rng.normal(size=400), "confidence": np.repeat(["high", "low"], [385, 15])}
+    pyarrow.csv.write_csv(pyarrow.table(columns), tmp_path / "rare.csv")
+    reports = ("--report", "confidence", "--protocol", "grr", "-p", "epsilon=2", "--categories", "high,low", *FAST, "--json")
+    status, out, err = run(capsys, "private-groups", tmp_path / "long.csv", *reports)
+    facts = json.loads(out)
+    assert status == 3 and "The means of duration are left out" in err and facts["left_out"] in err and facts["trusted"]
+    answers = {(one["quantity"], one["versus"]): one["lower"] for one in facts["answers"]}
+    assert answers["mean", ""] is answers["mean", "high"] is None and answers["q50", ""] is not None
+    status, out, err = run(capsys, "private-groups", tmp_path / "rare.csv", *reports)
+    assert status == 1 and "Do not trust" in err and not json.loads(out)["trusted"]
+
+
 def test_what_is_printed_and_written(capsys, folder, tmp_path):
     by_epsilon = ("--report", "confidence", "--protocol", "grr", "-p", "epsilon=1.1", "--categories", "high,low")
     outputs = ("--page", tmp_path / "page.html", "--output", tmp_path / "long.csv", "--plot", tmp_path / "plot.png")

@@ -3,7 +3,9 @@
 import dataclasses
 import pathlib
 
-from ldpbayes.cli import options
+import typer
+
+from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, DataError, shown
 
 
@@ -104,6 +106,7 @@ def command(
     if output:
         Page("", (rows_table(found),)).save(output)
     outputs.show(show(found, unit=unit, design=reports.words(), top=top, command=again), output=output, plot=plot)
+    raise typer.Exit(printing.status_of(found))
 
 
 def _refuse_half_numbers(table, value, path):

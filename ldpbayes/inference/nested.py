@@ -296,6 +296,11 @@ class Nested:
         return self.outcome.answer
 
     @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """On the weights of each family."""
+        return tuple(one.judged(min(len(self.at), one.log_weight.size)) for one in self.weights)
+
+    @property
     def k_hat(self) -> float:
         """Worst Pareto k-hat over families."""
         return max(one.k_hat for one in self.weights)

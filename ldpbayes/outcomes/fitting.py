@@ -1,8 +1,9 @@
 """The front door: by_private_group, from a frame of records to the distributions of an open value in private groups."""
 
+import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,11 +20,13 @@ from ldpbayes.outcomes.checking import Check, check_shares
 from ldpbayes.outcomes.measure import Atoms, Measure
 from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
-from ldpbayes.outcomes.result import PrivateGroups
+from ldpbayes.outcomes.result import PrivateGroups, label_of
 from ldpbayes.outcomes.rounding import DIFFERENT, Classes, difference, rounding_classes
 from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Exchange, Walk, draw_curves
 from ldpbayes.outcomes.storing import TARGETS
+from ldpbayes.outcomes.tails import hangs_on
 from ldpbayes.posteriors.base import level, seed
+from ldpbayes.result.beside import cells_left_out
 from ldpbayes.sources.records import Entries
 
 #: Ways to the answer; "auto" begins with the first and hands over where its check fails.
@@ -39,7 +42,7 @@ FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
 #: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
 MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
 #: What the recipe says of curves.
-NO_CURVES = Curves((), np.full(1, np.nan), "weighted", ACCEPTED, np.nan, np.nan, np.zeros(1))
+NO_CURVES = Curves((), np.full(1, np.nan), "weighted", ACCEPTED, (), np.nan, np.nan, np.zeros(1))
 
 
 def by_private_group(
@@ -77,6 +80,9 @@ def by_private_group(
     explains, or where the draws cannot be trusted, "auto" hands over to one curve for each rounding class (multiples of 15,
     of 5, other values) where values look rounded, and else to the recipe with a bootstrap. The result names its method and
     the reason.
+
+    A mean that hangs on a handful of records, because the tail of the values is too long for its interval to hold, is left
+    out, and so is a combination of covariates whose answer fails; ``left_out`` says so, and the rest is delivered.
 
     Parameters
     ----------
@@ -182,10 +188,39 @@ def analyse(
 ) -> PrivateGroups:
     """Return the answers for Records; parameters as for ``by_private_group``."""
     _refuse(records, name, method, bins)
+    refused: dict[str, str] = {}
+    while True:
+        result, failed = _answered(records, name, target, method, bins, draws * chains, levels, ci_prob, random_seed)
+        if not 0 < len(failed) < len(records.cells):
+            break
+        refused |= {label_of(records.cells[c]): why for c, why in failed.items()}
+        records = records.take(~np.isin(records.cell, list(failed)))
+    said = [cells_left_out(refused, len(refused) + len(records.cells))] if refused else []
+    said += [_hanging(result, records)] if any(result.hanging) else []
+    result = replace(result, left_out=" ".join(said))
+    if result.left_out:
+        warnings.warn(result.left_out, DiagnosticWarning, stacklevel=3)
+    if not result.trusted:
+        warnings.warn(result.outcome, DiagnosticWarning, stacklevel=3)
+    return result
+
+
+def _answered(
+    records: Records,
+    name: str,
+    target: str,
+    method: str,
+    bins: int | None,
+    draws: int,
+    levels: tuple[float, ...],
+    ci_prob: float,
+    random_seed: int,
+) -> tuple[PrivateGroups, dict[int, str]]:
+    """Return the answers of all cells, and why they may not be used in those cells that fail."""
     rng = np.random.default_rng(random_seed)
     held = [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
     recipes = None if records.decode is None else [_recipe(records, at, levels) for at in held]
-    problem = _Problem(records, held, target, bins, draws * chains, levels, rng)
+    problem = _Problem(records, held, target, bins, draws, levels, rng)
     splits = [] if records.levels is not None or method not in ("auto", "rounding") else _splits(records)
     if method == "rounding" and not splits:
         raise DataError("has no values that stand out as rounded; use another method", field=name)
@@ -193,14 +228,16 @@ def analyse(
     if method == "auto":
         ways = ["smooth", *classes, *["recipe"] * (records.decode is not None)]
         if splits and splits[0][0] > DIFFERENT:
-            names = " and ".join(splits[0][1].names)
-            said.append(f"Groups differ between {names} at equal values, by {splits[0][0]:.1f} standard errors.")
+            apart, first = splits[0]
+            why = f"Groups differ between {' and '.join(first.names)} at equal values, by {apart:.1f} standard errors."
+            said.append(f"{first.names[0].capitalize()} have a curve of their own." if first.sure else why)
             ways = ways[1:]
     alone, whole = _alone(records, held, target, rng), Classes(np.zeros(records.n, dtype=np.int64), ())
     steps = {used: partial(_tried, problem, used, classes.get(used, whole), alone) for used in ways}
     outcome = hand_over(in_order(steps), lambda one: "" if one.accepted else one.said)
     used, (found, check, accepted, last) = outcome.name, outcome.answer
     said += [*outcome.rejected.values(), *([last] if accepted else [])]
+    hangs = records.levels is None and target == "distribution"
     result = PrivateGroups(
         groups=records.groups,
         measures=tuple(found.measures),
@@ -217,14 +254,43 @@ def analyse(
         n_records=records.n,
         n_bins=tuple(found.bins),
         check=check,
+        hanging=tuple(hangs_on(records.value[at], records.weight[at]) if hangs else 0 for at in held),
+        left_out="",
         discretization=found.moved,
         recipe=None if recipes is None else tuple(recipes),
         who_decides=_who_decides(found, check.identified, records.groups, ci_prob),
         **found.facts,
     )
-    if not result.trusted:
-        warnings.warn(result.outcome, DiagnosticWarning, stacklevel=3)
-    return result
+    return result, {c: why for c in range(len(held)) if (why := _failure(result, c, found.unsound))}
+
+
+def _failure(result: PrivateGroups, c: int, unsound: Sequence[int]) -> str:
+    """Return why the answer in one cell may not be used; empty where it may."""
+    one = Check(result.check.discrepancy[[c]], result.check.allowed[[c]])
+    if not one.good:
+        apart, allowed = one.worst
+        return (
+            f"its shares differ from those that its reports alone give by {apart:.2f} posterior sd, {allowed:.2f} allowed."
+        )
+    if c in unsound:
+        return f"its draws cannot be trusted: {result.problem}."
+    empty = listed(np.array(result.groups)[result.empty[c]])
+    return f"many draws have nobody in {empty}." if empty else ""
+
+
+def _hanging(result: PrivateGroups, records: Records) -> str:
+    """Return the sentence about means that hang on a handful of records."""
+    sizes = np.bincount(records.cell, minlength=len(result.cells)).tolist()
+    few = [
+        f"{k:,} of {n:,}{' in ' + label_of(key) if result.by else ''}"
+        for k, n, key in zip(result.hanging, sizes, result.cells, strict=True)
+        if k
+    ]
+    where = f" in {len(few)} of {len(sizes)} cells" if result.by else ""
+    return (
+        f"The means of {result.value}{where} are left out: no interval of them would hold, because half of the squared "
+        f"distances from the mean lie in a handful of records ({listed(few)}). Medians are what the data decide."
+    )
 
 
 def _refuse(records: Records, name: str, method: str, bins: int | None) -> None:
@@ -284,6 +350,7 @@ class _Found:
     bins: list[int]
     curves: Curves = NO_CURVES
     moved: np.ndarray | None = None
+    unsound: tuple[int, ...] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -319,13 +386,15 @@ class _Problem:
             for mine in part == np.arange(part.max() + 1)[:, None]:
                 curves.append(Curve(_entries(records, at[mine], own.index[mine], own.size), prior))
         found = draw_curves(curves, self.draws, self.rng)
+        owner = np.repeat(np.arange(len(parts)), [part.max() + 1 for part in parts])
         every = iter(found.shares)
         for at, own, part in zip(self.held, cells, parts, strict=True):
             shares = [next(every) for _ in range(part.max() + 1)]
             measures.append(self._measure(at, own, part, shares))
             if records.levels is None:
                 moved.append(self._moved(at, own, part, [one.mean(axis=0) for one in shares]))
-        return _Found(measures, [own.size for own in cells], found, np.stack(moved) if moved else None)
+        unsound = tuple(np.unique(owner[~np.array(found.sound)]).tolist())
+        return _Found(measures, [own.size for own in cells], found, np.stack(moved) if moved else None, unsound)
 
     def _moved(self, at: np.ndarray, bins: Bins, part: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
         """Return how far share, mean and quantiles move where mean curves are interpolated within bins, (quantities, k).
@@ -440,8 +509,8 @@ def _recipe(records: Records, at: np.ndarray, levels: tuple[float, ...]) -> dict
 def _splits(records: Records) -> list[tuple[float, Classes]]:
     """Return the ways to split the values by rounding, with how much groups differ between classes; the largest first."""
     found = rounding_classes(records.value)
-    if records.decode is None:
-        return [(0.0, one) for one in found]
+    if records.decode is None or any(one.sure for one in found):
+        return [(math.inf if one.sure else 0.0, one) for one in found]
     parts = (records.value, records.cell, records.decode, records.kind)
     return sorted(((difference(one, *parts), one) for one in found), key=lambda held: -held[0])
 

@@ -66,8 +66,10 @@ class Records:
         return len(self.value)
 
     def take(self, chosen: np.ndarray) -> "Records":
-        """Return some of the records."""
-        return replace(self, **{name: getattr(self, name)[chosen] for name in ("value", "kind", "weight", "cell")})
+        """Return some of the records, and the cells that have any."""
+        own, cell = np.unique(self.cell[chosen], return_inverse=True)
+        parts = {name: getattr(self, name)[chosen] for name in ("value", "kind", "weight")}
+        return replace(self, cell=cell, cells=tuple(self.cells[c] for c in own), **parts)
 
 
 def read_records(

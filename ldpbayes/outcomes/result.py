@@ -62,6 +62,10 @@ class PrivateGroups(AbstractResult):
         Pareto k̂ of the weights, and how many independent draws these draws are worth; nan for the recipe.
     check : Check
         How far the shares are from those that the reports alone give, without the value.
+    hanging : tuple of int
+        On how many records the mean of each cell hangs; 0 where it has an interval. Others are left out: they are nan.
+    left_out : str
+        What is left out, with the reason; empty where everything is there.
     discretization : (cells, quantities, k) array or None
         How far share, mean and the quantiles of the summary move where the posterior mean curves are interpolated within
         bins: the error that bins make, to first order. None for an open category, which has no bins, and for the recipe.
@@ -92,6 +96,8 @@ class PrivateGroups(AbstractResult):
     k_hat: float
     effective_draws: float
     check: Check
+    hanging: tuple[int, ...]
+    left_out: str
     discretization: np.ndarray | None
     recipe: Any
     scale: float
@@ -107,7 +113,7 @@ class PrivateGroups(AbstractResult):
         return self._asked("share", ci_prob)
 
     def mean(self, ci_prob: float | None = None) -> Answer:
-        """Return the mean value in each group."""
+        """Return the mean value in each group; nan where it hangs on a handful of records, as ``left_out`` says."""
         return self._asked("mean", ci_prob)
 
     def quantile(self, q: Any = None, ci_prob: float | None = None) -> Answer:
@@ -182,7 +188,10 @@ class PrivateGroups(AbstractResult):
             raise ArgumentError(f"{of} needs a number; {self.value!r} is an open category: use outcomes.")
         if of in known:
             extra = {"outcome": list(self.levels or ())} if of == "outcome" else {}
-            return np.stack([known[of](one) for one in self.measures], axis=1), extra
+            found = np.stack([known[of](one) for one in self.measures], axis=1)
+            if of == "mean":
+                found[:, np.flatnonzero(self.hanging)] = np.nan
+            return found, extra
         if of == "quantile":
             points = _points(self.quantiles if at is None else at, name)
             for level in points.tolist():
@@ -242,6 +251,7 @@ class PrivateGroups(AbstractResult):
             found |= {"sampling": self.sampling, "k_hat": self.k_hat, "effective_draws": self.effective_draws}
             found["scale"] = self.scale
         found["discrepancy"], found["discrepancy_allowed"] = self.check.worst
+        found |= {"converged": int(self.trusted)} | ({"left_out": self.left_out} if self.left_out else {})
         found["who_decides"] = self.who_decides
         if self.discretization is not None:
             found["discretization_sd"] = self.discretization_sd
@@ -269,12 +279,15 @@ class PrivateGroups(AbstractResult):
         return tuple(f"by_{name}" if name in COLUMNS else name for name in self.by)
 
     @property
+    def empty(self) -> np.ndarray:
+        """Whether the recipe's bootstrap leaves a group empty too often for its share's interval to hold, (cells, k)."""
+        often = (self.draws("share") <= 0).mean(axis=0) > tails(self.ci_prob)[0]
+        return often & (self.method == "recipe")
+
+    @property
     def edges(self) -> tuple[str, ...]:
-        """Groups that the recipe's bootstrap leaves empty too often for its interval of the share to hold."""
-        if self.method != "recipe":
-            return ()
-        empty = (self.draws("share") <= 0).mean(axis=0).max(axis=0)
-        return tuple(group for group, share in zip(self.groups, empty, strict=True) if share > tails(self.ci_prob)[0])
+        """The groups that are so in some cell."""
+        return tuple(group for group, empty in zip(self.groups, self.empty.any(axis=0), strict=True) if empty)
 
     @property
     def trusted(self) -> bool:
@@ -302,7 +315,7 @@ class PrivateGroups(AbstractResult):
         dims = ["cell", *extra, "group"]
         coords: dict[str, Any] = {**extra, "group": list(self.groups)}
         if self.by:
-            coords["cell"] = [", ".join(map(str, key)) for key in self.cells]
+            coords["cell"] = list(map(label_of, self.cells))
             for i, name in enumerate(self.columns):
                 coords[name] = ("cell", [str(key[i]) for key in self.cells])
         else:
@@ -319,6 +332,16 @@ class PrivateGroups(AbstractResult):
         data = {"mean": mean, "sd": sd, "lower": lower, "upper": upper, "mcse": sd / np.sqrt(worth)}
         about = {"question": f"{self.value} by group", "ci_prob": prob}
         return Answer({name: (dims, held) for name, held in data.items()}, coords, about)
+
+
+def label_of(key: tuple) -> str:
+    """Return the label of a cell: the entries of its key.
+
+    Parameters
+    ----------
+    key : tuple
+    """
+    return ", ".join(map(str, key))
 
 
 def _points(value: Any, name: str) -> np.ndarray:

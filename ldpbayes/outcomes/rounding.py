@@ -9,6 +9,9 @@ import numpy as np
 HEAPED, NEIGHBOURS = 3.0, 12
 #: A class of heaps needs this share of the records, and so do the others.
 LEAST = 0.02
+#: A value with this share of the records, and at least so many, is a spike where most of the others differ: where their
+#: number is above this share of their records.
+SPIKE, FEWEST, UNTIED = 0.02, 10, 0.5
 #: This share of the heaps has to lie on a grid for the grid to be the class.
 ON_GRID = 0.9
 #: Bins within which classes are compared, and the standardised difference from which on they differ.
@@ -23,17 +26,21 @@ class Classes:
     ----------
     index : (n,) int array
     names : tuple of str
+    sure : bool
+        Whether the classes are kept apart whatever their groups are.
     """
 
     index: np.ndarray
     names: tuple[str, ...]
+    sure: bool = False
 
 
 def rounding_classes(value: np.ndarray) -> list[Classes]:
     """Return the ways to split values by rounding that stand out: by multiples of 15 and 5, and by heaps.
 
     A heap is a value that is much more frequent than its neighbours. Where nearly all heaps are multiples of one step, the
-    class is that of all its multiples, also of rare ones.
+    class is that of all its multiples, also of rare ones. Spikes among values that hardly ever meet, such as no income at
+    all, are no neighbours of these, and always a class.
 
     Parameters
     ----------
@@ -42,6 +49,10 @@ def rounding_classes(value: np.ndarray) -> list[Classes]:
     distinct, code, counts = np.unique(value, return_inverse=True, return_counts=True)
     if len(distinct) < 8 or len(distinct) > 0.98 * len(value):
         return []
+    spikes = counts >= max(SPIKE * len(value), FEWEST)
+    others = len(value) - counts[spikes].sum()
+    if spikes.any() and others >= LEAST * len(value) and (~spikes).sum() > UNTIED * others:
+        return [Classes(np.where(spikes, 0, 1)[code], ("values that many records share", "other values"), sure=True)]
     heaped = counts >= np.maximum(HEAPED * _neighbours(counts), 4)
     found: list[tuple[np.ndarray, tuple[str, ...]]] = []
     whole = _in_units(distinct)

@@ -258,6 +258,8 @@ class Curves(NamedTuple):
         Weighted draws of the normal approximation, or of particles that moved from there to the posterior in steps.
     verdict : Verdict
         On the weights of all curves.
+    sound : tuple of bool
+        Whether the weights of each curve are accepted.
     k_hat : float
         Worst Pareto k̂ of the weights over curves.
     effective : float
@@ -270,6 +272,7 @@ class Curves(NamedTuple):
     scale: np.ndarray
     sampling: str
     verdict: Verdict
+    sound: tuple[bool, ...]
     k_hat: float
     effective: float
     log_prior: np.ndarray
@@ -292,4 +295,5 @@ def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, w
     scale = found.at[:, 0]
     known = sum(curve.prior.log_hyperprior(g, scale) for curve, g in zip(curves, found.g, strict=True))
     known = known - (len(curves) - 1) * prior.log_prior(scale)  # which all have in common
-    return Curves(shares, scale, found.way, found.verdict, found.k_hat, found.effective, known)
+    sound = tuple(verdict.accepted for verdict in found.verdicts)
+    return Curves(shares, scale, found.way, found.verdict, sound, found.k_hat, found.effective, known)

@@ -17,7 +17,7 @@ HOLDS = "private groups"
 #: What made the draws, how, and whom they are about.
 METHODS, SAMPLINGS, TARGETS = ("smooth", "rounding", "recipe"), ("weighted", "annealed"), ("distribution", "frequency")
 #: Attributes that are texts, lists of texts and numbers.
-_TEXTS = ("value", "target", "method", "reason", "sampling", "problem", "who_decides")
+_TEXTS = ("value", "target", "method", "reason", "sampling", "problem", "left_out", "who_decides")
 _NUMBERS = ("ci_prob", "k_hat", "effective_draws", "scale")
 _WHOLE = ("random_seed", "n_records")
 #: Kinds of keys of open covariates that a file keeps; others are kept as their text.
@@ -39,7 +39,7 @@ def to_tree(found: Any) -> xr.DataTree:
     found : PrivateGroups
     """
     attrs: dict[str, Any] = {name: getattr(found, name) for name in (*_TEXTS, *_NUMBERS, *_WHOLE)}
-    attrs |= {name: json.dumps(list(getattr(found, name))) for name in ("groups", "by", "quantiles", "n_bins")}
+    attrs |= {name: json.dumps(list(getattr(found, name))) for name in ("groups", "by", "quantiles", "n_bins", "hanging")}
     attrs["levels"] = json.dumps(None if found.levels is None else list(found.levels))
     attrs["cells"] = json.dumps([[_written(one) for one in key] for key in found.cells])
     attrs |= {"holds": HOLDS, "identified": int(found.check.identified)}
@@ -105,8 +105,8 @@ def _read(tree):
     _need(
         cells and len(set(cells)) == len(cells) and all(len(key) == len(by) for key in cells), "cells must be different keys"
     )
-    n_bins = tuple(map(int, json.loads(attrs["n_bins"])))
-    _need(len(n_bins) == len(cells) <= len(tree.children), "every cell must have its draws")
+    n_bins, hanging = (tuple(map(int, json.loads(attrs[name]))) for name in ("n_bins", "hanging"))
+    _need(len(hanging) == len(n_bins) == len(cells) <= len(tree.children), "every cell must have its draws")
     held = [tree[f"cell_{c}"] for c in range(len(cells))]
     measures = tuple(_measure(one, size, len(groups)) for one, size in zip(held, n_bins, strict=True))
     _need(len({len(one.mass) for one in measures}) == 1, "all cells must have the same number of draws")
@@ -129,6 +129,7 @@ def _read(tree):
         levels=levels,
         quantiles=quantiles,
         n_bins=n_bins,
+        hanging=hanging,
         check=Check(*parts, bool(attrs["identified"])),
         discretization=moved,
         recipe=recipe,

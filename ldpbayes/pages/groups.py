@@ -189,7 +189,7 @@ def _notes(found):
     size = f"{bins[0]:,}" if len(bins) == 1 else f"{bins[0]:,} to {bins[-1]:,}"
     ways = {
         "smooth": f"Smooth curves over {size} bins: the groups' shares change smoothly with the value.",
-        "rounding": f"Smooth curves over {size} bins, one for each rounding class of the values.",
+        "rounding": f"Smooth curves over {size} bins, one for each class of values.",
         "recipe": "The reweighting recipe with a bootstrap.",
     }
     if found.levels is not None and found.method == "smooth":
@@ -198,6 +198,8 @@ def _notes(found):
         yield Note(Kind.METHOD, ways[found.method])
     kind = Kind.DIAGNOSTIC if found.trusted and found.method != "recipe" else Kind.WARNING
     yield Note(kind, found.outcome)
+    if found.left_out:
+        yield Note(Kind.WARNING, found.left_out)
     if found.method != "recipe":
         yield Note(Kind.METHOD, found.who_decides)
     if found.discretization is not None:
@@ -284,6 +286,7 @@ def _facts(found, unit):
         "reason": found.reason,
         "outcome": found.outcome,
         "trusted": found.trusted,
+        "left_out": found.left_out,
         "n_records": found.n_records,
         "n_bins": list(found.n_bins),
         "ci_prob": found.ci_prob,

@@ -12,6 +12,22 @@ from ldpbayes.inference.scaling import VERDICTS, Scaled
 
 #: Characters of what is left out, beyond which nothing is added.
 LONGEST = 4000
+#: Cells that were left out and whose reasons are told.
+NAMED = 10
+
+
+def cells_left_out(refused: Mapping[str, str], total: int) -> str:
+    """Return the sentences about cells that cannot be served.
+
+    Parameters
+    ----------
+    refused : mapping of str to str
+        Why, by label.
+    total : int
+        Number of cells, with these.
+    """
+    why = " ".join(f"{label}: {reason}" for label, reason in list(refused.items())[:NAMED])
+    return f"{len(refused)} of {total} cells are left out. {why}"
 
 
 def leave_out(result: xr.DataTree, sentence: str) -> None:

@@ -15,7 +15,7 @@ from ldpbayes.posteriors.many import NEITHER, in_one_call, moments_of, seconds_o
 from ldpbayes.posteriors.mixture import fit_shared
 from ldpbayes.posteriors.problem import Joint, Problem, prior_of_cells, scaled
 from ldpbayes.priors import AbstractPrior
-from ldpbayes.result.beside import leave_out, leaving_out
+from ldpbayes.result.beside import cells_left_out, leave_out, leaving_out
 from ldpbayes.result.moments import summary_alone
 from ldpbayes.road import single
 from ldpbayes.road.methods import SUMMARY, Selection, make_method
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 MAX_OF_CELLS = 1e8
 #: Cells times categories for which the rule takes the learnt prior where no draws are made.
 MAX_LEARNT = 9000
-#: Cells that were left out and whose reasons are told.
-NAMED = 10
 
 
 def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
@@ -55,9 +53,7 @@ def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
             refused.update(err.reasons)
             cells = cells.take(left)
     if refused:
-        why = " ".join(f"{label}: {reason}" for label, reason in list(refused.items())[:NAMED])
-        total = len(refused) + tree["posterior"].sizes["cell"]
-        leave_out(tree, f"{len(refused)} of {total} cells are left out. {why}")
+        leave_out(tree, cells_left_out(refused, len(refused) + tree["posterior"].sizes["cell"]))
     return tree
 
 

@@ -258,9 +258,52 @@ def test_a_rare_group_stays_with_the_smooth_curves():
 def test_one_record_in_a_cell_is_not_certain_of_its_group():
     """Its share used to be 1, from 1 to 1, and all other cells were given the recipe."""
     frame, _, _ = table(800, site=np.where(np.arange(800) < 1, "u", "v"))
-    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by="site", draws=25, random_seed=1)
+    with pytest.warns(DiagnosticWarning, match=r"in 1 of 2 cells are left out: .* \(1 of 1 in u\)"):
+        answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by="site", draws=25, random_seed=1)
     alone = answer.shares().isel(cell=0)
+    assert np.isfinite(answer.mean()["lower"].values).tolist() == [[False] * 2, [True] * 2]
     assert answer.method == "smooth" and (alone["lower"] < 0.1).all() and (alone["upper"] > 0.9).all()
+
+
+def test_means_that_hang_on_a_handful_of_records_are_left_out():
+    """Means of log-Student-t values are infinite; their intervals used to look like any others."""
+    rng = np.random.default_rng(7)
+    n, laws = 1000, {"normal": rng.normal, "log-normal": lambda size: rng.lognormal(0, 0.6, size)}
+    laws |= {"gamma": lambda size: rng.gamma(0.5, 1, size), "rounded": lambda size: rng.poisson(30, size) // 5 * 5.0}
+    laws |= {"pareto": lambda size: rng.pareto(1.2, size), "log-t": lambda size: np.exp(0.6 * rng.standard_t(3, size))}
+    laws = {f"{name} {i}": draw for name, draw in laws.items() for i in range(2)}
+    z, x = np.concatenate([draw(size=n) for draw in laws.values()]), rng.integers(2, size=n * len(laws))
+    columns = {"z": z, "report": GRR(2, 3.0).privatize(x, rng), "law": np.repeat(list(laws), n)}
+    ask = {"protocol": GRR(2, 3.0), "by": "law", "method": "recipe", "draws": 25, "quantiles": [0.5], "random_seed": 1}
+    with pytest.warns(DiagnosticWarning, match="of 12 cells are left out: no interval of them would hold"):
+        answer = lb.by_private_group(pyarrow.table(columns), "z", **ask)
+    left = {name: 0 for name in ("normal", "log-normal", "gamma", "rounded", "pareto", "log-t")}
+    for (law,), k in zip(answer.cells, answer.hanging, strict=True):
+        left[law.rsplit(" ", 1)[0]] += k > 0
+    assert left["pareto"] + left["log-t"] >= 3  # they are left out in 98 %, the others in 1 %
+    assert sum(left.values()) - left["pareto"] - left["log-t"] <= 1
+    known = np.isfinite(answer.mean()["sd"].values)
+    assert (known == (np.array(answer.hanging) == 0)[:, None]).all()
+    assert np.isfinite(answer.quantile(0.5)["sd"].values).all() and "Medians are what the data decide" in answer.left_out
+    assert answer.attrs["left_out"] == answer.left_out
+    assert (np.isfinite(answer.difference("mean")["probability"].values) == known[:, :1]).all()
+    last = pyarrow.table(columns).slice(11 * n)  # these very records have a mean
+    own = lb.by_private_group(last, "z", **ask, target="frequency")
+    assert answer.hanging[answer.cells.index(("log-t 1",))] and not any(own.hanging)
+
+
+def test_a_cell_that_fails_leaves_the_others_with_their_answers():
+    """Nobody is in a group in many draws of its bootstrap. The whole result used to be untrusted."""
+    rng = np.random.default_rng(32)
+    site = np.repeat(["u", "v"], [500, 2000])
+    x = (rng.random(2500) < np.where(site == "u", 0.02, 0.4)).astype(int)
+    frame = pyarrow.table({"z": rng.lognormal(0.7 * x, 0.6), "report": GRR(2, EPSILON).privatize(x, rng), "site": site})
+    ask = {"protocol": GRR(2, EPSILON), "by": "site", "method": "recipe", "draws": 50, "random_seed": 1}
+    with pytest.warns(DiagnosticWarning, match="1 of 2 cells are left out. u: many draws have nobody in 1."):
+        answer = lb.by_private_group(frame, "z", **ask)
+    assert answer.cells == (("v",),) and answer.trusted and answer.n_records == 2000
+    share = answer.shares().sel(group="1").isel(cell=0)
+    assert abs(float(share["mean"]) - x[500:].mean()) < 4.5 * float(share["sd"])
 
 
 def test_frames_of_all_kinds_and_a_column_of_levels_give_the_same_answer():
