@@ -2,8 +2,9 @@
 
 ``python benchmarks/private_groups_coverage.py [replications] [records] [design …]`` adds replications, ten at a time over
 all designs, until each has as many, to data/studies/private_groups_coverage.csv. A row is a design at a number of records:
-how many answers each method gave, how many were not trusted, and how many of the 95 % intervals held the truth, for share,
-mean and quantiles of both groups and their differences.
+how many answers each method gave, how many were not trusted, in how many the means were left out because they hang on a
+handful of records, and how many of the 95 % intervals held the truth, for share, mean and quantiles of both groups and their
+differences. Means that are left out hold nothing: their coverage is that of the others.
 """
 
 import csv
@@ -23,10 +24,14 @@ from ldpbayes.outcomes.fitting import analyse  # noqa: E402
 
 OUTPUT = ROOT / "data" / "studies" / "private_groups_coverage.csv"
 NAMES = ("two modes", "modes aside", "spike", "heavy tails", "rounded alike", "own habits", "own habits, coarse", "own grid")
+NAMES += ("spike at zero", "no variance", "no mean")
 METHODS = ("smooth", "rounding", "recipe")
 HELD = [f"{quantity}_{group}" for quantity in designs.QUANTITIES for group in ("0", "1", "difference")]
-COUNTS = ["replications", "untrusted", *METHODS, *HELD]
+COUNTS = ["replications", "untrusted", *METHODS, "means_left_out", *HELD]
+MEANS = np.array([name.startswith("mean") for name in HELD])
 TOGETHER = 10
+#: Exponents of Pareto laws: with and without a third moment, and without a second one.
+SHAPES = {"heavy tails": (3.5, 2.5), "no variance": (3.0, 1.5)}
 
 
 def simulated(design, n, rng):
@@ -34,15 +39,19 @@ def simulated(design, n, rng):
     x = (rng.random(n) < 0.3).astype(int)
     if design == "modes aside":  # the second group lies on both sides of the first
         return x, np.where(x, np.where(rng.random(n) < 0.5, -2.0, 2.0), 0.0) + 0.4 * rng.standard_normal(n)
-    if design == "heavy tails":  # Pareto, with and without a third moment
-        return x, 1 + rng.pareto(np.where(x, 2.5, 3.5), n)
+    if design in SHAPES:
+        return x, 1 + rng.pareto(np.where(x, *SHAPES[design][::-1]), n)
+    if design == "spike at zero":  # in 30 and 60 %
+        return x, np.where(rng.random(n) < np.where(x, 0.6, 0.3), 0.0, rng.lognormal(np.where(x, 0.5, 0.0), 0.6))
+    if design == "no mean":
+        return x, np.exp(np.where(x, 0.7, 0.0) + 0.5 * rng.standard_t(3, n))
     return designs.simulated(design, n, rng)
 
 
 def truth_of(design):
     """Return the true QUANTITIES, shape (5, 2)."""
-    if design == "heavy tails":
-        shape = np.array([3.5, 2.5])
+    if design in SHAPES:
+        shape = np.array(SHAPES[design])
         quantiles = (1 - np.array(designs.LEVELS)[:, None]) ** (-1 / shape)
         return np.vstack([[0.7, 0.3], shape / (shape - 1), quantiles])
     x, z = simulated(design, 4_000_000, np.random.default_rng(99))
@@ -60,7 +69,8 @@ def replicate(design, n, i, truth):
     lower, upper = np.quantile(draws, [0.025, 0.975], axis=0)
     inside = ((lower <= truth) & (truth <= upper)).ravel()
     ways = [int(found.method == way) for way in METHODS]
-    return np.array([1, int(not found.trusted), *ways, *inside], dtype=int)
+    left_out = any(found.hanging)
+    return np.array([1, int(not found.trusted), *ways, int(left_out), *(inside & ~(MEANS & left_out))], dtype=int)
 
 
 def read():
@@ -98,7 +108,8 @@ def main(replications=400, records=10_000, *chosen):
                 counts = counts + replicate(design, records, i, truth)
             known[design, records] = counts, seconds + time.process_time() - start
             write(known)
-            cover = dict(zip(HELD, (counts[len(COUNTS) - len(HELD) :] / counts[0]).round(3).tolist(), strict=True))
+            given = np.maximum(counts[0] - MEANS * counts[COUNTS.index("means_left_out")], 1)
+            cover = dict(zip(HELD, (counts[-len(HELD) :] / given).round(3).tolist(), strict=True))
             print(design, records, counts[: len(COUNTS) - len(HELD)].tolist(), cover, flush=True)
 
 
