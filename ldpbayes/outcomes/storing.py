@@ -1,8 +1,6 @@
 """Private groups as a tree of arrays, which a file holds, and back."""
 
-import datetime
 import json
-import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import xarray as xr
 from ldpbayes.errors import DataError
 from ldpbayes.outcomes.checking import Check
 from ldpbayes.outcomes.measure import Atoms, Measure
+from ldpbayes.sources.keys import as_json, from_json
 
 #: What a file of such a result says that it holds.
 HOLDS = "private groups"
@@ -20,15 +19,6 @@ METHODS, SAMPLINGS, TARGETS = ("smooth", "rounding", "recipe"), ("weighted", "an
 _TEXTS = ("value", "target", "method", "reason", "sampling", "problem", "left_out", "who_decides")
 _NUMBERS = ("ci_prob", "k_hat", "effective_draws", "scale")
 _WHOLE = ("random_seed", "n_records")
-#: Kinds of keys of open covariates that a file keeps; others are kept as their text.
-_KEYS: dict[str, Any] = {
-    "bool": lambda text: {"True": True, "False": False}[text],
-    "int": int,
-    "float": float,
-    "str": str,
-    "date": datetime.date.fromisoformat,
-    "datetime": datetime.datetime.fromisoformat,
-}
 
 
 def to_tree(found: Any) -> xr.DataTree:
@@ -79,7 +69,7 @@ def fields_of(tree: xr.DataTree) -> dict[str, Any]:
         return _read(tree)
     except DataError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as err:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as err:
         raise DataError(f"holds private groups that are incomplete ({type(err).__name__}: {err})") from err
 
 
@@ -101,7 +91,8 @@ def _read(tree):
     for one in (*quantiles, fields["ci_prob"]):
         _need(0 < one < 1, "probabilities must be between 0 and 1")
     _need(fields["n_records"] > 0 and fields["random_seed"] >= 0, "the number of records and the seed must not be negative")
-    cells = tuple(tuple(_read_key(*one) for one in key) for key in json.loads(attrs["cells"]))
+    cells = tuple(tuple(map(from_json, key)) for key in json.loads(attrs["cells"]))
+    _need(all(part == part for key in cells for part in key), "keys must not be nan")
     _need(
         cells and len(set(cells)) == len(cells) and all(len(key) == len(by) for key in cells), "cells must be different keys"
     )
@@ -169,21 +160,10 @@ def _text(value):
     return str(value)
 
 
-def _written(key):
-    """Return (kind, text) of an entry of a key."""
-    if isinstance(key, np.generic):
-        key = key.item()
-    kind = type(key).__name__
-    if kind in _KEYS and type(key).__module__ in ("builtins", "datetime"):
-        return [kind, key.isoformat() if kind.startswith("date") else repr(key) if kind == "float" else str(key)]
-    return ["str", str(key)]
-
-
-def _read_key(kind, text):
-    """Return an entry of a key."""
-    found = _KEYS[kind](_text(text))
-    _need(not (isinstance(found, float) and math.isnan(found)), "keys must not be nan")
-    return found
+def _written(part):
+    """Return an entry of a key as JSON holds it; of other kinds its text."""
+    part = as_json(part.item() if isinstance(part, np.generic) else part)
+    return part if isinstance(part, (bool, int, float, str, dict)) else str(part)
 
 
 def _need(holds, said):

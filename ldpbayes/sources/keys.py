@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import decimal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ldpbayes.errors import DataError, shown
-from ldpbayes.sources.base import foreign
+from ldpbayes.sources.base import foreign, optional
 
 #: Digits before the point of a decimal number that is read as a whole one.
 _DIGITS = 80
@@ -122,3 +122,41 @@ def check_kinds(kinds: Iterable[frozenset[str]], by: Sequence[str]) -> None:
         if len(held) > 1:
             first, second, *_ = sorted(held)
             raise DataError(f"holds {first} in some rows and {second} in others", field=name)
+
+
+_READ: dict[str, Callable] = {
+    "date": datetime.date.fromisoformat,
+    "datetime": datetime.datetime.fromisoformat,
+    "decimal": decimal.Decimal,
+    "nanoseconds": lambda text: optional("pandas", "Reading times of nanoseconds").Timestamp(text),
+}
+
+
+def as_json(part: Any) -> Any:
+    """Return an entry of a key as JSON holds it; ``from_json`` returns the entry.
+
+    Parameters
+    ----------
+    part : object
+    """
+    if isinstance(part, decimal.Decimal):
+        return {"decimal": str(part)}
+    if isinstance(part, datetime.date) and finer(part):
+        return {"nanoseconds": part.isoformat()}
+    for kind in (datetime.datetime, datetime.date):
+        if isinstance(part, kind):
+            return {kind.__name__: part.isoformat()}
+    return part
+
+
+def from_json(part: Any) -> Any:
+    """Return the entry of a key that ``as_json`` wrote.
+
+    Parameters
+    ----------
+    part : object
+    """
+    if isinstance(part, dict):
+        ((name, text),) = part.items()
+        return _READ[name](text)
+    return part

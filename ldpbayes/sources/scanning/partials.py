@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -14,8 +12,7 @@ import numpy as np
 
 from ldpbayes.errors import DataError
 from ldpbayes.protocols.formats import distinct
-from ldpbayes.sources.base import optional
-from ldpbayes.sources.keys import finer
+from ldpbayes.sources.keys import as_json, from_json
 from ldpbayes.sources.missing import added
 from ldpbayes.sources.skipping import Skipped
 
@@ -209,7 +206,7 @@ class Partial:
         for i, sample in self.samples.items():
             arrays |= {f"keys {i}": sample.keys, f"sample {i}": sample.reports}
         header = {
-            "keys": [[_plain(part) for part in key] for key in self.keys],
+            "keys": [[as_json(part) for part in key] for key in self.keys],
             "levels": {str(i): sample.level for i, sample in self.samples.items()},
             "merged": self.merged,
             "most": self.most,
@@ -242,7 +239,7 @@ class Partial:
                 for i, level in header["levels"].items()
             }
             return cls(
-                tuple(tuple(_back(part) for part in key) for key in header["keys"]),
+                tuple(tuple(from_json(part) for part in key) for key in header["keys"]),
                 {name.removeprefix("sum "): value for name, value in arrays.items() if name.startswith("sum ")},
                 {name.removeprefix("error "): value for name, value in arrays.items() if name.startswith("error ")},
                 arrays.get("group"),
@@ -289,30 +286,3 @@ def _spread(values, moved, n):
     out = np.zeros((n, *values.shape[1:]), dtype=values.dtype)
     np.add.at(out, slice(len(values)) if moved is None else moved, values)
     return out
-
-
-_READ: dict[str, Callable] = {
-    "date": datetime.date.fromisoformat,
-    "datetime": datetime.datetime.fromisoformat,
-    "decimal": decimal.Decimal,
-    "nanoseconds": lambda text: optional("pandas", "Reading times of nanoseconds").Timestamp(text),
-}
-
-
-def _plain(part):
-    """Return an entry of a key as JSON holds it."""
-    if isinstance(part, decimal.Decimal):
-        return {"decimal": str(part)}
-    if isinstance(part, datetime.date) and finer(part):
-        return {"nanoseconds": part.isoformat()}
-    for kind in (datetime.datetime, datetime.date):
-        if isinstance(part, kind):
-            return {kind.__name__: part.isoformat()}
-    return part
-
-
-def _back(part):
-    if isinstance(part, dict):
-        ((name, text),) = part.items()
-        return _READ[name](text)
-    return part
