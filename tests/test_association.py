@@ -202,11 +202,16 @@ def test_a_pair_that_cannot_be_served_leaves_the_others(monkeypatch):
     assert known == {"ab": True, "ac": False, "bc": True}
 
 
-def test_page_and_figure(pair):
+@pytest.fixture(scope="module")
+def three():
+    """Three Warner answers of 800 people."""
     items = lb.protocols.Attributes((warner(0.8),) * 3)
     labels = ["/".join(cell) for cell in itertools.product(*[["no", "yes"]] * 3)]
     reports = np.array(list(itertools.product([0, 1], repeat=3)))
-    three = lb.Collection(labels, lb.Tally(items, reports, [300, 60, 70, 50, 80, 60, 50, 130]))
+    return lb.Collection(labels, lb.Tally(items, reports, [300, 60, 70, 50, 80, 60, 50, 130]))
+
+
+def test_page_and_figure(three, pair):
     page = show(lb.associate(three, names=["drug_tested", "supplements", "doping"], draws=100, random_seed=1), top=2)
     text = str(page)
     assert "Cramér's V" in text and "Shares of" in text and "The strongest association" in page.render("html")
@@ -274,11 +279,10 @@ def test_a_single_direct_answer_has_an_answer():
     np.testing.assert_allclose(found.upper[0, 1:], 1 - found.lower[0, 0], atol=1e-4)
 
 
-def test_command_line(capsys, tmp_path):
-    file = DATA / "rr_wada_forum_joint.toml"
-    status, out, _ = run(
-        capsys, "associate", file, "--order", 2, "--draws", 100, "--seed", 1, "--top", 1, "--page", tmp_path / "w.md"
-    )
-    assert status == 0 and "P(independent)" in out and "psychoactive" in (tmp_path / "w.md").read_text()
+def test_command_line(three, capsys, tmp_path):
+    file, page = tmp_path / "three.toml", tmp_path / "three.md"
+    lb.write(three, file)
+    status, out, _ = run(capsys, "associate", file, "--order", 2, "--draws", 100, "--seed", 1, "--top", 1, "--page", page)
+    assert status == 0 and "P(independent)" in out and "against" in page.read_text()
     status, _, err = run(capsys, "associate", "example:nigeria")
     assert status == 2 and "all combinations" in err

@@ -378,7 +378,7 @@ def test_polynomials_are_orthonormal_and_span_the_powers():
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # of ends, which nothing here looks at
 @pytest.mark.parametrize("right", ["scale(x) + poly(number, 2)*g", "bs(x, df=4) + T(g, 'v')"])
 def test_a_saved_result_answers_as_the_fresh_one(right, tmp_path):
-    frame = survey()
+    frame = survey(120)
     tree = fitted(right, frame)
     expected = lb.predictions(tree, frame.iloc[:5])["mean"]
     lb.save(tree, tmp_path / "one.nc")

@@ -308,11 +308,11 @@ def test_a_cell_that_fails_leaves_the_others_with_their_answers():
 
 def test_frames_of_all_kinds_and_a_column_of_levels_give_the_same_answer():
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
-    x, z = people(300, 61)
+    x, z = people(120, 61)
     rng = np.random.default_rng(62)
-    epsilon = rng.choice([1.0, 3.0], 300)
+    epsilon = rng.choice([1.0, 3.0], 120)
     report = np.where(epsilon == 1, *(GRR(2, level).privatize(x, rng) for level in (1.0, 3.0)))
-    arrow = pyarrow.table({"z": z, "answer": np.array(["no", "yes"])[report], "eps": epsilon, "w": rng.random(300)})
+    arrow = pyarrow.table({"z": z, "answer": np.array(["no", "yes"])[report], "eps": epsilon, "w": rng.random(120)})
     frames = [arrow, arrow.to_pandas(), polars.from_arrow(arrow), polars.from_arrow(arrow).lazy(), duckdb.from_arrow(arrow)]
     ask = {"categories": ["no", "yes"], "epsilon_column": "eps", "weights": "w", "draws": 25, "random_seed": 1}
     answers = [lb.by_private_group(frame, "z", "answer", "grr", **ask).draws("mean") for frame in frames]
