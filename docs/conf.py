@@ -58,20 +58,27 @@ def _block_math(self, node):
     raise nodes.SkipNode
 
 
+#: How a block of Python begins on a page.
+BEGINNING = '<div class="highlight-python notranslate"><div class="highlight"><pre><span></span>'
+
+
 def _with_needs(app, page, template, context, document):
     """Put the lines above that a block needs into it, unseen: the copy button takes them along, and the block runs alone."""
     source = HERE / f"{page}.md"
     if not document or not source.exists():
         return
-    above = iter(needed([code for code, _ in BLOCK.findall(source.read_text(encoding="utf-8"))]))
+    above = needed([code for code, _ in BLOCK.findall(source.read_text(encoding="utf-8"))])
+    if len(above) != context["body"].count(BEGINNING):
+        raise SystemExit(
+            f"{page}: as many blocks of Python are shown as the page has, or a copy would take along the wrong lines."
+        )
+    lines_above = iter(above)
 
     def add(found):
-        lines = next(above, "")
+        lines = next(lines_above)
         return found[0] + (f'<span class="needs">{html.escape(lines)}\n</span>' if lines else "")
 
-    context["body"] = re.sub(
-        r'<div class="highlight-python notranslate"><div class="highlight"><pre><span></span>', add, context["body"]
-    )
+    context["body"] = re.sub(re.escape(BEGINNING), add, context["body"])
 
 
 def setup(app):

@@ -68,7 +68,10 @@ def sections() -> dict[str, list[str]]:
 
 def page() -> str:
     """Return the text of the page."""
-    parts = ["# Reference\n\n```{eval-rst}\n.. currentmodule:: ldpbayes\n"]
+    entries = (
+        "[Protocols and designs](../protocols/index.md) have an entry each: formula, level, expected error, an example."
+    )
+    parts = [f"# Reference\n\n{entries}\n\n```{{eval-rst}}\n.. currentmodule:: ldpbayes\n"]
     for title, names in sections().items():
         listed = "\n".join(f"   {name}" for name in names)
         parts.append(f"\n{title}\n{'-' * len(title)}\n\n.. autosummary::\n   :toctree: generated\n\n{listed}\n")
