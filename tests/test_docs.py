@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import json
 import pathlib
 import pickle
 import re
@@ -123,6 +124,27 @@ def test_the_recipes_for_clusters_give_the_cells_of_one_machine(name, tmp_path, 
     namespace = {"scan": scan}
     exec(code, namespace)
     assert cluster.passed == 4 and namespace["found"] == scan()
+
+
+def test_theory_opens_with_what_a_user_needs():
+    """What holds, when, and how sure it is come first; proofs follow."""
+    pages = {path for path in (ROOT / "docs" / "theory").glob("*.md") if path.stem not in ("index", "setting")}
+    for page in pages:
+        text = page.read_text()
+        first, second = re.findall(r"^## .*", text, re.M)[:2]
+        assert first == "## What you need" and second in ("## Proofs and details", "## The study"), page.name
+        opening = re.findall(r"^\*\*(.*?)\*\*", text.partition(second)[0], re.M)
+        assert opening == ["What holds.", "When.", "How sure."], page.name
+
+
+def test_tutorials_ask_a_question_and_take_a_wrong_turn():
+    listed = (ROOT / "docs" / "learn.md").read_text()
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        cells = json.loads(path.read_text())["cells"]
+        text = "".join(line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"])
+        title = re.match(r"# (.*)", text)[1]
+        assert title.endswith("?") and f"[{title}](tutorials/{path.name})" in listed, path.name
+        assert "wrong turn" in text.lower(), path.name
 
 
 def test_pages_with_examples_are_found():
