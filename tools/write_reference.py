@@ -20,7 +20,6 @@ DOOR = {
 }
 #: What plans and prospects offer beside ``plan``; the other modules of the theory are cited by the pages about it.
 PLANS = (
-    "planning.plan_design",
     "planning.expected_error",
     "prospects.power",
     "prospects.poisoned_share",

@@ -104,7 +104,7 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
             np.append(part, summary[f"derived_{key}"]) for part, key in zip(parts, ("mean", "lower", "upper"), strict=True)
         ]
         labels += list(summary["quantity"].values)
-    canvas = Canvas(ax, style, (WIDTH, 1.2 + 0.21 * len(labels)))
+    canvas = Canvas(ax, style, (WIDTH, 1.5 + 0.24 * len(labels)))  # legend and title take 1.4 inches
     (axes,), below, level = canvas.axes, len(labels) - shown.size, f"{ci_prob * 100:g} %"
     name = f"{'P' if is_p else 'F of these people'}: mean, {level} interval"
     handles = forest(axes, labels, [(name, *parts)], palette=canvas.colors)
