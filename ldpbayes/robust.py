@@ -9,10 +9,8 @@ if TYPE_CHECKING:
     from ldpbayes.answers.faking import fakes
     from ldpbayes.fitness.nested import compliance_test
     from ldpbayes.fitness.noncompliance import sensitivity
-    from ldpbayes.protocols.respondents import attack
 
 _HOMES = {
-    "attack": "protocols.respondents",
     "compliance_test": "fitness.nested",
     "contamination_hull": "answers.contamination",
     "fakes": "answers.faking",
@@ -20,7 +18,6 @@ _HOMES = {
 }
 
 __all__ = [
-    "attack",
     "compliance_test",
     "contamination_hull",
     "fakes",

@@ -379,7 +379,6 @@ CALLS = {
     "item_count": lambda m: dict(items=2, group="treatment", ceiling=0.1, floor=0.0, answers=("0", "1", "2", "3")),
     "list_experiment": lambda m: dict(items=2, ceiling=0.1, floor=0.0, traits=("no", "yes")),
     "ListExperiment": lambda m: dict(items=2, ceiling=0.1, floor=0.0, traits=("no", "yes")),
-    "attack": lambda m: dict(kind="input", targets=["a"]),
     # ---- priors
     "Dirichlet": lambda m: dict(alpha=[1.0, 2.0]),
     "Tree": lambda m: dict(blocks=((0, 2), (1,)), shares=1.0, splits="jeffreys"),

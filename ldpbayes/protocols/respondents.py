@@ -2,13 +2,12 @@
 
 import abc
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy
+from ldpbayes import entropy
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols import bits
 
@@ -252,59 +251,3 @@ def targeted(text) -> AbstractLaw | None:
     if not colon or word.strip() not in ATTACKS:
         return None
     return ATTACKS[word.strip()](tuple(target.strip() for target in targets.split(",") if target.strip()))
-
-
-def attack(
-    kind: str, targets: Sequence[str] | str | None = None, *, report: int | Sequence[int] | None = None
-) -> AbstractLaw | str:
-    """Return the law by which fake users report in a known attack, for ``Collection.with_noncompliers``.
-
-    Parameters
-    ----------
-    kind : str
-        On targets: "maximal gain" (reports made by hand that raise the targets as far as a report can) or "input" (the
-        honest device, fed with one of the targets). Without targets: "uniform" (random reports), "fair coins", "all bits",
-        "no bits". With a report: "copies" (one given report from every fake user).
-    targets : str or sequence of str, optional
-        Labels of the categories that the attack is to raise.
-    report : int or sequence of int, optional
-        The report that is copied, in the protocol's canonical form.
-
-    Returns
-    -------
-    AbstractLaw or str
-
-    Raises
-    ------
-    ArgumentError
-        On an unknown kind, or an argument that is missing or does not go with it. Labels are checked where the law meets a
-        collection.
-
-    References
-    ----------
-    Cao, Jia and Gong (2021), USENIX Security.
-
-    Examples
-    --------
-    >>> attack("maximal gain", ["b", "c"])
-    MaximalGain(targets=('b', 'c'))
-    """
-    plain = ("uniform", "fair coins", "all bits", "no bits")
-    checks.choice(kind, "kind", (*ATTACKS, *plain, "copies"))
-    if (targets is not None) != (kind in ATTACKS):
-        raise ArgumentError(f"targets must be given with {' or '.join(map(repr, ATTACKS))}, and with no other kind.")
-    if (report is not None) != (kind == "copies"):
-        raise ArgumentError("report must be given with 'copies', and with no other kind.")
-    if targets is not None:
-        rule = "labels of categories or their positions"
-        alone = isinstance(targets, (str, int, np.integer))
-        named: Sequence[Any] = [targets] if alone else checks.entries(targets, "targets", rule)
-        if not all(isinstance(target, (str, int, np.integer)) and not isinstance(target, bool) for target in named):
-            raise ArgumentError(f"targets must be {rule}, got {shown(targets)}.")
-        return ATTACKS[kind](tuple(named))
-    if report is not None:
-        if isinstance(report, (int, float, np.integer, str)):
-            return Always(checks.integer(report, "report", 0))
-        entries = checks.entries(report, "report", "a report in the protocol's canonical form")
-        return Always(tuple(checks.integer(entry, "report", 0) for entry in entries))
-    return kind
