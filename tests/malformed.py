@@ -815,16 +815,6 @@ METHODS = {
     "Collection": (
         lambda m: m.noncompliant,
         {
-            "from_sample": lambda m: dict(
-                categories=["no", "yes"],
-                protocol=m.warner,
-                reports=[0, 1, 1],
-                weights=[1.0, 2.0, 1.0],
-                strata=None,
-                clusters=["a", "b", "a"],
-                population_size=100,
-                title="t",
-            ),
             "from_lists": lambda m: dict(
                 design=lb.protocols.list_experiment(1),
                 control=[5, 4],

@@ -18,6 +18,7 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
+from samples import from_sample
 
 import ldpbayes as lb
 from ldpbayes import cli
@@ -83,7 +84,7 @@ def sampled(n, seed, **columns):
         "strata": lambda: np.array(["north", "south"])[rng.integers(0, 2, n)],
     }
     settings = {name: made[name]() for name in columns}
-    return lb.Collection.from_sample(YES_NO, lb.protocols.warner(0.75), rng.integers(0, 2, n), **settings)
+    return from_sample(YES_NO, lb.protocols.warner(0.75), rng.integers(0, 2, n), **settings)
 
 
 def histories(n, seed):

@@ -14,6 +14,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from commands import run
+from samples import from_sample
 
 import ldpbayes as lb
 from ldpbayes import Tally
@@ -384,7 +385,7 @@ def test_the_size_of_the_population_alone_is_read_by_every_door(tmp_path):
         'report = "answer"\ncount = "n"\nparameters = { p = 0.7 }\n'
     )
     arguments = {"count": "n", "categories": ["no", "yes"], "population_size": 200}
-    expected = lb.Collection.from_sample(["no", "yes"], warner(0.7), [1] * 80 + [0] * 100, population_size=200)
+    expected = from_sample(["no", "yes"], warner(0.7), [1] * 80 + [0] * 100, population_size=200)
     for found in (
         lb.read(tmp_path / "c.toml"),
         lb.read(table, warner(0.7), report="answer", **arguments),

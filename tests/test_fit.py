@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from cases import neighbours
+from samples import from_sample
 from scipy import stats
 
 from ldpbayes import Collection, Tally, fit, select_method
@@ -174,7 +175,7 @@ def test_without_draws_respondents_count_alike_and_the_result_says_who_decides()
     for name in ("prior_sensitivity", "reports_sensitivity", "move"):
         xr.testing.assert_allclose(tree["sensitivity"][name], drawn[name])
     protocol = GRR(3, 1.0)
-    weighted = Collection.from_sample(["a", "b", "c"], protocol, [0, 1, 2, 1], weights=[1.0, 2.0, 0.5, 1.0])
+    weighted = from_sample(["a", "b", "c"], protocol, [0, 1, 2, 1], weights=[1.0, 2.0, 0.5, 1.0])
     known, drawn = (fit(weighted, draws=draws, random_seed=1) for draws in (0, 100))
     assert "Pseudo-posterior" in known.attrs["pseudo"] and "exact" in known.children and "log_evidence" not in known["exact"]
     for name in ("mean", "sd", "lower", "upper"):

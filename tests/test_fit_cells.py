@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from priorcases import CellsApart, LogisticNormal
+from samples import from_sample
 
 from ldpbayes import GRR, Cells, Collection, Tally, answers, fit, load, result, save
 from ldpbayes.collections import Derived
@@ -216,7 +217,7 @@ def test_summaries_are_served_by_a_prior_over_all_cells(cells):
 def test_cells_of_which_only_some_have_weights():
     """A pseudo-posterior has no F; the F of the cells without weights is then left out of the result too, in words."""
     rng = np.random.default_rng(5)
-    weighted = Collection.from_sample(LABELS, GRR(3, 1.0), rng.integers(0, 3, 300), weights=rng.uniform(0.5, 2, 300))
+    weighted = from_sample(LABELS, GRR(3, 1.0), rng.integers(0, 3, 300), weights=rng.uniform(0.5, 2, 300))
     both = fit(Cells({"w": weighted, "p": survey([120, 100, 80])}), random_seed=1)
     assert both.attrs["frequency_draws"] == "left out" and "frequency" not in both["posterior"]
     alone = fit(survey([120, 100, 80]), random_seed=1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from fitcases import zipf
 from priorcases import CellsApart, LogisticNormal
+from samples import from_sample
 
 from ldpbayes import GRR, Cells, Collection, Tally, fit
 from ldpbayes.answers.deciding import who_decides
@@ -98,17 +99,15 @@ def test_weighted_samples():
     protocol, rng = UnaryEncoding.optimized(8, 0.5), np.random.default_rng(2)
     labels = [f"c{x}" for x in range(8)]
     reports = protocol.privatize(rng.choice(8, 120, p=zipf(8)), rng)
-    weak = Collection.from_sample(labels, protocol, reports, weights=rng.uniform(0.5, 2, 120))
+    weak = from_sample(labels, protocol, reports, weights=rng.uniform(0.5, 2, 120))
     tree = fit(weak, 20.0, random_seed=1, draws=250)
     assert tree.attrs["prior_decides"] == 1 and "with twice its weight" in tree.attrs["decides"]
     _, facts, captions = everywhere(tree, weak)
     assert facts["decides"] and "Here the prior decides: see the warning." in captions[0]
     assert "here the prior decides" in plot_forest(tree).axes[0].get_xlabel()
-    strong = Collection.from_sample(
-        ["no", "yes"], designs.warner(0.8), rng.integers(2, size=3000), weights=rng.uniform(1, 2, 3000)
-    )
+    strong = from_sample(["no", "yes"], designs.warner(0.8), rng.integers(2, size=3000), weights=rng.uniform(1, 2, 3000))
     assert fit(strong, random_seed=1, draws=250).attrs["decides"] == ""
-    equal = Collection.from_sample(labels, protocol, reports)
+    equal = from_sample(labels, protocol, reports)
     plain = likelihood_intervals(Collection(labels, [Tally(protocol, reports)]).rows, 0.95)
     np.testing.assert_allclose(likelihood_intervals(equal.rows, 0.95).upper[0], plain.upper[0], atol=1e-6)
 

@@ -12,11 +12,10 @@ from ldpbayes import checks
 from ldpbayes.collections.derived import Derived, check_name, check_text
 from ldpbayes.collections.nature import AbstractData, Nature
 from ldpbayes.collections.noncompliance import identification, null_space, shares_of, with_deniers, with_noncompliers
-from ldpbayes.collections.survey import Survey, check_weights
-from ldpbayes.collections.tally import Tally, places
+from ldpbayes.collections.survey import Survey
+from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.likelihoods import AbstractLikelihood, Rows, StackedRows
-from ldpbayes.protocols.base import AbstractProtocol
 
 if TYPE_CHECKING:
     from ldpbayes.protocols.designs import ListExperiment
@@ -42,7 +41,7 @@ class Collection(AbstractData):
     published : sequence of dict
         Numbers that others printed for these data, kept with them.
     survey : Survey, optional
-        How the respondents were sampled, where not at random with equal chances: see ``Collection.from_sample``. The
+        How the respondents were sampled, where not at random with equal chances: see ``read``. The
         likelihood is then a weighted one.
     ordered : bool
         Whether the categories stand in their order, as ages do; the prior ``smooth`` is then an option.
@@ -135,7 +134,7 @@ class Collection(AbstractData):
         for entry in published:
             checks.mapping(entry, "published", "a sequence of dicts")
         if self.survey is not None:
-            checks.instance(self.survey, "survey", Survey, "a Survey, which from_sample makes")
+            checks.instance(self.survey, "survey", Survey, "a Survey, as read makes it")
             if self.survey.n != users or int(self.survey.channel.max()) >= len(tallies):
                 raise ArgumentError(f"survey must have one entry for each of the {users:,} reports, got {self.survey.n:,}.")
         object.__setattr__(self, "categories", categories)
@@ -145,69 +144,6 @@ class Collection(AbstractData):
         taken = {item.name for item in derived}
         object.__setattr__(self, "derived", (*(item for item in shares if item.name not in taken), *derived))
         object.__setattr__(self, "published", published)
-
-    @classmethod
-    def from_sample(
-        cls,
-        categories: Sequence[str],
-        protocol: AbstractProtocol,
-        reports: ArrayLike,
-        *,
-        weights: ArrayLike | None = None,
-        strata: Sequence | np.ndarray | None = None,
-        clusters: Sequence | np.ndarray | None = None,
-        population_size: float | Mapping | None = None,
-        **texts: Any,
-    ) -> "Collection":
-        """Return the collection of respondents who were not sampled at random with equal chances.
-
-        The likelihood becomes Π_i P(report_i | P)^{w_i} with weights that add up to n / deff, where deff is the design
-        effect: the *pseudo-posterior* that a fit then returns is as wide as the design makes it.
-
-        Parameters
-        ----------
-        categories : sequence of str
-        protocol : AbstractProtocol
-        reports : array
-            One report for each respondent, in the protocol's own form.
-        weights : (n,) array, optional
-            Above zero, of any scale, such as one over the probability of being asked.
-        strata, clusters : (n,) sequence, optional
-            Labels. A cluster lies in one stratum.
-        population_size : float or mapping, optional
-            How many respondents, or clusters where clusters were sampled, the population has; in all or by stratum.
-        **texts
-            Further fields of Collection.
-
-        Raises
-        ------
-        ArgumentError, DataError
-            Where the columns do not fit the reports, or a weight is missing or not positive.
-
-        Examples
-        --------
-        >>> from ldpbayes.protocols.designs import warner
-        >>> answers, weights = [0, 1, 0, 0, 1, 0], [1, 1, 1, 3, 3, 3]
-        >>> sample = Collection.from_sample(["no", "yes"], warner(0.7), answers, weights=weights, strata=list("aaabbb"))
-        >>> sample.n_reports, sample.rows.counts.tolist()
-        (6, [4.0, 2.0])
-        """
-        tally = Tally(protocol, checks.array_of(reports, "reports", "one report of each respondent"))
-        canonical = protocol.check_reports(reports)
-        n = len(canonical)
-        columns = {}
-        for name, values in (("weights", weights), ("strata", strata), ("clusters", clusters)):
-            rule = f"one entry for each of the {n} reports"
-            column = None if values is None else checks.array_of(values, name, rule).astype(object)
-            if column is not None and column.shape != (n,):
-                raise ArgumentError(f"{name} must have {rule}, got shape {column.shape}.")
-            columns[name] = column
-        w = np.ones(n) if columns["weights"] is None else check_weights(columns["weights"])
-        none = np.zeros(n, dtype=np.int64)
-        survey = Survey(
-            none, places(tally.reports, canonical), none + 1, w, columns["strata"], columns["clusters"], population_size
-        )
-        return cls(categories, (tally,), survey=survey, **texts)
 
     @classmethod
     def from_lists(

@@ -61,7 +61,7 @@ def read_collection(path, rows=None):
 
     Keys ``weights``, ``strata`` and ``cluster``, columns that the tables of all channels have, say how the respondents were
     sampled, and ``population_size`` how many respondents (or clusters, where these were sampled) there are: a number, or a
-    table with one for each stratum. See ``Collection.from_sample``.
+    table with one for each stratum. See ``read``.
 
     ``missing``, a label or a list of labels, says what the tables have for an answer that was not given, beside nothing at
     all; how many these are, by cell, stands in ``missing`` of the result and in its notes.

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from fitcases import collection_of, zipf
 from recorded import record
+from samples import from_sample
 from scipy.stats import binom
 
-from ldpbayes import Collection, Tally
+from ldpbayes import Tally
 from ldpbayes.fitness import check
 from ldpbayes.fitness.copies import copies_checks, rarity
 from ldpbayes.protocols import GRR
@@ -110,11 +111,11 @@ def test_weighted_samples_have_the_bound_for_every_distribution():
     rng, protocol = np.random.default_rng(0), UnaryEncoding.optimized(20, 1.0)
     reports = protocol.privatize(rng.choice(20, 3000, p=zipf(20)), rng)
     labels, weights = [f"c{x}" for x in range(20)], rng.uniform(1, 3, 3000)
-    honest = Collection.from_sample(labels, protocol, reports, weights=weights)
+    honest = from_sample(labels, protocol, reports, weights=weights)
     (found,) = copies_checks(honest)
     assert found.p_value > 0.05
     reports[:40] = reports[0]
-    (found,) = copies_checks(Collection.from_sample(labels, protocol, reports, weights=weights))
+    (found,) = copies_checks(from_sample(labels, protocol, reports, weights=weights))
     assert found.p_value < 1e-9
     # The estimate of these users gives the report no more than the largest entry of its row.
     (sharper,) = copies_checks(collection_of(Tally(protocol, reports)))

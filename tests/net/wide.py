@@ -525,7 +525,9 @@ def _samples():
                 )
                 weights = np.array([1.0, 2.0, 4.0])[frame["stratum"]]
                 answers, strata = frame["y"].to_numpy(), frame["stratum"].to_numpy()
-                data = lb.Collection.from_sample(labels(a), lb.GRR(a, 1.5), answers, weights=weights, strata=strata)
+                from samples import from_sample
+
+                data = from_sample(labels(a), lb.GRR(a, 1.5), answers, weights=weights, strata=strata)
                 return fitted(data, prior)
 
             yield f"samples/{a}/{prior}", compute

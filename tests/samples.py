@@ -1,0 +1,13 @@
+"""Respondents who were not sampled at random, from arrays: as a table that is read."""
+
+import numpy as np
+
+import ldpbayes as lb
+
+
+def from_sample(categories, protocol, reports, *, weights=None, strata=None, clusters=None, population_size=None):
+    """Return the Collection of reports with sampling weights (equal ones by default), strata and clusters."""
+    columns = {"weights": np.ones(len(reports)) if weights is None else weights, "strata": strata, "cluster": clusters}
+    columns = {name: np.asarray(entries) for name, entries in columns.items() if entries is not None}
+    table = lb.write(np.asarray(reports), None, protocol, categories=list(categories), **columns)
+    return lb.read(table, population_size=population_size, **{name: name for name in columns})
