@@ -377,7 +377,6 @@ CALLS = {
     "stochastic_lie_detector": lambda m: dict(p=0.2, answers=("no", "yes")),
     "cheater_detection": lambda m: dict(p=0.2, answers=("no", "yes")),
     "item_count": lambda m: dict(items=2, group="treatment", ceiling=0.1, floor=0.0, answers=("0", "1", "2", "3")),
-    "list_experiment": lambda m: dict(items=2, ceiling=0.1, floor=0.0, traits=("no", "yes")),
     "ListExperiment": lambda m: dict(items=2, ceiling=0.1, floor=0.0, traits=("no", "yes")),
     # ---- priors
     "Dirichlet": lambda m: dict(alpha=[1.0, 2.0]),
@@ -816,7 +815,7 @@ METHODS = {
         lambda m: m.noncompliant,
         {
             "from_lists": lambda m: dict(
-                design=lb.protocols.list_experiment(1),
+                design=lb.protocols.ListExperiment(1),
                 control=[5, 4],
                 treatment=[3, 4, 2],
                 direct=[4, 2],
@@ -907,7 +906,7 @@ METHODS |= {
         lambda m: lb.priors.Tree(((0, 2), (1,))),
         {
             "of_share": lambda m: dict(
-                collection=lb.Collection.from_lists(lb.protocols.list_experiment(1), [5, 4], [3, 4, 2]), name="trait"
+                collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2]), name="trait"
             )
         },
     ),
@@ -919,7 +918,7 @@ METHODS |= {
         _method("TallyChain", dict(draws=20, chains=2)),
         {
             "posterior": lambda m: dict(
-                collection=lb.Collection.from_lists(lb.protocols.list_experiment(1), [5, 4], [3, 4, 2]),
+                collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2]),
                 prior="share:trait",
                 random_seed=1,
                 ci_prob=0.9,

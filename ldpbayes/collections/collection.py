@@ -161,7 +161,6 @@ class Collection(AbstractData):
         Parameters
         ----------
         design : ListExperiment
-            Of ``protocols.designs.list_experiment``.
         control : (J + 1,) array
             How many in the control group said 0 … J.
         treatment : (J + 2,) array
@@ -180,14 +179,14 @@ class Collection(AbstractData):
 
         Examples
         --------
-        >>> from ldpbayes.protocols.designs import list_experiment
-        >>> survey = Collection.from_lists(list_experiment(items=2), [20, 50, 30], [15, 45, 33, 7])
+        >>> from ldpbayes.protocols.designs import ListExperiment
+        >>> survey = Collection.from_lists(ListExperiment(items=2), [20, 50, 30], [15, 45, 33, 7])
         >>> survey.n_reports, survey.derived[0].of
         (200, ('yes/0', 'yes/1', 'yes/2'))
         """
         from ldpbayes.protocols.designs import ListExperiment
 
-        checks.instance(design, "design", ListExperiment, "what list_experiment returns")
+        checks.instance(design, "design", ListExperiment, "a ListExperiment")
         tallies = []
         for name, counts in (("control", control), ("treatment", treatment), ("direct", direct)):
             if counts is None:

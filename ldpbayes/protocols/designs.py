@@ -265,20 +265,41 @@ def item_count(items, group, ceiling=0.0, floor=0.0, answers=None) -> Channel:
 
 @dataclass(frozen=True)
 class ListExperiment:
-    """The channels and categories of a list experiment; see ``list_experiment``.
+    """List experiment: both channels, their categories, and those of carriers; ``Collection.from_lists`` takes it.
 
-    Attributes
+    Parameters
     ----------
     items : int
+        Number J of innocuous items.
     ceiling, floor : float
+        Share of carriers to whom all innocuous items, or none, apply, and who leave out the sensitive one.
     traits : pair of str
         Labels of those without and with the trait.
+
+    Examples
+    --------
+    >>> ListExperiment(items=1).categories
+    ('no/0', 'no/1', 'yes/0', 'yes/1')
+    >>> ListExperiment(items=1).treatment.matrix
+    array([[1., 0., 0., 0.],
+           [0., 1., 1., 0.],
+           [0., 0., 0., 1.]])
     """
 
     items: int
     ceiling: float = 0.0
     floor: float = 0.0
     traits: tuple[str, str] = YES_NO
+
+    def __post_init__(self):
+        pair = check_answers(self.traits)
+        if len(pair) != 2 or pair[0] == pair[1]:
+            raise ArgumentError(
+                f"traits must be two labels, of those without the trait and of those with it, got {listed(pair)}."
+            )
+        object.__setattr__(self, "traits", pair)
+        object.__setattr__(self, "items", checks.integer(self.items, "items", 1, MAX_ITEMS))
+        self.treatment  # noqa: B018  (refuses ceiling and floor that are no shares)
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -304,37 +325,6 @@ class ListExperiment:
     def direct(self) -> Channel:
         """The channel of those who are asked the sensitive item alone."""
         return item_count(self.items, "direct", answers=None if self.traits == YES_NO else self.traits)
-
-
-def list_experiment(items, ceiling=0.0, floor=0.0, traits=YES_NO) -> ListExperiment:
-    """List experiment: both channels, their categories, and those of carriers; ``Collection.from_lists`` takes it.
-
-    Parameters
-    ----------
-    items : int
-        Number J of innocuous items.
-    ceiling, floor : float
-        Share of carriers to whom all innocuous items, or none, apply, and who leave out the sensitive one.
-    traits : pair of str
-        Labels of those without and with the trait.
-
-    Examples
-    --------
-    >>> list_experiment(items=1).categories
-    ('no/0', 'no/1', 'yes/0', 'yes/1')
-    >>> list_experiment(items=1).treatment.matrix
-    array([[1., 0., 0., 0.],
-           [0., 1., 1., 0.],
-           [0., 0., 0., 1.]])
-    """
-    pair = check_answers(traits)
-    if len(pair) != 2 or pair[0] == pair[1]:
-        raise ArgumentError(
-            f"traits must be two labels, of those without the trait and of those with it, got {listed(pair)}."
-        )
-    found = ListExperiment(checks.integer(items, "items", 1, MAX_ITEMS), ceiling, floor, (pair[0], pair[1]))
-    found.treatment  # noqa: B018  (refuses ceiling and floor that are no shares)
-    return found
 
 
 def _design(name, matrix, settings, answers, default=None):
@@ -376,4 +366,4 @@ DESIGNS |= {
     )
 }
 
-__all__ = ["DESIGNS", "ListExperiment", "list_experiment", *DESIGNS]
+__all__ = ["DESIGNS", "ListExperiment", *DESIGNS]

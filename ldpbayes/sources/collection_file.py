@@ -12,7 +12,7 @@ from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collectio
 from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, undenied
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
-from ldpbayes.protocols import list_experiment, make_protocol
+from ldpbayes.protocols import ListExperiment, make_protocol
 from ldpbayes.sources.base import is_whole
 from ldpbayes.sources.channels import Rows, assembled, find_channels, read_cells
 from ldpbayes.sources.missing import Missing
@@ -214,7 +214,7 @@ def _lists(document):
     stated = [one.get("parameters") for one in channels if one.get("protocol") == "item_count"]
     if not stated or not isinstance(stated[0], dict) or "items" not in stated[0]:
         return {}
-    design = list_experiment(stated[0]["items"])
+    design = ListExperiment(stated[0]["items"])
     return {"categories": list(design.categories), "derived": {"trait": {"of": list(design.carriers)}}}
 
 

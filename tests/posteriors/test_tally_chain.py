@@ -14,14 +14,14 @@ from ldpbayes.estimators import MLE
 from ldpbayes.posteriors.tally_chain import TallyChain
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Tree
-from ldpbayes.protocols import Channel, item_count, list_experiment
+from ldpbayes.protocols import Channel, ListExperiment, item_count
 
 #: The 1991 National Race and Politics Survey, as in Imai (2011).
 RACE = [8, 132, 222, 227], [19, 123, 229, 219, 34]
 
 
 def lists(control, treatment, direct=None, **more):
-    return Collection.from_lists(list_experiment(len(control) - 1), control, treatment, direct, **more)
+    return Collection.from_lists(ListExperiment(len(control) - 1), control, treatment, direct, **more)
 
 
 def exact(collection, prior, method):
@@ -168,14 +168,14 @@ def test_what_does_not_form_a_row_is_refused():
 
 # ---- the design -----------------------------------------------------------------------------------------------------------
 def test_liars_at_the_ends_and_the_design_in_words():
-    design = list_experiment(2, ceiling=0.3, floor=0.1, traits=("other", "member"))
+    design = ListExperiment(2, ceiling=0.3, floor=0.1, traits=("other", "member"))
     carriers = design.treatment.matrix[:, 3:]
     assert carriers.tolist() == [[0.1, 0, 0], [0.9, 0, 0], [0, 1, 0.3], [0, 0, 0.7]]
     assert design.carriers == ("member/0", "member/1", "member/2") and design.direct.answers == ("other", "member")
     for wrong in (
         lambda: item_count(2, "control", ceiling=0.1),
-        lambda: list_experiment(2, floor=1.5),
-        lambda: list_experiment(2, traits=("no", "no")),
+        lambda: ListExperiment(2, floor=1.5),
+        lambda: ListExperiment(2, traits=("no", "no")),
         lambda: lists([1, 2], [1, 2]),
         lambda: Collection.from_lists("design", [1, 2], [1, 2, 3]),
     ):
@@ -186,10 +186,10 @@ def test_liars_at_the_ends_and_the_design_in_words():
 def test_carriers_who_hide_lower_the_share_that_an_honest_reading_finds():
     """Expected counts of a ceiling of one half: read so, the maximum finds the truth."""
     p = np.array([0.1, 0.2, 0.3, 0.05, 0.1, 0.25])
-    hidden = list_experiment(2, ceiling=0.5)
+    hidden = ListExperiment(2, ceiling=0.5)
     control, treatment = (np.rint(4000 * one.matrix @ p).astype(int) for one in (hidden.control, hidden.treatment))
     honest, aware = (
-        MLE()(Collection.from_lists(list_experiment(2, ceiling=share), control, treatment)).distribution[3:].sum()
+        MLE()(Collection.from_lists(ListExperiment(2, ceiling=share), control, treatment)).distribution[3:].sum()
         for share in (0.0, 0.5)
     )
     assert honest < 0.30 and abs(aware - 0.4) < 0.01
@@ -214,7 +214,7 @@ def test_a_design_effect_is_flagged_and_honest_reports_are_not():
     """Negative cells of Blair and Imai (2012): the treatment moves answers to the innocuous items."""
     rng = np.random.default_rng(0)
     p = np.array([0.05, 0.3, 0.3, 0.2, 0.03, 0.05, 0.05, 0.02])
-    design = list_experiment(3)
+    design = ListExperiment(3)
     flagged = []
     for _ in range(40):
         control, treatment = (rng.multinomial(600, one.matrix @ p) for one in (design.control, design.treatment))
@@ -227,7 +227,7 @@ def test_a_design_effect_is_flagged_and_honest_reports_are_not():
 @pytest.mark.parametrize("direct", [False, True])
 def test_intervals_cover_what_the_prior_draws(direct):
     """95 % intervals of the share in 500 surveys of 1,200 people drawn from a prior with a flat share."""
-    rng, design, covered = np.random.default_rng(5), list_experiment(3), 0
+    rng, design, covered = np.random.default_rng(5), ListExperiment(3), 0
     prior = Tree((tuple(range(4, 8)), tuple(range(4))), 1.0, "jeffreys")
     for _ in range(500):
         p = prior.sample(1, rng)[0]
