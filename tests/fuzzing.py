@@ -21,11 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import ldpbayes as lb
-from ldpbayes import read, result
+from ldpbayes import read, result, write
 from ldpbayes.errors import LDPBayesError
 from ldpbayes.protocols import GRR, Channel, HadamardResponse, LocalHashing, SubsetSelection, UnaryEncoding, designs
 from ldpbayes.result import saving
-from ldpbayes.sources import read_summaries, write_reports
 from ldpbayes.sources.parameters import protocol_text
 from ldpbayes.sources.scanning import scan
 
@@ -169,7 +168,7 @@ class Fuzz:
             reports = made(protocol, 30, rng)
             keys = {"country": ["NL", "BE"] * 15, "who": [str(k % 20) for k in range(30)]}
             path = self.folder / f"good{i}.parquet"
-            write_reports(path, reports, protocol, categories=ABC, **keys)
+            write(reports, path, protocol, categories=ABC, **keys)
             self.parquets.append(path.read_bytes())
             columns = {**dict(zip(protocol.report_fields, protocol.format_reports(reports, ABC), strict=True)), **keys}
             frame = pd.DataFrame(columns | {"protocol": protocol_text(protocol, ABC)})
@@ -177,8 +176,8 @@ class Fuzz:
             self.stated.append((self.folder / f"good{i}.csv").read_bytes())
             assert read(path).n_reports == read(path.with_suffix(".csv")).n_reports == 30
             path = self.folder / f"summary{i}.parquet"
-            scan(str(self.folder / f"good{i}.parquet"), by="country")().to_parquet(path)
-            assert read_summaries(path).n_reports == 30
+            write(scan(str(self.folder / f"good{i}.parquet"), by="country")(), path)
+            assert read(path).n_reports == 30
             self.summaries.append(path.read_bytes())
         self.typed = [self._typed(column) for column in self._columns()]
         self.plain = "report,count,group\nred,3,a\ngreen,4,a\nblue,5,b\n"
@@ -263,7 +262,7 @@ class Fuzz:
 
     def read_summaries(self, random):
         path = self.write("summary.parquet", mutate_parquet(random.choice(self.summaries), random))
-        for cell in read_summaries(path).values():
+        for cell in read(path).values():
             assert 0 < cell.n_reports <= 10**12
 
     def read_results(self, random):

@@ -404,7 +404,6 @@ CALLS = {
     "as_dirichlet": lambda m: dict(prior="flat", n_categories=3, what="this"),
     # ---- estimators and methods
     "MLE": lambda m: dict(tolerance=1e-6, max_iterations=100),
-    "MAP": lambda m: dict(prior="jeffreys", tolerance=1e-6),
     "NUTS": _drawn("NUTS", tune=50, target_accept=0.9),
     "Augmentation": _drawn("Augmentation", tune=10, thin=1),
     "Denying": _drawn("Denying", tolerance=1e-4),
@@ -537,7 +536,6 @@ CALLS = {
     ),
     "write a collection": lambda m: dict(thing=m.survey, path=m.folder / "again.toml"),
     "read_collection": lambda m: dict(path=m.toml),
-    "read_summaries": lambda m: dict(path=m.folded),
     "scan": lambda m: dict(
         source=m.frame[["report", "g"]],
         protocol=m.warner,
@@ -552,9 +550,6 @@ CALLS = {
         missing="-",
     ),
     "write_collection": lambda m: dict(collection=m.survey, path=m.folder / "again.toml"),
-    "write_reports": lambda m: dict(
-        path=m.folder / "again.parquet", reports=[0, 1, 2], protocol=m.grr, categories=list("abc"), country=["u", "v", "w"]
-    ),
     "population": lambda m: dict(source="zipf", n_categories=3, exponent=1.0),
     "population: geometric": lambda m: dict(source="geometric", n_categories=3, mean=1.0),
     "population: dirichlet": lambda m: dict(source="dirichlet", n_categories=3, alpha=1.0, random_seed=1),
@@ -738,7 +733,7 @@ MATERIAL |= {
     "tree_of_compliers": lambda m: lb.pymc.attach(m.trace, m.noncompliant, random_seed=1),
     "predicted": lambda m: lb.predictions(m.regressed, m.frame[:5]),
     "study": lambda m: lb.study.run_study(_tiny_study(), replications=2),
-    "folded": lambda m: m.found.to_parquet(m.folder / "found.parquet") or m.folder / "found.parquet",
+    "folded": lambda m: lb.write(m.found, m.folder / "found.parquet") or m.folder / "found.parquet",
 }
 
 
@@ -937,7 +932,6 @@ METHODS |= {
         lambda m: m.found,
         {
             "added": lambda m: dict(by=()),
-            "to_parquet": lambda m: dict(path=m.folder / "again.parquet"),
             "summaries": lambda m: dict(pilot=[0.5, 0.5], spread=None),
             "take": lambda m: dict(keys=["a"]),
         },

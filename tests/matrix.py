@@ -242,7 +242,7 @@ ACTIONS = {
     "crosscheck": lambda m: lb.crosscheck(m.data, random_seed=1, draws=50, chains=2),
     "MLE": lambda m: lb.estimators.MLE()(m.data),
     "oracle": lambda m: lb.estimators.Oracle()(m.data),
-    "MAP": lambda m: lb.estimators.MAP("flat")(m.data),
+    "MAP": lambda m: lb.estimators.MLE(prior="flat")(m.data),
     "show": lambda m: str(lb.show(m.fit())),
     "show data": lambda m: str(lb.show(m.data)),
     "page": _paged,

@@ -11,11 +11,11 @@ import pyarrow.parquet
 import pytest
 from commands import run
 
-from ldpbayes import read
+from ldpbayes import read, write
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning
 from ldpbayes.protocols import GRR, UnaryEncoding
-from ldpbayes.sources import read_summaries, scan
+from ldpbayes.sources import scan
 from ldpbayes.sources.scanning import Partial
 
 ABC = ("a", "b", "c")
@@ -92,8 +92,8 @@ def test_reports_that_are_expanded(tmp_path):
     both = scan(pyarrow.table({"report": reports}), protocol, **settings)()["all",]
     assert found["all",].n_reports == 600 and good.n_reports == 300
     np.testing.assert_allclose(found["all",].gradient, both.gradient, rtol=1e-9, atol=1e-9 * abs(both.gradient).max())
-    found.to_parquet(tmp_path / "s.parquet")
-    assert "3 rows that hold no report were left out" in read_summaries(tmp_path / "s.parquet").notes
+    write(found, tmp_path / "s.parquet")
+    assert "3 rows that hold no report were left out" in read(tmp_path / "s.parquet").notes
 
 
 def test_partials_carry_what_was_left_out_between_machines():

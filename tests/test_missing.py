@@ -13,7 +13,7 @@ from ldpbayes.answers import category_sum, missing_answers
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, UnaryEncoding
-from ldpbayes.sources import read_summaries, scan
+from ldpbayes.sources import scan
 from ldpbayes.sources.scanning import Partial
 
 ABC = ("a", "b", "c")
@@ -92,8 +92,8 @@ def test_cells_come_back_from_files(tmp_path):
     cells = read(frame(), GRR(3, 1.0), **STATED, missing="no answer")
     write(cells, tmp_path / "c.toml")
     assert counts_of(read(tmp_path / "c.toml")) == COUNTS
-    summed(frame(), GRR(3, 1.0), **STATED, missing="no answer").to_parquet(tmp_path / "s.parquet")
-    found = read_summaries(tmp_path / "s.parquet")
+    write(summed(frame(), GRR(3, 1.0), **STATED, missing="no answer"), tmp_path / "s.parquet")
+    found = read(tmp_path / "s.parquet")
     assert counts_of(found) == COUNTS and counts_of(found.added()) == {("all",): 3} and found.notes == SAID
     assert cells.pooled().missing == 3
     sets = read(pandas.DataFrame({"report": ["", "0;1", "NA"]}), UnaryEncoding.symmetric(3, 1.0), missing="NA")

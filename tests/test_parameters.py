@@ -18,9 +18,10 @@ from ldpbayes import read, simulation
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, make_protocol
-from ldpbayes.sources import parameters, read_collection, write_reports, writing
+from ldpbayes.sources import parameters, read_collection, writing
 from ldpbayes.sources.door import collected
 from ldpbayes.sources.parameters import parse_protocol, protocol_text, protocols_of
+from ldpbayes.sources.writing import write_reports
 
 ABC = ("a", "b", "c")
 ONE, TWO = (protocol_text(GRR(3, epsilon)) for epsilon in (1.0, 2.0))

@@ -31,7 +31,6 @@ from ldpbayes.protocols import (
     UnaryEncoding,
     designs,
 )
-from ldpbayes.sources import read_summaries
 from ldpbayes.sources.scanning import Fold, Found, Partial, pilots
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -366,7 +365,7 @@ def test_the_posterior_is_that_of_the_reports(tmp_path):
 def test_summaries_come_back_from_a_file(name, tmp_path):
     protocol = PROTOCOLS[name]
     found = lb.scan(table_of(protocol), protocol, by=["country", "day"], sample=30)()
-    found.to_parquet(tmp_path / "summaries.parquet")
+    lb.write(found, tmp_path / "summaries.parquet")
     back = lb.read(tmp_path / "summaries.parquet")
     assert back == found and back.protocol == protocol and back.samples == found.samples
     assert pandas.read_parquet(tmp_path / "summaries.parquet")["country"].tolist() == [key[0] for key in found]
@@ -374,8 +373,8 @@ def test_summaries_come_back_from_a_file(name, tmp_path):
 
 def test_other_files_are_no_summaries(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(lb.errors.DataError, match=r"a.parquet: is no file of summaries: it has no column 'protocol'"):
-        read_summaries(tmp_path / "a.parquet")
+    with pytest.raises(lb.errors.ArgumentError, match="protocol must be given"):
+        lb.read(tmp_path / "a.parquet")
 
 
 ONE_REPORT = bytes([1, 0, 0, 0, 3, 0, 0, 0, 128, 0, 0])
@@ -404,7 +403,7 @@ def summaries():
     protocol = PROTOCOLS["oue"]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "s.parquet"
-        lb.scan(table_of(protocol), protocol, by="country")().to_parquet(path)
+        lb.write(lb.scan(table_of(protocol), protocol, by="country")(), path)
         return pq.read_table(path)
 
 
@@ -428,7 +427,7 @@ def test_changed_bytes_of_summaries_are_refused_or_change_nothing(tmp_path):
         tmp_path / "s.parquet",
         np.random.default_rng(5),
     )
-    found.to_parquet(path)
+    lb.write(found, path)
     raw, refused = path.read_bytes(), 0
     for place in rng.integers(0, len(raw), size=80).tolist():
         path.write_bytes(raw[:place] + bytes([raw[place] ^ 1 << rng.integers(8)]) + raw[place + 1 :])
@@ -444,10 +443,8 @@ def test_files_of_summaries_have_the_ending_by_which_they_are_found(tmp_path):
     found = lb.scan(grr_table(), GRR(5, 1.0), by="country")()
     for path, sentence in (("s.csv", "path must end in .parquet"), (None, "path must be the name of a file")):
         with pytest.raises(lb.errors.ArgumentError, match=sentence):
-            found.to_parquet(path if path is None else tmp_path / path)
-    with pytest.raises(lb.errors.DataError, match="a path must be the name of a file"):
-        read_summaries(None)
-    found.to_parquet(tmp_path / "s.parquet")
+            lb.write(found, path if path is None else tmp_path / path)
+    lb.write(found, tmp_path / "s.parquet")
     assert lb.read(bytes(tmp_path / "s.parquet")) == found
 
 
@@ -551,7 +548,7 @@ def test_refusals_of_the_command_line(reports, capsys, command, sentence):
     scanned = lb.scan("r*.parquet", by=["country", "day"])()
     moved = lb.scan("r*.parquet", by=["country", "day"]).again(np.full(20, 0.05))
     both = {("NL", 1): scanned["NL", 1], ("NL", 2): moved["BE", 2]}
-    Found(both, ("country", "day"), None, scanned.categories, protocol=scanned.protocol).to_parquet("s.parquet")
+    lb.write(Found(both, ("country", "day"), None, scanned.categories, protocol=scanned.protocol), "s.parquet")
     before = sorted(path.name for path in pathlib.Path().iterdir())
     status, _, err = run(capsys, *command.split())
     assert status == 2 and sentence in " ".join(err.split()), err
@@ -701,7 +698,6 @@ def test_a_source_that_changes_between_the_passes_is_refused(tmp_path):
 SCRIPT = """
 import os, signal, sys
 import ldpbayes as lb
-from ldpbayes.sources import read_summaries
 from ldpbayes.sources.scanning import checkpoint, fold
 
 checkpoint._SHARE = 1e9  # written after every piece
@@ -713,7 +709,7 @@ def counted(self, piece, at=None):
     return partial(self, piece, at)
 fold.Fold.partial = counted
 found = lb.scan(sys.argv[1], by="country", sample=20, checkpoint=sys.argv[2], progressbar=False)()
-found.to_parquet(sys.argv[3])
+lb.write(found, sys.argv[3])
 """
 
 

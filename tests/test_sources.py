@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import ldpbayes as lb
-from ldpbayes import read, sources
+from ldpbayes import read, sources, write
 from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, bits, designs, make_protocol
@@ -750,7 +750,7 @@ def test_mutated_parquet_files_are_read_or_refused_in_a_sentence(tmp_path):
 def test_a_footer_that_contradicts_itself_ends_in_a_sentence_at_every_door(tmp_path, capsys):
     """PyArrow's accessors of such a footer end the process: texts are said to be booleans, and to have a size in bytes."""
     write_table({"report": list("abc") * 20, "g": list("xyz") * 20, "y": range(60)}, tmp_path / "whole.parquet")
-    scan(str(tmp_path / "whole.parquet"), GRR(3, 1.0), "report", categories=ABC, by="g")().to_parquet(tmp_path / "s.parquet")
+    write(scan(str(tmp_path / "whole.parquet"), GRR(3, 1.0), "report", categories=ABC, by="g")(), tmp_path / "s.parquet")
     bad, summaries = tmp_path / "bad.parquet", tmp_path / "bad_summaries.parquet"
     for path, whole in ((bad, "whole.parquet"), (summaries, "s.parquet")):
         data = (tmp_path / whole).read_bytes()
@@ -760,7 +760,7 @@ def test_a_footer_that_contradicts_itself_ends_in_a_sentence_at_every_door(tmp_p
     for door in (read, lambda *args, **settings: scan(*args, **settings)()):
         assert "is not a readable Parquet file" in sentence(door, str(bad), GRR(3, 1.0), **stated)
         assert "cannot be read" in sentence(door, pyarrow.dataset.dataset(bad), GRR(3, 1.0), **stated)
-    assert "is not a readable Parquet file" in sentence(sources.read_summaries, summaries)
+    assert "is not a readable Parquet file" in sentence(read, summaries)
     assert "is not a readable Parquet file" in sentence(
         read_collection, describe(tmp_path, bad.name, "grr", {"epsilon": 1.0})
     )

@@ -57,6 +57,7 @@ def command(
     """
     from ldpbayes.pages import show
     from ldpbayes.sources import scan
+    from ldpbayes.sources.scanning import summary_files
 
     if output is not None and output.suffix.lower() not in (".parquet", ".pq"):
         raise ArgumentError(f"output must end in .parquet, got {shown(str(output))}.")
@@ -80,6 +81,6 @@ def command(
             printing.complain(f"{reading.checkpoint} holds what was read: the same command goes on from there.", style=None)
         raise
     if output is not None:
-        found.to_parquet(output)
+        summary_files.write(found, output)
     content = show(found, command=options.command_line(), output=None if output is None else str(output), top=top)
     outputs.show(content, output=output)

@@ -5,17 +5,15 @@ from typing import TYPE_CHECKING
 from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
-    from ldpbayes.estimators.mle import MAP, MLE
+    from ldpbayes.estimators.mle import MLE
     from ldpbayes.estimators.oracle import Oracle
 
 _HOMES = {
-    "MAP": "estimators.mle",
     "MLE": "estimators.mle",
     "Oracle": "estimators.oracle",
 }
 
 __all__ = [
-    "MAP",
     "MLE",
     "Oracle",
 ]

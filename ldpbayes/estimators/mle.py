@@ -118,18 +118,6 @@ class MLE:
         return estimate
 
 
-def MAP(prior, **settings):
-    """Return the MLE estimator with a Dirichlet prior, every α ≥ 1: the mode of the posterior density.
-
-    Parameters
-    ----------
-    prior : Dirichlet, vector, number or "flat"
-    **settings
-        Fields of MLE.
-    """
-    return MLE(prior=prior, **settings)
-
-
 def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto"):
     """Return the Solution of max Σ_j w_j log (Lp)_j + Σ_x mass_x log p_x over the simplex.
 

@@ -84,7 +84,7 @@ class AbstractCohorts(AbstractProtocol):
         return SupportLaw(self, lambda p: (1 + self.beta * (self.meetings @ p / self.cohorts)) / total)
 
     # ---- client ------------------------------------------------------------------------------------------------------
-    def mapped(self, cohorts, values):
+    def _mapped(self, cohorts, values):
         """Return the buckets of values, each in its cohort."""
         return self.table.ravel().take(cohorts * self.n_categories + values)
 
@@ -94,7 +94,7 @@ class AbstractCohorts(AbstractProtocol):
 
     def randomize(self, values, rng):
         cohorts = rng.integers(self.cohorts, size=values.size)
-        return np.stack([cohorts, self._bucket_protocol.randomize(self.mapped(cohorts, values), rng)], axis=1)
+        return np.stack([cohorts, self._bucket_protocol.randomize(self._mapped(cohorts, values), rng)], axis=1)
 
     def randomize_one(self, value):
         cohort = entropy.below(self.cohorts)

@@ -210,7 +210,7 @@ class PooledHashing(AbstractCohorts):
     def rows(self, reports, counts):
         return _rows(self, reports, counts, self.supports().per_report)
 
-    def mapped(self, cohorts, values):
+    def _mapped(self, cohorts, values):
         return hashing.buckets(self.family, cohorts, values, self.buckets)
 
     def bucket(self, cohort, value):

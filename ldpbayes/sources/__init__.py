@@ -11,10 +11,8 @@ _HOMES = {
     "AbstractSource": "sources.stream",
     "open_source": "sources.opening",
     "read_collection": "sources.collection_file",
-    "read_summaries": "sources.scanning.found",
     "scan": "sources.scanning.driver",
     "write_collection": "sources.collection_file",
-    "write_reports": "sources.writing",
 }
 __all__ = list(_HOMES)
 __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -46,7 +46,7 @@ def read_collection(path, rows=None):
 
     A list experiment, with channels ``item_count``, may leave out ``categories``; its share of carriers is then ``trait``.
 
-    ``protocol`` may be left out where the table states it in a column ``protocol``, as ``write_reports`` writes it.
+    ``protocol`` may be left out where the table states it in a column ``protocol``, as ``write`` writes it.
     ``epsilon`` names a column of levels (``protocol`` is then a name, ``parameters`` its others) and ``rate`` one of rates
     of randomised response, as for ``read``. Each level is a channel.
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Tally
@@ -164,12 +164,12 @@ def _read(source, rows, whole, layout):
         _left_out(layout, "a collection file states it")
         return read_collection(source, rows)
     if kind.endswith((".parquet", ".pq")) and layout.get("protocol") is None:
-        from ldpbayes.sources.scanning.found import read_summaries
+        from ldpbayes.sources.scanning.found import of_file
         from ldpbayes.sources.scanning.summary_files import is_summaries
 
         if is_summaries(source):
             _left_out(layout | rows.stated | {"by": None}, "a file of summaries has no reports")
-            cells = read_summaries(source)
+            cells = of_file(source)
             return cells.added(rows.by) if rows.by else cells
     return read_table(source, rows, whole, **layout)
 
@@ -241,9 +241,8 @@ def write(
             raise ArgumentError("protocol must be given with reports; without it write takes a Collection, Tally or Cells.")
         return write_reports(path, thing, protocol, categories=categories, **columns)
     _left_out({"protocol": protocol, "categories": categories, **columns}, f"a {type(thing).__name__} states it")
-    if isinstance(thing, AbstractResult) and files.as_path(path).suffix.lower() != ".toml":
-        return cast(Any, thing).to_parquet(path)  # the cells of a scan
-    if isinstance(thing, Cells) and not thing.keeps_reports:
+    scanned = isinstance(thing, AbstractResult) and files.as_path(path).suffix.lower() != ".toml"
+    if scanned or (isinstance(thing, Cells) and not thing.keeps_reports):
         from ldpbayes.sources.scanning import summary_files
 
         return summary_files.write(thing, path)

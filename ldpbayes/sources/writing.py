@@ -27,30 +27,19 @@ _FEW = 2**15
 def write_reports(
     path: Any, reports: Any, protocol: AbstractProtocol, /, *, categories: Sequence[str] | None = None, **columns: Any
 ) -> Any:
-    """Write reports to a Parquet file that states its protocol, in the layout that ``write`` describes.
+    """Write reports as ``write`` does, whose parameters these are.
 
     Parameters
     ----------
     path : path-like or None
-        Ends in ``.parquet`` or ``.pq``. None returns a table of PyArrow in this layout, for other writers.
     reports : array, or iterator of batches
-        Canonical reports; a batch is an array of them, or a pair of one with a mapping from column names to entries.
     protocol : AbstractProtocol
     categories : sequence of str, optional
     **columns : array or scalar
-        One entry per report, or one for all.
 
     Returns
     -------
     int or pyarrow.Table
-        The number of reports written, or the table.
-
-    Raises
-    ------
-    ArgumentError
-        On a protocol that is none, a path of another format, labels or columns that do not fit.
-    DataError
-        On reports that the protocol does not make, on missing entries, and where the file cannot be written.
     """
     if not isinstance(protocol, AbstractProtocol):
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {shown(protocol)}.")

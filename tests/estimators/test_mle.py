@@ -16,7 +16,7 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators import base, mle
 from ldpbayes.estimators.base import information_covariance
-from ldpbayes.estimators.mle import MAP, MLE, maximize
+from ldpbayes.estimators.mle import MLE, maximize
 from ldpbayes.estimators.solvers.base import certificate
 from ldpbayes.likelihoods import DenseRows, IdentityRows, StackedRows
 from ldpbayes.priors import Dirichlet
@@ -118,7 +118,7 @@ def test_posterior_mode_meets_its_conditions(method, alpha):
     slope = gradient + np.divide(mass, p, out=np.zeros(6), where=p > 0)
     assert slope[inside] == pytest.approx(level, rel=2e-3)
     assert (gradient[~inside] <= level * 1.001).all()
-    assert MAP(alpha)(data).name == "map"
+    assert MLE(prior=alpha)(data).name == "map"
 
 
 @given(rows=random_rows(), seed=st.integers(0, 1000), method=st.sampled_from(["newton", "quasi-newton"]))
@@ -145,7 +145,7 @@ def test_map_without_data_worth_speaking_of_is_the_mode_of_the_prior():
 
 def test_map_refuses_concentrations_below_one():
     with pytest.raises(ArgumentError, match=r"alpha must be >= 1 for a posterior mode, got 0\.5; .*posterior mean"):
-        MAP("jeffreys")(survey(GRR(3, 1.0), [3, 4, 5]))
+        MLE(prior="jeffreys")(survey(GRR(3, 1.0), [3, 4, 5]))
 
 
 def test_a_flat_prior_is_maximum_likelihood():

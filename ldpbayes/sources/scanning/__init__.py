@@ -2,8 +2,8 @@
 
 from ldpbayes.sources.scanning.driver import Scan, scan
 from ldpbayes.sources.scanning.fold import Fold
-from ldpbayes.sources.scanning.found import Found, read_summaries
+from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import Partial, ReportSample
 from ldpbayes.sources.scanning.pilots import Pilots
 
-__all__ = ["Fold", "Found", "Partial", "Pilots", "ReportSample", "Scan", "read_summaries", "scan"]
+__all__ = ["Fold", "Found", "Partial", "Pilots", "ReportSample", "Scan", "scan"]

@@ -214,7 +214,7 @@ def scan(
         Files are Parquet, CSV, JSON lines or Arrow; they may be a pattern such as ``"reports/*.parquet"`` or a folder, and
         names of folders such as ``country=NL`` are columns. Spark's data frames are counted and added up by its workers.
     protocol : AbstractProtocol, optional
-        May be left out where the reports state it, as ``write_reports`` makes them.
+        May be left out where the reports state it, as ``write`` makes them.
     report : str or sequence of str, optional
         The column or columns of one report; the protocol's own names by default. Packed bits (``numpy.packbits``) in a
         column of bytes are read fastest; see ``read`` for other forms. A set may also be several columns: its ⌈a/8⌉

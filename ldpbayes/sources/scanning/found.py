@@ -135,38 +135,9 @@ class Found(Cells, AbstractResult):
             groups.setdefault(tuple(key[i] for i in at) or ("all",), []).append((self, key))
         return _added_up({key: groups[key] for key in sorted_keys(groups)}, kept or None, self, self.notes)
 
-    def to_parquet(self, path: Any) -> None:
-        """Write the cells to a Parquet file with one row a cell, which ``read_summaries`` reads back.
 
-        Parameters
-        ----------
-        path : path-like
-            Written whole or not at all.
-
-        Raises
-        ------
-        DataError
-            Where the file cannot be written.
-        """
-        summary_files.write(self, path, self.protocol, self.samples)
-
-
-def read_summaries(path: Any) -> Cells:
-    """Return the cells that ``Found.to_parquet`` wrote, or ``write``, of cells that no scan made.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    Found, or Cells where the file states no protocol
-
-    Raises
-    ------
-    DataError
-        Where the file is not one of summaries, or its rows do not fit each other.
-    """
+def of_file(path: Any) -> Cells:
+    """Return the cells of a file of summaries: Found, or Cells where it states no protocol."""
     known = summary_files.read(path)
     if known["protocol"] is None:
         return Cells(known["cells"], known["by"], categories=known["categories"])

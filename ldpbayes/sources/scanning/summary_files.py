@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ import numpy as np
 from ldpbayes import checks, files
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.likelihoods import Summary
 from ldpbayes.sources.base import foreign
 from ldpbayes.sources.keys import plain_keys
@@ -52,9 +50,9 @@ def _types() -> dict[str, Any]:
     }
 
 
-def write(found: Any, path: Any, protocol: Any = None, samples: Mapping = MappingProxyType({})) -> None:
-    """Write cells that may be summaries, one row each, and of a scan its protocol and samples; see ``Found.to_parquet``."""
-    path = files.as_path(path)
+def write(found: Any, path: Any) -> None:
+    """Write cells that may be summaries, one row each, and of a scan its protocol and samples; whole or not at all."""
+    path, protocol, samples = files.as_path(path), getattr(found, "protocol", None), getattr(found, "samples", {})
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise ArgumentError(f"path must end in .parquet, got {shown(str(path))}.")
     import pyarrow as pa
@@ -117,7 +115,7 @@ def is_summaries(path: str) -> bool:
 
 
 def read(path: Any) -> dict[str, Any]:
-    """Return what the constructor of ``Found`` takes, from a file that ``write`` wrote; see ``read_summaries``."""
+    """Return what the constructor of ``Found`` takes, from a file that ``write`` wrote."""
     (path,) = FileSource([text_of(path)]).paths
     table = read_whole(path)
     try:
@@ -129,11 +127,6 @@ def read(path: Any) -> dict[str, Any]:
 
 
 def _found(table):
-    missing = [name for name in _types() if name not in (*table.schema.names, _MISSING)]
-    if missing:
-        raise DataError(
-            f"is no file of summaries: it has no column {shown(missing[0])}; it has {listed(table.schema.names)}"
-        )
     metadata = table.schema.metadata or {}
     by = [name for name in table.schema.names if name not in _types()]
     if _BY in metadata:
