@@ -81,6 +81,6 @@ def command(
             printing.complain(f"{reading.checkpoint} holds what was read: the same command goes on from there.", style=None)
         raise
     if output is not None:
-        summary_files.write(found, output)
+        summary_files.write(found, output, found.protocol, found.samples)
     content = show(found, command=options.command_line(), output=None if output is None else str(output), top=top)
     outputs.show(content, output=output)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Tally
@@ -245,5 +245,6 @@ def write(
     if scanned or (isinstance(thing, Cells) and not thing.keeps_reports):
         from ldpbayes.sources.scanning import summary_files
 
-        return summary_files.write(thing, path)
+        known = (cast(Any, thing).protocol, cast(Any, thing).samples) if scanned else ()
+        return summary_files.write(thing, path, *known)
     return write_collection(thing, path)

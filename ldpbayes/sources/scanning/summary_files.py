@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -50,9 +52,9 @@ def _types() -> dict[str, Any]:
     }
 
 
-def write(found: Any, path: Any) -> None:
+def write(found: Any, path: Any, protocol: Any = None, samples: Mapping = MappingProxyType({})) -> None:
     """Write cells that may be summaries, one row each, and of a scan its protocol and samples; whole or not at all."""
-    path, protocol, samples = files.as_path(path), getattr(found, "protocol", None), getattr(found, "samples", {})
+    path = files.as_path(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise ArgumentError(f"path must end in .parquet, got {shown(str(path))}.")
     import pyarrow as pa
