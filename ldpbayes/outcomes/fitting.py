@@ -188,9 +188,10 @@ def analyse(
 ) -> PrivateGroups:
     """Return the answers for Records; parameters as for ``by_private_group``."""
     _refuse(records, name, method, bins)
+    settings = {"target": target, "bins": bins, "draws": draws * chains, "levels": levels}
     refused: dict[str, str] = {}
     while True:
-        result, failed = _answered(records, name, target, method, bins, draws * chains, levels, ci_prob, random_seed)
+        result, failed = _answered(records, name, method, ci_prob, random_seed, **settings)
         if not 0 < len(failed) < len(records.cells):
             break
         refused |= {label_of(records.cells[c]): why for c, why in failed.items()}
@@ -206,21 +207,13 @@ def analyse(
 
 
 def _answered(
-    records: Records,
-    name: str,
-    target: str,
-    method: str,
-    bins: int | None,
-    draws: int,
-    levels: tuple[float, ...],
-    ci_prob: float,
-    random_seed: int,
+    records: Records, name: str, method: str, ci_prob: float, random_seed: int, **settings: Any
 ) -> tuple[PrivateGroups, dict[int, str]]:
     """Return the answers of all cells, and why they may not be used in those cells that fail."""
-    rng = np.random.default_rng(random_seed)
-    held = [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
+    rng, held = np.random.default_rng(random_seed), [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
+    problem = _Problem(records, held, rng=rng, **settings)
+    target, levels = problem.target, problem.levels
     recipes = None if records.decode is None else [_recipe(records, at, levels) for at in held]
-    problem = _Problem(records, held, target, bins, draws, levels, rng)
     splits = [] if records.levels is not None or method not in ("auto", "rounding") else _splits(records)
     if method == "rounding" and not splits:
         raise DataError("has no values that stand out as rounded; use another method", field=name)
@@ -356,8 +349,12 @@ class _Found:
     def facts(self) -> dict[str, Any]:
         """What the result states about its draws."""
         one = self.curves
-        found = {"sampling": one.sampling, "problem": one.verdict.problem, "k_hat": one.k_hat}
-        return found | {"effective_draws": one.effective, "scale": float(np.median(one.scale))}
+        return {
+            "sampling": one.sampling,
+            "problem": one.verdict.problem,
+            "k_hat": one.k_hat,
+            "effective_draws": one.effective,
+        }
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,8 +71,6 @@ class PrivateGroups(AbstractResult):
         bins: the error that bins make, to first order. None for an open category, which has no bins, and for the recipe.
     recipe : tuple of dict or None
         The reweighting recipe's share, mean and quantile for each cell, without errors.
-    scale : float
-        Posterior median of the scale of the curves.
     who_decides : str
         Whether data or prior decide on the groups' shares, by scaling the prior; see inference.scaling.
     """
@@ -100,7 +98,6 @@ class PrivateGroups(AbstractResult):
     left_out: str
     discretization: np.ndarray | None
     recipe: Any
-    scale: float
     who_decides: str
 
     def to_tree(self) -> xr.DataTree:
@@ -249,7 +246,6 @@ class PrivateGroups(AbstractResult):
         }
         if self.method != "recipe":
             found |= {"sampling": self.sampling, "k_hat": self.k_hat, "effective_draws": self.effective_draws}
-            found["scale"] = self.scale
         found["discrepancy"], found["discrepancy_allowed"] = self.check.worst
         found |= {"converged": int(self.trusted)} | ({"left_out": self.left_out} if self.left_out else {})
         found["who_decides"] = self.who_decides

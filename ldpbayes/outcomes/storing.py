@@ -17,7 +17,7 @@ HOLDS = "private groups"
 METHODS, SAMPLINGS, TARGETS = ("smooth", "rounding", "recipe"), ("weighted", "annealed"), ("distribution", "frequency")
 #: Attributes that are texts, lists of texts and numbers.
 _TEXTS = ("value", "target", "method", "reason", "sampling", "problem", "left_out", "who_decides")
-_NUMBERS = ("ci_prob", "k_hat", "effective_draws", "scale")
+_NUMBERS = ("ci_prob", "k_hat", "effective_draws")
 _WHOLE = ("random_seed", "n_records")
 
 

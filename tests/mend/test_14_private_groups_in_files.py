@@ -116,7 +116,7 @@ DAMAGE += [
     ("quantiles", "[7]"),
     ("reason", 3),
 ]
-DAMAGE += [("n_bins", "[1e300]"), ("n_records", -1), ("levels", '["only"]'), ("scale", "wide")]
+DAMAGE += [("n_bins", "[1e300]"), ("n_records", -1), ("levels", '["only"]'), ("k_hat", "wide")]
 
 
 @pytest.mark.parametrize("how", DAMAGE, ids=lambda how: str(how)[:40])
