@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
+unset PYTHONPATH # it would name the checkout, and what is installed would not be tested
 python=$(bash tools/find_python.sh)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -14,6 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
+unset PYTHONPATH # it would name the checkout, and what is installed would not be tested
 arguments=${PYTEST_ARGUMENTS:-tests}
 known="wheel-3.12 wheel-3.13 wheel-3.14 archive oldest newest avx2 facts"
 chosen=${ENVIRONMENTS:-$known}
