@@ -98,9 +98,12 @@ def summarise(tree, ci_prob, effective=None, known=None):
     def summary_of(draws, name, shape, variables):
         each = found.effective_draws
         if worth:  # of a prior's hyperparameters only the draws that were kept are known, not their weights
-            each = np.concatenate([worth.get(one, [found.effective_draws]) for one in variables])
+            each = [np.asarray(worth.get(one, found.effective_draws), dtype=float) for one in variables]
+            each = np.stack(np.broadcast_arrays(*each), axis=-1).ravel()
         held = known.get(name, {})
-        part = _target(draws, exact, name, ci_prob, independent, each, held if "r_hat" in held else None)
+        if "lower" in held:  # all is known
+            return {k: np.reshape(v, shape) for k, v in held.items()}
+        part = entries_of(draws, exact, name, ci_prob, independent, each, held if "r_hat" in held else None)
         at = [(k, one) for k, one in enumerate(variables) if one in known]
         for k, one in at:
             place = slice(None) if len(variables) == 1 else slice(k, k + 1)
@@ -166,36 +169,45 @@ def unknown_arrays(posterior):
 
 
 def verdict(tree):
-    """Return the Diagnostics of a summarised result, with the verdict.
-
-    Independent draws need no chain diagnostics: their engine says in ``checked`` what it checked instead.
-    """
+    """Return the Diagnostics of a summarised result, with the verdict."""
     summary, found = tree["summary"], Diagnostics.from_attrs(tree.attrs)
-    problems = [found.problem] if found.problem else []
     if found.sampling == "independent":
-        good = found.checked or "Independent draws: no chain diagnostics are needed."
-        if found.interrupted:
-            good += f" Interrupted: {tree['posterior'].sizes['draw']} draws a chain were kept."
-    else:
-        # nan, which no threshold accepts, where too few draws or none that vary leave nothing to diagnose.
-        names = ["", *(f"{name}_" for name in unknown_arrays(tree["posterior"]))]
-        # Of one population P and F decide: the table of its hyperparameters has their R-hat and effective draws.
-        shared = [values for values in tree["posterior"].data_vars.values() if values.attrs.get("of") == "prior"]
-        joint = "cell" in summary.dims or "regression" in tree.attrs
-        if joint and any(values.ndim == 2 for values in shared):
-            names += [f"{kind}_" for kind in ("parameter", "derived") if f"{kind}_r_hat" in summary][:1]
-        r_hat, ess = np.nan, np.nan
-        for name in names:
-            r_hat = float(np.fmax(r_hat, np.fmax.reduce(summary[f"{name}r_hat"].values, axis=None)))
-            for kind in ("ess_bulk", "ess_tail"):
-                ess = float(np.fmin(ess, np.fmin.reduce(summary[f"{name}{kind}"].values, axis=None)))
-        divergences = 0
-        if "sample_stats" in tree.children and "diverging" in tree["sample_stats"]:
-            divergences = int(tree["sample_stats"]["diverging"].sum())
-        found = replace(found, worst_r_hat=r_hat, least_ess=ess, divergences=divergences)
-        judged = of_chains(r_hat, ess, divergences)
-        good = judged.checked
-        problems += [judged.problem] if judged.problem else []
+        return of_independent(found, tree["posterior"].sizes["draw"])
+    problems = [found.problem] if found.problem else []
+    # nan, which no threshold accepts, where too few draws or none that vary leave nothing to diagnose.
+    names = ["", *(f"{name}_" for name in unknown_arrays(tree["posterior"]))]
+    # Of one population P and F decide: the table of its hyperparameters has their R-hat and effective draws.
+    shared = [values for values in tree["posterior"].data_vars.values() if values.attrs.get("of") == "prior"]
+    joint = "cell" in summary.dims or "regression" in tree.attrs
+    if joint and any(values.ndim == 2 for values in shared):
+        names += [f"{kind}_" for kind in ("parameter", "derived") if f"{kind}_r_hat" in summary][:1]
+    r_hat, ess = np.nan, np.nan
+    for name in names:
+        r_hat = float(np.fmax(r_hat, np.fmax.reduce(summary[f"{name}r_hat"].values, axis=None)))
+        for kind in ("ess_bulk", "ess_tail"):
+            ess = float(np.fmin(ess, np.fmin.reduce(summary[f"{name}{kind}"].values, axis=None)))
+    divergences = 0
+    if "sample_stats" in tree.children and "diverging" in tree["sample_stats"]:
+        divergences = int(tree["sample_stats"]["diverging"].sum())
+    found = replace(found, worst_r_hat=r_hat, least_ess=ess, divergences=divergences)
+    judged = of_chains(r_hat, ess, divergences)
+    problems += [judged.problem] if judged.problem else []
+    return _judged(found, problems, judged.checked)
+
+
+def of_independent(found, length):
+    """Return the Diagnostics of independent draws, so many of each chain, with the verdict.
+
+    They need no chain diagnostics: their engine says in ``checked`` what it checked instead.
+    """
+    good = found.checked or "Independent draws: no chain diagnostics are needed."
+    if found.interrupted:
+        good += f" Interrupted: {length} draws a chain were kept."
+    return _judged(found, [found.problem] if found.problem else [], good)
+
+
+def _judged(found, problems, good):
+    """Return the Diagnostics with what is wrong, and the sentence for the reader."""
     said = "; ".join(problems)
     outcome = f"Do not trust this posterior yet: {said}." if problems else good
     return replace(found, converged=not problems, problems=f"{said}." if problems else "", outcome=outcome)
@@ -214,7 +226,7 @@ def mcse_of_mean(draws, *, independent):
     return out
 
 
-def _target(draws, exact, name, ci_prob, independent, effective=None, diagnosed=None):
+def entries_of(draws, exact, name, ci_prob, independent, effective=None, diagnosed=None):
     """Return the summary entries of one variable; draws (chains, draws, …), exact moments and ends replace sampled ones."""
     (chains, per_chain), size = draws.shape[:2], int(np.prod(draws.shape[2:]))
     out = {key: np.ravel(exact[f"{name}_{key}"]) for key in ("mean", "sd", "lower", "upper") if f"{name}_{key}" in exact}
@@ -249,7 +261,7 @@ def entries_of_chains(draws: np.ndarray, ci_prob: float) -> dict[str, np.ndarray
     draws : (chains, draws, k) array
     ci_prob : float
     """
-    return _target(draws, {}, "", ci_prob, False)
+    return entries_of(draws, {}, "", ci_prob, False)
 
 
 def chain_diagnostics(draws: np.ndarray) -> dict[str, np.ndarray]:

@@ -18,6 +18,8 @@ from ldpbayes.inference.verdict import ACCEPTED, Verdict, of_chains
 from ldpbayes.posteriors import frequency
 from ldpbayes.posteriors.problem import Problem
 
+#: Why a method that was asked for.
+CALLER = "Chosen by the caller."
 #: After an interruption so many draws of F are worth keeping.
 LEAST_KEPT = 200
 #: Categories beyond which one more takes as good as no time: numpy's calls outweigh them.
@@ -334,6 +336,32 @@ class AbstractPosterior(abc.ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class Parts:
+    """What the result of one cell is made of.
+
+    Attributes
+    ----------
+    draws : dict of (chains, draws, …) arrays
+        Of P, of F where it has draws, and of derived quantities, by name.
+    hyper : dict of (chains, draws) arrays
+        Of what the prior learns.
+    exact, stats : dict of arrays
+        As in result.build.
+    attrs : dict
+        With the diagnostics, and of independent draws the verdict on them.
+    effective : dict, optional
+        As in diagnostics.summarise.
+    """
+
+    draws: dict[str, np.ndarray]
+    hyper: dict[str, np.ndarray]
+    exact: dict[str, Any]
+    stats: dict[str, np.ndarray]
+    attrs: dict[str, Any]
+    effective: dict[str, Any] | None
+
+
+@dataclass(frozen=True, eq=False)
 class Answer:
     """A finished run, whose ``tree`` is the result; ``reason`` says why its method applies."""
 
@@ -350,25 +378,49 @@ class Answer:
         """Why the answer is rejected, in one sentence, or an empty string."""
         if self.sample.rejected:
             return self.sample.rejected
-        attrs = self.tree.attrs
+        attrs = self._judged
         undefined = "undefined" in attrs and self.sample.independent  # no other method would define it
         if attrs["converged"] or attrs["interrupted"] or undefined or self._few:
             return ""
         return attrs["problems"]
 
     @property
+    def _judged(self) -> Mapping[str, Any]:
+        """Attrs with the verdict: that on chains comes with their summary."""
+        return self.parts.attrs if self.sample.independent else self.tree.attrs
+
+    @property
     def _few(self) -> bool:
         """Whether chains are not accepted, and only because too few draws were asked for: no other method has more."""
-        attrs, posterior = self.tree.attrs, self.tree["posterior"]
         if self.sample.independent or self.sample.verdict.problem:
             return False
+        attrs, posterior = self.tree.attrs, self.tree["posterior"]
         drawn = posterior.sizes["chain"] * posterior.sizes["draw"]
         return of_chains(attrs["worst_r_hat"], attrs["least_ess"], attrs["divergences"], drawn).next == "done"
 
     @cached_property
     def tree(self):
-        """The summarised DataTree; draws F where the engine did not."""
+        """The summarised DataTree."""
         from ldpbayes import result
+        from ldpbayes.inference import diagnostics
+
+        collection, parts = self.problem.collection, self.parts
+        tree = result.build(
+            collection,
+            self.problem.prior,
+            method=self.method.name,
+            settings=asdict(self.method) | dict(self.asked),
+            draws={name: (collection.dims if x.ndim > 2 else (), x) for name, x in parts.draws.items()}
+            | {name: ((), x, {"of": "prior"}) for name, x in parts.hyper.items()},
+            exact=parts.exact,
+            stats=parts.stats,
+            attrs=parts.attrs,
+        )
+        return diagnostics.summarise(tree, self.asked["ci_prob"], parts.effective)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """What the result is made of; draws F where the engine did not."""
         from ldpbayes.inference import diagnostics
 
         method, problem, sample = self.method, self.problem, self.sample
@@ -400,30 +452,23 @@ class Answer:
             found = found.adding(_left(draws.shape, method))
         collection = problem.collection
         concentrations = self._concentrations(hyper)
-        derived = evaluate_draws(collection.derived, draws, collection.categories, concentrations, self.rng)
-        variables: dict[str, tuple] = {"distribution": (collection.dims, draws)}
+        variables: dict[str, np.ndarray] = {"distribution": draws}
         if frequencies is not None:
-            variables["frequency"] = (collection.dims, frequencies)
-        variables |= {name: ((), values) for name, values in derived.items()}
-        variables |= {name: ((), values, {"of": "prior"}) for name, values in hyper.items()}
-        tree = result.build(
-            collection,
-            problem.prior,
-            method=method.name,
-            settings=asdict(method) | dict(self.asked),
-            draws=variables,
-            exact=exact,
-            stats=stats,
-            attrs=found.to_attrs() | facts | {"random_seed": self.asked["random_seed"], "reason": "Chosen by the caller."},
-        )
-        undefined = [name for name, values in tree["posterior"].data_vars.items() if np.isnan(values.values).any()]
+            variables["frequency"] = frequencies
+        variables |= evaluate_draws(collection.derived, draws, collection.categories, concentrations, self.rng)
+        undefined = [name for name, values in (variables | hyper).items() if np.isnan(values).any()]
         if undefined:
             named = ", ".join(map(repr, undefined))
-            sentence = f"the derived quantity {named} is 0/0 in some draws, which give its categories no share at all"
-            tree.attrs |= found.adding(sentence).to_attrs() | {"undefined": named}
+            found = found.adding(
+                f"the derived quantity {named} is 0/0 in some draws, which give its categories no share at all"
+            )
+            facts["undefined"] = named
+        if sample.independent:
+            found = diagnostics.of_independent(found, draws.shape[1])
         drawn = sample.distribution.shape[0] * sample.distribution.shape[1]
         effective = None if sample.weighted is None else _effective(*sample.weighted, collection, share, drawn)
-        return diagnostics.summarise(tree, self.asked["ci_prob"], effective)
+        attrs = found.to_attrs() | facts | {"random_seed": self.asked["random_seed"], "reason": CALLER}
+        return Parts(variables, hyper, exact, stats, attrs, effective)
 
     def _concentrations(self, hyper):
         """Return the callable that gives α of some draws, by their places; None where the prior has no α."""

@@ -105,7 +105,7 @@ def frequency_draws(rows, distribution, rng, *, signal=None, watch=None, least=m
 
 
 def complete(tallies, distribution, n, rng):
-    """Turn draws of the signal tallies into those of F, in place: the other users take their categories by P.
+    """Turn draws of the signal tallies into those of the tallies, in place: the other users take their categories by P.
 
     Parameters
     ----------
@@ -123,7 +123,6 @@ def complete(tallies, distribution, n, rng):
         tallies += rng.multinomial(left, distribution)
     else:
         multinomials(left, distribution, *_factorials(most), rng, tallies)
-    tallies /= n
 
 
 @functools.lru_cache(maxsize=64)

@@ -34,7 +34,7 @@ BLOCK = 500
 SETTLED = 1e-3
 #: Nodes of the integral over the radius of a proposal, three times as many where Σα < 1, whose left tail is long; steps to
 #: its mode; numbers that are looked at together.
-RADII, RADIUS_STEPS, TOGETHER = 35, 60, 2**16
+RADII, RADIUS_STEPS, TOGETHER = 25, 60, 2**16
 #: A factor's power D/s² is at most this, so that the logarithm of 1 + s d keeps its digits …
 STRAIGHT = 1e10
 #: … and s times the pilot at most this: the factor of a category stays above zero everywhere.

@@ -2,6 +2,7 @@
 
 import numbers
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -13,9 +14,10 @@ from ldpbayes.collections.cells import FACTS
 from ldpbayes.collections.nature import LEFT_OUT
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.inference.diagnostics import entries_of, summarise
 from ldpbayes.result.building import build
 from ldpbayes.result.frame import Result
-from ldpbayes.result.validation import NO_DRAWS, need_result
+from ldpbayes.result.validation import NO_DRAWS, TARGETS, need_result
 
 #: Covariance matrices of all cells with more entries than this are left out.
 MAX_COVARIANCES = 10**7
@@ -92,6 +94,102 @@ def of_cells(
     return build(cells, prior, method=method, **given, **more)
 
 
+def of_parts(
+    cells: Cells,
+    prior: Any,
+    parts: Sequence[Any],
+    settings: dict,
+    attrs: dict | None = None,
+    shared: Mapping[str, np.ndarray] | None = None,
+) -> Result:
+    """Return the summarised result of cells whose draws are independent.
+
+    Parameters
+    ----------
+    cells : Cells
+    prior : AbstractPrior
+        Of each cell.
+    parts : sequence of posteriors.base.Parts
+        Of each cell, with its ``method`` and ``reason`` among the attrs; their draws are used up.
+    settings : dict
+        How all cells were fitted.
+    attrs : dict, optional
+        Further facts.
+    shared : mapping of name to (chains, draws) array, optional
+        Hyperparameters that all cells share.
+    """
+    first, count, ci_prob = parts[0], len(parts), settings["ci_prob"]
+    cut = [slice(min(one.draws["distribution"].shape[axis] for one in parts)) for axis in (0, 1)]
+    names = [name for name in first.draws if all(name in one.draws for one in parts)]
+    effective = {name: _stacked([_worth(one, name) for one in parts]) for name in names}
+    known = {}
+    if any(one.exact.keys() != first.exact.keys() for one in parts):
+        known = {name: _entries([_summary(one, name, ci_prob) for one in parts]) for name in names if name in TARGETS}
+    exact = {name: _stacked([one.exact[name] for one in parts]) for name in first.exact if _alike(parts, name)}
+    facts = facts_of(count, **{name: [one.attrs.get(name, blank) for one in parts] for name, blank in FACTS.items()})
+    facts["log_evidence"] = np.array(
+        [one.exact.get("log_evidence", facts["log_evidence"][k]) for k, one in enumerate(parts)]
+    )
+    draws: dict[str, tuple] = {}
+    for name in names:
+        dims = ("cell", "category") if name in TARGETS else ("cell",)
+        draws[name] = dims, _side_by_side([one.draws.pop(name)[*cut] for one in parts])
+    draws |= {name: ((), values[*cut], {"of": "prior"}) for name, values in (shared or {}).items()}
+    about = {"reason": _kinds(facts), "sampling": "independent", **_pseudo(one.attrs for one in parts), **(attrs or {})}
+    tree = of_cells(cells, prior, facts, settings, draws=draws, exact=exact, attrs=about)
+    said = {name: tree.attrs[name] for name in ("converged", "interrupted", "problems", "outcome")}
+    summarise(tree, ci_prob, effective, known)
+    tree.attrs |= said
+    return tree
+
+
+def _worth(part, name):
+    """Return how many independent draws those of a variable of one cell are worth, of the shape of one draw."""
+    values = part.draws[name]
+    worth = (part.effective or {}).get(name, part.attrs.get("effective_draws", values.shape[0] * values.shape[1]))
+    worth = np.asarray(worth, dtype=float)
+    return np.broadcast_to(worth if worth.size > 1 else worth.reshape(()), values.shape[2:])
+
+
+def _summary(part, name, ci_prob):
+    """Return the summary entries of P or F of one cell."""
+    return entries_of(part.draws[name], part.exact, name, ci_prob, True, _worth(part, name))
+
+
+def _entries(found):
+    """Return summary entries with the axis of cells from those of each."""
+    return {key: _stacked([one[key] for one in found]) for key in found[0]}
+
+
+def _stacked(arrays):
+    return np.stack([np.asarray(one) for one in arrays])
+
+
+def _alike(parts, name):
+    """Return whether all cells have an entry of ``exact``, of one size, and it is not too large."""
+    sizes = {np.shape(one.exact[name]) if name in one.exact else None for one in parts}
+    return len(sizes) == 1 and not (name == "distribution_cov" and len(parts) * np.prod(sizes.pop()) > MAX_COVARIANCES)
+
+
+def _side_by_side(arrays):
+    """Return the draws of all cells, (chains, draws, cells, …): those of one quantity lie side by side in memory."""
+    out = np.empty((len(arrays), *arrays[0].shape[2:], *arrays[0].shape[:2]))
+    for k, one in enumerate(arrays):
+        out[k], arrays[k] = np.moveaxis(one, (0, 1), (-2, -1)), None
+    return np.moveaxis(out, (-2, -1), (0, 1))
+
+
+def _kinds(facts):
+    """Return the sentence on the methods of all cells."""
+    kinds = ", ".join(f"{name} ({count} cells)" for name, count in Counter(facts["method"]).most_common())
+    return f"Cells without a shared prior have posteriors of their own: {kinds}."
+
+
+def _pseudo(attrs):
+    """Return the attr of cells some of which are weighted."""
+    return {"pseudo": SEVERAL["pseudo"]} if any(one.get("pseudo") for one in attrs) else {}
+
+
 def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) -> Result:
     """Return one result of the results of all cells, with the dim ``cell``.
 
@@ -118,17 +216,15 @@ def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) ->
     if len(cells) * len(labels["category"]) ** 2 > MAX_COVARIANCES:
         exact.pop("distribution_cov", None)
     facts = facts_of(len(trees), **{name: [_fact(part, name, blank) for part in trees] for name, blank in FACTS.items()})
-    kinds = ", ".join(f"{name} ({count} cells)" for name, count in Counter(facts["method"].tolist()).most_common())
     alone = all(part.attrs.get("sampling") == "independent" for part in trees)
     attrs = {
         "prior_weight": trees[0].attrs.get("prior_weight", np.nan),
-        "reason": f"Cells without a shared prior are fitted one by one: {kinds}.",
+        "reason": _kinds(facts),
         "sampling": "independent" if alone else "mcmc",
+        **_pseudo(part.attrs for part in trees),
     }
     if not cut:
         attrs["draws"] = NO_DRAWS
-    if any(part.attrs.get("pseudo") for part in trees):
-        attrs["pseudo"] = SEVERAL["pseudo"]
     draws = {name: (dims[2:], values) for name, (dims, values) in posterior.items()}
     known = {name: values for name, (_, values) in exact.items()}
     tree = of_cells(cells, prior, facts, settings, draws=draws, exact=known, attrs=attrs, coords=labels)
@@ -137,28 +233,6 @@ def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) ->
             first = trees[0][group]
             tree[group] = xr.DataTree(xr.Dataset(variables, dict(first.isel(at).coords) | cells.cell_coords(), first.attrs))
     return tree
-
-
-def share(result: xr.DataTree, name: str, facts: dict) -> None:
-    """Turn a hyperparameter of every cell, of which all have the same draws, into one of all cells.
-
-    Parameters
-    ----------
-    result : DataTree
-        From stack.
-    name : str
-        Of the hyperparameter.
-    facts : dict
-        With its ``{name}_mean``, ``_sd``, ``_lower`` and ``_upper``.
-    """
-    posterior = result["posterior"].to_dataset()
-    posterior[name] = posterior[name].isel(cell=0, drop=True)
-    result["posterior"] = xr.DataTree(posterior)
-    summary = result["summary"].to_dataset()
-    one = {key: values.isel(cell=0, drop=True) for key, values in summary.data_vars.items() if "parameter" in values.dims}
-    for key in ("mean", "sd", "lower", "upper"):
-        one[f"parameter_{key}"] = xr.full_like(one[f"parameter_{key}"], facts[f"{name}_{key}"])
-    result["summary"] = xr.DataTree(summary.assign(one))
 
 
 def select(result: xr.DataTree, cell) -> xr.DataTree:

@@ -110,37 +110,60 @@ def _sampled(cells: Cells, prior: AbstractPrior | Any, request: Request, refused
         if request.draws == 0:
             return summary_alone(_sharing(cells, prior, request.drawing(cells.n_categories)))
         return _sharing(cells, prior, request)
-    seeds = [int(one.generate_state(1)[0]) for one in np.random.SeedSequence(request.random_seed).spawn(len(cells))]
-    exact = request.method in ("auto", "exact") and "exact" not in request.exclude and not cells.laws and request.draws != 0
-    return (_at_once(cells, prior, seeds, request) if exact else None) or _each(cells, prior, seeds, request, refused)
+    return _each(cells, prior, request, refused)
 
 
-def _each(cells: Cells, prior, seeds: list[int], request: Request, left_out: dict[str, str]) -> "xr.DataTree":
-    """Return the results of the cells, fitted one by one, as one; a cell that cannot be served is left out by its name."""
+def _each(cells: Cells, prior, request: Request, left_out: dict[str, str]) -> "xr.DataTree":
+    """Return the result of cells with posteriors of their own; a cell that cannot be served is left out by its name."""
     from ldpbayes import result
+    from ldpbayes.posteriors import conjugate
 
-    trees, refused = {}, {}
-    for key, label, cell, own in zip(cells, cells.labels, cells.collections(), seeds, strict=True):
+    seeds = [int(one.generate_state(1)[0]) for one in np.random.SeedSequence(request.random_seed).spawn(len(cells))]
+    exact, known = request.method in ("auto", "exact") and "exact" not in request.exclude, []
+    if exact and not cells.laws and request.draws != 0:
+        known = conjugate.answers(cells, prior, request.sizes(), seeds, request.run)
+    found, refused = {}, {}
+    for k, (key, label, cell) in enumerate(zip(cells, cells.labels, cells.collections(), strict=True)):
+        own = replace(request, random_seed=seeds[k], estimates=False)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
-                trees[key] = single.walk(cell, prior, replace(request, random_seed=own, estimates=False))
+                answer = (known[k], known[k].reason) if known else single.answer_of(cell, prior, own)
+                found[key] = single.walk(cell, prior, own) if answer is None else answer
         except (InfeasibleError, ConvergenceError) as err:
             refused[label] = err
-    if not trees:
+    if not found:
         label, first = next(iter(refused.items()))
         said = f"Cell {label}: {first}"
         if isinstance(first, ConvergenceError):
             raise ConvergenceError(said, first.result) from first
         raise InfeasibleError(said) from first
     if refused:
-        cells = cells.take(list(trees))
+        cells = cells.take(list(found))
         left_out |= {label: str(reason) for label, reason in refused.items()}
     problems = [Problem.of(cell, prior) for cell in cells.collections()]
-    tree = result.stack(cells, problems[0].prior, list(trees.values()), request.stated)
+    parts = [_parts(*one) for one in found.values() if isinstance(one, tuple) and one[0].sample.independent]
+    if len(parts) == len(found) and not any(one.hyper or one.stats for one in parts):
+        del known
+        found.clear()
+        tree = result.of_parts(cells, problems[0].prior, parts, request.stated | request.sizes())
+    else:
+        trees = [_tree(*one) if isinstance(one, tuple) else one for one in found.values()]
+        tree = result.stack(cells, problems[0].prior, trees, request.stated)
     if request.draws != 0:
         _say(tree, cells, problems, request)
     return tree
+
+
+def _parts(answer, reason: str):
+    """Return the Parts of an Answer, with what a result says of its method."""
+    answer.parts.attrs.update(method=answer.method.name, reason=reason)
+    return answer.parts
+
+
+def _tree(answer, reason: str):
+    answer.tree.attrs["reason"] = reason
+    return answer.tree
 
 
 def served(cells: Cells, tree: "xr.DataTree") -> Cells:
@@ -159,18 +182,6 @@ def _say(tree, cells: Cells, problems: list[Problem], request: Request) -> None:
             describe(tree, cells, problems, single.evidence_of)
 
 
-def _at_once(cells: Cells, prior, seeds: list[int], request: Request) -> "xr.DataTree | None":
-    """Return the result of cells with exact posteriors, in one computation; None where these are not exact."""
-    from ldpbayes.posteriors import conjugate
-
-    problems = conjugate.problems_of(cells, prior)
-    if problems is None:
-        return None
-    tree = conjugate.tree_of(cells, problems, request.sizes(), seeds, request.run, request.stated | request.sizes())
-    _say(tree, cells, problems, request)
-    return tree
-
-
 def _sharing(cells: Cells, prior, request: Request) -> "xr.DataTree":
     """Return the result of all cells under a mixture of Dirichlet priors whose one hyperparameter they share."""
     from ldpbayes import result
@@ -179,13 +190,13 @@ def _sharing(cells: Cells, prior, request: Request) -> "xr.DataTree":
     if "mixture" in request.exclude and request.automatic:
         raise InfeasibleError("One hyperparameter shared by all cells needs the method mixture, which was excluded.")
     answers, facts = fit_shared(engine, cells, prior, request.run)
-    own, name = answers[0].problem.prior, prior.mixture().parameter
-    tree = result.stack(cells, own, [answer.tree for answer in answers], request.stated)
-    result.share(tree, name, facts)
-    tree.attrs |= facts | {"prior": f"{prior.describe()}, one {name} for all cells"}
-    tree.attrs["reason"] = (
-        f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells."
-    )
+    parts = [_parts(answer, answer.reason) for answer in answers]
+    name = prior.mixture().parameter
+    about = facts | {
+        "prior": f"{prior.describe()}, one {name} for all cells",
+        "reason": f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells.",
+    }
+    tree = result.of_parts(cells, answers[0].problem.prior, parts, request.stated, about, parts[0].hyper)
     _say(tree, cells, [answer.problem for answer in answers], request)
     return tree
 
@@ -196,7 +207,10 @@ def _together(cells: Cells, prior, request: Request) -> "xr.DataTree":
     refuse_doubtful_cells(cells)
     if request.automatic:
         weighted = ("nuts",) if cells.nature.weighted else ()  # the PyMC model takes whole reports
-        return single.automatic(Selection(problem, request.exclude + weighted, request.asked_sizes, JOINT), request)
+        answer, reason = single.automatic(
+            Selection(problem, request.exclude + weighted, request.asked_sizes, JOINT), request
+        )
+        return _tree(answer, reason)
     if request.name not in JOINT:
         raise InfeasibleError(f"A prior over all cells needs the methods {listed(JOINT)}, got {request.name}.")
     kind = JOINT[request.name]

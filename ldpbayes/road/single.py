@@ -10,10 +10,11 @@ from ldpbayes.answers.deciding import decision_given
 from ldpbayes.collections import Collection, Summarized
 from ldpbayes.errors import ArgumentError, ConvergenceError, LDPBayesWarning, listed, shown
 from ldpbayes.inference.handover import hand_over
-from ldpbayes.posteriors.base import MAX_DRAWN
+from ldpbayes.posteriors.base import CALLER, MAX_DRAWN, Answer
 from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.many import moments_of, refuse_long
 from ldpbayes.posteriors.problem import Problem
+from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.moments import summary_alone
 from ldpbayes.road.methods import METHODS, SUMMARY, Selection
 from ldpbayes.road.request import Request
@@ -28,6 +29,8 @@ UNDRAWN = ("auto", "exact", "mixture", SUMMARY)
 EVIDENCE_DRAWS = 250
 #: Draws of a default fit, for how many categories they need not be drawn.
 DRAWN = 4000
+#: Draws of a chain by default, where memory allows them.
+USUAL = 1000
 
 
 def settle(
@@ -73,30 +76,47 @@ def walk(collection: Any, prior: Any, request: Request) -> "xr.DataTree":
         if not (collection.laws or (collection.derived and request.automatic)):
             return _undrawn(collection, prior, request)
         return summary_alone(walk(collection, prior, request.drawing(collection.n_categories)))
-    sizes, problem = request.sizes(collection.n_categories), None
+    sizes = request.sizes(collection.n_categories)
     if request.automatic:
         ruling, selection = settle(collection, prior, request.name, request.exclude, sizes)
     else:
         ruling, engine = rule(prior, collection, request.name), request.engine(sizes)
+    answer = None
 
     def run(prior):
-        nonlocal problem
-        if request.automatic:
+        nonlocal answer
+        if not request.automatic:
+            answer, reason = _by(engine, Problem.of(collection, prior), request)
+        else:
             own = selection if prior is ruling.prior else Selection(Problem.of(collection, prior), request.exclude, sizes)
-            problem = own.problem
-            return automatic(own, request)
-        problem = Problem.of(collection, prior)
-        return _by(engine, problem, request)
+            answer, reason = automatic(own, request)
+        answer.tree.attrs["reason"] = reason
+        return answer.tree
 
     tree, why = ruled(ruling, run)
-    assert problem is not None  # the run above made it
-    if request.draws is None and sizes["draws"] < 1000 and isinstance(request.method, str):
-        tree.attrs["reason"] += f" {sizes['draws']} draws a chain, for the memory of {collection.n_categories:,} categories."
-    return _told(tree, collection, problem, request, why)
+    assert answer is not None  # the run above made it
+    return _told(tree, collection, answer.problem, request, why)
 
 
-def automatic(selection: Selection, request: Request) -> "xr.DataTree":
-    """Return the result of the first method whose answer is accepted, or the best of the rejected ones with its problems.
+def answer_of(collection: Any, prior: AbstractPrior, request: Request) -> tuple[Answer, str] | None:
+    """Return (Answer, why its method) of a cell with a prior of its own, or None where ``walk`` alone has its result.
+
+    Parameters
+    ----------
+    collection : Collection or Summarized
+    prior : AbstractPrior
+    request : Request
+    """
+    if collection.laws or _without_draws(collection, request):
+        return None
+    problem, sizes = Problem.of(collection, prior), request.sizes(collection.n_categories)
+    if not request.automatic:
+        return _by(request.engine(sizes), problem, request)
+    return automatic(Selection(problem, request.exclude, sizes), request)
+
+
+def automatic(selection: Selection, request: Request) -> tuple[Answer, str]:
+    """Return the first Answer that is accepted, or the best of the rejected ones, and why its method.
 
     Parameters
     ----------
@@ -107,17 +127,22 @@ def automatic(selection: Selection, request: Request) -> "xr.DataTree":
     outcome = hand_over(
         following, lambda answer: answer.trouble, lambda answer: not answer.sample.rejected, selection.refusal
     )
-    tree = outcome.answer.tree
-    tree.attrs["reason"] = outcome.answer.reason + outcome.before
-    return tree
+    return outcome.answer, outcome.answer.reason + outcome.before + _fewer(request, outcome.answer.method.draws)
 
 
-def _by(engine, problem: Problem, request: Request) -> "xr.DataTree":
-    """Return the result of the method that was asked for."""
+def _by(engine, problem: Problem, request: Request) -> tuple[Answer, str]:
+    """Return the Answer of the method that was asked for, and why it."""
     answer = engine.answer(problem, engine.plan(problem), **request.run)
     if answer.sample.rejected:
         raise ConvergenceError(answer.sample.rejected, answer.tree)
-    return answer.tree
+    return answer, CALLER + (_fewer(request, engine.draws) if isinstance(request.method, str) else "")
+
+
+def _fewer(request: Request, draws: int) -> str:
+    """Return the sentence about draws that are fewer than usual, for the memory that they take."""
+    if request.draws is not None or draws >= USUAL:
+        return ""
+    return f" {draws} draws a chain, for the memory of so many categories."
 
 
 def _told(tree, collection, problem: Problem, request: Request, why: str) -> "xr.DataTree":
@@ -193,5 +218,5 @@ def evidence_of(collection: Collection, prior: Any) -> float:
         return np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LDPBayesWarning)
-        known = of_result(automatic(selection, request))
+        known = of_result(automatic(selection, request)[0].tree)
     return np.nan if known is None else known[0]

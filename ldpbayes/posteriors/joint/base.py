@@ -5,7 +5,7 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import ClassVar
 
-from ldpbayes.posteriors.base import AbstractPosterior, Answer
+from ldpbayes.posteriors.base import CALLER, AbstractPosterior, Answer
 from ldpbayes.posteriors.problem import Joint, prior_of_cells
 
 
@@ -29,6 +29,10 @@ class AbstractJoint(AbstractPosterior):
 class JointAnswer(Answer):
     """A finished run over all cells."""
 
+    @property
+    def _judged(self):
+        return self.tree.attrs
+
     @cached_property
     def tree(self):
         """The summarised DataTree of all cells."""
@@ -41,7 +45,7 @@ class JointAnswer(Answer):
             "checked": sample.verdict.checked if sample.verdict.accepted else "",
             "problem": sample.verdict.problem,
             "interrupted": int(self.watch.interrupted),
-            "reason": "Chosen by the caller.",
+            "reason": CALLER,
         }
         if sample.effective is not None:
             facts["effective_draws"] = sample.effective
