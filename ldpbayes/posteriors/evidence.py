@@ -12,6 +12,7 @@ from scipy.special import gammaln, logsumexp, ndtr, softmax
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors import surrogate, walk
+from ldpbayes.posteriors.conditioned_product import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.products import Products
@@ -302,11 +303,10 @@ class _Expanded(_Evidences):
         """Return by name what one more expansion, at the learnt prior's mean, changes, and the error of the draws, (k,)."""
         alphas = {name: np.broadcast_to(one, self.constant.shape) for name, one in alphas.items()}
         alpha = np.stack(list(alphas.values()), axis=1)
-        place, size = np.arange(self.cells)[:, None] * (self.group.max() + 1), self.size
-        means = [
-            surrogate.Proposal(replace(self.family.take(each), alpha=np.full(size, one))).saddle_moments()[0]
-            for each, one in zip(place + self.group, alphas["learnt"], strict=True)
-        ]
+        multiplicity = np.bincount(self.group).astype(float)
+        family = replace(self.family, alpha=self.family.alpha + np.repeat(alphas["learnt"], multiplicity.size))
+        means = TiltedFactors(family, multiplicity, sets=self.cells).saddle_moments()[0]
+        means = means.reshape(self.cells, -1)[:, self.group]
         moved = self.found(alpha)[0] - _Evidences(*self._about(means)).found(alpha)[0]
         moved -= moved[:, [list(alphas).index(REFERENCE)]]  # what moves all evidences alike is mended
         return dict(zip(alphas, (self.sampling[:, None] + np.abs(moved)).T, strict=True))

@@ -16,6 +16,8 @@ DROP = 45.0
 LONGEST, SPAN, FIFTHS = (20.0, 60.0), 8.0, 3
 #: Steps of the search for tilts, by bisection and by Newton's method; one set's means add up to one within so many sds.
 BISECTIONS, ROUGH_BISECTIONS, NEWTON_TILTS, NEAR = 24, 14, 16, 0.02
+#: Ends are not looked for again where the means added up to one within so many sds.
+BESIDE = 0.5
 #: Error of the log of the integrals of factors at large α; see tests/mend/test_20_stated_errors.py.
 INTEGRALS = 5e-5
 #: Relative error of modes that Newton's method looks for, in at most so many steps.
@@ -317,13 +319,16 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
         start, (tilt, lowest) = None, mode_tilts(family, multiplicity, k, BISECTIONS)
     else:
         tilt = np.broadcast_to(start, k).astype(float)
+    window = None
     for _ in range(NEWTON_TILTS):
         centre = family.modes(each(tilt))
-        window = _window(family, each(tilt), centre)
+        if window is None or far:  # a tilt that moves means by a part of an sd leaves the ends where they are
+            window = _window(family, each(tilt), centre)
         nodes = _trapezoid(family, each(tilt), centre, *window, size)
         excess, spread = together(centre + nodes.mean_offset) - 1, together(nodes.variance)
         if (np.abs(excess) < close * np.sqrt(spread)).all():
             return tilt, nodes, window
+        far = (np.abs(excess) > BESIDE * np.sqrt(spread)).any()
         # On 1/Σ E[g], which is linear in t for gamma factors.
         tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
     return (tilt, nodes, window) if start is None else tilted_many(family, multiplicity, k, size, close)
