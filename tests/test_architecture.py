@@ -68,7 +68,9 @@ BUILT_ON = {
     "posteriors.summary": {
         "posteriors.expansion",
         "posteriors.laplace",
+        "posteriors.mixing",
         "posteriors.mixture",
+        "posteriors.surrogate",
         "posteriors.walk",
     },
     "posteriors.joint.laplace": {"posteriors.laplace"},

@@ -1,19 +1,14 @@
 """Summaries: the posterior of a log-likelihood that is known as its expansion at a pilot, and how far that can be off."""
 
-import contextlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.special import gammaln
 
-from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError
-from ldpbayes.inference.importance import weigh
+from ldpbayes.errors import CellsError, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct
-from ldpbayes.posteriors.conditioned_product.batched import saddle_quantiles
 
 #: A summary whose means or sds may be off by more than this many posterior sd is refused.
 MAX_ERROR = 0.1
@@ -108,43 +103,6 @@ class Expansion:
         mean, variance = self.proposal.saddle_moments()
         return accuracy(self.summary, mean, variance, self.proposal.factor_variance)
 
-    @property
-    def log_scale(self):
-        """Log of what the integral of the factors leaves out of the evidence."""
-        return self.summary.constant + gammaln(self.alpha.sum()) - gammaln(self.alpha).sum()
-
-    def exact(self):
-        """Return (ConditionedProduct or None where its transforms do not die out, log of what it leaves out)."""
-        log_scale = self.log_scale
-        try:
-            engine = ConditionedProduct(self.family, np.arange(self.alpha.size), start=self.proposal.tilt)
-            _ = engine.mean
-        except ConvergenceError:
-            return None, log_scale
-        return engine, log_scale
-
-    def moments(self, levels, line=True):
-        """Return (mean, variance, quantiles (L, a), log-evidence) by integrals, or to second order in the saddle point.
-
-        Parameters
-        ----------
-        levels : sequence of float
-        line : bool
-            Whether integrals are tried.
-        """
-        engine = self.exact()[0] if line else None
-        with contextlib.suppress(ConvergenceError):  # the transforms of a part of the sum may die out more slowly than all
-            if engine is not None:
-                return engine.mean, engine.variance, engine.quantile(levels), engine.log_evidence + self.log_scale
-        own = self.proposal
-        ends = saddle_quantiles(own, levels)[:, own.group]
-        return *own.saddle_moments(), ends, own.saddle_log_evidence() + self.log_scale
-
-    def draws(self, size, rng):
-        """Return the surrogate's Weighted draws, with weights on the expansion itself."""
-        p, log_surrogate = surrogate.proposals(self.proposal, size, rng)
-        return weigh(p, self.summary.log_likelihood(p.T) - log_surrogate)
-
 
 def accuracy(summary, mean, variance, spread):
     """Return the Accuracy of a summary whose posterior has these moments.
@@ -201,9 +159,9 @@ def _off_by_pairs(found, spread):
     return float(np.max(np.abs(1 / np.sqrt(np.maximum(ratio, 1e-3)) - 1)))
 
 
-def trusted(summary):
-    """Return the Accuracy of a summary under Jeffreys' prior, which stands for priors that are no Dirichlet."""
-    return Expansion(summary, np.full(summary.n_categories, 0.5)).accuracy
+def trusted(summary, alpha=None):
+    """Return the Accuracy of a summary; Jeffreys' prior stands for priors that are no Dirichlet."""
+    return Expansion(summary, np.full(summary.n_categories, 0.5) if alpha is None else alpha).accuracy
 
 
 def refusal(summary, found, label=""):
@@ -252,8 +210,10 @@ def of_rows(rows, alpha):
     Parameters
     ----------
     rows : Rows
-    alpha : (a,) array
+    alpha : (a,) array or None
+        By default that of Jeffreys.
     """
+    alpha = np.full(rows.n_categories, 0.5) if alpha is None else alpha
     proposal, _ = surrogate.expand(rows, alpha)
     mean = np.maximum(proposal.saddle_moments()[0], 1e-12)
     mean, spread = mean / mean.sum(), proposal.factor_variance

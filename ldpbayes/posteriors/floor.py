@@ -38,9 +38,6 @@ BLOCK = 2**14
 TRIED = 8
 #: Nodes with less weight have no draws.
 LIGHT = 1e-4
-#: Where weights are rejected draws are shared out anew by what their spread asks for, so often; a node keeps this part of
-#: its share.
-SPREADINGS, LEAST_SHARE = 2, 0.2
 #: Draws hold at most so many numbers where more of them are weighted than are kept.
 MOST_WEIGHTED = 2**21
 #: Operations of the nodes, for one category.
@@ -300,28 +297,6 @@ def settled(problem, watch=None) -> tuple[Expanded, Nodes]:
     return own, nodes
 
 
-def _as_needed(chance, heavy, node, weight):
-    """Return the shares of the draws that nodes need: in proportion to the root of the mean square of their weights.
-
-    Where reports say much of P, a floor takes from D what it gives: draws of the few nodes with a floor then have uneven
-    weights, and those without one even ones.
-
-    Parameters
-    ----------
-    chance : (k,) array
-        Shares that draws were made with.
-    heavy : (k,) int array
-        The nodes that have draws.
-    node, weight : (S,) arrays
-        Of each draw.
-    """
-    size = heavy.max() + 1
-    square, number = np.bincount(node, weight**2, size)[heavy], np.bincount(node, minlength=size)[heavy]
-    wanted = np.sqrt(square * number)
-    wanted = LEAST_SHARE * chance + (1 - LEAST_SHARE) * wanted / wanted.sum()
-    return wanted / wanted.sum()
-
-
 @dataclass(frozen=True)
 class Floored(AbstractPosterior):
     """Posterior under a learnt Dirichlet over a floor, P = λE + (1 − λ)D: nodes over λ and α, weights on the likelihood.
@@ -380,13 +355,7 @@ class Floored(AbstractPosterior):
             made[:] = [which[kept]]
             return weigh(p[kept], log_likelihood + log_ratio[kept])
 
-        most = MOST_WEIGHTED // problem.n_categories
-        found, verdict = enough(make, size, most)
-        for _ in range(SPREADINGS):
-            if verdict.accepted or watch.interrupted:
-                break
-            chance = _as_needed(chance, heavy, made[0], found.weight)
-            found, verdict = enough(make, size, most)
+        found, verdict = enough(make, size, MOST_WEIGHTED // problem.n_categories)
         if verdict.problem and watch.interrupted:
             raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {verdict.problem}")
         kept = min(size, found.log_weight.size)

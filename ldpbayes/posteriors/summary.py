@@ -5,13 +5,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
-from ldpbayes.inference.importance import resample
+from ldpbayes.inference.importance import resample, weigh
+from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
-from ldpbayes.posteriors.expansion import Expansion, of_rows, refusal, trusted
+from ldpbayes.posteriors.expansion import of_rows, refusal, trusted
 from ldpbayes.posteriors.frequency import AVERAGED, frequency_moments, moments_from_draws
 from ldpbayes.posteriors.laplace import Laplace
+from ldpbayes.posteriors.mixing import Expanded
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.posteriors.walk import RandomWalk
 
@@ -45,22 +47,17 @@ class OfSummary(AbstractPosterior):
         if problem.keeps_reports:
             if problem.n_categories < 3:
                 return Refusal("Reports over two categories are not expanded: their posterior is exact.")
-            own, found = of_rows(
-                problem.rows, np.full(problem.n_categories, 0.5) if problem.alpha is None else problem.alpha
-            )
+            own, found = of_rows(problem.rows, problem.alpha)
             problem = replace(problem, likelihood=own.summary)
         else:
-            own = None if problem.alpha is None else Expansion(problem.likelihood, problem.alpha)
-            found = trusted(problem.likelihood) if own is None else own.accuracy
-        summary, alpha = problem.likelihood, problem.alpha
-        own = None if alpha is None else own
+            found = trusted(problem.likelihood, problem.alpha)
         if found.problem:
-            return Refusal(refusal(summary, found))
+            return Refusal(refusal(problem.likelihood, found))
         reason = "Only sums over the reports were kept: their expansion at a pilot is the likelihood."
-        if own is not None:
-            return Plan(reason, alpha.size * (self.draws * self.chains + 1e3), (problem, own, found, None))
+        if problem.alpha is not None:
+            return Plan(reason, problem.n_categories * (self.draws * self.chains + 1e3), (problem, found, None))
         engine, plan = self._other(problem)
-        state, pace = (problem, None, found, (engine, plan)), plan.pace or engine.pace
+        state, pace = (problem, found, (engine, plan)), plan.pace or engine.pace
         return Plan(f"{reason} {plan.reason}", plan.work, state, pace)
 
     def _other(self, problem):
@@ -75,7 +72,7 @@ class OfSummary(AbstractPosterior):
         raise InfeasibleError(" ".join(said))
 
     def run(self, plan, rng, watch):
-        problem, own, found, other = plan.state
+        problem, found, other = plan.state
         if other is not None:
             sample = other[0].run(other[1], rng, watch)
             verdict = replace(sample.verdict, checked=f"{found.sentence} {sample.verdict.checked}".strip())
@@ -91,35 +88,33 @@ class OfSummary(AbstractPosterior):
             intervals = _with_frequency(sample.intervals, exact, problem.n_users)
             facts = dict(sample.facts) | found.facts()
             return replace(sample, verdict=verdict, exact=exact, intervals=intervals, facts=facts)
-        return self._dirichlet(problem, own, found, rng)
+        return self._dirichlet(problem, found, rng)
 
-    def _dirichlet(self, problem, own, found, rng):
-        engine, log_scale = own.exact()
-        drawn = own.draws(self.draws * self.chains, rng)
-        flat = drawn.distribution[rng.permutation(resample(drawn.weight, rng))]
-        facts, exact, intervals = found.facts(), {}, None
-        if engine is not None:
-            mean, variance = engine.mean, engine.variance
+    def _dirichlet(self, problem, found, rng):
+        prior, server = problem.prior, Expanded([problem])
+        p, log_surrogate = surrogate.proposals(server.proposal(prior, 0, None), self.draws * self.chains, rng)
+        drawn = weigh(p, problem.likelihood.log_likelihood(p.T) - log_surrogate)
+        flat = p[rng.permutation(resample(drawn.weight, rng))]
+        facts, exact, intervals, known = found.facts(), {}, None, not (server.exact and server.rough_cells(prior))
+        if known:
+            mean, variance = (one[0] for one in server.moments(prior))
             exact = {"distribution_mean": mean, "distribution_sd": np.sqrt(variance)}
-            exact["log_evidence"] = engine.log_evidence + log_scale
+            exact["log_evidence"] = float(server.log_evidence(prior)[0])
 
             def intervals(ci_prob):
-                try:
-                    lower, upper = engine.quantile(tails(ci_prob))
-                except ConvergenceError:  # the draws' quantiles take their place
-                    return {}
+                lower, upper = server.ends(prior, tails(ci_prob))[:, 0]
                 return {"distribution_lower": lower, "distribution_upper": upper}
 
-        else:
-            mean = drawn.weight @ drawn.distribution
-            variance = drawn.weight @ (drawn.distribution - mean) ** 2
+        else:  # transforms that do not die out
+            mean = drawn.weight @ p
+            variance = drawn.weight @ (p - mean) ** 2
             facts |= {"log_evidence": drawn.log_evidence, "log_evidence_error": drawn.log_evidence_error}
-        exact["frequency_mean"], exact["frequency_sd"] = frequency_moments(mean, variance, own.alpha, problem.n_users)
+        exact["frequency_mean"], exact["frequency_sd"] = frequency_moments(mean, variance, problem.alpha, problem.n_users)
         return Sample(
             flat.reshape(self.chains, self.draws, -1),
             effective=drawn.effective_sample,
             verdict=replace(drawn.verdict, checked=found.sentence),
-            weighted=None if engine is not None else (drawn.distribution, drawn.weight),
+            weighted=None if known else (p, drawn.weight),
             exact=exact,
             intervals=_with_frequency(intervals, exact, problem.n_users),
             facts=facts,

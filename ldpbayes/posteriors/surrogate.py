@@ -31,10 +31,10 @@ LOOKED_AT, MAX_LOOKED_AT = 250, 1e6
 #: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
 BLOCK = 500
 #: The expansion point is settled when the mean moves by less than this many posterior sd.
-SETTLED = 5e-3
+SETTLED = 1e-3
 #: Nodes of the integral over the radius of a proposal, three times as many where Σα < 1, whose left tail is long; steps to
 #: its mode; numbers that are looked at together.
-RADII, RADIUS_STEPS, TOGETHER = 25, 60, 2**16
+RADII, RADIUS_STEPS, TOGETHER = 35, 60, 2**16
 #: A factor's power D/s² is at most this, so that the logarithm of 1 + s d keeps its digits …
 STRAIGHT = 1e10
 #: … and s times the pilot at most this: the factor of a category stays above zero everywhere.
@@ -411,7 +411,7 @@ def _log_radius(engine, p):
         bend = r * linear - 2 * r**2 * square + (ratio * (1 - ratio)) @ power
         move = np.where(bend < 0, np.maximum(-slope / np.minimum(bend, -1e-300), -0.9), 1.0)
         r *= 1 + np.minimum(move, 1.0)
-        if (np.abs(move) < 1e-2).all():
+        if (np.abs(move) < 1e-3).all():
             break
     scale = 1 / np.sqrt(-bend)
     # Both ends reach 32 nats down: on the left at the slower of the two rates, on the right as a Gaussian in r.

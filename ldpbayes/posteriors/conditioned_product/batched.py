@@ -6,7 +6,6 @@ import numpy as np
 
 from ldpbayes.posteriors.conditioned_product.engine import ConditionedProduct
 from ldpbayes.posteriors.conditioned_product.factors import RoughlyTilted, TiltedFactors, grouped
-from ldpbayes.posteriors.conditioned_product.laws import Saddle
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 
 #: Factors that are worked on together: their nodes stay in the processor's cache.
@@ -29,7 +28,7 @@ class Batch:
     quantiles : (L, k, a) array
     rough : (k,) bool array
         Sets whose transforms do not die out: moments and evidence are of second order in the saddle point, and quantiles
-        those of saddle_quantiles.
+        are those of a normal sum.
     tilt : (k,) array
         Tilts of the sets, for ConditionedProduct's ``start``.
     """
@@ -106,15 +105,3 @@ def log_masses(family, multiplicity, k):
             else:
                 found[sets], error[sets] = tilted.saddle_log_evidence()
     return found, error
-
-
-def saddle_quantiles(tilted, levels):
-    """Return quantiles of every distinct g_x given Σ g = 1, the sum of the others being normal: shape (L, G).
-
-    Parameters
-    ----------
-    tilted : TiltedFactors
-    levels : sequence of float
-    """
-    ((_, margin),), _ = Saddle(tilted).margins()
-    return margin.quantile(np.asarray(levels, dtype=float))

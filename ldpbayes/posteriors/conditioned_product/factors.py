@@ -319,10 +319,10 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
         start, (tilt, lowest) = None, mode_tilts(family, multiplicity, k, BISECTIONS)
     else:
         tilt = np.broadcast_to(start, k).astype(float)
-    window = None
+    far = True
     for _ in range(NEWTON_TILTS):
         centre = family.modes(each(tilt))
-        if window is None or far:  # a tilt that moves means by a part of an sd leaves the ends where they are
+        if far:  # a tilt that moves means by a part of an sd leaves the ends where they are
             window = _window(family, each(tilt), centre)
         nodes = _trapezoid(family, each(tilt), centre, *window, size)
         excess, spread = together(centre + nodes.mean_offset) - 1, together(nodes.variance)
