@@ -11,7 +11,6 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.confidence import distribution_interval
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.conditioned_product import PowerFactors
-from ldpbayes.posteriors.conditioned_product.batched import batch
 from ldpbayes.posteriors.surrogate import ExpandedFactors, expand
 from ldpbayes.priors import as_prior
 from ldpbayes.priors.learnt import Learnt
@@ -20,6 +19,7 @@ from ldpbayes.simulation import population
 from ldpbayes.study import evaluate
 from ldpbayes.study.base import grid
 from studies import binary
+from studies.batches import batch
 
 CI_PROB = 0.95
 TAILS = ((1 - CI_PROB) / 2, (1 + CI_PROB) / 2)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes.posteriors.conditioned_product import PowerFactors
-from ldpbayes.posteriors.conditioned_product.batched import batch
+from studies.batches import batch
 from studies.tabulated import tabulate
 
 #: The transforms of factors with this Σα or more die out fast enough for tables.

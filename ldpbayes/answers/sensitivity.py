@@ -1,15 +1,14 @@
 """How much the shares of a fit hang on the prior: it is scaled a little up and down, and the posterior is made again."""
 
 import functools
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from ldpbayes.inference.scaling import FLOOR, POWERS, Scaled, by_weights
-from ldpbayes.posteriors.conditioned_product.batched import batch
+from ldpbayes.posteriors.conditioned_product.batched import BLOCK
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.products import Products
 from ldpbayes.posteriors.surrogate import expanded, joined
@@ -91,13 +90,11 @@ def _exactly(problems: Sequence, places: list[int], found: list) -> None:
     """Write (means, sds) under both scaled priors, two (2, a) arrays, of cells whose reports are separable."""
     if not places:
         return
-    alpha, forms = problems[places[0]].alpha, [problems[k].separable for k in places]
-    products = Products.of(forms, alpha.size)
-    under = [products.at(power * alpha) for power in POWERS]
-    both = [batch(family, len(forms), group=group) for family, group in under]
-    means, sds = np.stack([one.mean for one in both], axis=1), np.sqrt([one.variance for one in both]).swapaxes(0, 1)
-    for place, *pair in zip(places, means, sds, strict=True):
-        found[place] = pair
+    alpha = problems[places[0]].alpha
+    powered = [power * alpha for power in POWERS]
+    means, sds = _moments(lambda some: Products.of([problems[k].separable for k in some], alpha.size), places, powered)
+    for i, k in enumerate(places):
+        found[k] = means[:, i], sds[:, i]
 
 
 def _expanded(problems: Sequence, places: list[int], mean: Any, sd: Any, found: list) -> None:
@@ -105,15 +102,27 @@ def _expanded(problems: Sequence, places: list[int], mean: Any, sd: Any, found: 
     if not places:
         return
     alpha, scales = problems[places[0]].alpha, (POWERS[0], 1.0, POWERS[1])
-    families = [expanded(problems[k].rows, alpha, np.maximum(mean[k], 1e-12)) for k in places]
-    every = joined([replace(family, alpha=scale * alpha) for scale in scales for family in families])
-    under = batch(every, len(scales) * len(places))
-    means = under.mean.reshape(len(scales), len(places), -1)
-    sds = np.sqrt(under.variance).reshape(means.shape)
+
+    def products(some: list[int]) -> Products:
+        families = [expanded(problems[k].rows, np.zeros_like(alpha), np.maximum(mean[k], 1e-12)) for k in some]
+        return Products(joined(families), np.zeros(len(some)))
+
+    means, sds = _moments(products, places, [scale * alpha for scale in scales])
     for i, k in enumerate(places):
         off = np.abs(means[1, i] - mean[k]) / sd[k], np.abs(sds[1, i] / sd[k] - 1)
         if max(one.max() for one in off) < LIKE:
             found[k] = means[::2, i], sds[::2, i]
+
+
+def _moments(make: Callable[[list[int]], Products], places: list[int], alphas: list) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and sds (alphas, cells, a) under some Dirichlet priors, of a block of cells at a time."""
+    out, step = [], max(1, BLOCK // alphas[0].size)
+    for start in range(0, len(places), step):
+        products = make(places[start : start + step])
+        engines = [products.engine(alpha, sets=products.cells) for alpha in alphas]
+        out.append(np.array([[one.mean for one in engines], np.sqrt([one.variance for one in engines])]))
+    means, sds = np.concatenate(out, axis=2)
+    return means, sds
 
 
 def _weighted(result: Any, cell: int, problem: Problem) -> tuple[np.ndarray, np.ndarray] | None:

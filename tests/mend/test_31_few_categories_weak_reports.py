@@ -7,7 +7,6 @@ import pytest
 
 import ldpbayes as lb
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
-from ldpbayes.posteriors.conditioned_product.batched import batch
 
 LEVELS = [0.025, 0.5, 0.975]
 
@@ -41,13 +40,13 @@ def test_moments_ends_and_evidence_are_those_of_one_set_alone(counts, alpha, slo
     a = len(counts)
     family = PowerFactors(np.full(a, alpha), np.full((a, 1), slope), np.array(counts, dtype=float)[:, None])
     many = PowerFactors(*(np.concatenate([part, part]) for part in (family.alpha, family.slopes, family.powers)))
-    found, one = batch(many, 2, LEVELS), ConditionedProduct(family, np.arange(a), route="polynomial")
+    found, one = ConditionedProduct(many, np.arange(a), sets=2), ConditionedProduct(family, np.arange(a), route="polynomial")
     assert not found.rough.any()
     sd = np.sqrt(one.variance)
     for i in range(2):
         assert (np.abs(found.mean[i] - one.mean) < 1e-9 * sd).all()
         np.testing.assert_allclose(found.variance[i], one.variance, rtol=1e-7)
-        assert (np.abs(found.quantiles[:, i] - one.quantile(LEVELS)) < 1e-6 * sd).all()
+        assert (np.abs(found.quantile(LEVELS)[:, i] - one.quantile(LEVELS)) < 1e-6 * sd).all()
         assert found.log_evidence[i] == pytest.approx(one.log_evidence, abs=1e-8)
 
 

@@ -10,7 +10,6 @@ from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.pages import show
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
-from ldpbayes.posteriors.conditioned_product.batched import batch
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.posteriors.many import undrawn
 from ldpbayes.posteriors.problem import Problem
@@ -47,7 +46,7 @@ def test_batches_are_what_one_set_at_a_time_gives(size, kind, alpha):
         family = PowerFactors(np.full(3 * size, alpha), np.full((3 * size, 1), 1.7), counts.reshape(-1, 1))
     else:
         family = ExpandedFactors(np.full(3 * size, alpha), 0.3 * counts.ravel(), np.repeat(0.3 * counts.sum(axis=1), size))
-    found = batch(family, 3, LEVELS)
+    found = ConditionedProduct(family, np.arange(size), sets=3)
     for i in range(3):
         if found.rough[i]:
             continue
@@ -56,7 +55,7 @@ def test_batches_are_what_one_set_at_a_time_gives(size, kind, alpha):
         assert (np.abs(found.mean[i] - one.mean) < 1e-8 * sd).all()
         np.testing.assert_allclose(found.variance[i], one.variance, rtol=1e-7)
         assert found.log_evidence[i] == pytest.approx(one.log_evidence, abs=1e-7)
-        assert (np.abs(found.quantiles[:, i] - one.quantile(LEVELS)) < 2e-4 * sd).all()
+        assert (np.abs(found.quantile(LEVELS)[:, i] - one.quantile(LEVELS)) < 2e-4 * sd).all()
     assert found.rough.sum() <= 1
 
 
@@ -66,16 +65,16 @@ def test_sets_with_a_window_too_long_for_the_nodes_are_worked_on_by_counts():
     counts = np.random.default_rng(0).multinomial(1000, np.full(20, 0.05)).astype(float)
     for alpha in (0.015, 0.03):
         family = PowerFactors(np.full(20, alpha), np.full((20, 1), hit / other - 1), counts[:, None])
-        found, one = batch(family, 1, LEVELS), ConditionedProduct(family, np.arange(20))
+        found, one = ConditionedProduct(family, np.arange(20), sets=1), ConditionedProduct(family, np.arange(20))
         assert not found.rough[0]
         assert found.log_evidence[0] == pytest.approx(one.log_evidence, abs=1e-7)
         np.testing.assert_allclose(found.mean[0], one.mean, rtol=1e-9)
-        assert (np.abs(found.quantiles[:, 0] - one.quantile(LEVELS)) < 2e-4 * np.sqrt(one.variance)).all()
+        assert (np.abs(found.quantile(LEVELS)[:, 0] - one.quantile(LEVELS)) < 2e-4 * np.sqrt(one.variance)).all()
 
 
 def test_sets_whose_transforms_do_not_die_out_have_the_saddle_point():
-    found = batch(ExpandedFactors(np.full(6, 0.01), np.zeros(6), np.full(6, 2.0)), 2, LEVELS)
-    assert found.rough.all() and np.isfinite(found.quantiles).all()
+    found = ConditionedProduct(ExpandedFactors(np.full(6, 0.01), np.zeros(6), np.full(6, 2.0)), np.arange(3), sets=2)
+    assert found.rough.all() and np.isfinite(found.quantile(LEVELS)).all()
     np.testing.assert_allclose(found.mean, 1 / 3, rtol=1e-6)
 
 
