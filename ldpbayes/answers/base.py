@@ -1,5 +1,6 @@
 """What the answers share: the draws of a result, the positions of labels, Monte Carlo errors and the summary of a number."""
 
+import math
 import numbers
 import re
 from collections.abc import Iterable, Mapping
@@ -9,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
@@ -16,11 +18,13 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.estimators.confidence import combined_interval
 from ldpbayes.inference.diagnostics import mcse_of_mean
-from ldpbayes.inference.ends import ends_of_draws
+from ldpbayes.inference.ends import beta_ends, ends_of_draws, ends_of_equal_draws, tails
 
 TARGETS = ("distribution", "frequency")
 #: A conclusion about shares of categories, and the number that it may end with.
 _CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*(.+?)\s*")
+#: Points of a lattice in two dimensions, and the step along its second one: the golden section.
+LATTICE, GOLDEN = 2**13, (math.sqrt(5) - 1) / 2
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\s*%?")
 
 
@@ -227,8 +231,12 @@ def interval_text(answer: xr.Dataset) -> str:
 
 
 def probability_text(probability: float, n: int) -> str:
-    """Return a probability that a share of n draws estimates; one that no draw contradicts is above 1 − 1/n."""
-    return f"above {1 - 1 / n:.4g}" if probability >= 1 else f"{probability:.3g}"
+    """Return a probability that a share of n draws estimates; one that no draw contradicts is above 1 − 1/n.
+
+    Without draws (n = 0) one that rounds to 1 is above 0.9995.
+    """
+    least = 1 - 1 / n if n else 0.9995
+    return f"above {least:.4g}" if probability >= (1 if n else least) else f"{probability:.3g}"
 
 
 def positions(categories: str | Iterable[str], known: NDArray, name: str = "categories") -> list[int]:
@@ -344,6 +352,97 @@ def described(
     dims = tuple(coords)
     data = {name: (dims, values) for name, values in found.items()}
     return Answer(data, dict(coords), {"question": question, "ci_prob": ci_prob})
+
+
+def without_draws(result: xr.DataTree) -> bool:
+    """Return whether a result has moments and intervals, and no draws."""
+    from ldpbayes.result.validation import NO_DRAWS, need_result  # results load ArviZ
+
+    result = as_result(result)
+    need_result(result)
+    return result.attrs.get("draws") == NO_DRAWS
+
+
+def moments_of(
+    result: xr.DataTree, categories: str | Iterable[str], minus: str | Iterable[str] | None, target: str, cell: Any
+) -> tuple[NDArray, NDArray, float]:
+    """Return means and covariance of the shares of A and B, and by how many sds an end of a beta law for one may be off.
+
+    That is the largest distance, in sds, between an exact end of a category's share and that of the beta law with its mean
+    and sd: sums are nearer to such a law than their terms. Of draws their mean and covariance, and no such error.
+
+    Parameters
+    ----------
+    result : DataTree
+    categories : str or sequence of str
+        A.
+    minus : str or sequence of str, optional
+        B.
+    target : {"distribution", "frequency"}
+    cell : str or tuple of str, optional
+
+    Raises
+    ------
+    ArgumentError
+        Where the result has neither draws nor covariances, and on categories and cells as elsewhere.
+    """
+    asked = [categories] if minus is None else [categories, minus]
+    cov = exact_part(result, "distribution_cov", cell) if target == "distribution" else None
+    if cov is None or not without_draws(result):
+        draws, known = draws_of(result, target, cell)
+        shares = np.stack([draws[:, positions(some, known)].sum(axis=1) for some in asked])
+        return shares.mean(axis=1), np.atleast_2d(np.cov(shares)), 0.0
+    held = summary(result, cell).sel(target="distribution")
+    weights = np.zeros((len(asked), held.sizes["category"]))
+    for row, some in zip(weights, asked, strict=True):
+        row[positions(some, held["category"].values)] = 1.0
+    mean, sd = held["mean"].values, held["sd"].values
+    exact = np.array([held["lower"].values, held["upper"].values])
+    away = np.abs(exact - beta_ends(mean, sd, tails(result["summary"].attrs["ci_prob"])))
+    away = np.divide(away, sd, out=np.zeros_like(away), where=sd > 0)
+    return weights @ mean, weights @ cov @ weights.T, float(away[:, weights.any(axis=0)].max())
+
+
+def of_moments(mean: NDArray, cov: NDArray, off: float, ci_prob: float, question: str, **more: Any) -> Answer:
+    """Return the answer of ``described`` about a share, or about one share less another, from their moments.
+
+    A share has the beta law with its mean and sd. Of two, the laws are joined by a normal copula with their correlation, and
+    the difference is moved to its mean and sd; how far the ends of the beta law on (−1, 1) are away is part of their error.
+
+    Parameters
+    ----------
+    mean, cov, off
+        From ``moments_of``: of one share or of two.
+    ci_prob : float
+    question : str
+    **more : array
+        Further variables.
+    """
+    levels = tails(checks.level(ci_prob))
+    sds = np.sqrt(np.maximum(np.diag(cov), 0.0))
+    if mean.size == 1:
+        centre, sd = float(mean[0]), float(sds[0])
+        lower, upper = (float(end) for end in beta_ends(centre, sd, levels))
+        errors = np.full(2, off * sd)
+    else:
+        sign = np.array([1.0, -1.0])
+        centre, sd = float(sign @ mean), math.sqrt(max(float(sign @ cov @ sign), 0.0))
+        both = float(sds.prod())
+        rho = min(max(float(cov[0, 1]) / both, -1.0), 1.0) if both else 0.0
+        each = (np.arange(LATTICE) + 0.5) / LATTICE, np.arange(1, LATTICE + 1) * GOLDEN % 1
+        first, second = ndtri(each[0]), ndtri(each[1])
+        normal = first, rho * first + math.sqrt(1 - rho**2) * second
+        delta = np.subtract(*(beta_ends(m, s, (ndtr(z),))[0] for m, s, z in zip(mean, sds, normal, strict=True)))
+        spread = float(delta.std())
+        delta = np.clip(centre + (delta - delta.mean()) * (sd / spread if spread else 0.0), -1.0, 1.0)
+        simple = np.array(beta_ends((centre + 1) / 2, sd / 2, levels)) * 2 - 1
+        lower, upper = ends_of_equal_draws(delta, ci_prob)
+        errors = np.abs(simple - [lower, upper]) + off * sd
+        chances = [float((delta + way * off * sd > 0).mean()) for way in (-1, 0, 1)]
+        more |= {"probability_positive": chances[1], "probability_mcse": (chances[2] - chances[0]) / 2}
+    found = {"mean": centre, "sd": sd, "mcse": 0.0, "lower": lower, "upper": upper}
+    found |= {"lower_error": errors[0], "upper_error": errors[1]}
+    return Answer(found | more, None, {"question": question, "ci_prob": ci_prob})
 
 
 def summary(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:

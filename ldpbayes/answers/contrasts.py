@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
@@ -57,7 +58,8 @@ def contrast(
     -----
     The posteriors of two independent collections are independent, so their draws can be paired in any order. They are
     shuffled first, because fits with the same seed share random numbers; the shorter run is recycled. Two cells of one
-    result are compared draw by draw, since their prior may link them.
+    result are compared draw by draw, since their prior may link them. Without draws: exact mean and sd of Δ, in the shape of
+    a difference of two beta distributions; the errors of its ends say how far that may be off.
     """
     if other is not None:
         from ldpbayes.result.validation import need_result  # results load ArviZ
@@ -65,36 +67,51 @@ def contrast(
         need_result(other, "other")
     if other is None and other_cell is None:
         other_cell = cell
-    left = total(result, first, target=target, cell=cell)
-    right = total(result if other is None else other, second, target=target, cell=other_cell)
-    if other is None:
-        delta = left - right
-        positive = (delta > 0).astype(float)
-        errors = base.mcse(result, np.column_stack([delta, positive]))
+    source, same = result if other is None else other, other is None and other_cell == cell
+    sides = (result, first, cell), (source, second, other_cell)
+    moments, delta = None, np.empty(0)
+    if base.without_draws(result) or base.without_draws(source):
+        if same:
+            moments = base.moments_of(result, first, second, target, cell)
+        else:  # of different reports, whose prior does not link them where covariances are known
+            found = [base.moments_of(one, some, None, target, place) for one, some, place in sides]
+            mean, variance, off = (np.array(part) for part in zip(*found, strict=True))
+            moments = mean.ravel(), np.diag(variance.ravel()), float(off.max())
     else:
-        rng, size = np.random.default_rng(0), max(left.size, right.size)
-        delta = np.resize(rng.permutation(left), size) - np.resize(rng.permutation(right), size)
-        positive = (delta > 0).astype(float)
-        parts = np.array([base.mcse(result, left), base.mcse(other, right)])
-        spread = np.array([left.std(), right.std()])
-        # Divided by its sd, a run's error is 1/√(effective draws); the pairs count for as many as the worse run.
-        relative = np.divide(parts, spread, out=np.zeros(2), where=spread > 0).max()
-        errors = np.array([np.hypot(*parts), positive.std() * relative])
+        left, right = (total(one, some, target=target, cell=place) for one, some, place in sides)
+        delta, errors = _paired(result, left, right, other)
     minuend, taken = base.words(first), base.words(second)
-    if other is None and other_cell == cell:
+    if same:
         taken = base.named(taken, result, cell)
     else:
-        minuend, taken = base.named(minuend, result, cell), base.named(taken, result if other is None else other, other_cell)
+        minuend, taken = base.named(minuend, result, cell), base.named(taken, source, other_cell)
     question = f"{minuend} − ({taken})" if " + " in taken else f"{minuend} − {taken}"
-    if collection is not None and (other is not None or other_cell != cell):
+    if collection is not None and not same:
         raise ArgumentError("collection must be left out where the two shares are of different reports.")
-    more = {"probability_positive": positive.mean(), "probability_mcse": errors[1]}
-    more |= base.confidence_of(collection, first, second, ci_prob, target)
-    found = base.described(result, delta, {}, ci_prob, question, mcse=errors[0], **more)
-    probability, sign = positive.mean(), "larger" if found["mean"] >= 0 else "smaller"
-    sure = base.probability_text(probability if sign == "larger" else 1 - probability, positive.size)
+    sure = base.confidence_of(collection, first, second, ci_prob, target)
+    if moments is not None:
+        found = base.of_moments(*moments, ci_prob, question, **sure)
+    else:
+        sure |= {"mcse": errors[0], "probability_positive": (delta > 0).mean(), "probability_mcse": errors[1]}
+        found = base.described(result, delta, {}, ci_prob, question, **sure)
+    probability, sign = float(found["probability_positive"]), "larger" if found["mean"] >= 0 else "smaller"
+    text = base.probability_text(probability if sign == "larger" else 1 - probability, delta.size)
     found.attrs["sentence"] = (
         f"The share of {minuend} is {sign} than that of {taken} by {abs(float(found['mean'])):.3f} "
-        f"({base.interval_text(found)} for the difference); the probability that it is {sign} is {sure}."
+        f"({base.interval_text(found)} for the difference); the probability that it is {sign} is {text}."
     )
     return found
+
+
+def _paired(result: xr.DataTree, left: NDArray, right: NDArray, other: xr.DataTree | None) -> tuple[NDArray, NDArray]:
+    """Return draws of a difference, and the Monte Carlo errors of its mean and of the probability that it is positive."""
+    if other is None:
+        delta = left - right
+        return delta, base.mcse(result, np.column_stack([delta, (delta > 0).astype(float)]))
+    rng, size = np.random.default_rng(0), max(left.size, right.size)
+    delta = np.resize(rng.permutation(left), size) - np.resize(rng.permutation(right), size)
+    parts = np.array([base.mcse(result, left), base.mcse(other, right)])
+    spread = np.array([left.std(), right.std()])
+    # Divided by its sd, a run's error is 1/√(effective draws); the pairs count for as many as the worse run.
+    relative = np.divide(parts, spread, out=np.zeros(2), where=spread > 0).max()
+    return delta, np.array([np.hypot(*parts), (delta > 0).std() * relative])

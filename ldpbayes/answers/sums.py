@@ -44,10 +44,22 @@ def category_sum(
     ------
     ArgumentError
         If a label is unknown or repeated, or target or cell breaks its rule.
+
+    Notes
+    -----
+    Without draws: exact mean and sd of P, and the ends of the beta distribution that has them. Their errors are how far such
+    ends are off for the shares that are added up, in sds.
     """
-    draws = total(result, categories, target=target, cell=cell)
+    if base.without_draws(result):
+        draws, moments = None, base.moments_of(result, categories, None, target, cell)
+    else:
+        draws, moments = total(result, categories, target=target, cell=cell), None
     sure = base.confidence_of(collection, categories, (), ci_prob, target)
-    found = base.described(result, draws, {}, ci_prob, base.named(base.words(categories), result, cell), **sure)
+    question = base.named(base.words(categories), result, cell)
+    if moments is not None:
+        found = base.of_moments(*moments, ci_prob, question, **sure)
+    else:
+        found = base.described(result, draws, {}, ci_prob, question, **sure)
     found.attrs["sentence"] = (
         f"An estimated {float(found['mean']):.3f} are in {found.attrs['question']} ({base.interval_text(found)})."
     )

@@ -40,7 +40,7 @@ RESERVED = frozenset(FACTS) | frozenset(
     "gap distribution_mean distribution_sd distribution_cov distribution_lower distribution_upper frequency_mean "
     "frequency_sd n_reports lp energy acceptance_rate accepted diverging n_steps tree_depth step_size frequency_lower "
     "frequency_upper level distribution_quantile support_count rate_of_value rate_of_others lower_error upper_error "
-    "thinned prior_sensitivity reports_sensitivity move".split()
+    "frequency_lower_error frequency_upper_error thinned prior_sensitivity reports_sensitivity move".split()
 )
 
 

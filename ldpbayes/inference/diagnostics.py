@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from ldpbayes.inference.chains import diagnosed, error_of_mean
-from ldpbayes.inference.ends import ends_of_draws
+from ldpbayes.inference.ends import SOLVED, ends_of_draws, numerical_error
 from ldpbayes.inference.verdict import of_chains
 
 #: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories only.
@@ -68,8 +68,9 @@ def summarise(tree, ci_prob, effective=None, known=None):
     """Add the group ``summary`` to a result and the verdict of its diagnostics to the attrs; return the tree.
 
     Variables have dims (target, [cell,] category) with targets distribution and frequency: mean, sd, lower, upper
-    (equal-tailed interval at ci_prob), mcse, lower_error and upper_error (standard errors of the mean and of both ends by
-    the draws, 0 where these are integrals), ess_bulk, ess_tail and r_hat (nan where the draws are independent; all are nan
+    (equal-tailed interval at ci_prob), mcse (of the mean, 0 where it is an integral), lower_error and upper_error (standard
+    errors of both ends by the draws, or how far they may be off where these are integrals), ess_bulk, ess_tail and r_hat
+    (nan where the draws are independent; all are nan
     for a frequency that has no draws). Derived quantities have the same variables under ``derived_…``, dims [cell,]
     quantity; hyperparameters of the prior, and of cells every number per draw, under ``parameter_…``; each array of unknowns
     of the prior under its name: ``effect_mean``, dims cell, category. A mean and ends of a hyperparameter that the engine
@@ -92,7 +93,7 @@ def summarise(tree, ci_prob, effective=None, known=None):
     exact = {name: values.values for name, values in tree["exact"].data_vars.items()} if "exact" in tree.children else {}
     found = Diagnostics.from_attrs(tree.attrs)
     independent, worth, known = found.sampling == "independent", effective or {}, known or {}
-    first = posterior["distribution"]
+    first, off = posterior["distribution"], numerical_error(tree.attrs, ci_prob)
     dims, shape = first.dims[2:], first.shape[2:]
 
     def summary_of(draws, name, shape, variables):
@@ -103,7 +104,7 @@ def summarise(tree, ci_prob, effective=None, known=None):
         held = known.get(name, {})
         if "lower" in held:  # all is known
             return {k: np.reshape(v, shape) for k, v in held.items()}
-        part = entries_of(draws, exact, name, ci_prob, independent, each, held if "r_hat" in held else None)
+        part = entries_of(draws, exact, name, ci_prob, independent, each, held if "r_hat" in held else None, off)
         at = [(k, one) for k, one in enumerate(variables) if one in known]
         for k, one in at:
             place = slice(None) if len(variables) == 1 else slice(k, k + 1)
@@ -152,13 +153,13 @@ def summarise(tree, ci_prob, effective=None, known=None):
 
 
 def _known_by_engine(attrs, names, part):
-    """Return the summary entries of hyperparameters with what the attrs know of them, which has no error."""
-    out = {}
+    """Return the summary entries of hyperparameters with what the attrs know of them."""
+    out: dict = {}
     for key, error in (("mean", "mcse"), ("sd", ""), ("lower", "lower_error"), ("upper", "upper_error")):
         known = [f"{name}_{key}" in attrs for name in names]
         out[key] = np.array([attrs.get(f"{name}_{key}", value) for name, value in zip(names, part[key], strict=True)])
         if error:
-            out[error] = np.where(known, 0.0, part[error])
+            out[error] = np.where(known, 0.0 if key == "mean" else SOLVED * out["sd"], part[error])
     return out
 
 
@@ -226,8 +227,11 @@ def mcse_of_mean(draws, *, independent):
     return out
 
 
-def entries_of(draws, exact, name, ci_prob, independent, effective=None, diagnosed=None):
-    """Return the summary entries of one variable; draws (chains, draws, …), exact moments and ends replace sampled ones."""
+def entries_of(draws, exact, name, ci_prob, independent, effective=None, diagnosed=None, off=SOLVED):
+    """Return the summary entries of one variable; draws (chains, draws, …), exact moments and ends replace sampled ones.
+
+    Such ends may be off by ``off`` sds where their errors are not among them.
+    """
     (chains, per_chain), size = draws.shape[:2], int(np.prod(draws.shape[2:]))
     out = {key: np.ravel(exact[f"{name}_{key}"]) for key in ("mean", "sd", "lower", "upper") if f"{name}_{key}" in exact}
     exactly = "mean" in out
@@ -246,7 +250,7 @@ def entries_of(draws, exact, name, ci_prob, independent, effective=None, diagnos
     if exactly:
         out["mcse"] = np.zeros(size)
     if "lower" in out and "upper" in out:
-        return out | {key: np.ravel(exact.get(f"{name}_{key}", np.zeros(size))) for key in ("lower_error", "upper_error")}
+        return out | {key: np.ravel(exact.get(f"{name}_{key}", off * sd)) for key in ("lower_error", "upper_error")}
     # Where only some categories were diagnosed, the others have at least the tails of the worst of these.
     tail = np.where(np.isfinite(out["ess_tail"]), out["ess_tail"], np.fmin.reduce(out["ess_tail"], initial=np.inf))
     ends = ends_of_draws(draws, ci_prob, np.where(sd > 0, tail, chains * per_chain))

@@ -1,11 +1,18 @@
 """Ends of intervals: that they are equal-tailed is decided here, and here only."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
 #: Levels of the quantiles that a result keeps where they are exact: even on the normal scale, far enough out for joint
 #: intervals of thousands of categories.
 LEVELS = ndtr(np.array([-5.6, -5.0, -4.4, -3.8, -3.2, -2.6, -2.0, -1.4, -0.7, 0.7, 1.4, 2.0, 2.6, 3.2, 3.8, 4.4, 5.0, 5.6]))
+
+#: Ends that solve an integral are off by less than so many posterior sds, as engines that are compared say. Those of second
+#: order in the saddle point are off by some ROUGH.
+SOLVED, ROUGH = 1e-4, 0.02
 
 
 def tails(ci_prob: float) -> tuple[float, float]:
@@ -36,6 +43,23 @@ def level_of_largest(ci_prob: float, k: int, a: int, *, simultaneous: bool = Fal
     Benjamini and Yekutieli (2005), Journal of the American Statistical Association 100.
     """
     return 1 - (1 - ci_prob) * (1 if simultaneous else k) / a
+
+
+def numerical_error(facts: Mapping[str, Any], ci_prob: float) -> float:
+    """Return by how many posterior sds ends of P that no draws decide may be off, by what a result says of its method.
+
+    Where means and sds are off by e sds, the end of an interval that reaches z sds is off by (1 + z) e at most.
+
+    Parameters
+    ----------
+    facts : mapping
+        ``predicted_error`` of an expansion and ``quadrature_error``, of means and sds; ``mixing_error``, of ends;
+        ``rough_cells``, whose moments are of second order in the saddle point.
+    ci_prob : float
+    """
+    moments = max(float(facts.get(name, 0.0)) for name in ("predicted_error", "quadrature_error"))
+    least = ROUGH if facts.get("rough_cells") else SOLVED
+    return max(least, (1 + normal_reach(ci_prob)) * moments) + float(facts.get("mixing_error", 0.0))
 
 
 def ends_of_equal_draws(draws: np.ndarray, ci_prob: float) -> np.ndarray:

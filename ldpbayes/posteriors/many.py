@@ -13,6 +13,7 @@ from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.exact import singling
 from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal, refuse_doubtful
 from ldpbayes.posteriors.mixing import (
+    INTERPOLATED,
     Expanded,
     Few,
     Separable,
@@ -43,6 +44,8 @@ NEITHER = "Moments without draws need a Dirichlet prior, or a mixture of such pr
 VALUES = 40
 #: Nodes with less weight are left out of mixtures.
 LIGHT = 1e-7
+#: Most categories of one collection of which the covariances are kept, for sums and contrasts without draws.
+DEPENDENT = 500
 #: Quadrature is used for one Dirichlet prior where it would take no more operations.
 PATIENT = 1e9
 #: Seconds of an entry (report × category) of a fit without draws, and the GB beyond which it is refused.
@@ -123,6 +126,8 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
         rough = sum(server.rough_cells(prior) for server in servers)
         facts |= {"rough_cells": rough} if labels and rough else {}
     entries = _entries(servers, heavy(nodes, LIGHT), levels, len(problems), watch)
+    if nodes.values.size > 1 and not (servers[0].exact and len(problems) == 1):
+        facts["mixing_error"] = INTERPOLATED
     if not labels:
         entries["log_evidence"] = np.array([nodes.log_evidence])
     if accuracies := [found] if found is not None else _accuracies(problems, entries, labels):
@@ -177,16 +182,23 @@ def _entries(servers, nodes, levels, cells, watch):
     out: dict = {}
     for server in watch.track(servers, "Posteriors of the cells"):
         inverted = server.exact and len(server.problems) == 1 and nodes.values.size > 1
-        means, variances, evidences, quantiles = [], [], [], []
+        means, variances, evidences, quantiles, covariances = [], [], [], [], []
+        dependent = cells == 1 and server.problems[0].n_categories <= DEPENDENT
         for prior in nodes.priors:
             mean, variance = server.moments(prior)
             means.append(mean)
             variances.append(variance)
             evidences.append(server.log_evidence(prior))
+            if dependent:
+                covariances.append(server.covariance(prior))
             if not inverted:
                 quantiles.append(server.ends(prior, levels_at_nodes(nodes, levels)))
         users = np.array([[one.n_users] for one in server.problems])
         some = mixed_moments(nodes, np.array(means), variances := np.array(variances), users)
+        if dependent:
+            away = np.array(means)[:, 0] - some["distribution_mean"]
+            within = np.tensordot(nodes.weights, np.array(covariances), 1)
+            some["distribution_cov"] = (within + (nodes.weights * away.T) @ away)[None]
         parameter = {} if nodes.mixture is None else {nodes.mixture.parameter: nodes.values}
         log_ratio = server.problems[0].prior.log_hyperprior(parameter) if parameter else None
         if log_ratio is not None:

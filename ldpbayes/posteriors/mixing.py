@@ -48,8 +48,9 @@ KEPT = MORE + 1
 SETTLED, ROUNDS = 0.1, 4
 #: Quantiles are sought from e^−LONGEST on, in at most so many steps, until the level is met to this share of the tail.
 LONGEST, STEPS, CLOSE = 690.0, 60, 1e-6
-#: Where the sd of the hyperparameter's coordinate is above APART, averages of the nodes' quantiles are off by more than a
-#: hundredth of an sd: quantiles at the levels of LADDER, interpolated at so many points, make the mixture's, to about that.
+#: Where the sd of the hyperparameter's coordinate is above APART, averages of the nodes' quantiles are off by more than so
+#: many sds: quantiles at the levels of LADDER, interpolated at RUNGS points, make the mixture's, to about that.
+INTERPOLATED = 0.01
 APART, LADDER, RUNGS = 0.1, ndtr(np.linspace(-4.2, 4.2, 15)), 801
 
 
@@ -127,6 +128,10 @@ class _Factored:
         """Return (means, variances) of P under one prior."""
         found = self.engine(prior)
         return found.mean, found.variance
+
+    def covariance(self, prior):
+        """Return Cov(P) of a single cell under one prior, shape (a, a)."""
+        return self.engine(prior).covariance()
 
     def ends(self, prior, levels):
         """Return quantiles of every P_x under one prior, shape (levels, cells, a)."""
@@ -251,6 +256,9 @@ class Few(_Factored):
     def moments(self, prior):
         found = self.integrals(prior).entries
         return found["distribution_mean"][None], found["distribution_sd"][None] ** 2
+
+    def covariance(self, prior):
+        return self.integrals(prior).entries["distribution_cov"]
 
     def ends(self, prior, levels):
         found = self.integrals(prior).intervals(levels[1] - levels[0])

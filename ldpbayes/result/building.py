@@ -30,6 +30,8 @@ EXACT = {
     "frequency_sd": ("category",),
     "frequency_lower": ("category",),
     "frequency_upper": ("category",),
+    "frequency_lower_error": ("category",),
+    "frequency_upper_error": ("category",),
     "log_evidence": (),
     **{f"answers_{key}": ("answer",) for key in ("mean", "sd", "lower", "upper")},
     "answers_cov": ("answer", "answer_bis"),

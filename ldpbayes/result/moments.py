@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.collections.nature import LEFT_OUT, MOMENTS_ONLY
-from ldpbayes.inference.ends import beta_ends, tails
+from ldpbayes.inference.ends import SOLVED, beta_ends, numerical_error, tails
 from ldpbayes.result.building import build
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, validate
@@ -13,6 +13,8 @@ from ldpbayes.result.validation import NO_DRAWS, TARGETS, validate
 MAX_OBSERVED = 200
 #: The posterior of F has the shape of that of P where its variance is at least this share of it.
 LEAST_SHARE = 0.25
+#: What frequency_intervals returns.
+FREQUENCY_ENDS = tuple(f"frequency_{name}" for name in ("lower", "upper", "lower_error", "upper_error"))
 
 
 def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts=None):
@@ -66,16 +68,18 @@ def _summary(exact, dims, coords, prior, ci_prob, attrs):
     none = np.full_like(exact["distribution_mean"], np.nan)  # of F under weights
     keys = ("mean", "sd", "lower", "upper")
     known = {key: np.stack([exact.get(f"{target}_{key}", none) for target in TARGETS]) for key in keys}
-    blank = dict.fromkeys(("mcse", "lower_error", "upper_error"), 0.0) | dict.fromkeys(
-        ("ess_bulk", "ess_tail", "r_hat"), np.nan
-    )
+    off = numerical_error(attrs, ci_prob)
+    for key in ("lower_error", "upper_error"):
+        known[key] = np.stack([off * known["sd"][0], exact.get(f"frequency_{key}", none)])
+    blank = {"mcse": 0.0} | dict.fromkeys(("ess_bulk", "ess_tail", "r_hat"), np.nan)
     known |= {key: np.full_like(known["mean"], value) for key, value in blank.items()}
     summary = {key: (("target", *dims), values) for key, values in known.items()}
     named = {"target": list(TARGETS)}
     if learnt := [name for name in prior.hyperparameter_names if f"{name}_mean" in attrs]:
         named["parameter"] = learnt
         for key in known:
-            values = [attrs.get(f"{name}_{key}", blank.get(key, np.nan)) for name in learnt]
+            own = [SOLVED * attrs[f"{name}_sd"] if key.endswith("_error") else blank.get(key, np.nan) for name in learnt]
+            values = [attrs.get(f"{name}_{key}", one) for name, one in zip(learnt, own, strict=True)]
             summary[f"parameter_{key}"] = (("parameter",), np.array(values))
     return xr.DataTree(xr.Dataset(summary, coords | named, {"ci_prob": ci_prob, "ci_kind": "eti"}))
 
@@ -101,12 +105,12 @@ def summary_alone(result: xr.DataTree) -> Result:
 
 
 def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.ndarray]:
-    """Return frequency_lower and frequency_upper, multiples of 1/n, from the moments of F and the interval of P.
+    """Return the ends of F's intervals, multiples of 1/n, and their errors, from the moments of F and the interval of P.
 
     Where the noise of the reports decides, F and P have posteriors of one shape: the interval of P is moved to the mean and
     sd of F. It keeps the shape of a posterior near zero, which no beta distribution has. Where the reports nearly give the
     values away, so that F is much narrower than P, and where P has no interval, that of a beta distribution with the mean
-    and sd of F takes its place.
+    and sd of F takes its place. The error of an end is the distance between both, and a multiple.
 
     Parameters
     ----------
@@ -121,13 +125,17 @@ def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.
     dict
     """
     mean, sd = (np.asarray(exact[f"frequency_{name}"], dtype=float) for name in ("mean", "sd"))
-    ends = beta_ends(mean, sd, tails(ci_prob))
+    ends = simple = beta_ends(mean, sd, tails(ci_prob))
+    errors = [np.zeros_like(sd)] * 2
     names = [f"distribution_{name}" for name in ("mean", "sd", "lower", "upper")]
     if all(name in exact for name in names):
         centre, spread, *known = (np.asarray(exact[name], dtype=float) for name in names)
         ratio = np.divide(sd, spread, out=np.zeros_like(sd), where=spread > 0)
         alike = ratio**2 >= LEAST_SHARE
-        ends = [np.where(alike, mean + ratio * (own - centre), end) for own, end in zip(known, ends, strict=True)]
+        moved = [mean + ratio * (own - centre) for own in known]
+        ends = [np.where(alike, own, end) for own, end in zip(moved, simple, strict=True)]
+        errors = [np.abs(own - end) for own, end in zip(moved, simple, strict=True)]
     # F takes multiples of 1/n, and the mass of a multiple lies within half of one about it.
     lower, upper = (np.clip(np.rint(end * n_reports), 0.0, n_reports) / n_reports + 0.0 for end in ends)
-    return {"frequency_lower": lower, "frequency_upper": upper}
+    errors = [np.where(sd > 0, error + 1 / n_reports, 0.0) for error in errors]
+    return dict(zip(FREQUENCY_ENDS, (lower, upper, *errors), strict=True))

@@ -1,6 +1,8 @@
 """Confidence intervals of the largest shares shown: how many of them cover, over populations, designs, sizes."""
 
+import csv
 import itertools
+import pathlib
 
 import numpy as np
 import pytest
@@ -20,6 +22,12 @@ FLIGHTS = (
 )
 # fmt: on
 FITS = 200
+#: Where the coverage of every cell of the grid goes.
+STORED = pathlib.Path(__file__).with_name("selected.csv")
+COLUMNS = (
+    *("categories", "population", "protocol", "epsilon", "reports", "collections"),
+    *("coverage", "coverage_error", "uncorrected", "uncorrected_error"),
+)
 
 
 def populations(a):
@@ -43,7 +51,7 @@ def counts_of(protocol, p, n, rng):
 
 
 def covered(protocol, p, n, rng):
-    """Return the share covered among the largest 5 % shown, at the level for these and uncorrected, one a collection."""
+    """Return the share covered among the largest 5 % shown, at the level for these and uncorrected, (2, FITS)."""
     counts, g, h = counts_of(protocol, p, n, rng)
     k = max(p.size // 20, 1)
     chosen = np.argsort(-counts, axis=1, kind="stable")[:, :k]
@@ -52,8 +60,21 @@ def covered(protocol, p, n, rng):
     shares = []
     for level in (level_of_largest(0.95, k, p.size), 0.95):
         low, high = (end.reshape(truth.shape) for end in distribution_interval(Binomials(picked, *rates), level))
-        shares.append(((low <= truth + 1e-12) & (truth <= high + 1e-12)).mean())
+        shares.append(((low <= truth + 1e-12) & (truth <= high + 1e-12)).mean(axis=1))
     return shares
+
+
+def stored(a, rows):
+    """Write the cells of one number of categories into selected.csv, beside those of the others."""
+    held = list(csv.DictReader(STORED.read_text().splitlines())) if STORED.exists() else []
+    held = [row for row in held if int(row["categories"]) != a]
+    for mean, plain, error, plain_error, name, epsilon, n, protocol in rows:
+        numbers = (f"{x:.4f}" for x in (mean, error, plain, plain_error))
+        held.append(dict(zip(COLUMNS, (a, name, protocol, epsilon, n, FITS, *numbers), strict=True)))
+    with STORED.open("w", newline="") as file:
+        out = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        out.writeheader()
+        out.writerows(sorted(held, key=lambda row: int(row["categories"])))
 
 
 @pytest.mark.calibrate
@@ -64,7 +85,10 @@ def test_the_largest_shown_are_covered(a):
     grid = itertools.product(populations(a).items(), (0.5, 1.0, 2.0, 3.0), (10**3, 10**4, 10**5, 10**6))
     for (name, p), epsilon, n in grid:
         for protocol in (GRR(a, epsilon), UnaryEncoding.optimized(a, epsilon)):
-            rows.append((*covered(protocol, p, n, rng), name, epsilon, n, protocol.name))
+            shares = np.array(covered(protocol, p, n, rng))
+            mean, error = shares.mean(axis=1), shares.std(axis=1, ddof=1) / np.sqrt(FITS)
+            rows.append((*mean, error[0], error[1], name, epsilon, n, protocol.name))
+    stored(a, rows)
     least, plain = min(rows), min(row[1] for row in rows)
     print(f"a = {a}: least {least}, uncorrected {plain:.3f}, mean {np.mean([row[0] for row in rows]):.4f}")
     assert least[0] >= 0.93

@@ -95,6 +95,12 @@ class Saddle:
         """Moments of all factors given Σ g = 1."""
         return Moments(*self.factors.saddle_moments(), self.factors.saddle_log_evidence()[0])
 
+    @cached_property
+    def products(self):
+        """(Left, right), two (1, G) arrays of one set: Cov(g_x, g_y) = (leftᵀ right)_xy of two normal factors."""
+        variance = self.factors.nodes(NODES).variance
+        return -variance[None] / self.factors.summed(variance), variance[None]
+
     def margins(self, inner=False):
         """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
         factors, fine = self.factors, self.factors.nodes(NODES)
