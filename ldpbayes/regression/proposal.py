@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbayes.inference.conditional import Conditional, Given
 from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.importance import Weighted, moments, proposed, resample
 from ldpbayes.inference.proposals import FromPrior, Mixture, StudentT, fitted_parts
@@ -27,6 +28,9 @@ LEAST_FOR_REFIT = 2
 DEFENCE, WEAK = 0.1, 0.25
 #: So few unknowns have a mixture of fitted distributions beside the first ones, which keep this share.
 MAX_MIXED, FIRST = 32, 0.2
+#: So many unknowns with effects have proposals of the scales, and given these of the rest; a draw of n of these costs as much
+#: as n³ over the second number more entries of the likelihood.
+MAX_GIVEN, CUBES = 200, 40
 #: There are at most so many fitted distributions; where so many batches of LEAST_DRAWN do not do, batches that are so many
 #: times larger have the second number of them.
 MOST_PARTS, SMALL_BATCHES, LARGER = (6, 12), 4, 8
@@ -121,11 +125,10 @@ class Draws:
         sd = known["sd"][known["sd"] > 0]
         return np.concatenate([known[name][known["sd"] > 0] / sd for name in ("lower_error", "upper_error")])
 
-    @property
-    def tailed(self) -> np.ndarray:
-        """Normalized weights (N,) of which the share TAILS goes with the squared distances from the means, in sd."""
+    def tailed(self, z: np.ndarray) -> np.ndarray:
+        """Return normalized weights (N,) of which the share TAILS goes with the squared distances of z (N, k), in sd."""
         weight = self.found.weight
-        square = (self.z - weight @ self.z) ** 2
+        square = (z - weight @ z) ** 2
         square /= np.maximum(weight @ square, np.finfo(float).tiny)
         out = weight * (1 - TAILS + TAILS * square.mean(axis=1))
         return out / out.sum()
@@ -164,13 +167,19 @@ class Draws:
 
 def most_error(target: Target) -> float:
     """Return the largest standard error of an interval end that is accepted, in posterior sd."""
-    entries = target.entries.cell.size * target.entries.n_categories
-    cheap = target.prior.n_unknowns <= MAX_MIXED and CHEAP >= ROOM * LEAST_DRAWN * entries
+    size = target.prior.n_unknowns
+    mixed = size <= (MAX_GIVEN if target.batches else MAX_MIXED)
+    cheap = mixed and CHEAP >= ROOM * LEAST_DRAWN * _cost(target, bool(target.batches))
     return MAX_CHEAP_ERROR if cheap else MAX_END_ERROR
 
 
+def _cost(target, given):
+    """Return how many entries of the likelihood a draw costs."""
+    return target.visited + (target.prior.n_unknowns**3 // CUBES if given else 0)
+
+
 def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, watch, prob: float = 0.95) -> Draws:
-    """Return draws with Pareto-smoothed weights, of proposals that are fitted anew where the weights ask for it.
+    """Return draws with Pareto-smoothed weights, of effects first by their scales, else about the mode of all unknowns.
 
     Parameters
     ----------
@@ -184,11 +193,24 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
     prob : float
         Of the intervals whose ends are judged.
     """
+    best = None
+    if target.batches and mode[0].size <= MAX_GIVEN:
+        given = Conditional(target, mode[0])
+        best = _mended(target, Proposal(given.proposal(), target.prior, given=given), size, prob, rng, watch)
+        if best.verdict.accepted:
+            return best
     weak = 1 / math.sqrt(mode[1].min()) > WEAK
     few = mode[0].size <= MAX_MIXED
-    source: Any = Proposal(_split(target, mode) if few else about(target, *mode), target.prior, DEFENCE * weak, few)
+    source = Proposal(_split(target, mode) if few else about(target, *mode), target.prior, DEFENCE * weak, few)
+    found = _mended(target, source, size, prob, rng, watch)
+    return found if best is None or found.verdict.accepted else best
+
+
+def _mended(target, source, size, prob, rng, watch):
+    """Return Draws of proposals that are fitted anew where the weights ask for it."""
+    few = source.few
     drawn = max(2 ** math.ceil(math.log2(size)), LEAST_DRAWN) if few else size
-    entries = target.entries.cell.size * target.entries.n_categories
+    entries = _cost(target, source.given is not None)
     dear = entries * drawn > CHEAP
     if dear:
         source = _by_batches(target, source, prob, rng, watch)
@@ -214,7 +236,7 @@ def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, w
     times = best.verdict.times if best.verdict.next == "more" else 1
     if few and (best.verdict.accepted or times > 1) and worst > AIMED:  # ends as exact as is cheap, once more
         if worst > ACCEPTABLE and most == MOST_DRAWN:
-            most = min(2 ** int(math.log2(MOST_HELD / mode[0].size)), int(CHEAP / entries))
+            most = min(2 ** int(math.log2(MOST_HELD / target.prior.n_unknowns)), int(CHEAP / entries))
         times = max(min(2 ** math.ceil(math.log2((worst / AIMED) ** 2)), most // len(best.z)), times)
     if times > 1:
         more = _draws(target, source, len(best.z) * times, size, prob, rng, watch)
@@ -288,6 +310,8 @@ class Proposal:
         Share of the prior, by which weights are bounded as the likelihood is.
     few : bool
         Whether there are at most MAX_MIXED unknowns. Of more, one fitted t takes the place of the first.
+    given : Conditional, optional
+        Proposes all unknowns but the scales, given these; the others then propose scales alone.
     fitted : tuple of StudentT
     shares : (parts,) array, optional
         Of the fitted ones, with sum one.
@@ -295,13 +319,14 @@ class Proposal:
 
     first: StudentT
     prior: Regression
-    defence: float
-    few: bool
+    defence: float = 0.0
+    few: bool = True
+    given: Conditional | None = None
     fitted: tuple = ()
     shares: np.ndarray | None = None
 
     @cached_property
-    def mixture(self) -> Mixture:
+    def mixture(self) -> Mixture | Given:
         """The distribution as a whole."""
         parts, shares = (self.first, *self.fitted), np.ones(1)
         if self.shares is not None and self.few:
@@ -310,21 +335,24 @@ class Proposal:
             parts, shares = self.fitted, self.shares
         if self.defence:
             parts, shares = (*parts, FromPrior(self.prior)), np.append((1 - self.defence) * shares, self.defence)
-        return Mixture(parts, shares, sobol=self.few)
+        found = Mixture(parts, shares, sobol=self.few)
+        return found if self.given is None else Given(found, self.given)
 
     def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
         """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
-        worth, u, degrees = found.found.effective_sample, found.z.shape[1], self.first.degrees
+        worth, degrees = found.found.effective_sample, self.first.degrees
+        z = found.z if self.given is None else found.z[:, self.given.places]
+        u = z.shape[1]
         if worth < LEAST_FOR_REFIT * u:
             return None
         if not self.few:
-            one = StudentT.fitted(found.z, found.found.weight, degrees)
+            one = StudentT.fitted(z, found.found.weight, degrees)
             return None if one is None else replace(self, fitted=(one,), shares=np.ones(1))
         large = len(found.z) > 2 * LEAST_DRAWN
         number = int(np.clip(worth / (20 * u), 1, MOST_PARTS[large]))
         try:
-            chosen = resample(found.tailed, rng, min(len(found.z), LEAST_DRAWN << large))
-            parts, shares = fitted_parts(found.z[chosen], number, degrees, rng)
+            chosen = resample(found.tailed(z), rng, min(len(found.z), LEAST_DRAWN << large))
+            parts, shares = fitted_parts(z[chosen], number, degrees, rng)
         except np.linalg.LinAlgError:
             return None
         return replace(self, fitted=parts, shares=shares)
