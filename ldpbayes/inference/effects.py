@@ -25,9 +25,9 @@ from ldpbayes.inference.verdict import MAX_R_HAT
 ROUNDS = 3
 #: Where log σ starts: the mode of a small sd between groups lies far from its mass.
 FIRST_SCALE = -1.0
-#: Chains go on until the worst unknown is worth so many draws and interval ends have errors below so many posterior sd.
-#: Chains that nobody asked for by name go on, where more of them are needed, until errors are below the second of these.
-ENOUGH, AIMED, ACCEPTABLE = 1000, 0.028, 0.035
+#: Chains go on until the worst unknown is worth so many draws and interval ends have errors below this share of the largest
+#: that is accepted. Chains that nobody asked for by name go on, where more of them are needed, until the second share.
+ENOUGH, AIMED, ACCEPTABLE = 1000, 0.7, 0.875
 #: There are at most so many times the draws asked for. Chains that nobody asked for by name have more where gradients cost
 #: less than so many entries of the likelihood in all, or the second of these until ends are acceptable. A gradient costs
 #: its entries and EACH more, or the second of these where the sampler calls it back.
@@ -92,6 +92,7 @@ def sample(
     *,
     values: Callable[[np.ndarray], np.ndarray] | None = None,
     prob: float = 0.95,
+    allowed: float = 0.1,
     method: str = "auto",
 ) -> tuple[Run, str]:
     """Return (Run, name of the sampler).
@@ -111,6 +112,8 @@ def sample(
         z (S, u) → quantities (S, …) whose interval ends are judged.
     prob : float
         Of the intervals.
+    allowed : float
+        Largest error of their ends that is accepted, in posterior sd.
     method : {"auto", "hmc", "nuts"}
         ``auto`` goes on with NUTS where trajectories do not hold.
     """
@@ -122,7 +125,7 @@ def sample(
 
     def going(more, each):
         def times(run, made):
-            worst = 0.0 if values is None or made < LEAST else end_errors(values, run.z, prob).max()
+            worst = 0.0 if values is None or made < LEAST else end_errors(values, run.z, prob).max() / allowed
             most = MOST_TIMES * draws / made
             if method == "auto":
                 cost = float(run.stats["n_steps"].sum()) * (target.visited + each)
@@ -145,7 +148,10 @@ def sample(
 
 
 def _times(z, worst, most):
-    """Return how many times the draws (chains, draws, u) made so far would do, a power of two, at most ``most``."""
+    """Return how many times the draws (chains, draws, u) made so far would do, a power of two, at most ``most``.
+
+    ``worst`` is the largest error of an end, as a share of what is accepted.
+    """
     ess = least_effective(z) if z.shape[1] >= LEAST else ENOUGH
     wanted = max(worst / AIMED, math.sqrt(ENOUGH / max(ess, 1.0))) ** 2
     wanted = math.ceil(math.log2(max(wanted, 1.0))) if wanted < 1e9 else FASTEST  # nan: of chains that stood still

@@ -585,12 +585,11 @@ def _by_chains(model, mode, request, watch):
     from ldpbayes.inference import diagnostics
 
     rng, prob, values = np.random.default_rng(request.random_seed), request.ci_prob, model.prior.coefficients
-    (z, stats, trouble, _), name = effects.sample(
-        model.target, mode, request.draws, request.chains, rng, watch, values=values, prob=prob, method=request.name
-    )
+    settings = {"values": values, "prob": prob, "allowed": most_error(model.target), "method": request.name}
+    (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
     errors = effects.end_errors(values, z, prob)
     error = float(errors.max(initial=0.0))
-    if not trouble and error > most_error(model.target):
+    if not trouble and error > settings["allowed"]:
         trouble = f"the end of an interval has an error of {error:.2f} posterior sd"
     step = max(z.shape[1] // request.draws, 1)
     flat = z.reshape(-1, z.shape[-1])

@@ -31,6 +31,8 @@ MAX_MIXED, FIRST = 32, 0.2
 #: So many unknowns with effects have proposals of the scales, and given these of the rest; a draw of n of these costs as much
 #: as n³ over the second number more entries of the likelihood.
 MAX_GIVEN, CUBES = 200, 40
+#: Their scales are fitted anew at most so often where weights are bad.
+MOST_GIVEN = 3
 #: There are at most so many fitted distributions; where so many batches of LEAST_DRAWN do not do, batches that are so many
 #: times larger have the second number of them.
 MOST_PARTS, SMALL_BATCHES, LARGER = (6, 12), 4, 8
@@ -125,10 +127,11 @@ class Draws:
         sd = known["sd"][known["sd"] > 0]
         return np.concatenate([known[name][known["sd"] > 0] / sd for name in ("lower_error", "upper_error")])
 
-    def tailed(self, z: np.ndarray) -> np.ndarray:
-        """Return normalized weights (N,) of which the share TAILS goes with the squared distances of z (N, k), in sd."""
+    @property
+    def tailed(self) -> np.ndarray:
+        """Normalized weights (N,) of which the share TAILS goes with the squared distances from the means, in sd."""
         weight = self.found.weight
-        square = (z - weight @ z) ** 2
+        square = (self.z - weight @ self.z) ** 2
         square /= np.maximum(weight @ square, np.finfo(float).tiny)
         out = weight * (1 - TAILS + TAILS * square.mean(axis=1))
         return out / out.sum()
@@ -165,11 +168,16 @@ class Draws:
         return rng.permutation(resample(self.found.weight, rng, self.kept))
 
 
-def most_error(target: Target) -> float:
-    """Return the largest standard error of an interval end that is accepted, in posterior sd."""
-    size = target.prior.n_unknowns
-    mixed = size <= (MAX_GIVEN if target.batches else MAX_MIXED)
-    cheap = mixed and CHEAP >= ROOM * LEAST_DRAWN * _cost(target, bool(target.batches))
+def most_error(target: Target, given: bool = False) -> float:
+    """Return the largest standard error of an interval end that is accepted, in posterior sd.
+
+    Parameters
+    ----------
+    target : Target
+    given : bool
+        Whether draws have weights, and all but the scales are proposed given these.
+    """
+    cheap = (given or target.prior.n_unknowns <= MAX_MIXED) and CHEAP >= ROOM * LEAST_DRAWN * _cost(target, given)
     return MAX_CHEAP_ERROR if cheap else MAX_END_ERROR
 
 
@@ -220,6 +228,10 @@ def _mended(target, source, size, prob, rng, watch):
         found = _draws(target, source, drawn, size, prob, rng, watch)
         tried.append((found, source))
         good = found.verdict.accepted and found.found.k_hat < GOOD_K_HAT
+        if source.given is not None:  # where only ends are uncertain; what scales do not mend, others must
+            good = good or (found.verdict.next == "more" and found.found.k_hat < GOOD_K_HAT)
+            if not good and len(tried) == MOST_GIVEN:
+                break
         short = good and drawn < most and found.end_errors.max(initial=0.0) > AIMED
         if good and not short and (len(tried) > 1 or not few or dear):
             break
@@ -351,7 +363,9 @@ class Proposal:
         large = len(found.z) > 2 * LEAST_DRAWN
         number = int(np.clip(worth / (20 * u), 1, MOST_PARTS[large]))
         try:
-            chosen = resample(found.tailed(z), rng, min(len(found.z), LEAST_DRAWN << large))
+            chosen = resample(
+                found.tailed if self.given is None else found.found.weight, rng, min(len(found.z), LEAST_DRAWN << large)
+            )
             parts, shares = fitted_parts(z[chosen], number, degrees, rng)
         except np.linalg.LinAlgError:
             return None
@@ -365,8 +379,9 @@ def _draws(target, source, drawn, kept, prob, rng, watch):
         value, shares, _ = target.likelihoods(z, watch=watch)
         return value + target.prior.log_density(z), shares
 
+    allowed = most_error(target, source.given is not None)
     z, shares, found = proposed(log_density, source.mixture, drawn, rng, "draws")
-    return Draws(z, shares, found, kept, target.prior, _missed(target, source, found), prob, most_error(target))
+    return Draws(z, shares, found, kept, target.prior, _missed(target, source, found), prob, allowed)
 
 
 def _missed(target, source, found):
