@@ -28,8 +28,8 @@ LEAST_FOR_REFIT = 2
 DEFENCE, WEAK = 0.1, 0.25
 #: So few unknowns have a mixture of fitted distributions beside the first ones, which keep this share.
 MAX_MIXED, FIRST = 32, 0.2
-#: So many unknowns with effects have proposals of the scales, and given these of the rest; a draw of n of these costs as much
-#: as n³ over the second number more entries of the likelihood.
+#: So many unknowns with effects have proposals of the scales, and given these of the rest. A draw of n of these costs as
+#: many entries of the likelihood as it visits, and n³ over the second number.
 MAX_GIVEN, CUBES = 200, 40
 #: Their scales are fitted anew at most so often where weights are bad.
 MOST_GIVEN = 3
@@ -363,9 +363,8 @@ class Proposal:
         large = len(found.z) > 2 * LEAST_DRAWN
         number = int(np.clip(worth / (20 * u), 1, MOST_PARTS[large]))
         try:
-            chosen = resample(
-                found.tailed if self.given is None else found.found.weight, rng, min(len(found.z), LEAST_DRAWN << large)
-            )
+            weight = found.tailed if self.given is None else found.found.weight
+            chosen = resample(weight, rng, min(len(found.z), LEAST_DRAWN << large))
             parts, shares = fitted_parts(z[chosen], number, degrees, rng)
         except np.linalg.LinAlgError:
             return None

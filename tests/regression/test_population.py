@@ -48,7 +48,7 @@ def found(survey):
     frame = survey.rename(columns={"report": "said"})
     both = {"device": DEVICE, "asked": direct()}
     formula = "smokes ~ rw(age) + mo(use) + (1 | region/town)"
-    return asked(frame, formula, both, design="mode", report="said", draws=100)
+    return asked(frame, formula, both, design="mode", report="said", method="hmc", draws=100)
 
 
 # ---- effects over ordered levels ---------------------------------------------------------------------------------------
