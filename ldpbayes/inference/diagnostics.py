@@ -102,7 +102,7 @@ def summarise(tree, ci_prob, effective=None, known=None):
             each = [np.asarray(worth.get(one, found.effective_draws), dtype=float) for one in variables]
             each = np.stack(np.broadcast_arrays(*each), axis=-1).ravel()
         held = known.get(name, {})
-        if "lower" in held:  # all is known
+        if {"lower", "r_hat"} <= set(held):  # all is known
             return {k: np.reshape(v, shape) for k, v in held.items()}
         part = entries_of(draws, exact, name, ci_prob, independent, each, held if "r_hat" in held else None, off)
         at = [(k, one) for k, one in enumerate(variables) if one in known]
