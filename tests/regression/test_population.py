@@ -59,7 +59,8 @@ def test_shares_by_draws_of_the_prior(term):
     counts = np.array([[34, 26], [30, 30], [12, 18]])  # reports of no and yes
     x = np.array([0.0, 1.0, 3.0])  # the second step of a walk is twice as long
     frame = pd.DataFrame({"x": np.repeat(x, 2), "report": LABELS * 3, "n": counts.ravel()})
-    answer = lb.predictions(asked(frame, f"a ~ {term}", count="n", draws=2000), {"x": x})
+    found = asked(frame, f"a ~ {term}", count="n", draws=2000)
+    answer = lb.predictions(found, {"x": x})
 
     size, people = 400_000, counts.sum(axis=1) / counts.sum()
     if term == "rw(x)":
@@ -82,10 +83,34 @@ def test_shares_by_draws_of_the_prior(term):
     mean = weight @ p
     error = np.sqrt(weight**2 @ (p - mean) ** 2)
     sd = np.sqrt(weight @ (p - mean) ** 2)
+    log_evidence = log_weight.max() + np.log(np.exp(log_weight - log_weight.max()).mean())
+    relative = np.sqrt((weight**2).sum())  # standard error of the mean weight, over it
+    assert found.attrs["log_evidence"] == pytest.approx(log_evidence, abs=5 * (relative + found.attrs["log_evidence_error"]))
     own = answer["mean"].sel(category="yes").values, answer["mcse"].sel(category="yes").values
     assert (error < 0.05 * sd).all()
     assert (np.abs(own[0] - mean) < 5 * np.hypot(own[1], error)).all()
     np.testing.assert_allclose(answer["sd"].sel(category="yes"), sd, rtol=0.1)
+
+
+def test_groups_and_walks_are_weighted_and_agree_with_chains():
+    """Draws of the effects given their scales: no chain is needed, and chains say the same within five errors."""
+    rng, n = np.random.default_rng(3), 400
+    frame = pd.DataFrame({"region": rng.integers(0, 8, n).astype(str), "age": rng.integers(2, 8, n)})
+    frame["mode"] = np.where(np.arange(n) % 2, "device", "asked")
+    eta = 0.4 * (frame["age"] - 5) + rng.normal(0, 0.6, 8)[frame["region"].astype(int)]
+    truth = rng.random(n) < expit(eta)
+    frame["report"] = np.where(frame["mode"] == "asked", np.array(LABELS)[truth.astype(int)], reported(rng, eta))
+    both = {"device": DEVICE, "asked": direct()}
+    one, two = (
+        asked(frame, "a ~ rw(age) + (1 | region)", both, design="mode", method=method, draws=500)
+        for method in ("auto", "hmc")
+    )
+    assert one.attrs["method"] == "laplace" and one.attrs["converged"] and two.attrs["method"] == "hmc"
+    for name in ("1|region_sigma", "rw(age)_sigma"):
+        at = {"parameter": name}
+        first, second = (found["summary"].to_dataset().sel(at) for found in (one, two))
+        error = np.hypot(first["parameter_mcse"], second["parameter_mcse"])
+        assert abs(float(first["parameter_mean"] - second["parameter_mean"])) < 5 * error
 
 
 def test_two_ordered_levels_are_a_factor():
