@@ -24,6 +24,8 @@ _PIECE = 2**22
 MOST_BYTES = 2**27
 #: The encoding in which a value may repeat the one before it: DELTA_BYTE_ARRAY.
 _DELTA = 7
+#: Most bytes that one byte of a chunk can become, by the codec: none, Snappy and LZ4. Others have no such bound.
+_RATIOS = {0: 1, 1: 64, 5: 256, 7: 256}
 #: Bytes that are read in one go.
 _TOGETHER = 2**24
 #: Items of the lists, and rows, of a row group and a file that are read from few bytes; and items, or rows, a byte. Reports
@@ -210,6 +212,10 @@ def _most_rows(path, file, group, columns):
 
 
 def _most_of_column(path, group, data, chunk, leaf, n_rows):
+    wide = leaf.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+    if not leaf.max_repetition_level and (not wide or leaf.path in _known(path).texts):
+        if chunk.get(_CODEC, 0) in _RATIOS and chunk[_STORED] * _RATIOS[chunk.get(_CODEC, 0)] <= MOST_BYTES:
+            return BATCH  # whatever its pages say; of texts the codes are read, and long entries told apart after that
     pages = list(_pages(data, chunk))
     for kind, size, n_values in pages:
         if size > MOST_BYTES:
@@ -289,9 +295,12 @@ def sliced(batch):
 _I32, _I64 = 5, 6
 #: Bytes of the types that have a fixed width: booleans, whose value is their type outside of lists, bytes and doubles.
 _WIDTHS = {1: 0, 2: 0, 3: 1, 7: 8}
-_ENCODINGS, _VALUES, _STORED, _DATA, _DICTIONARY, _ENCRYPTED = 2, 5, 7, 9, 11, 8
+_ENCODINGS, _CODEC, _VALUES, _STORED, _DATA, _DICTIONARY, _ENCRYPTED = 2, 4, 5, 7, 9, 11, 8
 #: Those of a column's chunk: what it holds and, where it is encrypted, how.
-_CHUNK = {3: {_ENCODINGS: [_I32], _VALUES: _I64, _STORED: _I64, _DATA: _I64, _DICTIONARY: _I64}, _ENCRYPTED: {}}
+_CHUNK = {
+    3: {_ENCODINGS: [_I32], _CODEC: _I32, _VALUES: _I64, _STORED: _I64, _DATA: _I64, _DICTIONARY: _I64},
+    _ENCRYPTED: {},
+}
 _FOOTER = {4: [{1: [_CHUNK]}]}
 _COUNT = {1: _I32}
 #: Those of a page: kind, bytes when decompressed and as stored, and by kind the header with the number of values.
