@@ -211,7 +211,7 @@ CALIBRATED = (
 )
 
 #: Tests that make one statement about every protocol, stored number or file, and how many of these `make test` takes: every
-#: k-th. `make calibrate` has the others. Each test starts elsewhere in the table, so that no protocol is left to calibration.
+#: k-th. `make calibrate` has the others. Each test starts elsewhere in the table, so that none is left out of all.
 SAMPLED = {
     "estimators/test_mle.py::test_every_protocol": 3,
     "estimators/test_mle.py::test_fewer_rows_than_categories_are_certified": 3,
