@@ -59,6 +59,11 @@ class AbstractResult:
         """
         _pages().save(self, path)
 
+    @property
+    def notes(self) -> Any:
+        """What the page says beside the answer and its tables, warnings first: a tuple of sentences."""
+        return tuple(note.text for note in self.page().ranked())
+
     def to_tree(self) -> "xr.DataTree | None":
         """Return what a NetCDF file of this holds; None where only the page can be kept."""
         return None

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from commands import run
 
 from ldpbayes import result
+from ldpbayes.pages.prose import first_sentence
 
 NIGERIA = "data/rr_nigeria.toml"
 
@@ -31,7 +33,7 @@ def in_checkout(monkeypatch, request):
 
 
 def test_fit_prints_table_and_reason(capsys):
-    status, out, _ = run(capsys, "fit", NIGERIA, "--prior", "flat", "--seed", 1)
+    status, out, _ = run(capsys, "fit", NIGERIA, "--prior", "flat", "--seed", 1, "--explain")
     assert status == 0
     for word in ("0.2621", "0.0144", "0.2341 to 0.2905", "0.2619", "method exact", "Log-evidence", "mean of F"):
         assert word in out
@@ -75,8 +77,37 @@ def test_files_are_written_and_read_back(capsys, tmp_path):
 
 
 def test_explain_names_every_method_considered(capsys):
-    status, out, _ = run(capsys, "fit", "data/rr_minarets.toml", "--explain")
+    status, out, _ = run(capsys, "fit", "data/rr_minarets.toml", "--explain", "--draws", 0)
     assert status == 0 and "exact" in out and "chosen" in out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"fit example:{name} --draws 0" for name in ("nigeria", "nigeria_cells", "cheating", "survey")),
+        "regress example:nigeria_cells 'connected ~ female'",
+        "associate example:wada --draws 100",
+        "check example:wada --fake-share 0.05 --channel A",
+        "check example:nigeria_cells",
+        "plan --categories 5 --epsilon 1 --n-groups 2 --delta 0.05 --power 0.8 --fake-share 0.05",
+        "private-groups example:survey.csv --value region --report smokes --protocol warner -p p=0.7 --categories no,yes "
+        "--draws 50",
+    ],
+    ids=lambda command: " ".join(command.split()[:2]),
+)
+def test_the_answer_then_tables_then_five_lines(capsys, command):
+    """One sentence above the first table, at most five lines below the last; --explain has every note, and no fewer."""
+    words = [*shlex.split(command), *([] if command.startswith(("plan", "check")) else ["--seed", 1])]
+    _, out, _ = run(capsys, *words)
+    lines = [line for line in out.splitlines() if line.strip()]
+    boxes = [i for i, line in enumerate(lines) if line[:1] in "┏┃┡│└"]
+    assert first_sentence(lines[0]) == lines[0] and lines[0].endswith(".") and boxes[0] <= 4
+    notes = [line for line in lines[boxes[-1] + 1 :] if not line.startswith(("Left out to fit", "The first"))]
+    assert len(notes) <= 5 and all(first_sentence(line) == line for line in notes)
+    assert command.startswith(("assoc", "private")) or not [line for line in lines if line.startswith("│ no ")]
+    _, full, _ = run(capsys, *words, "--explain")
+    assert all(line in full for line in notes if line != "More: --explain.")
+    assert "More: --explain." not in notes or len(full) > len(out)
 
 
 def test_protocols_lists_designs(capsys):

@@ -125,7 +125,7 @@ def test_a_crosscheck_has_a_figure_and_a_summary():
     page = show(crosschecked(), title="A survey")
     (axes,) = page.figures[0].draw().axes
     assert sorted(axes.lines[0].get_xdata()) == [-0.02, 0.01] and "posterior sd" in axes.get_xlabel()
-    assert "at most 0.02 posterior standard deviations (b)" in page.summary
+    assert "at most 0.02 posterior standard deviations (b)" in page.notes[0].text and page.summary
 
 
 # ---- words -------------------------------------------------------------------------------------------------------------
@@ -134,8 +134,15 @@ def test_summaries_say_the_numbers_of_the_table():
     text = summary.summary_of_fit(tree)
     assert text.startswith("From 2,435 reports, an estimated 26.2 % of people are in the category yes (95 % interval 23.4 %")
     assert text.count(". ") == 0  # one sentence: the rest stands in notes
-    assert summary._percent(0.12345, 0.1) == "12 %" and summary._percent(0.12345, 0.01) == "12.3 %"
-    assert summary._percent(0.0012345, 0.0001) == "0.123 %" and summary._percent(0.5, 0.0) == "50.0 %"
+    for mean, sd, words in (
+        (0.12345, 0.1, "12 %"),
+        (0.12345, 0.01, "12.3 %"),
+        (0.0012345, 0.0001, "0.123 %"),
+        (1, 0, "100 %"),
+    ):
+        assert summary.shares([mean], [0], [1], [sd], "95 % interval")[0].startswith(f"{words} (95 % interval 0")
+    both = summary.shares([0.028, 0.5], [0.0, 0.003], [0.129, 0.997], [0.035, 0.35], "95 % interval")  # equal digits
+    assert both == ["2.8 % (95 % interval 0.0 % to 12.9 %)", "50.0 % (0.3 % to 99.7 %)"]
 
 
 def test_summaries_of_groups_name_the_ends(regions):

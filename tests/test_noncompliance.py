@@ -267,6 +267,7 @@ def test_command_line(tmp_path, capsys):
     status, out, err = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--set", "noncompliance_prior=2,18")
     assert status == 0 and "noncompliance" in out and "Beta(2, 18)" in out
     assert "P and F are those of the respondents who follow the device" in " ".join(out.split())
+    _, out, _ = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--explain")
     assert "no report can test" in " ".join(out.split()) and "likelihood-ratio statistic" in " ".join(out.split())
     assert "determine it to a standard deviation of 0.04" in err
     for wrong in ("noncompliance.no", "noncompliance_prior=2,18", "noncompliance.x=nobody", "noncompliance=no"):

@@ -279,7 +279,7 @@ def test_html_escapes_labels():
 def test_fit_writes_pages(capsys, tmp_path, suffix):
     path = tmp_path / f"page{suffix}"
     status, out, _ = run(capsys, "fit", "example:nigeria", "--seed", 1, "--page", path)
-    assert status == 0 and "Wrote" in out and "0.7382" in path.read_text()
+    assert status == 0 and "Wrote" in out and "0.2618" in path.read_text()
 
 
 def test_parquet_has_the_numbers_with_their_types(tmp_path):

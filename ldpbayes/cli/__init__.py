@@ -97,9 +97,26 @@ def _parsed(name):
     typer converts everything by pydantic, which takes longer to load than a small fit takes.
     """
     group = typer.main.get_command(shell(name))
-    for command in filter(None, (group, group.commands.get(name))):
-        command.get_params = functools.partial(_sparing, command.get_params)
+    command = group.commands.get(name)
+    for part in filter(None, (group, command)):
+        part.get_params = functools.partial(_sparing, part.get_params)
+    if command is not None:
+        command.parse_args = functools.partial(_hinting, command, command.parse_args)
     return group
+
+
+def _hinting(command, parse, context, arguments):
+    """Parse the arguments; of an option that is a key of --set, or a parameter of a protocol, say how that is given."""
+    try:
+        return parse(context, arguments)
+    except Exception as error:
+        name = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
+        known = {parameter.name: parameter.help or "" for parameter in command.params if hasattr(parameter, "help")}
+        if name in re.findall(r"\w+", known.get("assignments", "")):
+            error.possibilities = [f"--set {name}=…"]
+        elif "parameter" in known and (len(name) == 1 or (name and not error.possibilities)):
+            error.possibilities = [f"-p {name}=…"]
+        raise
 
 
 def _sparing(parameters_of, context):
@@ -162,11 +179,12 @@ def _by_option(sentence):
     """Return a sentence about an argument under the name of the option that sets it: "--ci must be …" for ci_prob."""
     name = _named(options.given.get())
     command = typer.main.get_command(shell(name)).commands.get(name)
-    found = re.match(r"[a-z][\w-]*(?= (must|goes|needs|follows|stands) )", sentence)
+    found = re.search(r"(?:^|(?<=: ))[a-z][\w-]*(?= (must|goes|needs|follows|stands) )", sentence)
     if command is None or found is None or (name, found[0]) in _OTHERS:
         return sentence
     names = [parameter.opts[0] for parameter in command.params if found[0].replace("-", "_") == parameter.name]
-    return names[0] + sentence[found.end() :] if names and names[0].startswith("--") else sentence
+    option = names and names[0].startswith("--")
+    return sentence[: found.start()] + names[0] + sentence[found.end() :] if option else sentence
 
 
 def _stop(sentence):

@@ -14,7 +14,6 @@ def command(
     ci_prob=0.95,
     draws=1000,
     random_seed=None,
-    top=6,
     *,
     outputs: options.Outputs,
 ):
@@ -54,5 +53,5 @@ def command(
         progressbar=outputs.shows_progress,
     )
     again = options.command_line(random_seed, tree.attrs["random_seed"])
-    outputs.show(show(tree, top=top, collection=collection, command=again), result=tree)
+    outputs.show(show(tree, top=outputs.top, collection=collection, command=again), result=tree)
     raise typer.Exit(printing.status_of(tree))

@@ -54,7 +54,7 @@ def command(
 ):
     """Check whether the reports can have come from their design, without a prior and without sampling.
 
-    Exit status 0: they fit, or no test is possible; 1: they do not fit (the last line names the tests); 2: bad input.
+    Exit status 0: they fit, or no test is possible; 1: they do not fit (the first line names the tests); 2: bad input.
 
     Examples:
 
@@ -77,7 +77,7 @@ def command(
     needed, hull = fake.needed(collection), fake.hull(collection, ci_prob)
     found = check(collection, size=size, random_seed=random_seed)
     title, line = collection.title or collection.id, options.command_line()
-    content = show(found, title=title, collection=collection, command=line)
+    content = show(found, title=title, top=outputs.top, collection=collection, command=line)
     if needed is not None:
         content = dataclasses.replace(content, tables=(*content.tables, needed))
     if hull is not None:

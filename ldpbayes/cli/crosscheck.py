@@ -17,7 +17,7 @@ def command(
 ):
     """Compare the exact posterior (where feasible), NUTS, MLE and oracle, and check that the channel fits the reports.
 
-    Exit status 0: nothing to flag; 1: something is flagged (the last lines name it); 2: bad input.
+    Exit status 0: nothing to flag; 1: something is flagged (the first line names it); 2: bad input.
 
     Examples:
 
@@ -33,5 +33,6 @@ def command(
     seed = options.chosen_seed(random_seed)
     check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=outputs.shows_progress)
     line = options.command_line(random_seed, seed)
-    outputs.show(show(check, title=collection.title or collection.id, collection=collection, command=line))
+    title = collection.title or collection.id
+    outputs.show(show(check, title=title, top=outputs.top, collection=collection, command=line))
     raise typer.Exit(1 if check.flagged else 0)

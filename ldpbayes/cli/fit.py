@@ -33,8 +33,6 @@ def command(
     file,
     by=None,
     assignments=None,
-    explain=False,
-    top=40,
     *,
     posterior: Posterior,
     rows: options.Rows,
@@ -44,7 +42,8 @@ def command(
     """Infer the distribution P and the users' own frequencies F from a collection.
 
     Prints posterior mean, sd and interval of P and of F for each category, beside the maximum-likelihood estimate (MLE)
-    with its standard error (s.e.) and the unbiased oracle; then the method, why it was chosen, and its diagnostics.
+    with its standard error (s.e.) and the unbiased oracle; of a binary question for yes alone. At most five lines of notes
+    follow, warnings first; --explain prints all, with the methods considered.
 
     Exit status 0: fine; 1: the posterior is not to be trusted; 3: cells are left out, named with the reason; 2: bad input.
 
@@ -78,18 +77,15 @@ def command(
     collection = options.read(file, by, **table.settings, **sample, **rows.settings)
     collection, belief = _doubted(collection, options.prior(posterior.prior), doubts)
     exclude = tuple(options.columns(posterior.exclude) or ())
-    title = collection.title or collection.id
-    if explain:
-        if collection.by:
-            raise ArgumentError(
-                "--explain needs a collection without cells, because the method is chosen separately for every cell."
-            )
-        return printing.display(show(select_method(collection, belief, exclude=exclude), title=title))
     outputs.check()
     settings = dataclasses.asdict(posterior) | {"prior": belief, "exclude": exclude}
     tree = fit(collection, **settings, progressbar=outputs.shows_progress)
     again = options.command_line(posterior.random_seed, tree.attrs["random_seed"])
-    outputs.show(show(tree, top=top, collection=collection, command=again), result=tree)
+    content = show(tree, top=outputs.top, collection=collection, command=again)
+    if outputs.explain and not collection.by:  # the method is chosen for every cell apart
+        considered = show(select_method(collection, belief, exclude=exclude), title="Methods").tables
+        content = dataclasses.replace(content, tables=(*content.tables, *considered))
+    outputs.show(content, result=tree)
     raise typer.Exit(printing.status_of(tree))
 
 

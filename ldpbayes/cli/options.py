@@ -91,7 +91,6 @@ PANELS: dict[str, dict[str, tuple]] = {
         ),
         "value": _option(str, "The column of the open value: a number, or an open category."),
         "unit": _option(str, "Unit of the value in tables and figures, such as ms."),
-        "explain": _option(bool, "Only print which method auto would choose, and why.", "--explain"),
     },
     "Reports of a table": {
         "protocol": _option(
@@ -237,7 +236,14 @@ PANELS: dict[str, dict[str, tuple]] = {
         "checkpoint": _option(_PATH, "File for the state of the scan: the same command goes on where a killed one stopped."),
     },
     "Output": {
-        "top": _option(int, "Number of rows of a table to print; files have all of them.", min=1),
+        "explain": _option(
+            bool,
+            "Print all that is known: how the method was chosen, its checks, the point estimates. Otherwise five lines of "
+            "notes follow the tables.",
+            "--explain",
+        ),
+        "top": _option(int | None, "Number of rows of a table to print, 40 by default; files have all of them.", min=1),
+        "top of-associate": _option(int | None, "Number of pairs whose shares are printed, 6 by default.", min=1),
         "page": _option(
             _PATH,
             "Write the result as a page (.html, .md, .tex, .csv, .parquet, .json, .txt); figures of .md and .tex go into a "
@@ -301,6 +307,8 @@ def _declared(key, name, default):
 class Shown:
     """What a command shows of its result."""
 
+    top: Any = None
+    explain: Any = False
     page: Any = None
     as_json: Any = False
 
@@ -343,7 +351,7 @@ class Shown:
             save_figure((first.alone or first.draw)(), plot)
         if self.page is not None:
             content.save(self.page)
-        printing.display(content, self.as_json)
+        printing.display(content, self.as_json, self.explain)
         for path in () if self.as_json else filter(None, (output, plot, self.page)):
             printing.say(f"Wrote {path}.")
 

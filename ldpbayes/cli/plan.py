@@ -155,6 +155,7 @@ def command(
         "ci_prob": ci_prob,
         "draw": drawn,
         "command": options.command_line(),
+        "top": outputs.top,
     }
     outputs.show(show(plans, **settings, **asked), plot=plot)
 
@@ -180,7 +181,7 @@ def _with_power(four, kind, ci_prob, questions):
     return dataclasses.replace(four, error=error), "half_width"
 
 
-def _draw(plans, kind, makers, assumptions, along):
+def _draw(plans, kind, makers, assumptions, along, title=None):
     import numpy as np
 
     from ldpbayes import plots
@@ -197,7 +198,7 @@ def _draw(plans, kind, makers, assumptions, along):
     shown = (*[plan.protocol for plan in plans[:DRAWN]], "bound")
     found = {name: found[name] for name in shown if name in found}
     held = f"{best.users:,} reports" if along == "epsilon" else f"ε = {best.epsilon:.3g}"
-    title = f"Error of {best.n_categories} categories at {held}, by protocol"
+    title = f"Error of {best.n_categories} categories at {held}, by protocol" if title is None else title
     return plots.plot_plan(
         found,
         values,

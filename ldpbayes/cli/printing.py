@@ -1,6 +1,7 @@
 """How commands print: pages on standard output, warnings and errors as sentences on standard error."""
 
 import contextlib
+import dataclasses
 import io
 import os
 import sys
@@ -22,16 +23,18 @@ def status_of(result) -> int:
     return 3 if "left_out" in result.attrs else 1 - int(bool(result.attrs.get("converged", 1)))
 
 
-def display(page, as_json=False):
-    """Print a page: as tables and sentences, or as JSON."""
+def display(page, as_json=False, explain=False):
+    """Print a page: as tables and a few sentences, all of them where an explanation is asked for, or as JSON."""
     from ldpbayes.pages.renderers.json import JSON
     from ldpbayes.pages.renderers.terminal import Terminal
 
     if as_json:
         sys.stdout.write(JSON().render(page))
         return
-    # Where both streams go to one screen, a warning stands there already.
-    Terminal(hints=True).display(page.without(_said) if sys.stdout.isatty() and sys.stderr.isatty() else page)
+    if sys.stdout.isatty() and sys.stderr.isatty():  # on one screen, where a warning stands already
+        page = page.without(_said)
+    page = dataclasses.replace(page, notes=page.ranked()) if explain else page.in_lines("More: --explain.")
+    Terminal(hints=True).display(page)
 
 
 def say(sentence):

@@ -63,7 +63,6 @@ def command(
     assignments=None,
     output=None,
     plot=None,
-    top=40,
     *,
     answer: Answer,
     reports: Reports,
@@ -105,7 +104,7 @@ def command(
     again = options.command_line(answer.random_seed, settings["random_seed"])
     if output:
         Page("", (rows_table(found),)).save(output)
-    outputs.show(show(found, unit=unit, design=reports.words(), top=top, command=again), output=output, plot=plot)
+    outputs.show(show(found, unit=unit, design=reports.words(), top=outputs.top, command=again), output=output, plot=plot)
     raise typer.Exit(printing.status_of(found))
 
 

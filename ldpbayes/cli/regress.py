@@ -66,7 +66,7 @@ def command(
     settings = dataclasses.asdict(model) | {"random_seed": seed}
     found = regress(data, formula, **stated, **settings, progressbar=outputs.shows_progress)
     line = options.command_line(model.random_seed, None if model.method == "mle" else seed)
-    outputs.show(show(found, collection=collection, command=line), result=found)
+    outputs.show(show(found, top=outputs.top, collection=collection, command=line), result=found)
     raise typer.Exit(printing.status_of(found))
 
 

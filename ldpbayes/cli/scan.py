@@ -26,7 +26,6 @@ def command(
     pilot_by=None,
     output=None,
     assignments=None,
-    top=40,
     *,
     reports: options.Reports,
     reading: Reading,
@@ -82,5 +81,5 @@ def command(
         raise
     if output is not None:
         summary_files.write(found, output, found.protocol, found.samples)
-    content = show(found, command=options.command_line(), output=None if output is None else str(output), top=top)
+    content = show(found, command=options.command_line(), output=None if output is None else str(output), top=outputs.top)
     outputs.show(content, output=output)

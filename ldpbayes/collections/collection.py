@@ -89,6 +89,11 @@ class Collection(AbstractData):
             missing: int = 0,
         ) -> None: ...
 
+    def __repr__(self) -> str:
+        through = ", ".join(dict.fromkeys(tally.protocol.design for tally in self.tallies))
+        size = f"{self.n_reports:,} reports, {len(self.categories)} categories"
+        return f"<Collection {self.title or self.id!r}: {size}, {through}>"
+
     def __post_init__(self) -> None:
         categories = checks.entries(self.categories, "categories", "at least two labels")
         if len(categories) < 2:

@@ -65,6 +65,9 @@ class Tally:
             user: ArrayLike | None = None,
         ) -> None: ...
 
+    def __repr__(self) -> str:
+        return f"<Tally of {self.n_reports:,} reports through {self.protocol.design}: {len(self.counts):,} distinct>"
+
     def __post_init__(self, user: ArrayLike | None) -> None:
         if not isinstance(self.protocol, AbstractProtocol):
             raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(self.protocol).__name__}.")

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import plots
-from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 
 #: What says how well the other numbers are known.
 ERRORS = ("mcse", "lower_error", "upper_error", "probability_mcse", "pseudo")
 
 
-def of_dataset(result: Any, *, title: str = "", top: int = TOP) -> Page:
+def of_dataset(result: Any, *, title: str = "") -> Page:
     """Return the Page of an answer: a row for each combination of its dimensions, a column for each of its numbers."""
     figures = tuple(_figures(result))
     result = result.drop_dims(["chain", "draw"], errors="ignore")
@@ -37,7 +37,7 @@ def of_dataset(result: Any, *, title: str = "", top: int = TOP) -> Page:
     told |= {str(name): result[name].item() for name in result.coords if not result[name].dims}
     notes = tuple(Note(Kind.METHOD, f"{name.replace('_', ' ')}: {value}") for name, value in told.items() if value != "")
     facts = {**dict(result.attrs), "rows": table.records()}
-    return Page(title, (table.first(top),), notes, figures, facts=facts, summary=result.attrs.get("sentence", ""))
+    return Page(title, (table,), notes, figures, facts=facts, summary=result.attrs.get("sentence", ""))
 
 
 def _figures(result):

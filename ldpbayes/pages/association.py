@@ -9,6 +9,7 @@ from ldpbayes.answers import association as answers
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
+from ldpbayes.plots.base import asked
 
 #: Conditional shares are printed for at most so many pairs: those with the largest Cramér's V.
 TOP = 6
@@ -108,22 +109,29 @@ def _pairs_table(pairs, level):
     return filled(title, [(column, [pair[column.key] for pair in pairs]) for column in columns])
 
 
-def _margins_table(margins, level):
+def _margins_table(margins, level, every=False):
+    """Return the table of the margins: of two levels the one that is asked for, and all where all are wanted."""
     parts = []
     for name, found in margins.items():
-        rows = Rows(found, name)
-        labels = [(Column("attribute", "attribute", "text"), [name] * found.sizes[name]), rows.label(name, "level", "level")]
+        yes = None if every else asked(found[name].values)
+        rows = Rows(found, name, at=slice(None) if yes is None else [yes])
+        column, levels = rows.label(name, "level", "level")
+        labels = [(Column("attribute", "attribute", "text"), [name] * len(levels)), (column, levels)]
         parts.append(filled("Margins", [*labels, *rows.summary(found, level, heading="share", priority=(0, 1, 0))]))
-    return replace(parts[0], rows=tuple(row for part in parts for row in part.rows))
+    whole = None if every else functools.partial(_margins_table, margins, level, True)
+    return replace(parts[0], rows=tuple(row for part in parts for row in part.rows), whole=whole)
 
 
-def _conditional_table(tree, first, second, ci_prob):
-    """Return the shares of the second attribute's levels given the first one's, one row for each combination."""
+def _conditional_table(tree, first, second, ci_prob, every=False):
+    """Return the shares of the second attribute's levels given the first one's; of two levels that asked for, or all."""
     found = answers.conditional(tree, second, given=first, ci_prob=ci_prob)
-    rows = Rows(found, first, second)
+    yes = None if every else asked(found[second].values)
+    rows = Rows(found if yes is None else found.isel({second: [yes]}), first, second)
+    found = rows.data
     mean, _, interval = rows.summary(found, interval_of(ci_prob), heading="share", spec=".3f")
     columns = [rows.label(first, key="given"), rows.label(second, key="level"), mean, interval]
-    return filled(f"Shares of {second} given {first}", columns)
+    whole = None if yes is None else functools.partial(_conditional_table, tree, first, second, ci_prob, True)
+    return filled(f"Shares of {second} given {first}", columns, whole=whole)
 
 
 def _notes(tree):
@@ -133,7 +141,7 @@ def _notes(tree):
         factor, side = math.exp(min(abs(log_factor), 700)), "for" if log_factor > 0 else "against"
         text = f"Mutual independence of all attributes: Bayes factor {factor:.3g} {side} it"
         text += f" (probability {found['probability'].item():.3g} where both were as likely before the reports)."
-        yield Note(Kind.EVIDENCE, text)
+        yield Note(Kind.VERDICT, text)
     else:
         yield Note(Kind.EVIDENCE, f"The probability of mutual independence is not known: {found.reason}.")
     missing = {answers.independence(tree, *pair).reason for pair in answers.pairs_of(tree)} - {"", found.reason}
@@ -157,15 +165,15 @@ def _summary(tree, ordered):
         return "The prior has no interactions: it holds all attributes to be independent, whatever the reports say."
     text = (
         f"The strongest association is that of {strongest['first']} and {strongest['second']}: Cramér's V "
-        f"{strongest['cramers_v']:.2f} ({low:.2f} to {high:.2f})."
+        f"{strongest['cramers_v']:.2f} ({interval_of(float(tree['summary'].attrs['ci_prob']))} {low:.2f} to {high:.2f})"
     )
     factor = strongest["log_bayes_factor_independence"]
     if math.isfinite(factor):
         if abs(factor) < math.log(STRONG):
-            text += " The reports do not settle whether the two are independent."
+            text += "; the reports do not settle whether the two are independent"
         else:
-            text += f" The reports speak {'for' if factor > 0 else 'against'} their independence."
-    return text
+            text += f"; the reports speak {'for' if factor > 0 else 'against'} their independence"
+    return f"{text}."
 
 
 def _cells(found):

@@ -9,7 +9,10 @@ from ldpbayes import plots
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.prose import split
 
+#: Counts of the figure, which leaves room for the first rows of the table below it.
+DRAWN = 6
 #: Categories of the table of fabricated reports, and by how much they are lifted.
 FAKED, LIFT = 10, 0.01
 _P = "Probability of a statistic at least this large where the reports fit the design."
@@ -31,11 +34,12 @@ def of_check(result, *, title: str = "Check of fit", collection=None) -> Page:
         for one, adjusted in zip(result.checks, result.adjusted, strict=True)
     ]
     notes = [Note(Kind.METHOD, text) for text in (result.notes if result.checks else ())]
-    notes.append(Note(Kind.WARNING if result.flagged else Kind.VERDICT, result.verdict))
+    summary, rest = split(result.verdict)
+    notes += [Note(Kind.WARNING if result.flagged else Kind.VERDICT, rest)] if rest else []
     heading = f"{title}: do the reports fit the design?"
     tables = (Table(heading, columns, tuple(rows)),) if rows else ()
     figures = () if collection is None else tuple(_figures(result, collection))
-    return Page(heading, tables, tuple(notes), figures, facts_of(result))
+    return Page(heading, tables, tuple(notes), figures, facts_of(result), summary)
 
 
 def _figures(found, collection):
@@ -43,11 +47,17 @@ def _figures(found, collection):
     if all(tally.protocol.report_law() is None for tally in collection.tallies):
         return
 
-    def draw():
-        return plots.plot_expected(collection, maximize(collection.rows).p, title="")
+    most = max(DRAWN // len(collection.tallies), 2)
 
-    caption = "Counts of the reports that came in, and of those expected at the maximum-likelihood estimate."
-    yield Figure("expected", caption, f"{caption} {found.verdict}", draw)
+    def draw():
+        return plots.plot_expected(collection, maximize(collection.rows).p, most=most, title="")
+
+    def alone():
+        return plots.plot_expected(collection, maximize(collection.rows).p)
+
+    caption = "Counts of the reports that came in, and of those expected at the maximum-likelihood estimate"
+    caption += ": those that fit least." if any(len(tally.counts) > most for tally in collection.tallies) else "."
+    yield Figure("expected", caption, f"{caption} {found.verdict}", draw, alone)
 
 
 def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
@@ -72,10 +82,11 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
             Note(Kind.EVIDENCE, f"The reports {words} (p = {result.equality.p_value:.3g}, {result.equality.detail}).")
         )
         facts["equality"] = {name: getattr(result.equality, name) for name in ("statistic", "df", "p_value")}
-    notes.append(Note(Kind.WARNING if result.flagged else Kind.VERDICT, result.verdict))
+    summary, rest = split(result.verdict)
+    notes += [Note(Kind.WARNING if result.flagged else Kind.VERDICT, rest)] if rest else []
     heading = f"{title}: do the reports fit the design?"
     facts |= {"size": result.size, "verdict": result.verdict}
-    return Page(heading, (Table(heading, columns, tuple(rows)),), tuple(notes), facts=facts)
+    return Page(heading, (Table(heading, columns, tuple(rows)),), tuple(notes), facts=facts, summary=summary)
 
 
 def fakes_table(collection) -> Table | None:

@@ -40,7 +40,7 @@ def of_tally(tally: Tally, *, title: str = "", top: int = TOP) -> Page:
     return of_collection(as_collection(tally), title=title or tally.name, top=top)
 
 
-def of_cells(cells: Cells, *, title: str = "", top: int = TOP) -> Page:
+def of_cells(cells: Cells, *, title: str = "") -> Page:
     """Return the Page of Cells: a row for each cell."""
     heading = title or cells.title or cells.id
     covariates = cells.covariates or {}
@@ -58,4 +58,4 @@ def of_cells(cells: Cells, *, title: str = "", top: int = TOP) -> Page:
     whole = Table(heading, columns, tuple(rows))
     summary = f"{number_of(int(cells.n_reports), 'report')} in {number_of(len(cells), 'cell')}."
     facts = {"categories": list(cells.categories), "by": list(cells.by), "cells": whole.records()}
-    return Page(heading, (whole.first(top, "cell"),), facts=facts, summary=summary)
+    return Page(heading, (whole,), facts=facts, summary=summary)

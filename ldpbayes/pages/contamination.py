@@ -7,6 +7,7 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.prose import split
 from ldpbayes.pages.tables import Rows, filled
 
 #: Categories of the table, the largest estimates first.
@@ -16,8 +17,9 @@ TITLE = "If some reports are fake"
 
 def of_contamination(hull, *, title: str = TITLE) -> Page:
     """Return the Page of a ContaminationHull."""
-    note = Note(Kind.VERDICT, hull.sentence)
-    return Page(title, (table_of(hull, title),), (note,), (figure_of(hull),), facts_of(hull))
+    summary, rest = split(hull.sentence)
+    notes = (Note(Kind.VERDICT, rest),) if rest else ()
+    return Page(title, (table_of(hull, title),), notes, (figure_of(hull),), facts_of(hull), summary)
 
 
 def beside(page: Page, hull) -> Page:

@@ -36,8 +36,9 @@ def _of_one(check, title) -> Page:
         columns.append((column, rows.numbers(away.sel(estimator=name))))
     columns.append((Column("verdict", "verdict", "text"), rows(check["verdict"]).tolist()))
     heading = f"{title}: {check['reference'].item()} against {check['sampler'].item()}"
-    notes = tuple(dict.fromkeys(_notes(check)))  # a finding of the sampler is a part of the conclusion too
-    return Page(heading, (filled(heading, columns),), notes, (_figure(check, title),), _facts(check), _summary(check))
+    notes = tuple(dict.fromkeys(_notes(check)))
+    summary = as_sentences(check.sentence)
+    return Page(heading, (filled(heading, columns),), notes, (_figure(check, title),), _facts(check), summary)
 
 
 def _of_cells(check, title) -> Page:
@@ -53,15 +54,12 @@ def _of_cells(check, title) -> Page:
     columns.append((Column("predictive_p", "predictive p", spec=".3g"), rows.numbers(predictive)))
     columns.append((Column("fitness_p", "least adjusted p", spec=".3g"), rows.numbers(check["fitness_p"])))
     heading = f"{title}: every cell by two methods"
-    notes = (
-        Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness),
-        Note(Kind.WARNING if check.flagged else Kind.VERDICT, as_sentences(check.sentence)),
-    )
-    return Page(heading, (filled(heading, columns),), notes, facts=_facts(check))
+    notes = (Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness),)
+    return Page(heading, (filled(heading, columns),), notes, facts=_facts(check), summary=as_sentences(check.sentence))
 
 
-def _summary(check):
-    """Return what was compared, and the conclusion is the verdict's."""
+def _compared(check):
+    """Return what was compared, and by how much it differs at most."""
     away = np.abs(check["difference_sd"].values)
     worst = int(np.argmax(away))
     return (
@@ -74,18 +72,18 @@ def _summary(check):
 def _figure(check, title):
     draw = functools.partial(plots.plot_crosscheck, check, title=f"{title}: the same posterior by other means")
     caption = f"Differences from the posterior mean by {check['reference'].item()}, in its standard deviations."
-    return Figure("crosscheck", caption, f"One line per category. {caption} {_summary(check)}", draw)
+    return Figure("crosscheck", caption, f"One line per category. {caption} {_compared(check)}", draw)
 
 
 def _notes(check):
+    yield Note(Kind.VERDICT, _compared(check))
     for name, p in zip(check["channel"].values, check["predictive_p"].values, strict=True):
         flagged = p < MIN_P_VALUE
-        text = f"Posterior predictive check of {name}: p = {p:.3f}: {'does not fit' if flagged else 'fits'}."
+        text = f"The posterior predicts the reports of {name}{' badly' if flagged else ''}: p = {p:.3f}."
         yield Note(Kind.WARNING if flagged else Kind.DIAGNOSTIC, text)
     yield Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness)
     converged = check["sampler_converged"].item()
     yield Note(Kind.DIAGNOSTIC if converged else Kind.WARNING, as_sentences(check["outcome"].item()))
-    yield Note(Kind.WARNING if check.flagged else Kind.VERDICT, as_sentences(check.sentence))
 
 
 def _facts(check):

@@ -17,7 +17,7 @@ from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, st
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
-from ldpbayes.plots.base import largest
+from ldpbayes.plots.base import asked, largest, title_of
 from ldpbayes.plots.groups import drawn
 from ldpbayes.posteriors import evidence
 
@@ -51,7 +51,7 @@ _TAKEN = {"table", "mean", "sd", "lower", "upper", "mle", "oracle", "mle_standar
 
 def of_fit(result, *, top: int = TOP, collection=None) -> Page:
     """Return the Page of a result of fit()."""
-    title = result.attrs["title"] or result.attrs["collection"]
+    title = title_of(result)
     summary = result["summary"]
     derived = _derived_table(result, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(result, top) if "parameter" in summary.coords else None
@@ -72,24 +72,26 @@ def _category_table(tree, title, top):
     data = tree["summary"].to_dataset()
     spec, total = f".{_decimals(data['sd'].values)}f", data.sizes["category"]
     count = data.sizes.get("cell", 1)
-    cells, parts = min(count, max(top // total, 1)), []
+    yes = asked(data["category"].values) if top < sys.maxsize else None
+    cells, parts = min(count, max(top // (total if yes is None else 1), 1)), []
     means = data["mean"].sel(target="distribution").values.reshape(-1, total)[:cells]
-    shown = [largest(row, top) for row in means]
+    shown = [largest(row, top) if yes is None else [yes] for row in means]
     if tree.attrs.get("draws") == "none":  # so many categories have no order that a reader knows
         shown = [sorted(own, key=lambda x, row=row: -row[x]) for own, row in zip(shown, means, strict=True)]
-    if len(shown[-1]) < total:
+    most = len(shown[-1]) if yes is None else total
+    if most < total:
         parts = [f"the {len(shown[-1])} largest of {total:,} categories"]
     rows = Rows(data, "cell", "category", at=np.concatenate([c * total + np.asarray(own) for c, own in enumerate(shown)]))
     columns = [*_key_columns(rows), rows.label("category")]
     for target in _targets(tree):
-        columns += _target_columns(tree, rows, target, spec, len(shown[-1]))
+        columns += _target_columns(tree, rows, target, spec, most)
     for name in _estimators(tree):
         columns += _estimator_columns(tree, rows, name, spec)
     if cells < count:
         parts.append(f"the first {cells} of {count:,} cells")
-    if not parts:
+    if not parts and yes is None:
         return filled(title, columns)
-    note = f"{' of '.join(parts).capitalize()} are shown."
+    note = f"{' of '.join(parts).capitalize()} are shown." if parts else ""
     return filled(title, columns, note, whole=functools.partial(_category_table, tree, title, sys.maxsize))
 
 
@@ -216,11 +218,7 @@ def _parameter_table(tree, top):
 def _notes(tree):
     """Yield the notes of a fit, in the order in which they are read."""
     attrs = tree.attrs
-    seed = attrs["random_seed"]
-    yield Note(
-        Kind.DATA,
-        f"{attrs['n_reports']:,} reports; prior {attrs['prior']}; method {attrs['method']}; seed {seed}.",
-    )
+    yield Note(Kind.DATA, f"Prior {attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.")
     if said := _no_answer(tree):
         yield Note(Kind.WARNING, said)
     if attrs.get("prior_reason"):

@@ -10,7 +10,9 @@ from ldpbayes import plots
 from ldpbayes.errors import listed
 from ldpbayes.outcomes import PrivateGroups
 from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.summary import shares
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
+from ldpbayes.plots.base import asked
 from ldpbayes.plots.outcomes import largest_cells, quantity_name
 
 _RECIPE = "What negative weights give: unbiased, without an interval."
@@ -231,21 +233,20 @@ def _figures(found, unit):
 
 
 def _summary(found, unit):
-    """Return the first sentences: how large the groups are, and how far their middles are apart."""
+    """Return the first sentence: how far the middles of the groups are apart, and how large the groups are."""
     cell = largest_cells(found, 1)[0]
     summary, apart = found.summary(), found.differences()
     if found.by:
         summary, apart = summary.isel(cell=cell), apart.isel(cell=cell)
     where = f"In {', '.join(map(str, found.cells[cell]))}, the combination with most records, " if found.by else ""
-    shares = []
-    for group in found.groups[:4]:
-        one = {key: float(summary[key].sel(group=group, quantity="share")) for key in ("mean", "lower", "upper")}
-        shares.append(f"{group} {100 * one['mean']:.1f} % ({100 * one['lower']:.1f} to {100 * one['upper']:.1f})")
-    text = _capital(f"{where}the groups' shares are {', '.join(shares)}{', …' if len(found.groups) > 4 else ''}.")
+    yes, level, parts = asked(found.groups), interval_of(found.ci_prob), []
+    named = list(found.groups[:4] if yes is None else [found.groups[yes]])
+    of = summary.sel(quantity="share", group=named)
+    texts = shares(*(of[key].values for key in ("mean", "lower", "upper", "sd")), level)
     if found.levels is None:
         name = "q50" if 0.5 in found.quantiles else "mean"
         what, suffix, scale = quantity_name(name), f" {unit}" if unit else "", 1.0
-        spec = _spec(found, apart["mean"].sel(quantity=name).values)
+        spec = _spec(found, apart["mean"].sel(quantity=[q for q in apart["quantity"].values if q != "share"]).values)
     else:
         clearest = np.abs(apart["probability"] - 0.5).sel(quantity=list(found.levels)).max("group")
         name = found.levels[int(np.argmax(clearest.values))]
@@ -257,16 +258,18 @@ def _summary(found, unit):
             continue
         if low * high > 0:
             least, most = sorted((abs(low), abs(high)))
-            text += (
-                f" The {what} of {found.value} is {abs(mean):{spec}}{suffix} ({least:{spec}} to {most:{spec}}) "
-                f"{'larger' if mean > 0 else 'smaller'} in {group} than in {found.groups[0]}."
+            side = "larger" if mean > 0 else "smaller"
+            parts.append(
+                f"the {what} of {found.value} is {abs(mean):{spec}}{suffix} {side} in {group} than in {found.groups[0]} "
+                f"({level} {least:{spec}} to {most:{spec}})"
             )
         else:
-            text += (
-                f" Whether the {what} of {found.value} is larger in {group} or in {found.groups[0]} is not settled: the "
-                f"difference is {mean:{spec}}{suffix} ({low:{spec}} to {high:{spec}})."
+            parts.append(
+                f"whether the {what} of {found.value} is larger in {group} or in {found.groups[0]} is not settled, the "
+                f"difference being {mean:{spec}}{suffix} ({level} {low:{spec}} to {high:{spec}})"
             )
-    return text
+    parts += [f"the share of {group} is {text}" for group, text in zip(named, texts, strict=True)]
+    return _capital(f"{where}{'; '.join(parts)}.")
 
 
 def _capital(text):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, LDPBayesError, shown
-from ldpbayes.pages.prose import as_sentences
+from ldpbayes.pages.prose import as_sentences, first_sentence
 from ldpbayes.pages.rendering import make_renderer
 
 if TYPE_CHECKING:
@@ -19,19 +19,23 @@ if TYPE_CHECKING:
 SHORT = 10
 #: Rows of a table that a terminal shows unless the caller wants another number; files with room have all of them.
 TOP = 40
+#: Numbers below this are written out, and not in powers of ten.
+_WRITTEN_OUT = 1e7
+#: Lines of notes below the tables of a terminal, unless all are asked for.
+LINES = 5
 
 
 class Kind(enum.StrEnum):
-    """What a note is about."""
+    """What a note is about, in the order of their rank: where there is room for a few notes, the first kinds are told."""
 
-    DATA = "data"
-    METHOD = "method"
-    DIAGNOSTIC = "diagnostic"
     WARNING = "warning"
-    WORTH = "worth"
-    EVIDENCE = "evidence"
-    ESTIMATE = "estimate"
     VERDICT = "verdict"
+    WORTH = "worth"
+    DATA = "data"
+    DIAGNOSTIC = "diagnostic"
+    EVIDENCE = "evidence"
+    METHOD = "method"
+    ESTIMATE = "estimate"
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,8 @@ class Column:
 
     def _number(self, value):
         number = None if value is None else checks.real(value, "value")
-        return "" if number is None or math.isnan(number) else format(value, self.spec)
+        text = "" if number is None or math.isnan(number) else format(value, self.spec)
+        return f"{number:,.0f}" if "e+" in text and abs(number) < _WRITTEN_OUT else text.removesuffix(".")
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,7 @@ class Table:
         if len(self.rows) <= top:
             return self
         note = f"{self.note} The first {top:,} of {len(self.rows):,} {what}s are shown.".lstrip()
-        return replace(self, rows=self.rows[:top], note=note, whole=lambda: self)
+        return replace(self, rows=self.rows[:top], note=note, whole=self.whole or (lambda: self))
 
     def records(self) -> list[dict[str, Any]]:
         """Return every row as a dict by the keys of the columns."""
@@ -250,7 +255,7 @@ class Page:
     facts : mapping
         The same numbers for programs, in full: what the JSON renderer writes.
     summary : str
-        Two or three sentences that a reader needs who reads nothing else.
+        The answer, in one sentence: what a reader needs who reads nothing else.
     about : mapping of str to str
         Question, design, source of the data: paragraphs by their heading.
     again : mapping of str to str
@@ -290,12 +295,34 @@ class Page:
 
         return pd.DataFrame([line for table in self.tables[:1] for line in table.complete().lines()])
 
+    def ranked(self) -> tuple[Note, ...]:
+        """Return the notes, warnings and verdicts first."""
+        order = list(Kind)
+        return tuple(sorted(self.notes, key=lambda note: order.index(note.kind)))
+
+    def in_lines(self, more: str, most: int = LINES) -> "Page":
+        """Return the page with a few lines of notes: the first sentences of those that rank first.
+
+        Parameters
+        ----------
+        more : str
+            Where the rest stands, which the last line says if there is any.
+        most : int
+            Lines, that one included.
+        """
+        notes = self.ranked()
+        told = tuple(replace(note, text=first_sentence(note.text)) for note in notes)
+        if len(notes) > most or told != notes:
+            told = (*told[: most - 1], Note(Kind.ESTIMATE, more))
+        return replace(self, notes=told)
+
     def brief(self) -> str:
         """Return the answer alone: the summary, the first rows of the first table, verdict and warnings, as text."""
         first = (table.first(SHORT) for table in self.tables[:1])
         tables = tuple(replace(table, title="" if table.title == self.title else table.title) for table in first)
         verdict = tuple(note for note in self.notes if note.kind in (Kind.VERDICT, Kind.WARNING))
-        text = Page(self.title, tables, verdict).render("terminal").rstrip()
+        page = Page(self.title, tables, verdict).in_lines("More: .notes and .page().")
+        text = page.render("terminal").rstrip()
         title = "" if text.startswith(self.title) else self.title
         return "\n".join(filter(None, [title, self.summary, text]))
 

@@ -1,9 +1,11 @@
 """The page of a plan."""
 
+import functools
 import math
 
 from ldpbayes.hashing import MAX_BUCKETS
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.tables import filled, percent
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.local_hashing import pool_loss, seeds_for
@@ -52,7 +54,8 @@ def of_plan(
     if draw is not None:
         best = plans[0]
         alt = f"Curves of the error of each protocol; {best.protocol} is best, with error {best.error:.3g} at the plan."
-        figures = (Figure("plan", title, alt, draw),)
+        caption = f"{what[0].upper()}{what[1:]} by protocol; the star is the plan."
+        figures = (Figure("plan", caption, alt, functools.partial(draw, title=""), draw),)
     facts = {"kind": kind, "p": assumed, "solved": plans[0].solved, "plans": [plan.row() for plan in plans]}
     table = _table(plans, title, delta, fakes)
     heading = f"Plan: {_WANTED[plans[0].solved]}"
@@ -116,7 +119,8 @@ def _prospects(plans, groups, delta, fakes):
             f"{best.protocol}; a difference of {best.least_difference:.3g} between two of them is found with probability "
         )
         text += f"{POWER:g}"
-        text += f", and one of {delta:g} with probability {best.power:.2f}." if delta else "."
+        other = delta and not math.isclose(delta, best.least_difference, rel_tol=1e-3)
+        text += f", and one of {delta:g} with probability {best.power:.2f}." if other else "."
         if groups > 2:
             text += " Comparing more than two of them needs a stricter level."
         yield Note(Kind.WORTH, text)
@@ -186,27 +190,25 @@ def _summary(plans, what):
     best = plans[0]
     if not best.feasible:
         return f"No protocol reaches this target. {best.note}"
+    error = f"{best.error:#.3g}"
+    several = len(plans) > 1
+    given = {
+        "n_categories": number_of(best.n_categories, "category", "categories"),
+        "epsilon": f"ε = {best.epsilon:.3g}",
+        "n": number_of(best.users, "user"),
+        "error": f"{'an' if what[0] in 'aeiou' else 'a'} {what} of {error}",
+    }
     found = {
-        "n": f"needs the fewest users: {best.users:,}",
-        "epsilon": f"needs the least ε: {best.epsilon:.3g}",
-        "error": f"has the least error: {best.error:.3g}",
-        "n_categories": f"allows the most categories: {best.n_categories:,}",
+        "n": f"needs {'the fewest users: ' if several else ''}{best.users:,}{'' if several else ' users'}",
+        "epsilon": f"needs {'the least ' if several else ''}ε = {best.epsilon:.3g}",
+        "error": f"has the least {what}: {error}" if several else f"has {given['error']}",
+        "n_categories": f"allows {'the most, ' if several else ''}{best.n_categories:,} categories",
     }[best.solved]
-    alone = {
-        "n": f"needs {best.users:,} users",
-        "epsilon": f"needs ε = {best.epsilon:.3g}",
-        "error": f"has the error {best.error:.3g}",
-        "n_categories": f"allows {best.n_categories:,} categories",
-    }[best.solved]
-    text = f"The protocol {best.protocol} {found}." if len(plans) > 1 else f"The protocol {best.protocol} {alone}."
-    setting = f"{best.n_categories:,} categories, ε = {best.epsilon:.3g} and {best.users:,} users"
+    parts = [text for key, text in given.items() if key != best.solved]
     if not math.isnan(best.before):
-        setting = f"{best.users:,} more reports at ε = {best.epsilon:.3g}"
-        what += f", {best.before:.3g} now,"
-    text += f" With {setting} the {what} is {best.error:.3g}"
-    open_answers = f"as many unprotected answers would leave {best.open_answers:.3g}" if best.open_answers > 0 else ""
-    text += f"; {open_answers}." if open_answers else "."
-    return text
+        parts, found = [f"{best.users:,} more reports", given["epsilon"]], f"{found}, from {best.before:#.3g} now"
+    text = f"With {', '.join(parts[:-1])} and {parts[-1]}, the protocol {best.protocol} {found}"
+    return f"{text}; as many open answers would leave {best.open_answers:#.3g}." if best.open_answers > 0 else f"{text}."
 
 
 def error_in_words(kind: str, ci_prob: float = 0.95) -> str:

@@ -31,5 +31,11 @@ def number_of(count: int, singular: str, plural: str = "") -> str:
 
 def first_sentence(text: str) -> str:
     """Return the text up to its first full stop that ends a sentence."""
-    end = text.find(". ")
-    return text if end < 0 else text[: end + 1]
+    end = re.search(r"\.\s+(?=[A-ZΑ-Ω0-9'\"(])", text)
+    return text if end is None else text[: end.start() + 1]
+
+
+def split(text: str) -> tuple[str, str]:
+    """Return the first sentence of a text, and the rest."""
+    first = first_sentence(text)
+    return first, text[len(first) :].strip()

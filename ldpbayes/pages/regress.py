@@ -10,21 +10,22 @@ from ldpbayes.answers.regression import predictions
 from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
 from ldpbayes.pages.prose import number_of
+from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
+from ldpbayes.plots.base import asked
+from ldpbayes.plots.regression import term_in_words
 from ldpbayes.regression.maximum import Maximum
 
-#: Terms × categories that a table shows.
-TOP = 200
 #: Rows of the figure of predictions.
-PREDICTED = 24
+PREDICTED = 12
 _LOG_ODDS = "Change of the log odds against the reference category for one more unit of the column."
 _ODDS = "Factor of the odds: the exponential of the log odds."
 
 
-def of_regression(result, *, top: int = TOP) -> Page:
+def of_regression(result) -> Page:
     """Return the Page of the posterior that regress() returned."""
     attrs, summary = result.attrs, result["summary"].to_dataset()
-    tables = [_coefficient_table(result, top), _share_table(summary)]
+    tables = [_coefficient_table(result), _share_table(summary)]
     if "denial_mean" in summary:
         tables += _denial_tables(summary)
     if "parameter" in summary.coords:
@@ -79,7 +80,7 @@ def _coefficients_of(reference, categories):
 def _coefficient_columns(summary, rows, level, prefix):
     """Return term, category where there are several, and the log odds as columns."""
     labels = [rows.label("term"), *([rows.label("category")] if summary.sizes["category"] > 1 else [])]
-    settings = {"prefix": prefix, "heading": "log odds", "priority": (0, 1, 2), "means": (_LOG_ODDS, "")}
+    settings = {"prefix": prefix, "heading": "log odds", "priority": (0, 3, 0), "means": (_LOG_ODDS, "")}
     (mean, values), *rest = rows.summary(summary, level, **settings)
     return [*labels, (replace(mean, full="mean of the log odds"), values), *rest]
 
@@ -93,7 +94,7 @@ def _odds_columns(odds, level, priority):
     return [(ratio, middle), (interval, list(zip(*ends, strict=True)))]
 
 
-def _coefficient_table(tree, top):
+def _coefficient_table(tree):
     reference = tree.attrs["reference"]
     summary = tree["summary"].to_dataset()
     categories = [str(name) for name in summary["category"].values if str(name) != reference]
@@ -107,17 +108,21 @@ def _coefficient_table(tree, top):
     )
     columns = [
         *_coefficient_columns(summary, rows, level, "coefficients_"),
-        *_odds_columns(odds, level, (3, 4)),
+        *_odds_columns(odds, level, (1, 4)),
         (positive, rows.numbers((draws > 0).mean(("chain", "draw")))),
     ]
-    return filled(_coefficients_of(reference, categories), columns).first(top, "coefficient")
+    return filled(_coefficients_of(reference, categories), columns)
 
 
-def _share_table(summary):
-    rows, p = Rows(summary, "category"), summary.sel(target="distribution")
+def _share_table(summary, every=False):
+    """Return the table of the average shares: of two answers the one that is asked for, and all where all are wanted."""
+    labels, p = summary["category"].values, summary.sel(target="distribution")
+    yes = None if every else asked(labels)
+    rows = Rows(summary, "category", at=slice(None) if yes is None else [yes])
     settings = {"key": "distribution_", "heading": "mean of P", "of": "P", "priority": (0, 1, 0)}
     columns = [rows.label("category"), *rows.summary(p, interval_of(summary.attrs["ci_prob"]), **settings)]
-    return filled("Average over the respondents' covariates", columns)
+    whole = None if yes is None else functools.partial(_share_table, summary, True)
+    return filled("Average over the respondents' covariates", columns, whole=whole)
 
 
 def _spread_table(summary):
@@ -154,8 +159,8 @@ def _notes(tree):
     attrs = tree.attrs
     yield Note(
         Kind.DATA,
-        f"{attrs['n_reports']:,} reports in {number_of(int(attrs['n_patterns']), 'distinct row')} of covariates; prior "
-        f"{attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.",
+        f"{number_of(int(attrs['n_patterns']), 'distinct row')} of covariates; prior {attrs['prior']}; method "
+        f"{attrs['method']}; seed {attrs['random_seed']}.",
     )
     yield from notes_of(tree)
     yield from stated(attrs, (Kind.WARNING, "prior_decides"))
@@ -192,8 +197,6 @@ def _coefficients_figure(found, caption):
 
 def _summary(tree):
     """Return the first sentences: the average shares, and the coefficients whose intervals exclude zero."""
-    from ldpbayes.pages.summary import summary_of_fit
-
     summary, reference = tree["summary"].to_dataset(), tree.attrs["reference"]
     terms = [str(name) for name in summary["term"].values if str(name) != "Intercept"]
     parts = {part for name in terms if ":" in name for part in name.split(":")}
@@ -208,15 +211,17 @@ def _summary(tree):
             if low > 0 or high < 0:
                 clear.append(
                     f"{f'those of {category}' if clear else f'the odds of {category} against {reference}'} "
-                    f"{'rise' if low > 0 else 'fall'} with {term}"
+                    f"{'rise' if low > 0 else 'fall'} with {term_in_words(term)}"
                 )
     level = percent(summary.attrs["ci_prob"])
     if not clear and interacting:
-        return f"{summary_of_fit(tree)} Terms interact: comparisons and slopes average over people what a term does."
-    if not clear:
-        return f"{summary_of_fit(tree)} No coefficient has a {level} interval that excludes zero."
-    more = f", and {len(clear) - 4} further coefficients differ from zero" if len(clear) > 4 else ""
-    return f"{summary_of_fit(tree)} At {level}, {'; '.join(clear[:4])}{more}."
+        said = "terms interact, so that comparisons and slopes say what a term does"
+    elif not clear:
+        said = f"no coefficient has a {level} interval that excludes zero"
+    else:
+        more = f", and {len(clear) - 4} further coefficients differ from zero" if len(clear) > 4 else ""
+        said = f"at {level}, {'; '.join(clear[:4])}{more}"
+    return f"{summary_of_fit(tree).removesuffix('.')}; {said}."
 
 
 def _facts(tree):

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, Table
+from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 from ldpbayes.pages.prose import number_of
 
 
-def of_scan(result: Any, *, output: str | None = None, top: int = TOP) -> Page:
+def of_scan(result: Any, *, output: str | None = None) -> Page:
     """Return the Page of the cells of a scan."""
     protocol = result.protocol
-    title = f"{number_of(result.n_reports, 'report')} in {number_of(len(result), 'cell')}"
+    found = f"{number_of(result.n_reports, 'report')} in {number_of(len(result), 'cell')}"
     sampled = bool(result.samples)
     columns = (
         *(Column(name, name, "text") for name in result.by),
@@ -21,7 +21,7 @@ def of_scan(result: Any, *, output: str | None = None, top: int = TOP) -> Page:
         Column("share", "its share", spec=".4f", priority=2),
     )
     rows = [_row(key, cell, result, sampled) for key, cell in zip(result, result.collections(), strict=True)]
-    whole = Table(title, columns, tuple(rows))
+    whole = Table(found, columns, tuple(rows))
     design = f"{protocol.design}, {protocol.n_categories} categories, epsilon {protocol.epsilon:.6g}"
     notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(result))]
     if result.notes:
@@ -35,7 +35,7 @@ def of_scan(result: Any, *, output: str | None = None, top: int = TOP) -> Page:
         "by": list(result.by),
         "cells": whole.records(),
     }
-    return Page(title, (whole.first(top, "cell"),), tuple(notes), facts=facts)
+    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {found}.")
 
 
 def _row(key: Sequence, cell: Any, found: Any, sampled: bool) -> tuple:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.prose import split
 from ldpbayes.pages.tables import Rows, filled
 
 #: Rows of the table: some of the curve's points.
@@ -21,9 +22,10 @@ def of_sensitivity(curve, *, title: str = "Sensitivity to respondents who ignore
         (Column("answer", "share among compliers", spec=".4f"), rows.numbers(curve["answer"])),
         (Column("error", "s.e.", spec=".4f", priority=1), rows.numbers(curve["error"])),
     ]
-    note = Note(Kind.VERDICT, f"{curve.sentence[:1].upper()}{curve.sentence[1:]}")
+    summary, rest = split(f"{curve.sentence[:1].upper()}{curve.sentence[1:]}")
+    notes = (Note(Kind.VERDICT, rest),) if rest else ()
     facts = dict(curve.attrs) | {name: curve[name].values for name in ("gamma", "answer", "error")}
-    return Page(title, (filled(f"{title}: {curve.question}", columns),), (note,), (figure_of(curve),), facts)
+    return Page(title, (filled(f"{title}: {curve.question}", columns),), notes, (figure_of(curve),), facts, summary)
 
 
 def figure_of(curve) -> Figure:

@@ -11,7 +11,7 @@ from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, as_data
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.about import about, again, fingerprint, known_of
-from ldpbayes.pages.page import Page
+from ldpbayes.pages.page import TOP, Page
 from ldpbayes.pages.renderers import renderer_of, write
 from ldpbayes.result import saving
 
@@ -35,6 +35,8 @@ _TREE, _PLAN = "xarray.core.datatree.DataTree", "ldpbayes.theory.planning.Plan"
 _RESULT = "a result of fit, regress, associate or attach"
 #: Ending of the files that ``load`` reads.
 STORED = ".nc"
+#: The rows of a table, which any page can be asked for.
+_TOP = inspect.Parameter("top", inspect.Parameter.KEYWORD_ONLY, default=TOP)
 #: Facts without which a tree of arrays is no result.
 _FACTS = ("title", "method", "n_reports")
 
@@ -53,7 +55,7 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     command : str
         The line for a shell that makes this page.
     **settings
-        Of this kind of result, such as ``top`` (rows of a table; files have all of them) and ``title``.
+        Of this kind of result, such as ``title``, and ``top`` of any: the rows of a table (files have all of them).
 
     Returns
     -------
@@ -85,7 +87,13 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     if collection is not None:
         checks.instance(collection, "collection", (Collection, Cells), "the Collection or Cells that the result is of")
         settings |= {"collection": collection} if "collection" in parameters else {}
-    page = build(result, **_checked(settings, parameters))
+    if settings.get("top") is None:
+        settings.pop("top", None)
+    settings = _checked(settings, {"top": _TOP} | parameters)
+    most = None if "top" in parameters else settings.pop("top", TOP)
+    page = build(result, **settings)
+    if most is not None:
+        page = replace(page, tables=tuple(table.first(most) for table in page.tables))
     known = dict(page.again)
     if _TREE in _names(result):
         known = known_of(result)

@@ -1,10 +1,12 @@
-"""The first sentences of a page: what was found, in words that need no statistics."""
+"""The first sentence of a page: what was found, in words that need no statistics."""
 
 import math
 
 import numpy as np
 
 from ldpbayes.pages.prose import number_of
+from ldpbayes.pages.tables import interval_of
+from ldpbayes.plots.base import asked
 from ldpbayes.plots.groups import group_names
 
 #: Categories and derived quantities that a summary names.
@@ -25,62 +27,73 @@ def summary_of_fit(result) -> str:
     summary = result["summary"].to_dataset()
     start = f"From {number_of(int(result.attrs['n_reports']), 'report')}"
     text = _groups(summary, start) if "cell" in summary.dims else _shares(summary, start)
-    if result.attrs.get("converged", 1):
-        return text
-    return f"{text} The computation did not pass its own checks, so these numbers are not final."
+    doubt = "" if result.attrs.get("converged", 1) else "; the computation failed its own checks, so this is not final"
+    return f"{text}{doubt}."
 
 
 def _shares(summary, start):
-    """Return the largest shares of people and the derived quantities with their intervals."""
-    level = f"{summary.attrs['ci_prob'] * 100:g} % interval "
-    p = summary.sel(target="distribution")
-    labels, mean, sd, low, high = (p[key].values for key in ("category", "mean", "sd", "lower", "upper"))
-    first = [1] if labels.size == 2 else np.argsort(-mean, kind="stable")[:NAMED]
-    shares = [
-        f"{_percent(mean[x], sd[x])} for {labels[x]} ({level if i == 0 else ''}{_between(low[x], high[x], sd[x])})"
-        for i, x in enumerate(first)
-    ]
-    if labels.size == 2:
-        text = f"{start}, an estimated {shares[0].replace(' for ', ' of people are in the category ', 1)}."
-    else:
-        which = f"the largest of {labels.size:,} shares" if labels.size > len(first) else "the shares"
-        text = f"{start}, {which} of people are estimated as {_listed(shares)}."
-    if "quantity" in summary.coords:
-        names, mean, sd, low, high = (
-            summary[key].values[:NAMED]
-            for key in ("quantity", "derived_mean", "derived_sd", "derived_lower", "derived_upper")
-        )
-        known = [
-            f"{name} is {_percent(mean[i], sd[i])} ({_between(low[i], high[i], sd[i])})"
-            for i, name in enumerate(names)
-            if 0 <= mean[i] <= 1
-        ]
-        text += f" Of the derived quantities, {_listed(known)}." if known else ""
-    return text
+    """Return the quantities that the data declare where these are shares, or else the largest shares of people."""
+    p, level = summary.sel(target="distribution"), interval_of(summary.attrs["ci_prob"])
+    labels, numbers = p["category"].values, [p[key].values for key in ("mean", "lower", "upper", "sd")]
+    yes = asked(labels)
+    if yes is not None:
+        (share,) = shares(*(part[[yes]] for part in numbers), level)
+        return f"{start}, an estimated {share.replace(' (', f' of people are in the category {labels[yes]} (', 1)}"
+    derived, first = _derived(summary), np.argsort(-numbers[0], kind="stable")[:NAMED]
+    if derived is not None:
+        (labels, numbers), first = derived, np.arange(min(len(derived[0]), NAMED))
+    texts, named = shares(*(part[first] for part in numbers), level), labels[first]
+    if derived is None and labels.size > first.size:
+        parts = [text.replace(" (", f" for {label} (", 1) for text, label in zip(texts, named, strict=True)]
+        return f"{start}, the largest of {labels.size:,} shares are estimated as {_listed(parts)}"
+    parts = [f"that of {label} as {text}" for text, label in zip(texts, named, strict=True)]
+    return f"{start}, {_listed(parts).replace('that of', 'the share of', 1).replace(' as ', ' is estimated as ', 1)}"
+
+
+def _derived(summary):
+    """Return (names, (means, lower ends, upper ends, sds)) of the derived quantities; None unless all are shares."""
+    if "quantity" not in summary.coords:
+        return None
+    numbers = [summary[f"derived_{key}"].values for key in ("mean", "lower", "upper", "sd")]
+    known = all(((0 <= part) & (part <= 1)).all() for part in numbers[:3])
+    return (summary["quantity"].values, numbers) if known else None
 
 
 def _groups(summary, start):
-    """Return the range over the groups of the share that is largest on average, or of the second of two."""
+    """Return the range over the groups of the share that is largest on average, or of that which a question is about."""
     p = summary.sel(target="distribution")
     labels, cells = p["category"].values, group_names(summary)
-    mean, sd, low, high = (p[key].transpose("cell", "category").values for key in ("mean", "sd", "lower", "upper"))
-    x = 1 if labels.size == 2 else int(np.argmax(mean.mean(axis=0)))
-    level = f"{summary.attrs['ci_prob'] * 100:g} % interval "
-    ends = [
-        f"{_percent(mean[c, x], sd[c, x])} in {cells[c]} ({words}{_between(low[c, x], high[c, x], sd[c, x])})"
-        for c, words in ((int(np.argmin(mean[:, x])), level), (int(np.argmax(mean[:, x])), ""))
-    ]
-    return f"{start} in {len(cells):,} groups, the share of {labels[x]} is estimated between {ends[0]} and {ends[1]}."
+    numbers = [p[key].transpose("cell", "category").values for key in ("mean", "lower", "upper", "sd")]
+    yes = asked(labels)
+    x = int(np.argmax(numbers[0].mean(axis=0))) if yes is None else yes
+    ends = [int(find(numbers[0][:, x])) for find in (np.argmin, np.argmax)]
+    texts = shares(*(part[ends, x] for part in numbers), interval_of(summary.attrs["ci_prob"]))
+    low, high = (text.replace(" (", f" in {cells[c]} (", 1) for text, c in zip(texts, ends, strict=True))
+    return f"{start} in {len(cells):,} groups, the share of {labels[x]} is estimated between {low} and {high}"
 
 
-def _between(low, high, sd):
-    return f"{_percent(low, sd)} to {_percent(high, sd)}"
+def shares(mean, lower, upper, sd, level: str) -> list[str]:
+    """Return shares in per cent with their intervals, all with as many decimals as the smallest sd allows.
 
+    Parameters
+    ----------
+    mean, lower, upper, sd : (n,) arrays
+    level : str
+        What the first interval is called, such as "95 % interval".
 
-def _percent(value, sd):
-    """Return a share in per cent, with as many decimals as its standard deviation allows."""
-    decimals = min(max(math.ceil(-math.log10(20 * sd)), 0), 6) if 0 < sd < 1 else 1
-    return f"{100 * value:.{decimals}f} %"
+    Returns
+    -------
+    list of str
+        Such as "26.2 % (95 % interval 23.4 % to 29.0 %)".
+    """
+    sd = np.asarray(sd)
+    least = np.min(sd, initial=1.0, where=(sd > 0) & (sd < 1))
+    decimals = min(max(math.ceil(-math.log10(20 * least)), 0), 6)
+    texts = []
+    for i, numbers in enumerate(zip(mean, lower, upper, strict=True)):
+        middle, low, high = (f"{100 * number:.{decimals}f} %" for number in numbers)
+        texts.append(f"{middle} ({'' if i else f'{level} '}{low} to {high})")
+    return texts
 
 
 def _listed(texts):

@@ -24,10 +24,12 @@ from ldpbayes.plots.base import (
     _new_figure,
     _plain_ticks,
     _style,
+    asked,
     checked,
     forest,
     largest,
     share_label,
+    title_of,
     to_pdf,
     to_svg,
     wrapped,
@@ -89,13 +91,14 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
     target : {"distribution", "frequency"}
         P, or F of these people.
     top : int
-        Number of categories shown: those with the largest posterior means.
+        Number of categories shown: those with the largest posterior means. Of two only one is drawn, such as yes.
     """
     summary = result["summary"].to_dataset()
     if "cell" in summary.dims:
         return plot_groups(result, top=min(top, PANELS), ax=ax, **style)
     found, ci_prob = summary.sel(target=target), summary.attrs["ci_prob"]
-    shown = largest(found["mean"].values, top)
+    yes, total = asked(found["category"].values), found.sizes["category"]
+    shown = largest(found["mean"].values, top) if yes is None else np.array([yes])
     parts = [found[key].values[shown] for key in ("mean", "lower", "upper")]
     labels = list(found["category"].values[shown])
     is_p = target == "distribution"
@@ -112,7 +115,8 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
     if is_p and "estimate" in result.children:
         handles += _estimates(canvas, result["estimate"].to_dataset(), shown, labels[shown.size :])
     if "confidence" in result.children:
-        level_of = level_of_largest(ci_prob, shown.size, found["mean"].size)  # of those drawn, whichever they are
+        # Of those drawn, whichever they are.
+        level_of = level_of_largest(ci_prob, shown.size, total) if yes is None else ci_prob
         ends = [end[shown] for end in intervals_at(result["confidence"].to_dataset(), level_of, target)]
         if np.isfinite(ends).any():
             label = f"{level} confidence"
@@ -127,10 +131,13 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
     if below:
         axes.axhline(below - 0.5, color="0.7", lw=0.8)
     axes.axvline(0, color="0.8", lw=0.8, zorder=0)
-    total, decided = found["mean"].size, who_decides(result)
-    left_out = "" if shown.size == total else f" ({shown.size} largest of {total:,})"
+    decided, left_out = who_decides(result), ""
+    if yes is not None:
+        left_out = f" who are {labels[0]}" if labels[0] != "yes" else " in the category yes"
+    elif shown.size < total:
+        left_out = f" ({shown.size} largest of {total:,})"
     axes.set_xlabel(share_label(left_out, decided), fontsize=LABEL)
-    return canvas.finish(result.attrs["title"] or result.attrs["collection"], handles)
+    return canvas.finish(title_of(result), handles)
 
 
 def _estimates(canvas, estimate, shown, quantities):
@@ -209,6 +216,7 @@ def plot_plan(
     axes.set(xscale="log", yscale="log", xlabel={"epsilon": "privacy level ε (nats)", "n": "number of reports n"}[along])
     axes.set_ylabel(wrapped(label, 28), fontsize=SMALL)
     _plain_ticks(axes.xaxis, values)
+    _plain_ticks(axes.yaxis, axes.get_ylim())
     axes.grid(alpha=0.3, lw=0.5)
     return canvas.finish("Planned error", most=3, width=46)
 

@@ -277,7 +277,13 @@ def plain(text):
 
 def wrapped(text, width):
     """Return a label with line breaks, so that no line is longer than width characters; see ``plain``."""
-    return plain("\n".join(textwrap.wrap(str(text), width)) or text)
+    return plain("\n".join(_Wrapper(width).wrap(str(text))) or text)
+
+
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks lines after slashes and underscores too, which labels of joint answers are full of."""
+
+    wordsep_re = re.compile(r"(\s+|(?<=[/_])(?=[^\s/_]))")
 
 
 def legend_below(figure, handles=None, labels=None, *, most=3, size=SMALL):
@@ -304,6 +310,26 @@ def legend_below(figure, handles=None, labels=None, *, most=3, size=SMALL):
     while columns > 1 and sum(part.max() for part in np.array_split(widths, columns)) > 72 * figure.bbox.width / figure.dpi:
         columns -= 1
     figure.legend(list(handles), texts, loc="outside lower center", ncols=max(columns, 1), fontsize=size, frameon=False)
+
+
+def title_of(result):
+    """Return the title of a result of fit, or else the name of its data, or what its numbers are."""
+    name = result.attrs["title"] or result.attrs["collection"]
+    if name not in ("collection", "cells"):  # what data are called that have no name
+        return name
+    summary = result["summary"]
+    by = [str(key) for key, held in summary.coords.items() if key != "cell" and held.dims == ("cell",)]
+    return f"Shares by {' and '.join(by)}" if by else "Shares"
+
+
+#: Words for the answer that a binary question is not about.
+_NO = {"no", "false", "0", "never", "none"}
+
+
+def asked(labels):
+    """Return the position of the answer that a binary question is about, mostly its second one; None of other questions."""
+    names = [str(label).casefold() for label in labels]
+    return None if len(names) != 2 else int(names[1] not in _NO or names[0] in _NO)
 
 
 def largest(mean, top):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, plain, share_label, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, asked, checked, plain, share_label, title_of, wrapped
 
 #: Panels of categories, and of derived quantities.
 CATEGORIES, QUANTITIES = 6, 4
@@ -22,8 +22,8 @@ LONGEST = 40
 def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of a result with cells: mean and interval of each group, a panel per category.
 
-    Of two categories only the second is drawn, since the first is its complement. Where the result has a point estimate
-    of every group, it is marked: under a prior that joins the groups, the distance from it is the shrinkage.
+    Of two categories only one is drawn, such as yes, since the other is its complement. Where the result has a point
+    estimate of every group, it is marked: under a prior that joins the groups, the distance from it is the shrinkage.
 
     Parameters
     ----------
@@ -76,8 +76,7 @@ def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Any
     decided, of = who_decides(result), f" with {plain(panels[0][0])}" if len(panels) == 1 else ""
     for axes in canvas.axes[-columns:]:  # a label of the whole figure would lie under its legend
         axes.set_xlabel(share_label(of, decided if columns == 1 else wrapped(decided, 26)), fontsize=LABEL)
-    title = result.attrs["title"] or result.attrs["collection"]
-    figure = canvas.finish(title, handles, most=2)
+    figure = canvas.finish(title_of(result), handles, most=2)
     for axes in canvas.axes:
         axes.tick_params(axis="y", labelsize=SMALL if line > 0.16 else SMALL - 1)
     return figure
@@ -135,7 +134,8 @@ def _panels(tree, summary, top):
     mle = estimate.sel(estimator="mle") if known else None
     labels = p["category"].values
     order = np.argsort(-p["mean"].mean("cell").values, kind="stable")[:top]
-    for x in [1] if labels.size == 2 else np.sort(order):
+    yes = asked(labels)
+    for x in np.sort(order) if yes is None else [yes]:
         one = p.isel(category=int(x)).transpose("cell", ...)
         marked = mle["value"].isel(category=int(x)).values if known else None
         yield str(labels[x]), one["mean"].values, one["lower"].values, one["upper"].values, marked

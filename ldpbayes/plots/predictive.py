@@ -21,7 +21,7 @@ _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 
 @checked()
 def plot_predictive(
-    collection: Any, result: Any, *, draws: Any = DRAWS, random_seed: Any = 0, ax: Any = None, **style: Any
+    collection: Any, result: Any, *, draws: Any = DRAWS, most: Any = None, random_seed: Any = 0, ax: Any = None, **style: Any
 ) -> Any:
     """Return a matplotlib figure of observed counts of reports, beside what the posterior predicts for as many users.
 
@@ -36,6 +36,8 @@ def plot_predictive(
         Its posterior.
     draws : int
         Draws of the posterior.
+    most : int, optional
+        Counts that a panel with names shows at most: those farthest from what is predicted. All by default.
     random_seed : int or Generator
 
     Raises
@@ -46,13 +48,14 @@ def plot_predictive(
     flat = extended_draws(result, collection)
     rng = checks.generator(random_seed, "random_seed")
     chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
-    return _drawn(
-        collection, chosen, rng, "Reports that came in, and those that the posterior predicts", "predicted", ax, style
-    )
+    title = "Reports that came in, and those that the posterior predicts"
+    return _drawn(collection, chosen, rng, title, "predicted", most, ax, style)
 
 
 @checked()
-def plot_expected(collection: Any, p: Any, *, draws: Any = DRAWS, random_seed: Any = 0, ax: Any = None, **style: Any) -> Any:
+def plot_expected(
+    collection: Any, p: Any, *, draws: Any = DRAWS, most: Any = None, random_seed: Any = 0, ax: Any = None, **style: Any
+) -> Any:
     """Return the same figure at one distribution, such as the maximum-likelihood estimate: what the reports fit best.
 
     Parameters
@@ -61,27 +64,35 @@ def plot_expected(collection: Any, p: Any, *, draws: Any = DRAWS, random_seed: A
     p : (a,) array
     draws : int
         Simulated collections.
+    most : int, optional
+        Counts that a panel with names shows at most: those farthest from what is expected. All by default.
     random_seed : int or Generator
     """
     chosen = np.tile(checks.distribution(p, "p", collection.n_categories), (draws, 1))
     rng = checks.generator(random_seed, "random_seed")
-    return _drawn(
-        collection, chosen, rng, "Reports that came in, and those that the best fit expects", "expected", ax, style
-    )
+    title = "Reports that came in, and those that the best fit expects"
+    return _drawn(collection, chosen, rng, title, "expected", most, ax, style)
 
 
-def _drawn(collection, chosen, rng, title, word, ax, style):
+def _drawn(collection, chosen, rng, title, word, most, ax, style):
     """Return the figure of counts under distributions (S, a), one simulated collection for each."""
     found = [(tally, law) for tally in collection.tallies if (law := tally.protocol.report_law()) is not None]
     if not found:
         raise InfeasibleError("The reports of these channels can be counted neither whole nor by support.")
     panels = [_panel(tally, law, chosen, rng) for tally, law in found]
-    heights = [1.1 + 0.25 * len(seen) if len(seen) <= NAMED else 2.4 for _, _, seen, _ in panels]
-    canvas = Canvas(ax, style, (WIDTH, sum(heights) + 1.0), len(panels), height_ratios=heights)
-    for axes, (tally, law, seen, fresh) in zip(canvas.axes, panels, strict=True):
+    shown = [_farthest(seen, fresh, most) for _, _, seen, fresh in panels]
+    heights = [
+        0.5 + 0.24 * len(own) if len(seen) <= NAMED else 2.4 for own, (_, _, seen, _) in zip(shown, panels, strict=True)
+    ]
+    canvas = Canvas(ax, style, (WIDTH, sum(heights) + 0.9), len(panels), height_ratios=heights)
+    for axes, own, (tally, law, seen, fresh) in zip(canvas.axes, shown, panels, strict=True):
         if len(panels) > 1:
             axes.set_title(plain(f"channel {tally.name}"), fontsize=LABEL)
-        handles = (_named if len(seen) <= NAMED else _distances)(canvas, axes, collection, tally, law, seen, fresh)
+        if len(seen) <= NAMED:
+            labels = np.asarray(_labels(collection, tally, law, len(seen)), dtype=object)[own]
+            handles = _named(canvas, axes, labels, seen[own] / tally.n_reports, fresh[:, own] / tally.n_reports)
+        else:
+            handles = _distances(canvas, axes, law, seen, fresh)
         handles[0].set_label(f"{word}: {handles[0].get_label()}")
     return canvas.finish(title, handles)
 
@@ -91,19 +102,25 @@ def _panel(tally, law, chosen, rng):
     return tally, law, np.asarray(law.tally(tally.reports, tally.counts), dtype=float), fresh
 
 
-def _named(canvas, axes, collection, tally, law, seen, fresh):
+def _farthest(seen, fresh, most):
+    """Return the positions of at most so many counts, those farthest from their expectation, in their order."""
+    away = np.abs(_standardized(seen, fresh))
+    return np.arange(len(seen)) if most is None else np.sort(np.argsort(-away, kind="stable")[:most])
+
+
+def _named(canvas, axes, labels, seen, fresh):
     """Draw shares of reports with their predictive intervals; return the legend's handles."""
-    y, n = np.arange(len(seen))[::-1], tally.n_reports
-    low, high = np.quantile(fresh, (0.025, 0.975), axis=0) / n
+    y = np.arange(len(seen))[::-1]
+    low, high = np.quantile(fresh, (0.025, 0.975), axis=0)
     handle = axes.hlines(y, low, high, color=canvas.colors[0], lw=6, alpha=0.45, label="95 % interval")
-    handles = [handle, *axes.plot(seen / n, y, "D", color=canvas.colors[6], ms=5, label="observed")]
-    axes.set_yticks(y, [wrapped(label, 28) for label in _labels(collection, tally, law, len(seen))])
+    handles = [handle, *axes.plot(seen, y, "D", color=canvas.colors[6], ms=5, label="observed")]
+    axes.set_yticks(y, [wrapped(label, 28) for label in labels])
     axes.set_ylim(-0.7, len(seen) - 0.3)
     axes.set_xlabel("share of the reports", fontsize=LABEL)
     return handles
 
 
-def _distances(canvas, axes, collection, tally, law, seen, fresh):
+def _distances(canvas, axes, law, seen, fresh):
     """Draw distances from the expectation in predictive sd; return the legend's handles."""
     away = _standardized(seen, fresh)
     band = axes.axhspan(-2, 2, color=canvas.colors[0], alpha=0.2, lw=0, label="two standard deviations")

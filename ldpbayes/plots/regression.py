@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, REGRESSION, WIDTH, Canvas, checked, forest, plain
+from ldpbayes.plots.base import LABEL, REGRESSION, WIDTH, Canvas, asked, checked, forest, plain
 from ldpbayes.plots.groups import in_words, spaced
 
 #: Rows of a figure; the first of them are drawn.
@@ -36,7 +36,7 @@ def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **
     (axes,) = canvas.axes
     order = np.argsort(-np.abs(mean.values[shown]).max(axis=0), kind="stable")[:CATEGORIES]
     series = [(categories[x], mean[shown, x], lower[shown, x], upper[shown, x]) for x in order]
-    forest(axes, [spaced(re.sub(r"\[(.*?)\]", r": \1", terms[k])) for k in shown], series, palette=canvas.colors)
+    forest(axes, [term_in_words(terms[k]) for k in shown], series, palette=canvas.colors)
     axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     axes.set_xlabel(plain(f"log odds against {reference}, {level} interval"), fontsize=LABEL)
     more = f" (the first {len(shown)} of {len(kept)} terms)" if len(shown) < len(kept) else ""
@@ -60,7 +60,8 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
     shown = list(range(min(rows, ROWS)))
     categories = [str(name) for name in predicted["category"].values]
     values = [np.atleast_2d(predicted[key].transpose(*dims, "category").values) for key in ("mean", "lower", "upper")]
-    order = [1] if len(categories) == 2 else list(np.argsort(-np.abs(values[0]).mean(axis=0), kind="stable")[:CATEGORIES])
+    yes = asked(categories)
+    order = [yes] if yes is not None else list(np.argsort(-np.abs(values[0]).mean(axis=0), kind="stable")[:CATEGORIES])
     canvas = Canvas(ax, style, (WIDTH, 1.0 + 0.26 * len(shown) * max(1, 0.55 * len(order))))
     (axes,) = canvas.axes
     forest(
@@ -70,7 +71,7 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
         palette=canvas.colors,
     )
     level = f"{predicted.attrs['ci_prob'] * 100:g} % interval"
-    what = f"of {categories[1]}, " if len(order) == 1 else ""
+    what = f"of {categories[order[0]]}, " if len(order) == 1 else ""
     kind = (
         "difference of shares"
         if dims == ["comparison"]
@@ -114,3 +115,8 @@ def _labels(predicted, dim):
 
     columns = [in_words(name, [text(value) for value in predicted[name].values]) for name in names]
     return [", ".join(parts) for parts in zip(*columns, strict=True)] or list(map(str, range(predicted.sizes[dim])))
+
+
+def term_in_words(name: str) -> str:
+    """Return "region: South" for the term region[South]."""
+    return spaced(re.sub(r"\[(.*?)\]", r": \1", name))

@@ -119,7 +119,7 @@ class Problem:
                 "frequency_draws": LEFT_OUT,
                 "design_effect": survey.effect.value,
                 "kish_effect": survey.effect.kish,
-                "pseudo": f"Pseudo-posterior. {survey.sentence()} {survey.effect.sentence()} {NO_USERS}",
+                "pseudo": f"{survey.sentence()} {survey.effect.sentence()} This is a pseudo-posterior. {NO_USERS}",
             }
         return {"frequency_draws": MOMENTS_ONLY} if self.rows is None else {}
 

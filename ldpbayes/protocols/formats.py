@@ -323,9 +323,9 @@ def parse_labels(column, labels, what="report"):
     Parameters
     ----------
     column : sequence of str, or Integers
-        Texts are labels; blanks around a text are not part of it, unless a label has them. Whole numbers are positions from
-        zero, and labels in decimal digits where the caller named the categories and some label is a number. Booleans are
-        positions of two labels.
+        Texts are labels; blanks around a text are not part of it, unless a label has them, and neither is their case, unless
+        labels differ by it. Whole numbers, also those that a CSV file writes as text, are positions from zero where no label
+        is a number, else labels where the caller named the categories. Booleans are positions of two labels.
     labels : sequence of str
     what : str
         The word for an entry in messages.
@@ -358,11 +358,16 @@ def parse_labels(column, labels, what="report"):
     elif isinstance(column, (Bytes, Lists)):
         refuse(column, f"a {what} of this protocol is one label")
     positions = {label: i for i, label in enumerate(labels)}
+    folded = {label.strip().casefold(): i for i, label in enumerate(labels)}
+    if not _any_number(labels):
+        positions |= {str(i): i for i in range(len(labels))}  # whole numbers, which a CSV file writes as text
     out = np.empty(len(column), dtype=np.int64)
     for i, text in enumerate(column):
         position = positions.get(text)
         if position is None:  # blanks around a cell are not part of it, unless a label has them
             position = positions.get(text.strip())
+        if position is None and len(folded) == len(labels):
+            position = folded.get(text.strip().casefold())
         if position is None:
             none = "" if str(text).strip() else "; say missing=LABEL to count who gave no answer"
             raise DataError(f"unknown {what} {shown(text)}; it must be one of {listed(labels, most=8)}{none}", line=i)

@@ -27,7 +27,7 @@ def cells_left_out(refused: Mapping[str, str], total: int) -> str:
         Number of cells, with these.
     """
     why = " ".join(f"{label}: {reason}" for label, reason in list(refused.items())[:NAMED])
-    return f"{len(refused)} of {total} cells are left out. {why}"
+    return f"{len(refused)} of {total} cells are left out: {why}"
 
 
 def leave_out(result: xr.DataTree, sentence: str) -> None:

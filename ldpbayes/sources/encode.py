@@ -97,7 +97,8 @@ def encoded(array, name, missing=False):
         bad = int(np.flatnonzero(~array.dictionary.is_valid().to_numpy(zero_copy_only=False))[0])
         rows = np.flatnonzero(array.indices.to_numpy() == bad)
         if rows.size:
-            raise DataError("holds missing values", line=int(rows[0]), field=name)
+            why = "holds missing values; say missing=LABEL to count who gave no answer"
+            raise DataError(why, line=int(rows[0]), field=name)
     return array.indices.to_numpy(), array.dictionary
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ldpbayes.errors import printable
 from ldpbayes.pages.page import Kind, Page
-from ldpbayes.pages.prose import first_sentence
+from ldpbayes.pages.prose import split
 from ldpbayes.pages.renderers.csv import CSV
 from ldpbayes.pages.rendering import AbstractRenderer
 
@@ -97,8 +97,7 @@ def escape(text: str) -> str:
 
 def _opened(notes, kind):
     """Return (first sentence, the rest) of the notes of a kind."""
-    texts = [note.text for note in notes if note.kind == kind]
-    return [(first := first_sentence(text), text[len(first) :].strip()) for text in texts]
+    return [split(note.text) for note in notes if note.kind == kind]
 
 
 def _method(notes):
@@ -125,7 +124,8 @@ def _part(table, page):
         "first": first,
         "every": every,
         "note": "" if len(first.rows) < len(table.rows) else table.note,
-        "folded": f"{words[:1].upper()}{words[1:]}",
+        "folded": f"{words[:1].upper()}{words[1:]}" or ("All columns" if any(x.priority for x in first.columns) else ""),
+        "narrow": not words,  # on a phone columns that others outrank are hidden
         "csv": CSV().render(Page("", (every,))) if 0 < len(every.rows) <= COPIED_ROWS else "",
     }
 
@@ -135,11 +135,10 @@ def _classes(column, text, value):
     if column.bar and value is not None and 0 <= value <= 1:
         return f' class="bar" style="--share: {100 * value:.1f}%"'
     if not column.is_left:
-        return ""
-    if 0 < len(text) <= SHORT:
-        return ' class="text short"'
+        return ' class="more"' if column.priority else ""
     longest = max((len(word) for word in re.split(r"[\s_]", text)), default=0)
-    return ' class="text long"' if longest > LONGEST_WORD else ' class="text"'
+    size = " short" if 0 < len(text) <= SHORT else " long" if longest > LONGEST_WORD else ""
+    return f' class="text{size}{" more" * bool(column.priority)}"'
 
 
 _SVG_START = re.compile(r"<svg\b[^>]*>", re.DOTALL)
