@@ -177,6 +177,8 @@ def test_without_draws_respondents_count_alike_and_the_result_says_who_decides()
     protocol = GRR(3, 1.0)
     weighted = from_sample(["a", "b", "c"], protocol, [0, 1, 2, 1], weights=[1.0, 2.0, 0.5, 1.0])
     known, drawn = (fit(weighted, draws=draws, random_seed=1) for draws in (0, 100))
-    assert "Pseudo-posterior" in known.attrs["pseudo"] and "exact" in known.children and "log_evidence" not in known["exact"]
+    assert (
+        "a pseudo-posterior" in known.attrs["pseudo"] and "exact" in known.children and "log_evidence" not in known["exact"]
+    )
     for name in ("mean", "sd", "lower", "upper"):
         np.testing.assert_allclose(known["exact"][f"distribution_{name}"], drawn["exact"][f"distribution_{name}"], atol=1e-5)

@@ -31,7 +31,7 @@ RENDERERS = {
     "csv": "a label,1.25,0.5,2.0",
     "parquet": "a label,1.25,0.5,2.0",
     "latex": "a label & 1.2500 & 0.5000 to 2.0000",
-    "html": "<td>1.2500</td>",
+    "html": ">1.2500</td>",
 }
 TABLE = Table(
     "A table",

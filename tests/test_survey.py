@@ -115,7 +115,7 @@ def test_standard_error_is_that_of_the_stratified_estimator():
 def test_pseudo_posterior_by_every_engine_that_takes_weights():
     collection, *_ = sampled(population_size=3000)
     tree = fit(collection, random_seed=1)
-    assert tree.attrs["method"] == "quadrature" and tree.attrs["pseudo"].startswith("Pseudo-posterior.")
+    assert tree.attrs["method"] == "quadrature" and "a pseudo-posterior" in tree.attrs["pseudo"]
     assert "frequency" not in tree["posterior"] and "log_evidence" not in tree.attrs and "log_evidence" not in tree["exact"]
     moments = Exact().moments(collection, "jeffreys")
     np.testing.assert_allclose(tree["summary"]["mean"].sel(target="distribution"), moments.mean, atol=1e-9)
@@ -133,7 +133,7 @@ def test_pseudo_posterior_by_every_engine_that_takes_weights():
         with pytest.raises(InfeasibleError):
             fit(collection, method=method)
     text = show(tree).render("markdown")
-    assert "mean of F" not in text and "Pseudo-posterior" in text
+    assert "mean of F" not in text and "a pseudo-posterior" in text
 
 
 TOML = """categories = ["no", "yes"]
@@ -310,7 +310,7 @@ def test_a_prior_over_weighted_cells_never_counts_them_as_whole_reports():
     other, *_ = sampled(n=300, seed=2, protocol=GRR(2, 2.0))
     cells = Cells({"a": collection, "b": other}, by="region")
     tree = fit(cells, "hierarchical", random_seed=1, draws=250)
-    assert tree.attrs["method"] != "nuts" and tree.attrs["pseudo"].startswith("Pseudo-posterior")
+    assert tree.attrs["method"] != "nuts" and "seudo-posterior" in tree.attrs["pseudo"]
     days = fit(cells, "days", method="laplace", random_seed=1, draws=250)  # knows its evidence, which weights do not have
     assert "evidence have no meaning" in days.attrs["pseudo"] and "log_evidence" not in days.attrs
     with pytest.raises(InfeasibleError):
@@ -328,7 +328,7 @@ def test_weights_and_respondents_who_ignore_the_device():
     collection, *_ = sampled(protocol=GRR(2, 2.0))
     wrapped = collection.with_noncompliers({"no-sayer": "no"})
     tree = fit(wrapped, Compliance("jeffreys", (2, 18)), random_seed=1, draws=250)
-    assert "Pseudo-posterior" in tree.attrs["pseudo"] and "from 0 to" in tree.attrs["noncompliance"]
+    assert "a pseudo-posterior" in tree.attrs["pseudo"] and "from 0 to" in tree.attrs["noncompliance"]
     assert tree["posterior"].sizes["category"] == 2 and "compliance_p" not in tree.attrs
     curve = sensitivity(wrapped, "yes", points=3)
     assert curve.answer[0] == pytest.approx(MLE()(collection).distribution[1], abs=1e-4)

@@ -311,7 +311,7 @@ def _of_every_category(hull: ContaminationHull) -> str:
     low, high, share, fakes = (worst[name].item() for name in ("low", "high", "share", "fakes"))
     return (
         f"If at most {_percent(share)} of the {hull.n:,} reports are fake ({fakes:,}), the honest ones' estimate of "
-        f"{worst['quantity'].item()} may be anything from {low:.3g} to {high:.3g}; no other range is wider."
+        f"{worst['quantity'].item()} may be anything from {low:#.3g} to {high:#.3g}; no other range is wider."
     )
 
 

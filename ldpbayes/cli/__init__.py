@@ -22,7 +22,7 @@ COMMANDS = (
 #: Objects after which a command looks for cycles: what it imports makes a hundred thousand, and none of them is garbage.
 _ALLOCATED = 100_000
 _ABOUT = (
-    "Bayesian inference from privatised categorical data: local-differential-privacy reports and randomised-response "
+    "Bayesian inference from privatized categorical data: local-differential-privacy reports and randomized-response "
     "surveys.\n\nStart with [bold]ldpbayes fit example:nigeria[/bold]. A collection file names the categories, the "
     "protocol with its parameters, and a CSV of tallies or reports; [bold]ldpbayes protocols[/bold] lists the protocols."
 )
@@ -110,8 +110,8 @@ def _hinting(command, parse, context, arguments):
     try:
         return parse(context, arguments)
     except Exception as error:
-        name = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
-        known = {parameter.name: parameter.help or "" for parameter in command.params if hasattr(parameter, "help")}
+        name = vars(error).get("option_name", "").lstrip("-").replace("-", "_")
+        known = {parameter.name: vars(parameter).get("help") or "" for parameter in command.params}
         if name in re.findall(r"\w+", known.get("assignments", "")):
             error.possibilities = [f"--set {name}=…"]
         elif "parameter" in known and (len(name) == 1 or (name and not error.possibilities)):

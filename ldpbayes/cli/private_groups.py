@@ -68,7 +68,7 @@ def command(
     reports: Reports,
     outputs: options.Shown,
 ):
-    """Compare an open value, such as a duration, between groups that are known through privatised reports only.
+    """Compare an open value, such as a duration, between groups that are known through privatized reports only.
 
     Every record has an open value and a report of a private answer. Prints share, mean and quantiles of each group,
     and differences between groups, with intervals. No record gets a negative weight, and distribution functions are

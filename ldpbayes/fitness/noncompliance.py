@@ -122,7 +122,7 @@ def sensitivity(
     s = words.symbol
     allowed = f"{s} is identified, and the curve goes {span}" if found.identified else f"the reports allow every {s} {span}"
     if threshold is None:
-        sentence = f"{question} goes from {values.min():.3g} to {values.max():.3g}; {allowed}."
+        sentence = f"{question} goes from {values.min():#.3g} to {values.max():#.3g}; {allowed}."
     else:
         holds = values[0] > threshold if sign == ">" else values[0] < threshold
         start = f"{question} {'holds' if holds else 'does not hold'} at {s} = {gammas[0]:.3g} ({values[0]:.3g})"

@@ -41,32 +41,25 @@ def beside(page: Page, hull) -> Page:
 
 def table_of(hull, title: str = TITLE) -> Table:
     """Return the table of a ContaminationHull, for any page: a row for each quantity and share of fakes."""
-    columns = [
-        Column("quantity", "estimate of", "text"),
-        Column("share", "share of fakes, at most", spec=".3g"),
-        Column("fakes", "reports", spec=",.0f", priority=2, full="fake reports, at most"),
-        Column("low", "from", spec=".4f", means="Least and largest estimate that the honest reports may have."),
-        Column("high", "to", spec=".4f"),
-        Column(
-            "confidence_low",
-            "with sampling error, from",
-            spec=".4f",
-            priority=1,
-            means="The same, with the sampling error of the honest reports.",
-        ),
-        Column("confidence_high", "to", spec=".4f", priority=1),
-    ]
     order = np.argsort(-hull["estimate"].values, kind="stable")[:ROWS]
     shares = hull["share"].values
     picked = range(shares.size) if order.size * shares.size <= ROWS else [int(shares.argmax())]
     shown = hull.isel(quantity=order, share=list(picked))
     rows = Rows(shown, "quantity", "share")
-    if hull.posterior is not None:
-        columns += [
-            Column("posterior_low", "posterior mean, from", spec=".4f", priority=1),
-            Column("posterior_high", "to", spec=".4f", priority=1),
-        ]
-    return filled(f"{title}: {hull.question}", [(column, rows.numbers(shown[column.key])) for column in columns])
+    columns = [
+        (Column("quantity", "estimate of", "text"), rows.numbers(shown["quantity"])),
+        (Column("share", "share of fakes, at most", spec=".3g"), rows.numbers(shown["share"])),
+        (Column("fakes", "reports", spec=",.0f", priority=3, full="fake reports, at most"), rows.numbers(shown["fakes"])),
+    ]
+    for name, heading, means in (
+        ("", "range", "Least and largest estimate that the honest reports may have."),
+        ("confidence", "with sampling error", "The same, with the sampling error of the honest reports."),
+        *([("posterior", "posterior mean", "")] if hull.posterior is not None else []),
+    ):
+        column = Column(f"{name}_interval".lstrip("_"), heading, "interval", priority=bool(name), means=means)
+        ends = (shown[f"{name}_{end}".lstrip("_")] for end in ("low", "high"))
+        columns.append((column, rows.pairs(*ends)))
+    return filled(f"{title}: {hull.question}", columns)
 
 
 def figure_of(hull) -> Figure:

@@ -195,7 +195,7 @@ def plot_plan(
         if len(chosen) != 3:
             raise ArgumentError(f"chosen must be a triple (x, error, protocol), got {shown(chosen)}.")
         chosen = checks.positive(chosen[0], "chosen"), checks.positive(chosen[1], "chosen"), checks.text(chosen[2], "chosen")
-    canvas = Canvas(ax, style, (WIDTH, 2.4 + 0.22 * len(curves)))
+    canvas = Canvas(ax, style, (WIDTH, 2.0 + 0.22 * len(curves)))
     (axes,) = canvas.axes
     floors = {"bound": ("0.2", "-", "least possible error"), "open answers": ("0.5", ":", "open answers (no privacy)")}
     marked, places = None, max(6, sum(name not in floors for name in curves))

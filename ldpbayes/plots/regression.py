@@ -68,6 +68,7 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
         axes,
         [labels[r] for r in shown],
         [(categories[x], *(part[shown, x] for part in values)) for x in order],
+        width=34,
         palette=canvas.colors,
     )
     level = f"{predicted.attrs['ci_prob'] * 100:g} % interval"

@@ -56,7 +56,8 @@ def attach(
         are kept and summarised as well. So are its groups of predictions, with the observed values beside them: ArviZ's
         ``plot_ppc_dist`` reads both. Its ``plot_loo_pit`` refuses them, because it needs a log-likelihood for every number
         that is predicted: here it belongs to a user or a cell, and predictions are counts over all reports. A dimension of
-        the trace that is called as one of the result's but has other labels is renamed to ``{variable}_{dimension}``.
+        the trace that is called as one of the result's but has other labels is renamed to ``{variable}_{dimension}``; one
+        that is called as the grouping column of the cells is their dimension ``cell``.
 
     Raises
     ------
@@ -240,12 +241,13 @@ def _is_array(name, values, var_name):
 
 def _array(values, coords):
     """Return an array of unknowns with dims that do not clash with those of the result."""
-    renamed = {
-        dim: f"{values.name}_{dim}"
-        for dim in values.dims[2:]
-        if dim in coords and list(map(str, _labels(values, dim))) != list(map(str, _labels(coords, dim)))
-    }
-    values = values.rename(renamed)
+    renamed: dict = {}
+    for dim in values.dims[2:]:
+        if dim in coords:
+            same = list(map(str, _labels(values, dim))) == list(map(str, _labels(coords, dim)))
+            along = coords[dim][0][0] if isinstance(coords[dim], tuple) else dim  # the cells, by their grouping column
+            renamed[dim] = along if same and along not in (set(values.dims) - {dim}) else f"{values.name}_{dim}"
+    values = values.rename({dim: name for dim, name in renamed.items() if name != dim})
     return values.drop_vars([dim for dim in values.coords if dim in coords or dim in ("chain", "draw")])
 
 

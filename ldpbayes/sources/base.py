@@ -56,7 +56,9 @@ def check_column(names, name, subject="", use="", **at):
     held = list(names)
     if held.count(name) != 1:
         problem = "has two columns" if name in held else "has no column"
-        raise DataError(f"{subject}{problem} {shown(name)}{use}; it has {listed(held) or 'none'}", **at)
+        # The name that readers take where none is stated.
+        say = "; name the column of the reports by report=…" if name == "report" and name not in held else ""
+        raise DataError(f"{subject}{problem} {shown(name)}{use}; it has {listed(held) or 'none'}{say}", **at)
 
 
 def is_whole(text):

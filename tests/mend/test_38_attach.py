@@ -90,3 +90,18 @@ def test_no_pit_is_drawn_of_predicted_counts_which_have_no_likelihood_each(by):
     add_log_likelihood(tree, data, by=by)
     with pytest.raises((ValueError, IndexError)):
         arviz_plots.plot_loo_pit(tree, var_names=["reports"], backend="none")
+
+
+def test_a_dimension_called_as_the_grouping_column_is_the_cells(tmp_path):
+    """Who builds a model over regions calls its dimension region, as the cells call their column."""
+    import arviz_base
+
+    rng, names = np.random.default_rng(1), ["north", "south"]
+    held = {name: lb.Collection(["a", "b"], lb.Tally(lb.GRR(2, 1.0), [0, 1], [30, 20])) for name in names}
+    shapes = {"p": rng.dirichlet([3, 2], size=(4, 100, 2)), "z": rng.normal(size=(4, 100, 2))}
+    dims, coords = {"p": ["region", "category"], "z": ["region"]}, {"region": names, "category": ["a", "b"]}
+    trace = arviz_base.from_dict({"posterior": shapes}, coords=coords, dims=dims)
+    result = lb.pymc.attach(trace, lb.Cells(held, by="region"), random_seed=1)
+    assert result["posterior"]["z"].dims == ("chain", "draw", "cell")
+    assert result["posterior"]["region"].values.tolist() == names and "in south" in repr(result)
+    lb.save(result, tmp_path / "own.md")
