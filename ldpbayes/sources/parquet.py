@@ -7,6 +7,7 @@ written once. What a page takes is therefore read from the headers of the pages,
 from __future__ import annotations
 
 import functools
+import itertools
 import mmap
 import os
 from collections.abc import Iterator, Sequence
@@ -213,15 +214,16 @@ def _most_rows(path, file, group, columns):
 
 def _most_of_column(path, group, data, chunk, leaf, n_rows):
     wide = leaf.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
-    if not leaf.max_repetition_level and (not wide or leaf.path in _known(path).texts):
-        if chunk.get(_CODEC, 0) in _RATIOS and chunk[_STORED] * _RATIOS[chunk.get(_CODEC, 0)] <= MOST_BYTES:
-            return BATCH  # whatever its pages say; of texts the codes are read, and long entries told apart after that
-    pages = list(_pages(data, chunk))
+    grown = chunk[_STORED] * _RATIOS.get(chunk.get(_CODEC, 0), MOST_BYTES)  # bytes that its pages can become
+    small = grown <= MOST_BYTES and not leaf.max_repetition_level and (not wide or leaf.path in _known(path).texts)
+    pages = list(itertools.islice(_pages(data, chunk), 1 if small else None))  # the first may be a dictionary
     for kind, size, n_values in pages:
         if size > MOST_BYTES:
             raise DataError(f"has a page of {size:,} bytes, more than {MOST_BYTES:,}; write smaller pages")
         if kind == "dictionary" and n_values > 8 * size + 8:
             raise DataError(f"has a dictionary of {n_values:,} entries in {size:,} bytes")
+    if small:  # of texts the codes are read, and long entries are told apart after that
+        return BATCH
     if leaf.max_repetition_level:
         stored = max(chunk[_STORED], 1)
         n_items = max(chunk[_VALUES], sum(n for kind, _, n in pages if kind == "data"))
