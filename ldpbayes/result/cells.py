@@ -15,6 +15,7 @@ from ldpbayes.collections.nature import LEFT_OUT
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.diagnostics import entries_of, summarise
+from ldpbayes.inference.ends import numerical_error
 from ldpbayes.result.building import build
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, need_result
@@ -153,7 +154,8 @@ def _worth(part, name):
 
 def _summary(part, name, ci_prob):
     """Return the summary entries of P or F of one cell."""
-    return entries_of(part.draws[name], part.exact, name, ci_prob, True, _worth(part, name))
+    off = numerical_error(part.attrs, ci_prob)
+    return entries_of(part.draws[name], part.exact, name, ci_prob, True, _worth(part, name), off=off)
 
 
 def _entries(found):
