@@ -849,6 +849,7 @@ METHODS = {
         {
             "render": lambda m: dict(renderer="markdown"),
             "save": lambda m: dict(path=m.folder / "q.md"),
+            "in_lines": lambda m: dict(more="x"),
             "without": lambda m: dict(texts=["a"]),
         },
     ),

@@ -300,20 +300,18 @@ class Page:
         order = list(Kind)
         return tuple(sorted(self.notes, key=lambda note: order.index(note.kind)))
 
-    def in_lines(self, more: str, most: int = LINES) -> "Page":
+    def in_lines(self, more: str) -> "Page":
         """Return the page with a few lines of notes: the first sentences of those that rank first.
 
         Parameters
         ----------
         more : str
             Where the rest stands, which the last line says if there is any.
-        most : int
-            Lines, that one included.
         """
         notes = self.ranked()
         told = tuple(replace(note, text=first_sentence(note.text)) for note in notes)
-        if len(notes) > most or told != notes:
-            told = (*told[: most - 1], Note(Kind.ESTIMATE, more))
+        if len(notes) > LINES or told != notes:
+            told = (*told[: LINES - 1], Note(Kind.ESTIMATE, checks.text(more, "more")))
         return replace(self, notes=told)
 
     def brief(self) -> str:
