@@ -776,8 +776,8 @@ RESULTS = {
 
 #: Functions by which the package builds results: no user calls them.
 INNER = {
-    "add_confidence", "add_estimates", "build", "share",
-    "extended_draws", "stack",
+    "add_confidence", "add_estimates", "build",
+    "extended_draws", "stack", "of_parts",
 }  # fmt: skip
 
 #: Methods through which engines ask protocols, priors and methods: no user calls them, and they check nothing twice.

@@ -249,7 +249,7 @@ def test_the_page_has_intervals_of_the_probability_asked_for(pair):
     margin = lb.answers.joint_table(pair, ["doping"], ci_prob=0.5)
     assert facts["margins"]["doping"]["yes"]["lower"] == margin["lower"].sel(doping="yes").item()
     shares = lb.answers.conditional(pair, "advice", given="doping", ci_prob=0.5)
-    assert page.tables[2].rows[0][3] == (shares["lower"][0, 0].item(), shares["upper"][0, 0].item())
+    assert page.tables[2].rows[0][3] == (shares["lower"][0, 1].item(), shares["upper"][0, 1].item())  # of yes
 
 
 def test_settings_that_do_not_go_together_are_refused(pair):

@@ -43,9 +43,10 @@ def test_two_channels_of_bits_are_both_named_and_others_say_nothing(bits):
 def test_the_command_prints_the_caveat(bits, form, tmp_path, capsys):
     write_collection(bits, tmp_path / "bits.toml")
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["fit", str(tmp_path / "bits.toml"), "--seed", "1", "--draws", "100", *(["--json"] * (form == "json"))])
+        told = "--json" if form == "json" else "--explain"
+        cli.main(["fit", str(tmp_path / "bits.toml"), "--seed", "1", "--draws", "100", told])
     captured = capsys.readouterr()
     assert not stopped.value.code
-    said = json.loads(captured.out)["caveat"] if form == "json" else captured.out
+    said = json.loads(captured.out)["caveat"] if form == "json" else " ".join(captured.out.split())
     assert SENTENCE in said and "F is a frequency among bits." in said
     assert captured.err.count(SENTENCE) == 1

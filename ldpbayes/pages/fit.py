@@ -22,7 +22,7 @@ from ldpbayes.plots.groups import drawn
 from ldpbayes.posteriors import evidence
 
 #: Lines of the first figure, which leaves room for the first rows of the table below it.
-DRAWN = 8
+DRAWN = 6
 #: Sds below this share of the largest one take no further decimals.
 NEGLIGIBLE = 0.01
 #: Numbers of reports a user that are listed one by one.

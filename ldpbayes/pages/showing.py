@@ -74,7 +74,7 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     >>> survey = Collection(["no", "yes"], [Tally(warner(0.7), [0, 1], [60, 40])], title="A survey")
     >>> page = show(fit(survey, prior="flat", random_seed=1))
     >>> page.title, [round(row[1], 3) for row in page.tables[0].rows]
-    ('A survey', [0.741, 0.259])
+    ('A survey', [0.259])
     """
     name = _builder(result)
     if name is None:

@@ -107,7 +107,7 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
             np.append(part, summary[f"derived_{key}"]) for part, key in zip(parts, ("mean", "lower", "upper"), strict=True)
         ]
         labels += list(summary["quantity"].values)
-    canvas = Canvas(ax, style, (WIDTH, 1.5 + 0.24 * len(labels)))  # legend and title take 1.4 inches
+    canvas = Canvas(ax, style, (WIDTH, 1.5 + 0.22 * len(labels)))  # legend and title take 1.4 inches
     (axes,), below, level = canvas.axes, len(labels) - shown.size, f"{ci_prob * 100:g} %"
     name = f"{'P' if is_p else 'F of these people'}: mean, {level} interval"
     handles = forest(axes, labels, [(name, *parts)], palette=canvas.colors)
@@ -131,6 +131,7 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
     if below:
         axes.axhline(below - 0.5, color="0.7", lw=0.8)
     axes.axvline(0, color="0.8", lw=0.8, zorder=0)
+    axes.locator_params(axis="x", nbins=6)  # so that labels of long numbers have room
     decided, left_out = who_decides(result), ""
     if yes is not None:
         left_out = f" who are {labels[0]}" if labels[0] != "yes" else " in the category yes"

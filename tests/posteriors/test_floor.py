@@ -96,7 +96,7 @@ def test_it_is_saved_loaded_shown_and_printed(found, spiked, tmp_path):
 def test_the_command_line_takes_it(spiked, tmp_path, capsys):
     lb.write(spiked, tmp_path / "data.toml")
     with pytest.raises(SystemExit) as ended:
-        main(["fit", str(tmp_path / "data.toml"), "--prior", "floor", "--draws", "50", "--seed", "1"])
+        main(["fit", str(tmp_path / "data.toml"), "--prior", "floor", "--draws", "50", "--seed", "1", "--explain"])
     assert not ended.value.code
     assert "share of the floor" in " ".join(capsys.readouterr().out.split())
 
