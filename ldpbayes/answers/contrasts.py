@@ -1,6 +1,7 @@
 """Differences between shares, within one result or between two."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -69,17 +70,18 @@ def contrast(
         other_cell = cell
     source, same = result if other is None else other, other is None and other_cell == cell
     sides = (result, first, cell), (source, second, other_cell)
-    moments, delta = None, np.empty(0)
+    moments, delta, n = None, np.empty(0), base.LATTICE
     if base.without_draws(result) or base.without_draws(source):
         if same:
             moments = base.moments_of(result, first, second, target, cell)
         else:  # of different reports, whose prior does not link them where covariances are known
-            found = [base.moments_of(one, some, None, target, place) for one, some, place in sides]
-            mean, variance, off = (np.array(part) for part in zip(*found, strict=True))
+            each = [base.moments_of(one, some, None, target, place) for one, some, place in sides]
+            mean, variance, off = (np.array(part) for part in zip(*each, strict=True))
             moments = mean.ravel(), np.diag(variance.ravel()), float(off.max())
     else:
         left, right = (total(one, some, target=target, cell=place) for one, some, place in sides)
         delta, errors = _paired(result, left, right, other)
+        n = delta.size
     minuend, taken = base.words(first), base.words(second)
     if same:
         taken = base.named(taken, result, cell)
@@ -88,14 +90,14 @@ def contrast(
     question = f"{minuend} − ({taken})" if " + " in taken else f"{minuend} − {taken}"
     if collection is not None and not same:
         raise ArgumentError("collection must be left out where the two shares are of different reports.")
-    sure = base.confidence_of(collection, first, second, ci_prob, target)
+    sure: dict[str, Any] = dict(base.confidence_of(collection, first, second, ci_prob, target))
     if moments is not None:
         found = base.of_moments(*moments, ci_prob, question, **sure)
     else:
         sure |= {"mcse": errors[0], "probability_positive": (delta > 0).mean(), "probability_mcse": errors[1]}
         found = base.described(result, delta, {}, ci_prob, question, **sure)
     probability, sign = float(found["probability_positive"]), "larger" if found["mean"] >= 0 else "smaller"
-    text = base.probability_text(probability if sign == "larger" else 1 - probability, delta.size)
+    text = base.probability_text(probability if sign == "larger" else 1 - probability, n)
     found.attrs["sentence"] = (
         f"The share of {minuend} is {sign} than that of {taken} by {abs(float(found['mean'])):.3f} "
         f"({base.interval_text(found)} for the difference); the probability that it is {sign} is {text}."

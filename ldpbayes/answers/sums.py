@@ -1,5 +1,6 @@
 """Sums over categories, and the entropy."""
 
+import functools
 from collections.abc import Iterable
 
 import numpy as np
@@ -51,15 +52,11 @@ def category_sum(
     ends are off for the shares that are added up, in sds.
     """
     if base.without_draws(result):
-        draws, moments = None, base.moments_of(result, categories, None, target, cell)
+        of = functools.partial(base.of_moments, *base.moments_of(result, categories, None, target, cell))
     else:
-        draws, moments = total(result, categories, target=target, cell=cell), None
+        of = functools.partial(base.described, result, total(result, categories, target=target, cell=cell), {})
     sure = base.confidence_of(collection, categories, (), ci_prob, target)
-    question = base.named(base.words(categories), result, cell)
-    if moments is not None:
-        found = base.of_moments(*moments, ci_prob, question, **sure)
-    else:
-        found = base.described(result, draws, {}, ci_prob, question, **sure)
+    found = of(ci_prob, base.named(base.words(categories), result, cell), **sure)
     found.attrs["sentence"] = (
         f"An estimated {float(found['mean']):.3f} are in {found.attrs['question']} ({base.interval_text(found)})."
     )

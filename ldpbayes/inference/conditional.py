@@ -111,10 +111,10 @@ class Conditional:
         centre = self.quadratics[0].place
         for _ in range(EXPANSIONS):
             before = centre
-            centre, *shape = find_mode(Evidence(self, self.expand(centre)), centre)
+            centre, eigenvalues, vectors = find_mode(Evidence(self, self.expand(centre)), centre)
             if np.abs(centre - before).max() < MOVED:
                 break
-        return StudentT.at_mode(centre, *shape).looking(self.log_evidence)
+        return StudentT.at_mode(centre, eigenvalues, vectors).looking(self.log_evidence)
 
     def log_evidence(self, log_scales: np.ndarray) -> np.ndarray:
         """Return Laplace's approximation of the log-density of log scales (S, d), each with a quadratic of its own."""

@@ -124,7 +124,7 @@ def ends_of_weighted_draws(draws: np.ndarray, weights: np.ndarray, ci_prob: floa
     return out.reshape(4, *weights.shape[:-1], -1)
 
 
-def beta_ends(mean: np.ndarray, sd: np.ndarray, levels) -> list[np.ndarray]:
+def beta_ends(mean: "np.ndarray | float", sd: "np.ndarray | float", levels) -> list[np.ndarray]:
     """Return the quantiles, one array a level, of beta distributions with these means and sds."""
     mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
     inside = (sd > 0) & (mean > 0) & (mean < 1)
