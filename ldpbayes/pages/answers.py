@@ -8,6 +8,7 @@ import numpy as np
 from ldpbayes import plots
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
+from ldpbayes.plots.base import asked
 
 #: What says how well the other numbers are known.
 ERRORS = ("mcse", "lower_error", "upper_error", "probability_mcse", "pseudo")
@@ -18,12 +19,24 @@ def of_dataset(result: Any, *, title: str = "") -> Page:
     figures = tuple(_figures(result))
     result = result.drop_dims(["chain", "draw"], errors="ignore")
     title = title or result.attrs.get("question") or "Answer"
-    rows = Rows(result, *result.sizes)
+    table = _table(result, title)
+    told = {str(name): value for name, value in result.attrs.items() if name not in ("ci_prob", "question", "sentence")}
+    told |= {str(name): result[name].item() for name in result.coords if not result[name].dims}
+    notes = tuple(Note(Kind.METHOD, f"{name.replace('_', ' ')}: {value}") for name, value in told.items() if value != "")
+    facts = {**dict(result.attrs), "rows": table.complete().records()}
+    return Page(title, (table,), notes, figures, facts=facts, summary=result.attrs.get("sentence", ""))
+
+
+def _table(result, title, every=False):
+    """Return the table of an answer: of two shares, one of which follows from the other, the one that is asked for."""
+    rows, yes = Rows(result, *result.sizes), None if every else _asked(result)
+    if yes is not None:
+        rows.at = rows(result["category"] == result["category"][yes])
     keys = [name for name in result.coords if result[name].dims]
     columns = [(Column(str(name), str(name), "text"), _values(rows, result[name])) for name in keys]
     heading = interval_of(float(result.attrs["ci_prob"])) if "ci_prob" in result.attrs else "interval"
     ends = {f"{start}lower": f"{start}upper" for start in ("", "confidence_") if f"{start}upper" in result.data_vars}
-    for name in map(str, result.data_vars):
+    for name in sorted(map(str, result.data_vars), key=lambda name: (name in ERRORS, name == "sd")):
         if name in ends:
             full = heading.replace("interval", "confidence") if name.startswith("confidence") else heading
             column = Column(name.replace("lower", "interval"), full, "interval", ".4g")
@@ -32,12 +45,16 @@ def of_dataset(result: Any, *, title: str = "") -> Page:
             error = 2 if name in ERRORS else 0  # the first to go where the screen is narrow
             kind = "text" if _is_text(result[name]) else "number"
             columns.append((Column(name, name.replace("_", " "), kind, ".4g", priority=error), _values(rows, result[name])))
-    table = filled(title, columns)
-    told = {str(name): value for name, value in result.attrs.items() if name not in ("ci_prob", "question", "sentence")}
-    told |= {str(name): result[name].item() for name in result.coords if not result[name].dims}
-    notes = tuple(Note(Kind.METHOD, f"{name.replace('_', ' ')}: {value}") for name, value in told.items() if value != "")
-    facts = {**dict(result.attrs), "rows": table.records()}
-    return Page(title, (table,), notes, figures, facts=facts, summary=result.attrs.get("sentence", ""))
+    return filled(title, columns, whole=None if yes is None else functools.partial(_table, result, title, True))
+
+
+def _asked(result):
+    """Return the position of the asked answer of a binary question; None where neither share follows from the other."""
+    if "mean" not in result.data_vars or result.sizes.get("category", 0) != 2 or "category" not in result["mean"].dims:
+        return None
+    total = result["mean"].sum("category", skipna=False).values
+    follows = np.isclose(total, 0, atol=1e-9).all() or np.isclose(total, 1, atol=1e-9).all()
+    return asked(result["category"].values) if follows else None
 
 
 def _figures(result):

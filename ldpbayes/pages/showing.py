@@ -32,6 +32,7 @@ PAGES = {
     "xarray.core.dataset.Dataset": ("an Answer", "answers.of_dataset"),
 }
 _TREE, _PLAN = "xarray.core.datatree.DataTree", "ldpbayes.theory.planning.Plan"
+_TRACE = "arviz.data.inference_data.InferenceData"
 _RESULT = "a result of fit, regress, associate or attach"
 #: Ending of the files that ``load`` reads.
 STORED = ".nc"
@@ -78,6 +79,8 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     """
     name = _builder(result)
     if name is None:
+        if _is_trace(result):
+            raise ArgumentError(f"show takes {_RESULT}; lb.pymc.attach(trace, data) turns a trace of PyMC into a result.")
         others = ", ".join(words for words, _ in PAGES.values())
         raise ArgumentError(f"show takes {_RESULT}, {others} or a list of Plan, got {shown(result)}.")
     module, function = name.split(".")
@@ -146,6 +149,12 @@ def _builder(result) -> str | None:
 def _names(result) -> list[str]:
     """Return the full names of the classes of an object, its own first: nothing is imported to ask for them."""
     return [f"{cls.__module__}.{cls.__qualname__}" for cls in type(result).__mro__]
+
+
+def _is_trace(result) -> bool:
+    """Return whether an object without a page is what a sampler returns: a tree with a posterior, or one of older ArviZ."""
+    names = _names(result)
+    return _TRACE in names or (_TREE in names and "posterior" in result.children)
 
 
 def _builder_of_tree(tree) -> str | None:

@@ -24,7 +24,10 @@ def need_result(result: xr.DataTree, name: str = "result") -> None:
     """Raise an ArgumentError where an argument is no result of fit or attach at all; see validate for damaged ones."""
     posterior = result.children.get("posterior") if isinstance(result, xr.DataTree) else None
     if posterior is None or "category" not in posterior.coords:
-        raise ArgumentError(f"{name} must be a result, the DataTree that fit or attach returns, got {shown(result)}.")
+        rule = f"{name} must be a result, the DataTree that fit or attach returns"
+        if posterior is not None:
+            raise ArgumentError(f"{rule}; lb.pymc.attach(trace, data) turns a trace of PyMC into one.")
+        raise ArgumentError(f"{rule}, got {shown(result)}.")
 
 
 def need_draws(result: xr.DataTree) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import ldpbayes as lb
 from ldpbayes import answers
@@ -76,6 +77,13 @@ def test_what_has_no_page_is_refused_in_one_sentence(result):
         lb.errors.ArgumentError, match=r"show takes a result of fit, .*CellsFitness.*a Collection.*list of Plan, got"
     ):
         lb.show(result)
+
+
+def test_a_trace_of_pymc_is_told_how_to_become_a_result():
+    trace = xr.DataTree.from_dict({"posterior": xr.Dataset({"p": (("chain", "draw"), np.ones((1, 2)))})})
+    for ask in (lb.show, lb.answers.simultaneous_intervals):
+        with pytest.raises(lb.errors.ArgumentError, match=r"lb\.pymc\.attach\(trace, data\) turns a trace"):
+            ask(trace)
 
 
 def test_settings_are_those_of_the_page(tree):

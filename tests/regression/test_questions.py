@@ -72,6 +72,21 @@ def test_comparisons(found):
     assert float(few["mean"].sel(category="yes")[0]) == pytest.approx(draws.mean(), abs=1e-10)
 
 
+def test_readers_see_the_asked_answer_and_files_both(found):
+    for answer in (
+        lb.comparisons(found, "sex"),
+        lb.predictions(found, {"age": [30], "sex": ["f"]}),
+        lb.answers.slopes(found, "age"),
+    ):
+        page, rows = lb.show(answer), answer["mean"].size
+        (table,) = page.tables
+        keys = [column.key for column in table.columns]
+        assert {line["category"] for line in table.records()} == {"yes"} and len(table.rows) == rows / 2
+        assert len(answer.table()) == len(table.complete().rows) == rows and len(page.facts["rows"]) == rows
+        at = keys.index("mean")
+        assert keys[at : at + 2] == ["mean", "interval"] and keys[-3:] == ["mcse", "lower_error", "upper_error"]
+
+
 def test_slopes_are_the_derivative_of_the_average(found):
     age, male, weight = people(found)
     b = found["posterior"]["coefficients"].sel(category="yes").values.reshape(-1, 4)
