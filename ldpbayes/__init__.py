@@ -1,6 +1,6 @@
-"""Bayesian inference for privatised categorical data.
+"""Bayesian inference for privatized categorical data.
 
-Reports collected under local differential privacy, and randomised-response surveys, give the posterior of the
+Reports collected under local differential privacy, and randomized-response surveys, give the posterior of the
 distribution they came from and of these users' own frequencies. What a first analysis needs stands here; protocols, priors,
 methods and further questions are in modules. Names load on first use, so that an exact fit pays for neither PyMC nor
 matplotlib, and ``ldpbayes --help`` not even for NumPy.

@@ -1,4 +1,4 @@
-"""The front door of joint tables: associate fits the table of two or more privatised attributes."""
+"""The front door of joint tables: associate fits the table of two or more privatized attributes."""
 
 import json
 import math

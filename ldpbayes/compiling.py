@@ -93,7 +93,7 @@ def _optional_cache():
 def vector_sum(count, lanes):
     """Return a function of compiled code that adds ``count`` short vectors of float32 to another, element by element.
 
-    The compiler vectorises such a loop over a few entries only behind checks that the arrays do not overlap, and these
+    The compiler vectorizes such a loop over a few entries only behind checks that the arrays do not overlap, and these
     take longer than the loop.
 
     Parameters

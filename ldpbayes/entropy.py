@@ -1,4 +1,4 @@
-"""Operating-system entropy for single-value clients: integer comparisons only, so that the realised channel is rational.
+"""Operating-system entropy for single-value clients: integer comparisons only, so that the realized channel is rational.
 
 A client that must not exceed epsilon rounds its probabilities so that the exact ratio stays at or below e^epsilon.
 

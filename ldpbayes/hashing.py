@@ -1,4 +1,4 @@
-"""Hash families that send categories to buckets, vectorised and the same on every platform.
+"""Hash families that send categories to buckets, vectorized and the same on every platform.
 
 Arithmetic is modulo 2^64 (our family) or 2^32 (xxHash) on NumPy's unsigned integers, so a seed means the same everywhere.
 """
@@ -35,7 +35,7 @@ _XX_PRIMES = [np.array([p], dtype=np.uint32) for p in (2654435761, 2246822519, 3
 
 
 def mix64(words):
-    """Return a bijective scrambling of 64-bit words (the finaliser of SplitMix64; Steele, Lea, Flood 2014)."""
+    """Return a bijective scrambling of 64-bit words (the finalizer of SplitMix64; Steele, Lea, Flood 2014)."""
     words = np.array(words, dtype=np.uint64, ndmin=1)
     _mix(words, np.empty_like(words))
     return words
@@ -50,7 +50,7 @@ def derive(seed, *indices):
 
 
 def category_keys(categories):
-    """Return distinct keys below 2^32 of category numbers (below 2^32): the bijective finaliser of MurmurHash3.
+    """Return distinct keys below 2^32 of category numbers (below 2^32): the bijective finalizer of MurmurHash3.
 
     Neighbouring categories get unrelated keys, so that no small linear relation between them survives in the hash.
     """

@@ -1,4 +1,4 @@
-"""Any randomised-response design, and several of them on one population, as in a textbook.
+"""Any randomized-response design, and several of them on one population, as in a textbook.
 
 A design is its channel Q[report, category] = P(report | true category), columns summing to one: Warner, forced response,
 unrelated question, crosswise, Kuk and the others differ in Q alone. Reports are multinomial with probabilities Q p.

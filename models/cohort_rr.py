@@ -1,8 +1,8 @@
-"""Cohort randomised response (O-RR), as in a textbook.
+"""Cohort randomized response (O-RR), as in a textbook.
 
 Everybody belongs to one of C cohorts, drawn uniformly and public. Cohort c has its own hash of the a categories into k
 buckets (or a permutation of the categories, taken modulo k), and its members send the bucket of their value through
-randomised response on buckets. With β = e^ε − 1, in cohort c bucket v comes with probability
+randomized response on buckets. With β = e^ε − 1, in cohort c bucket v comes with probability
 
     P(v | c) = (1 + β Σ_{x: hash_c(x) = v} p_x) / (k + β),
 

@@ -1,4 +1,4 @@
-"""Generalised randomised response, as in a textbook; two categories are Warner's design.
+"""Generalized randomized response, as in a textbook; two categories are Warner's design.
 
 A person whose value is x reports x with probability e^ε/(e^ε + a − 1) and each other of the a categories with
 probability 1/(e^ε + a − 1). With β = e^ε − 1, report y therefore has probability

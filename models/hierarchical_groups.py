@@ -1,6 +1,6 @@
 """Groups that borrow strength: partial pooling of strata, with ldpbayes.pymc.observe for the likelihood.
 
-Randomised response is noisy, and the strata of a survey are small. Fitted alone, a stratum says little; pooled with the
+Randomized response is noisy, and the strata of a survey are small. Fitted alone, a stratum says little; pooled with the
 others, it loses what makes it different. In between, the logits of each stratum g vary around common ones,
 
     μ_x ~ N(0, 1.5),    τ ~ HalfNormal(1),    p_g = softmax(μ + τ z_g),  z_gx ~ N(0, 1),    reports_g ~ collection_g | p_g,

@@ -1,7 +1,7 @@
 """Local hashing (BLH, OLH), as in a textbook.
 
 Everybody draws a public seed, which fixes a hash of the a categories into g buckets, and sends the bucket of the own value
-through randomised response on buckets: the true bucket with probability e^ε/(e^ε + g − 1), any other one with probability
+through randomized response on buckets: the true bucket with probability e^ε/(e^ε + g − 1), any other one with probability
 1/(e^ε + g − 1). The seed says nothing about the value. Given it, with β = e^ε − 1, bucket v comes with probability
 
     P(v) = (1 + β Σ_{x: hash(x) = v} p_x) / (g + β):

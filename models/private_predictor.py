@@ -1,4 +1,4 @@
-"""A private answer as a predictor, as in a textbook: randomised response over two groups beside an open measurement.
+"""A private answer as a predictor, as in a textbook: randomized response over two groups beside an open measurement.
 
 A page load has a confidence x, 0 "high" or 1 "low", and a duration z. The browser states x with probability 1 − r and tosses
 a fair coin for it otherwise, so the report is y = x with probability 1 − r/2. With π = P(x = 1),

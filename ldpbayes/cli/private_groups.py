@@ -34,7 +34,7 @@ class Reports(options.Reports):
         """Return how the reports were made, in words."""
         if self.rate_column is not None:
             return (
-                f"Randomised response: at the rate in the column {self.rate_column} a group is replaced by a uniformly "
+                f"Randomized response: at the rate in the column {self.rate_column} a group is replaced by a uniformly "
                 "drawn one."
             )
         at = f"with the ε in the column {self.epsilon_column}" if self.epsilon_column is not None else ""

@@ -366,7 +366,7 @@ def _fitted(collection: Collection, parts: list) -> np.ndarray:
 
 
 def _improved(collection: Collection) -> np.ndarray:
-    """Return p′ after a hundred steps of expectation and maximisation from the uniform one."""
+    """Return p′ after a hundred steps of expectation and maximization from the uniform one."""
     rows, p = collection.rows, np.full(collection.n_categories, 1 / collection.n_categories)
     for _ in range(100):
         p = p * rows.rmatvec(rows.counts / rows.matvec(p)) / rows.n_reports

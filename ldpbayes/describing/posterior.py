@@ -34,7 +34,7 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
     Parameters
     ----------
     tree : DataTree
-        Summarised.
+        Summarized.
     data : Collection or Cells
         With their reports.
     problems : sequence of Problem

@@ -1,4 +1,4 @@
-"""The ratio of two normalising constants, from draws of both densities."""
+"""The ratio of two normalizing constants, from draws of both densities."""
 
 import numpy as np
 from scipy.special import logsumexp

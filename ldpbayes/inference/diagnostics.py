@@ -170,7 +170,7 @@ def unknown_arrays(posterior):
 
 
 def verdict(tree):
-    """Return the Diagnostics of a summarised result, with the verdict."""
+    """Return the Diagnostics of a summarized result, with the verdict."""
     summary, found = tree["summary"], Diagnostics.from_attrs(tree.attrs)
     if found.sampling == "independent":
         return of_independent(found, tree["posterior"].sizes["draw"])

@@ -104,7 +104,7 @@ def ends_of_weighted_draws(draws: np.ndarray, weights: np.ndarray, ci_prob: floa
     ----------
     draws : (S, k) array
     weights : (…, S) array
-        Normalised.
+        Normalized.
     ci_prob : float
     """
     levels, every = np.array(tails(ci_prob)), np.atleast_2d(weights)

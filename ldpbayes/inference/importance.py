@@ -31,7 +31,7 @@ class Weighted:
     distribution : (S, k) array
         The draws, of P or of any quantities that the weights are judged by.
     log_weight : (S,) array
-        Pareto-smoothed and normalised.
+        Pareto-smoothed and normalized.
     k_hat : float
         Shape of the weights' tail; below 0.7 the weighted means have a usable error.
     unseen : float
@@ -58,7 +58,7 @@ class Weighted:
 
     @cached_property
     def weight(self) -> np.ndarray:
-        """Normalised weights, shape (S,)."""
+        """Normalized weights, shape (S,)."""
         return np.exp(self.log_weight)
 
     @cached_property
@@ -110,7 +110,7 @@ class Weighted:
 
 
 def smooth(log_ratio: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return (normalised log weights with a Pareto-smoothed tail, k-hat): inf where their tail cannot be fitted."""
+    """Return (normalized log weights with a Pareto-smoothed tail, k-hat): inf where their tail cannot be fitted."""
     from arviz_stats.base import array_stats
 
     size = log_ratio.size
@@ -137,7 +137,7 @@ def unseen(weight: np.ndarray, k_hat: float) -> float:
     Parameters
     ----------
     weight : (S,) array
-        Normalised.
+        Normalized.
     k_hat : float
     """
     size = weight.size
@@ -158,7 +158,7 @@ def squares_of(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     ----------
     values : (S, k) array
     weight : (S,) array
-        Normalised.
+        Normalized.
     """
     size = values.shape[1]
     out = np.full(size, float(len(weight)))
@@ -177,7 +177,7 @@ def squares_of(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def weigh(values: np.ndarray, log_ratio: np.ndarray, expansions: int = 0) -> Weighted:
-    """Return Weighted from the log-ratios of posterior (unnormalised) to stand-in.
+    """Return Weighted from the log-ratios of posterior (unnormalized) to stand-in.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def moments(values: np.ndarray, weight: np.ndarray, kept: int | None = None) -> 
     ----------
     values : (N, …) array
     weight : (N,) array
-        Normalised.
+        Normalized.
     kept : int, optional
         S, where the errors are those of resampled draws.
     """

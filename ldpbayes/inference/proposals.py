@@ -19,7 +19,7 @@ DEGREES = 8.0
 #: Distances from the mode, in units of the curvature, at which the density is looked at for the scales of a split t, the
 #: largest fall that counts, in nats, and the scales that are believed.
 DISTANCES, DEEPEST, SCALES = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0), 12.0, (0.3, 10.0)
-#: Rounds of expectation-maximisation of a mixture, and what its covariances are multiplied by.
+#: Rounds of expectation-maximization of a mixture, and what its covariances are multiplied by.
 EM_ROUNDS, WIDENED = 30, 1.1
 
 
@@ -207,7 +207,7 @@ def defensive(narrow: StudentT) -> StudentT | Mixture:
 
 
 def fitted_parts(z: np.ndarray, number: int, degrees: float, rng: np.random.Generator) -> tuple[tuple, np.ndarray]:
-    """Return (StudentT, …), shares: a mixture of t distributions fitted to draws by expectation-maximisation.
+    """Return (StudentT, …), shares: a mixture of t distributions fitted to draws by expectation-maximization.
 
     Parameters
     ----------

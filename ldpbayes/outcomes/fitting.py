@@ -67,7 +67,7 @@ def by_private_group(
 ) -> PrivateGroups:
     """Return the distribution of an open value in each group of a private answer, with intervals.
 
-    Every record has a group that is known only through a privatised report, and a value that is known. The result has each
+    Every record has a group that is known only through a privatized report, and a value that is known. The result has each
     group's share, mean, quantiles and distribution function, and differences between groups. No record gets a negative
     weight, and every distribution function is monotone.
 

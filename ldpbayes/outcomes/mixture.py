@@ -37,7 +37,7 @@ def observe_mixture(
     categories: Sequence[str] | None = None,
     dims: str | Sequence[str] | None = None,
 ):
-    """Add records of an open value z beside a privatised category x to the PyMC model on the context stack.
+    """Add records of an open value z beside a privatized category x to the PyMC model on the context stack.
 
     The category is summed out of each record: with report y, open covariates w and the model's unknowns θ,
 
@@ -86,7 +86,7 @@ def observe_mixture(
 
     Examples
     --------
-    Durations of page loads, whose confidence was reported through randomised response:
+    Durations of page loads, whose confidence was reported through randomized response:
 
     >>> import numpy as np
     >>> import pymc as pm

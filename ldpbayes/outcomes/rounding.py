@@ -14,7 +14,7 @@ LEAST = 0.02
 SPIKE, FEWEST, UNTIED = 0.02, 10, 0.5
 #: This share of the heaps has to lie on a grid for the grid to be the class.
 ON_GRID = 0.9
-#: Bins within which classes are compared, and the standardised difference from which on they differ.
+#: Bins within which classes are compared, and the standardized difference from which on they differ.
 TEST_BINS, DIFFERENT = 40, 3.0
 
 
@@ -88,7 +88,7 @@ def rounding_classes(value: np.ndarray) -> list[Classes]:
 
 
 def difference(classes: Classes, value: np.ndarray, cell: np.ndarray, decode: np.ndarray, kind: np.ndarray) -> float:
-    """Return the largest standardised difference of the groups' shares between classes at equal values.
+    """Return the largest standardized difference of the groups' shares between classes at equal values.
 
     Within bins of the value, a class's indicator is made orthogonal to a constant and to the value's rank; its product with
     the unbiased weights of a group has the mean 0 where the group's share changes smoothly with the value only.

@@ -104,7 +104,7 @@ class Sample:
     moments : pair of (a,) arrays, optional
         Mean and variance of P, where they are known better than from the draws.
     weighted : pair of (S, a) and (S,) arrays, optional
-        The draws that ``distribution`` was resampled from, and their normalised weights: moments and Monte Carlo errors
+        The draws that ``distribution`` was resampled from, and their normalized weights: moments and Monte Carlo errors
         come from these.
     frequency : pair of (a,) arrays, optional
         Mean and sd of F, where they follow from ``weighted`` draws by conjugacy.
@@ -400,7 +400,7 @@ class Answer:
 
     @cached_property
     def tree(self):
-        """The summarised DataTree."""
+        """The summarized DataTree."""
         from ldpbayes import result
         from ldpbayes.inference import diagnostics
 

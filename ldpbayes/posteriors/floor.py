@@ -57,7 +57,7 @@ class Nodes:
     cell : (k, 2, 2) array
         The part of the grid that a node stands for is z + cell·u, u in [−1, 1]².
     log_weight : (k,) array
-        Log of the prior of the cell of each node: with the log-evidence added, of its unnormalised posterior weight.
+        Log of the prior of the cell of each node: with the log-evidence added, of its unnormalized posterior weight.
     log_evidence : (k,) array
     mean, variance : (k, a) arrays
         Of P.
@@ -273,7 +273,7 @@ class Expanded:
 
 
 def _dirichlet(alpha, a):
-    """Return the log of the normaliser of a symmetric Dirichlet."""
+    """Return the log of the normalizer of a symmetric Dirichlet."""
     return gammaln(a * alpha) - a * gammaln(alpha)
 
 

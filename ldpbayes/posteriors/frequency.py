@@ -56,7 +56,7 @@ def mixed_frequency_moments(distribution, weight, alpha, n):
     ----------
     distribution : (S, a) array
     weight : (S,) array
-        Normalised.
+        Normalized.
     alpha : (S, a) array
     n : int
         Number of users.

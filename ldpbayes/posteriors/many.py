@@ -1,4 +1,4 @@
-"""Moments, intervals and evidence without draws: of one collection, or of very many cells in vectorised calls."""
+"""Moments, intervals and evidence without draws: of one collection, or of very many cells in vectorized calls."""
 
 import math
 from dataclasses import replace
@@ -36,7 +36,7 @@ SECONDS = 4e-5
 #: Why a result has no draws.
 ASKED = "Moments, intervals and evidence were asked for, and no draws."
 MANY_CATEGORIES = "So many categories have moments, intervals and evidence, and no draws."
-MANY_CELLS = "So many cells have moments, intervals and evidence in vectorised calls, and no draws."
+MANY_CELLS = "So many cells have moments, intervals and evidence in vectorized calls, and no draws."
 #: What was checked of the summaries among cells, and the refusal of a prior.
 LEAST = "Of the summaries the least accurate: "
 NEITHER = "Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is {}."

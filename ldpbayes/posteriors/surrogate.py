@@ -375,7 +375,7 @@ def proposals(engine, size, rng):
 
 
 def _propose(engine, size, rng):
-    """Return (draws of p, log ∫ r^{Σα−1} Π_x exp(log_smooth(r p_x) − t r p_x) dr): normalised factors, and their radius.
+    """Return (draws of p, log ∫ r^{Σα−1} Π_x exp(log_smooth(r p_x) − t r p_x) dr): normalized factors, and their radius.
 
     The density of p = g/Σg is Π_x p^{α_x−1}/Z_x times that integral; the powers of p are the prior's and cancel in the
     weights.

@@ -223,7 +223,7 @@ class AbstractPrior(abc.ABC):
 
     @abc.abstractmethod
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        """Return the normalised log-density of z, for z of shape (n_unknowns,) or (k, n_unknowns)."""
+        """Return the normalized log-density of z, for z of shape (n_unknowns,) or (k, n_unknowns)."""
 
     @abc.abstractmethod
     def gradient(self, z: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from ldpbayes.priors.base import AbstractPrior
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
-#: Up to this many categories the PyMC variable breaks a stick; above, it normalises independent variables.
+#: Up to this many categories the PyMC variable breaks a stick; above, it normalizes independent variables.
 MAX_STICKS = 10
 
 #: Relative error of the moments of P.

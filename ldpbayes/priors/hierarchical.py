@@ -352,7 +352,7 @@ def _walk_of(order, gaps, what):
 
 
 def _root_of_graph(weights):
-    """Return R with R Rᵀ the generalised inverse of the graph's Laplacian, scaled in each connected part.
+    """Return R with R Rᵀ the generalized inverse of the graph's Laplacian, scaled in each connected part.
 
     A cell without neighbours has an independent effect.
     """

@@ -137,7 +137,7 @@ def _centred_walk(places):
 
 @dataclass(frozen=True, eq=False)
 class Regression(AbstractSoftmax):
-    """Multinomial logit: P_c = softmax(X_c B), B normal on standardised columns, with normal effects of groups.
+    """Multinomial logit: P_c = softmax(X_c B), B normal on standardized columns, with normal effects of groups.
 
     Every column but the intercept is centred and divided by its standard deviation. The log odds between any two categories
     then change by N(0, scale²) for one sd of the column, so that the prior does not depend on the reference category. The
@@ -374,7 +374,7 @@ class Regression(AbstractSoftmax):
         return np.sqrt((self.transform**2).sum(axis=1)[:, None] * (basis**2).sum(axis=1)[None, :])
 
     def start(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return z with these coefficients, (terms, a) in any parametrisation of the softmax, and no effects of groups."""
+        """Return z with these coefficients, (terms, a) in any parametrization of the softmax, and no effects of groups."""
         z = np.zeros(self.n_unknowns)
         inner = np.linalg.solve(self.transform, np.asarray(coefficients, dtype=float) @ self.basis)
         z[: inner.size] = inner.ravel()

@@ -101,7 +101,7 @@ class Attributes(AbstractAttributes):
     Parameters
     ----------
     factors : sequence of protocols
-        One for each attribute; their reports are single numbers (randomised response, survey designs, explicit channels) or
+        One for each attribute; their reports are single numbers (randomized response, survey designs, explicit channels) or
         sets of bits over at most 62 categories (unary encodings).
     separator : str
         Joins the attributes' labels in those of the cells.

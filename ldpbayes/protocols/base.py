@@ -288,7 +288,7 @@ class AbstractProtocol(abc.ABC):
         return self.check_reports(np.asarray(self.randomize_one(value))[None]).tobytes()
 
     def simulate(self, true_counts: ArrayLike, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return (distinct reports, counts) of a population with the given true counts; vectorised over users."""
+        """Return (distinct reports, counts) of a population with the given true counts; vectorized over users."""
         return self.draw_reports(checks.counts(true_counts, "true_counts", self.n_categories), checks.generator(rng))
 
     def draw_reports(self, true_counts: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Cohort randomised response (O-RR): each user belongs to one of C cohorts, each with its own map to k buckets."""
+"""Cohort randomized response (O-RR): each user belongs to one of C cohorts, each with its own map to k buckets."""
 
 import math
 from dataclasses import dataclass

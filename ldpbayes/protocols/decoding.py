@@ -219,7 +219,7 @@ class DesignDecoder(AbstractDecoder):
 
     References
     ----------
-    Kairouz, Bonawitz, Ramage (2016), (22), for cohorts of randomised response.
+    Kairouz, Bonawitz, Ramage (2016), (22), for cohorts of randomized response.
     """
 
     protocol: Any

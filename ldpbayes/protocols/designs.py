@@ -1,4 +1,4 @@
-"""Named randomised-response survey designs, each a constructor of a Channel with P(answer | truth).
+"""Named randomized-response survey designs, each a constructor of a Channel with P(answer | truth).
 
 Carriers have the sensitive attribute; with two categories they are the second, after the others. Every constructor takes
 ``answers``, the labels under which files state the answers, in the order of the channel's rows; by default the design's own.
@@ -226,7 +226,7 @@ def item_count(items, group, ceiling=0.0, floor=0.0, answers=None) -> Channel:
 
     Categories are the trait joined with the number c of innocuous items that apply, "no/0" … "no/J", "yes/0" … "yes/J".
     The control group reports c, the treatment group c + 1 with the trait and c without; the group asked directly reports
-    the trait. Nothing is randomised: the report of a carrier in treatment with c = J, or c = 0 and no other item, gives the
+    the trait. Nothing is randomized: the report of a carrier in treatment with c = J, or c = 0 and no other item, gives the
     trait away, or its absence.
 
     Parameters

@@ -20,7 +20,7 @@ FAKES = {"grr": ("uniform",), "oue": ("zeros", "random"), "sue": ("zeros", "rand
 class FakeData(AbstractCollected):
     """RS+FD: one attribute, drawn uniformly, is reported truly through Q^k, all others by fake answers with the law u.
 
-    Q[y, x] = (1/d) Σ_k Q^k[y_k, x_k] Π_{j≠k} u_j(y_j). A fake answer is uniform with randomised response; with unary
+    Q[y, x] = (1/d) Σ_k Q^k[y_k, x_k] Π_{j≠k} u_j(y_j). A fake answer is uniform with randomized response; with unary
     encodings it is the noise of an empty set ("zeros") or the report of a uniform value ("random"). Which attribute was
     drawn is not disclosed.
 

@@ -1,4 +1,4 @@
-"""Generalised (k-ary) randomised response; two categories are Warner's design."""
+"""Generalized (k-ary) randomized response; two categories are Warner's design."""
 
 import math
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _BLOCK = 2**14  # users drawn at a time: the working arrays stay in the cache
 
 @dataclass(frozen=True)
 class GRR(AbstractListed):
-    """k-ary randomised response: Q[y, x] = (1 + β[x = y]) / (a + β), β = e^ε − 1.
+    """k-ary randomized response: Q[y, x] = (1 + β[x = y]) / (a + β), β = e^ε − 1.
 
     The true value is reported with probability e^ε/(e^ε + a − 1), each other value with probability 1/(e^ε + a − 1).
 

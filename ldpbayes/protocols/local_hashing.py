@@ -43,7 +43,7 @@ class LocalHashing(AbstractProtocol):
     the columns. In a collection file the parameter seeds states a pool of them: ``PooledHashing``.
     The row constants and the log-evidence are those given the seeds, which say nothing about the value;
     hit rates are those over a uniform seed, P(hash(x) = hash(x')) = 1/g, true to a relative (g/2^32)² for our family. A
-    tally of pairs then has no law simpler than its users, so ``simulate`` draws every user, vectorised.
+    tally of pairs then has no law simpler than its users, so ``simulate`` draws every user, vectorized.
 
     References
     ----------

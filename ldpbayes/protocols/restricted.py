@@ -1,4 +1,4 @@
-"""Randomised response that is restricted to a subset of the categories: the protocol of adaptive collections."""
+"""Randomized response that is restricted to a subset of the categories: the protocol of adaptive collections."""
 
 import math
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ LEAST_LEVEL = 1e-9
 
 @dataclass(frozen=True)
 class RestrictedResponse(AbstractMatrix):
-    """Randomly restricted randomised response: GRR over a subset S and one symbol for all other categories.
+    """Randomly restricted randomized response: GRR over a subset S and one symbol for all other categories.
 
     The symbol, and each category of S, is kept with probability e^ε₁/(e^ε₁ + k), k the size of S, else exchanged for one
     of the others. What comes out as the symbol is reported as a category outside S: of those, a value that lies there

@@ -38,7 +38,7 @@ class SubsetSelection(AbstractProtocol):
     Notes
     -----
     Reports are (m, ⌈a/8⌉) packed bits with exactly w set; (m, a) zeros and ones are accepted too.
-    A tally of sets has no law simpler than its users, so ``simulate`` draws every user, vectorised.
+    A tally of sets has no law simpler than its users, so ``simulate`` draws every user, vectorized.
 
     References
     ----------

@@ -38,7 +38,7 @@ class UnaryEncoding(AbstractProtocol):
     -----
     Reports are (m, ⌈a/8⌉) packed bits; (m, a) zeros and ones are accepted too. In a collection file the parameters are
     {epsilon, variant} with variant "symmetric", "optimized" or "dual", {kappa, lam}, or {epsilon, lam}.
-    A tally of whole reports has no law simpler than its users, so ``simulate`` draws every user, vectorised;
+    A tally of whole reports has no law simpler than its users, so ``simulate`` draws every user, vectorized;
     the bit counts alone do, and ``simulate_support_counts`` draws them in O(a).
 
     References

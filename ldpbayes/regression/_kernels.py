@@ -26,7 +26,7 @@ def _exponential(z):
 
 @compiled(nogil=True, fastmath={"contract"})
 def _exp(x):
-    """Return e^x for |x| < 700 to 2e-16, in operations that the compiler vectorises: 2^k times a Taylor series."""
+    """Return e^x for |x| < 700 to 2e-16, in operations that the compiler vectorizes: 2^k times a Taylor series."""
     shifted = x * 1.4426950408889634 + 6755399441055744.0  # the last bits are now those of k
     k = shifted - 6755399441055744.0
     r = x - k * 0.693147180369123816490 - k * 1.90821492927058770002e-10

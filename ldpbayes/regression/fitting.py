@@ -135,8 +135,8 @@ def regress(
         Column that says by which of several protocols a row's report was made.
     count, weights, strata, cluster : str, optional
         Columns of counts, of survey weights, and of the strata and clusters that were sampled. Each of the last three makes
-        the result a pseudo-posterior: the log-likelihood is weighted and scaled by the linearised design effect, and the
-        coefficients have their linearised covariance.
+        the result a pseudo-posterior: the log-likelihood is weighted and scaled by the linearized design effect, and the
+        coefficients have their linearized covariance.
     categories : sequence of str, optional
         Labels of the private answer, in the order of the protocol's categories.
     reference : str, optional
@@ -615,7 +615,7 @@ def _by_chains(model, mode, request, watch):
 
 
 def _stretched(model, answer, mode, variance):
-    """Return Draws whose covariance is the linearised one, H⁻¹ (J + P) H⁻¹, where that at the mode was H⁻¹ = (I + P)⁻¹.
+    """Return Draws whose covariance is the linearized one, H⁻¹ (J + P) H⁻¹, where that at the mode was H⁻¹ = (I + P)⁻¹.
 
     P is the curvature of the prior. The draws move by the map between the two normal laws that moves them least.
     """
@@ -634,7 +634,7 @@ def _stretched(model, answer, mode, variance):
 
 
 def _design_effect(model, z):
-    """Return the linearised design effect: variance of the weighted scores over that of unweighted ones, in the posterior.
+    """Return the linearized design effect: variance of the weighted scores over that of unweighted ones, in the posterior.
 
     tr(H⁻¹ J)/tr(H⁻¹ I), with I the weighted information, J the variance of the total of the weighted scores over the design
     and H the posterior's curvature at its mode.
@@ -673,12 +673,12 @@ def _tree(model, answer, request, facts):
     }
     if reports.weighted:
         about["pseudo"] = (
-            "Pseudo-posterior: the weighted log-likelihood is divided by the linearised design effect "
+            "Pseudo-posterior: the weighted log-likelihood is divided by the linearized design effect "
             f"{facts['design_effect']:.2f}"
             + (
                 ""
                 if model.design.columns.groups or model.target.kernel is None
-                else ", and the draws have the linearised covariance of the coefficients"
+                else ", and the draws have the linearized covariance of the coefficients"
             )
             + ". The respondents' own frequencies have no meaning under weights."
         )

@@ -16,11 +16,11 @@ from ldpbayes.regression.target import Target
 DEPENDENT = 1e-8
 #: Beyond this log odds a share is 6e-6 or less …
 EXTREME = 12.0
-#: … and where a standardised log odds has a standard error above this as well, the likelihood has no maximum.
+#: … and where a standardized log odds has a standard error above this as well, the likelihood has no maximum.
 UNBOUNDED = 100.0
 #: Targets with at most this many likelihood entries are climbed from a second starting point.
 SECOND_START = 10**6
-#: Where a standardised log odds has a standard error above the first of these, and the likelihood has no more entries than
+#: Where a standardized log odds has a standard error above the first of these, and the likelihood has no more entries than
 #: the second, maximum likelihood climbs from further points, at these distances.
 SHARP, MOST_CLIMBED, CLIMBS = 0.3, 10**5, (0.5, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
 #: Maxima whose log-likelihoods differ by less are the same.
@@ -199,7 +199,7 @@ def maximize(target: Target) -> tuple[np.ndarray, np.ndarray, float]:
     covariance = np.linalg.inv(-target.hessian(z))
     gain = 0.5 * float(gradient @ covariance @ gradient)
     if not gain < 1e-6 or np.diag(covariance).min() <= 0:
-        raise ConvergenceError(f"The likelihood was not maximised: another step would gain {gain:.2g} nats.", None)
+        raise ConvergenceError(f"The likelihood was not maximized: another step would gain {gain:.2g} nats.", None)
     return z, covariance, next_lower
 
 

@@ -53,7 +53,7 @@ def attach(
     -------
     Result
         A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. All other variables of the trace
-        are kept and summarised as well. So are its groups of predictions, with the observed values beside them: ArviZ's
+        are kept and summarized as well. So are its groups of predictions, with the observed values beside them: ArviZ's
         ``plot_ppc_dist`` reads both. Its ``plot_loo_pit`` refuses them, because it needs a log-likelihood for every number
         that is predicted: here it belongs to a user or a cell, and predictions are counts over all reports. A dimension of
         the trace that is called as one of the result's but has other labels is renamed to ``{variable}_{dimension}``; one

@@ -53,7 +53,7 @@ def build(
     attrs: Mapping[str, Any] | None = None,
     observed: bool = True,
 ) -> Result:
-    """Return the Result of a posterior, not yet summarised.
+    """Return the Result of a posterior, not yet summarized.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def of_draws(
     drawn: tuple | None = None,
     **more: Any,
 ) -> Result:
-    """Return the summarised Result of draws of P, with the draws of F that go with them.
+    """Return the summarized Result of draws of P, with the draws of F that go with them.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def of_cells(
     attrs: dict,
     **more: Any,
 ) -> Result:
-    """Return the result of cells with posteriors of their own, not yet summarised.
+    """Return the result of cells with posteriors of their own, not yet summarized.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def of_parts(
     attrs: dict | None = None,
     shared: Mapping[str, np.ndarray] | None = None,
 ) -> Result:
-    """Return the summarised result of cells whose draws are independent.
+    """Return the summarized result of cells whose draws are independent.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) ->
     prior : AbstractPrior
         Of each cell.
     trees : list of DataTree
-        The summarised result of each cell, in the order of the cells.
+        The summarized result of each cell, in the order of the cells.
     settings : dict
         How all cells were fitted.
 

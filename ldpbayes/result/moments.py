@@ -18,7 +18,7 @@ FREQUENCY_ENDS = tuple(f"frequency_{name}" for name in ("lower", "upper", "lower
 
 
 def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts=None):
-    """Return the summarised DataTree of a posterior whose moments, intervals and evidence are known, without draws.
+    """Return the summarized DataTree of a posterior whose moments, intervals and evidence are known, without draws.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def summary_alone(result: xr.DataTree) -> Result:
     Parameters
     ----------
     result : DataTree
-        Summarised.
+        Summarized.
     """
     posterior = result["posterior"].to_dataset()
     drawn = posterior.sizes["chain"] * posterior.sizes["draw"]

@@ -25,7 +25,7 @@ from ldpbayes.road.ruling import rule, ruled, too_long
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Draws of all cells hold at most so many numbers; above, cells that one vectorised call can handle get moments alone.
+#: Draws of all cells hold at most so many numbers; above, cells that one vectorized call can handle get moments alone.
 MAX_OF_CELLS = 1e8
 #: Cells times categories for which the rule takes the learnt prior where no draws are made.
 MAX_LEARNT = 9000

@@ -269,7 +269,7 @@ def _check(protocol, epsilon, rate):
     if epsilon is not None and rate is not None:
         raise ArgumentError("epsilon_column and rate_column must not both be given: a rate fixes epsilon.")
     if protocol is not None and rate is not None:
-        raise ArgumentError("protocol must be left out with rate_column, which is that of randomised response.")
+        raise ArgumentError("protocol must be left out with rate_column, which is that of randomized response.")
     named = epsilon is not None and (isinstance(protocol, str) or inspect.isfunction(protocol))
     if protocol is not None and not named and not isinstance(protocol, AbstractProtocol):
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
@@ -314,7 +314,7 @@ def _by_epsilon(protocol, categories):
 
 
 def _by_rate(categories):
-    """Return the function from a rate of replacement to randomised response over the categories."""
+    """Return the function from a rate of replacement to randomized response over the categories."""
     if categories is None:
         raise ArgumentError("categories must be named with rate_column.")
 

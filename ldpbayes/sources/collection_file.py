@@ -48,7 +48,7 @@ def read_collection(path, rows=None):
 
     ``protocol`` may be left out where the table states it in a column ``protocol``, as ``write`` writes it.
     ``epsilon`` names a column of levels (``protocol`` is then a name, ``parameters`` its others) and ``rate`` one of rates
-    of randomised response, as for ``read``. Each level is a channel.
+    of randomized response, as for ``read``. Each level is a channel.
 
     ``by_user`` names the column of users, where a user may have sent several reports, one a row. Every user is then one
     report, a history, as for ``read``, and ``n`` the number of users.

@@ -94,7 +94,7 @@ def read(
         The column of the ε that each report was made with: one channel for each level. The other parameters of
         ``protocol`` stay as they are; those of a protocol that is only named follow from ε.
     rate_column : str, optional
-        The column of the probability with which each value was replaced by a uniformly drawn category, randomised response
+        The column of the probability with which each value was replaced by a uniformly drawn category, randomized response
         with a rate in every record: one channel for each rate. ``categories`` are named, ``protocol`` is left out.
     by_user : str, optional
         The column of users, where a user may have sent several reports, one a row. Every user is then one report of the

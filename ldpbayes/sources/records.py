@@ -14,7 +14,7 @@ from ldpbayes.sources.encode import Format, column, crossed, encoded, encoded_ke
 
 #: Likelihood rows (distinct reports × categories) with more entries than this are refused.
 MAX_ENTRIES = 2**25
-#: Rounds of expectation-maximisation of the pooled distribution.
+#: Rounds of expectation-maximization of the pooled distribution.
 ROUNDS = 100
 
 
@@ -193,7 +193,7 @@ class Entries:
         return 0.0 if self.log_constants is None else float(self.weight @ self.log_constants[self.row])
 
     def pooled(self) -> np.ndarray:
-        """Return the distribution of all reports together after some rounds of expectation-maximisation, none below 1e-3."""
+        """Return the distribution of all reports together after some rounds of expectation-maximization, none below 1e-3."""
         counts = np.bincount(self.row, self.weight, len(self.table))
         table, counts = self.table[counts > 0], counts[counts > 0]
         p = np.full(self.n_categories, 1 / self.n_categories)

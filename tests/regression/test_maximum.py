@@ -212,7 +212,7 @@ def test_draws_of_a_clustered_sample_have_the_linearised_covariance():
     np.testing.assert_allclose(
         found["summary"]["coefficients_mean"][:, 1], exact.coefficients[:, 1], atol=0.3 * exact.standard_errors.values.max()
     )
-    assert found.attrs["design_effect"] > 1.3 and "linearised covariance" in found.attrs["pseudo"]
+    assert found.attrs["design_effect"] > 1.3 and "linearized covariance" in found.attrs["pseudo"]
     assert np.isnan(found["summary"]["mean"].sel(target="frequency")).all()
 
 

@@ -47,7 +47,7 @@ class Point:
 def certificate(rows, p, mass=None):
     """Return an upper bound on max_q objective(q) − objective(p), in nats.
 
-    Without a prior: max_x g_x − n, g = Lᵀ(w/Lp). With one, only the likelihood is linearised: the bound is
+    Without a prior: max_x g_x − n, g = Lᵀ(w/Lp). With one, only the likelihood is linearized: the bound is
     max_q Σ_x [g_x (q_x − p_x) + m_x log(q_x/p_x)], taken from above by its dual,
     λ − n + Σ_x m_x [log(m_x/((λ − g_x) p_x)) − 1] for any λ ≥ max g. See docs/theory/estimators.md.
 

@@ -384,7 +384,7 @@ def log1p_minus(x):
 
 
 def bisect(above, low, high, steps):
-    """Return where the vectorised predicate ``above`` turns from true (at low) to false (at high)."""
+    """Return where the vectorized predicate ``above`` turns from true (at low) to false (at high)."""
     low, high = np.array(low, dtype=float), np.array(high, dtype=float)
     for _ in range(steps):
         middle = 0.5 * (low + high)

@@ -44,7 +44,7 @@ class Margin:
     low, step : (m,) arrays
         Grid: low + step·(i + ½).
     density : (m, N) array
-        Unnormalised density in u.
+        Unnormalized density in u.
     centre : (m,) array
         With scale None, log g = log centre + log_growth(u); else logit g = centre + scale·sinh(u).
     scale : (m,) array, optional

@@ -35,7 +35,7 @@ class JointAnswer(Answer):
 
     @cached_property
     def tree(self):
-        """The summarised DataTree of all cells."""
+        """The summarized DataTree of all cells."""
         from ldpbayes.result.building import of_draws
 
         sample, prior, cells = self.sample, self.problem.prior, self.problem.cells

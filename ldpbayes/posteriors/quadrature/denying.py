@@ -167,7 +167,7 @@ class Seen:
         )
 
     def _window(self, depth):
-        """Return (low, high) of δ, beyond which the likelihood, maximised over P, is so many nats below its maximum."""
+        """Return (low, high) of δ, beyond which the likelihood, maximized over P, is so many nats below its maximum."""
         low, high = 0.0, 1.0
         for _ in range(ZOOMS):
             grid = np.linspace(low, high, GRID)

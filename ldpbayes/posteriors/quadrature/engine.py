@@ -1,6 +1,6 @@
 """Deterministic posterior at few distinguishable categories: nested Gauss–Jacobi rules on the sticks of the simplex.
 
-Every stick's nodes lie where the likelihood, maximised over the later sticks, is within e^{−depth} of its maximum, so the
+Every stick's nodes lie where the likelihood, maximized over the later sticks, is within e^{−depth} of its maximum, so the
 number of nodes does not grow with the number of reports, and the mass left out has a proven bound.
 """
 

@@ -60,7 +60,7 @@ class Target:
 def maximized(images, counts, iterations=60):
     """Return (upper bound on max_u Σ w log(Y u) over the simplex, u) for a batch of Y, shapes (N,), (N, k).
 
-    Damped Newton on the self-concordant Σ w log(Y u) + Σ log u, whose maximiser is within k nats of the maximum; the bound
+    Damped Newton on the self-concordant Σ w log(Y u) + Σ log u, whose maximizer is within k nats of the maximum; the bound
     is the certificate value + max_x (Yᵀ(w/Yu))_x − Σ w, valid at any u.
     """
     size, _, k = images.shape
@@ -96,7 +96,7 @@ def maximized(images, counts, iterations=60):
 
 
 def _step_length(ratio, counts, relative, step, decrement):
-    """Return step lengths between the one that is safe for self-concordant functions and the one that maximises."""
+    """Return step lengths between the one that is safe for self-concordant functions and the one that maximizes."""
     rise = np.einsum("nmk,nk->nm", ratio, step)
     short = 1 / (1 + decrement)
     long = np.maximum(np.minimum(0.99 / np.maximum(-relative.min(axis=1), 1e-300), 2.0), short)

@@ -65,7 +65,7 @@ class Rappor(AbstractProtocol):
     a pair (cohorts, bits) is accepted too. With h = 1 the rows are two-level, with h > 1 they have one level per count of
     a candidate's bits that the report holds. The oracle is the least squares of bit counts on the filters, unbiased where
     those have full column rank. Marginal bit counts alone are reports of ``RapporBits``. They have a known law, and
-    ``simulate_bit_counts`` draws them in O(C (a + k)); whole reports are drawn user by user, vectorised.
+    ``simulate_bit_counts`` draws them in O(C (a + k)); whole reports are drawn user by user, vectorized.
 
     References
     ----------
@@ -220,7 +220,7 @@ class Rappor(AbstractProtocol):
 
     @property
     def epsilon_longitudinal(self):
-        """2h log[(1 − f/2) / (f/2)]: the level of any number of reports on one memoised filter; inf at f = 0."""
+        """2h log[(1 − f/2) / (f/2)]: the level of any number of reports on one memoized filter; inf at f = 0."""
         if self.f == 0:
             return math.inf
         f = Fraction(self.f)
@@ -349,7 +349,7 @@ class Rappor(AbstractProtocol):
         return join_cohorts(cohorts, packed)
 
     def permanent_one(self, value):
-        """Return a value's permanent report, to be memoised: a random cohort, each bit a fair coin with probability f."""
+        """Return a value's permanent report, to be memoized: a random cohort, each bit a fair coin with probability f."""
         value = entropy.one_value(value, self.n_categories)
         cohort = entropy.below(self.cohorts)
         return self._permanent(cohort, self.table[cohort, :, value])
@@ -363,7 +363,7 @@ class Rappor(AbstractProtocol):
         return self._permanent(cohort, self._label_positions([label])[cohort, :, 0])
 
     def instantaneous_one(self, permanent):
-        """Return one report on a memoised permanent one: set bits stay with probability q, clear ones turn with p."""
+        """Return one report on a memoized permanent one: set bits stay with probability q, clear ones turn with p."""
         cohorts, packed = split_cohorts(self.check_reports(checks.array_of(permanent, "permanent", "one report")[None]))
         _, p, q = self.thresholds
         members = np.unpackbits(packed[0], count=self.n_bits)
