@@ -85,7 +85,7 @@ def test_many_cells_fit_on_a_screen(capsys, monkeypatch, survey):
     status, out, _ = run(capsys, "fit", file, "--seed", 1, "--draws", 50, "--top", 44)
     assert status == 0 and "are shown" not in out and len(re.findall(r"^│ r\d\d ", out, re.M)) == 55
     status, out, _ = run(capsys, "fit", file, "--seed", 1, "--draws", 0, "--top", 2)
-    assert "The 2 largest of 4 categories of the first 1 of 11 cells are shown." in out
+    assert "The 2 largest of 4 categories of the first of 11 cells are shown." in out
 
 
 def test_by_splits_a_file_on_the_command_line(capsys, survey):

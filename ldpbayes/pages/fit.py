@@ -88,10 +88,11 @@ def _category_table(tree, title, top):
     for name in _estimators(tree):
         columns += _estimator_columns(tree, rows, name, spec)
     if cells < count:
-        parts.append(f"the first {cells} of {count:,} cells")
+        parts.append(f"the first{f' {cells}' if cells > 1 else ''} of {count:,} cells")
     if not parts and yes is None:
         return filled(title, columns)
-    note = f"{' of '.join(parts).capitalize()} are shown." if parts else ""
+    verb = "is" if cells == 1 and len(parts) == 1 and most == total else "are"
+    note = f"{' of '.join(parts).capitalize()} {verb} shown." if parts else ""
     return filled(title, columns, note, whole=functools.partial(_category_table, tree, title, sys.maxsize))
 
 
@@ -269,7 +270,8 @@ def notes_of(tree):
     )
     found, error = evidence.of_result(tree) or (math.nan, None)
     if math.isfinite(found):
-        yield Note(Kind.EVIDENCE, f"Log-evidence {found:.4f}" + (f", standard error {error:.4f}." if error else "."))
+        known = "" if not error else f", standard error {'below 0.0001' if error < 1e-4 else f'{error:.4f}'}"
+        yield Note(Kind.EVIDENCE, f"Log-evidence {found:.4f}{known}.")
 
 
 def _figures(tree, title, top, collection):
