@@ -51,7 +51,7 @@ def decision_given(
     share = math.nan if scaled is None else _held(scaled, 1, 2)
     reasons = []
     if scaled is not None and found != VERDICTS[0]:
-        many = f"{int((scaled.verdict > 0).sum()):,} of {scaled.verdict.size:,} categories, {share:.0%} of all,"
+        many = f"{int((scaled.verdict > 0).sum()):,} of {scaled.verdict.size:,} categories, {100 * share:.0f} % of all,"
         moved = f"with twice its weight the mean or an end of {many} would move by up to {_most(scaled):.1g} sd"
         reasons.append(moved + (", and the reports do not narrow them" if found == "prior" else ""))
     if collection is not None and collection.laws and not collection.noncompliance().identified:

@@ -185,7 +185,7 @@ class Fitted:
             share = weight[group.index >= len(group.levels)].sum() / weight.sum()
             if share > 0:
                 said[group.name.partition("|")[2] or group.name] = (
-                    f"{listed(map(repr, group.new))} ({share:.1%} of the people)"
+                    f"{listed(map(repr, group.new))} ({100 * share:.1f} % of the people)"
                 )
         each = "; ".join(f"{name} {which}" for name, which in said.items())
         return f"The sample lacks {each}: their effects are drawn, given those of the others." if said else ""

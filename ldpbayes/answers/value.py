@@ -43,7 +43,8 @@ def worth_given(
     open_answers = min(max(float((1 - p @ p) / variance) - alpha_total - 1, 0.0), float(n))
     wrapped = [(tally.protocol, tally.protocol.noncompliance()) for tally in collection.tallies]
     epsilon = max((protocol if other is None else other.compliers).epsilon for protocol, other in wrapped)
-    sentence = f"These {n:,} reports carry as much information about P as {open_answers:,.0f} unprotected answers."
+    worth = f"{open_answers:,.0f} unprotected answers" if open_answers >= 1.5 else "a single unprotected answer at most"
+    sentence = f"These {n:,} reports carry as much information about P as {worth}."
     bound = float("nan")
     if not collection.nature.weighted and 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
         least = exact_floor(mean.size, min(epsilon, 50.0)).value / n
@@ -96,7 +97,7 @@ def prior_of_shares(
         names, middle = listed(name for name, _ in shares), inside / (inside + rest)
         ends = dict.fromkeys(f"{choose(worth for _, worth in shares):.0f}" for choose in (min, max))
         said.append(
-            f"Before any report this prior gives {names} a mean of {middle:.3g}, and 95% between {low:.2f} and {high:.2f}. "
+            f"Before any report this prior gives {names} a mean of {middle:.3g}, and 95 % between {low:.2f} and {high:.2f}. "
             f"That is {inside + rest:g} open answers beside the {' to '.join(ends)} that the reports are worth for such a "
             f"share; the prior 'share:{shares[0][0]}' would be flat on it."
         )

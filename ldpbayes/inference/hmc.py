@@ -152,7 +152,7 @@ def sampled(density, chains, steps, draws, rng, watch):
         return (u, stats), f"trajectories of {steps} steps lost their energy"
     accepted = stats["accepted"].mean()
     if accepted < LEAST_ACCEPTED:
-        share = f"{accepted:.0%}, where {LEAST_ACCEPTED:.0%} are needed"
+        share = f"{100 * accepted:.0f} %, where {100 * LEAST_ACCEPTED:.0f} % are needed"
         return (u, stats), f"trajectories of {steps} steps were accepted at a rate of {share}"
     return (u, stats), ""
 

@@ -126,12 +126,12 @@ def of_weights(
     if not (heavy or few or thin):
         return good
     if heavy or few:
-        share = f"{effective / kept:.0%} effective draws"
-        problem = f"Pareto k-hat {k_hat:.2f} and {share}, where below {MAX_K_HAT} and {MIN_SHARE:.0%} are needed"
+        share = f"{100 * effective / kept:.0f} % effective draws"
+        problem = f"Pareto k-hat {k_hat:.2f} and {share}, where below {MAX_K_HAT} and {100 * MIN_SHARE:.0f} % are needed"
     else:
         problem = (
-            f"the weights are worth {squares / kept:.1%} of the draws for squared distances from the mean, which the sds "
-            f"hang on, where {MIN_SQUARES:.1%} are needed"
+            f"the weights are worth {100 * squares / kept:.1f} % of the draws for squared distances from the mean, which "
+            f"the sds hang on, where {100 * MIN_SQUARES:.1f} % are needed"
         )
     wanted = max(MIN_SHARE * kept / max(effective, 1.0), MIN_SQUARES * kept / max(squares, 1.0))
     times = math.ceil(AIM * wanted)

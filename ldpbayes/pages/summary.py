@@ -68,6 +68,8 @@ def _groups(summary, start):
     x = int(np.argmax(numbers[0].mean(axis=0))) if yes is None else yes
     ends = [int(find(numbers[0][:, x])) for find in (np.argmin, np.argmax)]
     texts = shares(*(part[ends, x] for part in numbers), interval_of(summary.attrs["ci_prob"]))
+    if ends[0] == ends[1]:  # no group is larger than another
+        return f"{start} in {len(cells):,} groups, the share of {labels[x]} is estimated as {texts[0]} in each"
     low, high = (text.replace(" (", f" in {cells[c]} (", 1) for text, c in zip(texts, ends, strict=True))
     return f"{start} in {len(cells):,} groups, the share of {labels[x]} is estimated between {low} and {high}"
 

@@ -58,7 +58,7 @@ class Accuracy:
     def problem(self) -> str:
         """Why the summary is refused, without the full stop; empty where it is accepted."""
         if self.gap > MAX_GAP:
-            return f"a diagonal misses {self.gap:.0%} of the curvature of these reports, which a tally would keep whole"
+            return f"a diagonal misses {100 * self.gap:.0f} % of the reports' curvature, which a tally would keep whole"
         if not self.error <= MAX_ERROR:
             return (
                 f"its means may be off by {self.error:.3g} posterior sd ({self.by}), and {MAX_ERROR} are allowed; the mean "

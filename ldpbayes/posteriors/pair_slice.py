@@ -104,7 +104,8 @@ class PairSlice(AbstractPosterior):
         draws, accepted = np.swapaxes(kept[:finished], 0, 1), np.swapaxes(accepted[:finished], 0, 1)
         acceptance, doubt = float(accepted.mean()), ""
         if acceptance < MIN_ACCEPTANCE:
-            doubt = f"the likelihood accepts {acceptance:.0%} of the quadratic's sweeps, below {MIN_ACCEPTANCE:.0%}"
+            found, least = 100 * acceptance, 100 * MIN_ACCEPTANCE
+            doubt = f"the likelihood accepts {found:.0f} % of the quadratic's sweeps, below {least:.0f} %"
         return Sample(
             draws,
             independent=False,

@@ -145,7 +145,7 @@ def test_a_flat_share_of_a_survey_far_from_the_middle_has_many_effective_draws(d
 def test_a_fit_says_what_its_prior_says_of_the_trait():
     survey = lists(*RACE)
     said = fit(survey, "flat", random_seed=1).attrs["prior_of_shares"]
-    assert "gives trait a mean of 0.5, and 95% between 0.18 and 0.82. That is 8 open answers" in said
+    assert "gives trait a mean of 0.5, and 95 % between 0.18 and 0.82. That is 8 open answers" in said
     assert "prior_of_shares" not in fit(survey, "share:trait", random_seed=1).attrs
     with pytest.raises(ArgumentError, match="prior must be one of trait"):
         fit(survey, "share:treat")

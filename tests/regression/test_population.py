@@ -202,7 +202,7 @@ def test_groups_that_the_sample_lacks_are_drawn_and_named(found, census, tmp_pat
     found.save(path)
     new = pd.concat([census.assign(kind="old"), census.assign(region="s", kind="new")])
     answer = lb.poststratify(lb.load(path), new, count="people", by="kind")
-    assert "region 's' (50.0% of the people)" in answer.unseen and "region:town 's:a', 's:b', 's:c'" in answer.unseen
+    assert "region 's' (50.0 % of the people)" in answer.unseen and "region:town 's:a', 's:b', 's:c'" in answer.unseen
     rng, posterior = np.random.default_rng(3), found["posterior"]
     shares = by_hand(found, census)
     known = [posterior[name].sel(category="yes").values.reshape(400, -1) for name in ("1|region", "1|region:town")]
