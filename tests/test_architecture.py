@@ -280,6 +280,20 @@ def test_import_is_light():
     assert "ldpbayes.pages.fit" in loaded and not slow & loaded
 
 
+def test_compiled_functions_assign_no_array_to_a_slice():
+    """It takes three seconds to compile, for the words on shapes that differ; a loop over the entries takes none."""
+    for path in PACKAGE.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            marks = getattr(function, "decorator_list", [])
+            if not any(isinstance(mark, ast.Call) and getattr(mark.func, "id", "") == "compiled" for mark in marks):
+                continue
+            for node in ast.walk(function):
+                for target in node.targets if isinstance(node, ast.Assign) else []:
+                    sliced = any(isinstance(part, ast.Slice) for part in ast.walk(target))
+                    names = {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
+                    assert not sliced or names <= {"math", "np"}, f"{path.name}: {ast.unparse(node)}"
+
+
 def test_no_machine_paths_or_index_hosts():
     """Nothing that git tracks names a package index's host or a folder of this machine."""
     listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, cwd=ROOT)

@@ -170,7 +170,8 @@ def compiled_density(of, back, likelihood):
 @compiled(nogil=True)
 def dense(u, z, centre, root):
     """Write centre + u root to z; root is symmetric."""
-    z[:] = centre
+    for i in range(u.size):
+        z[i] = centre[i]
     for i in range(u.size):
         for j in range(u.size):
             z[j] += u[i] * root[i, j]
@@ -190,7 +191,8 @@ def arrow(u, out, centre, shared, blocks, border):
     """Write the unknowns at whitened coordinates to out; see structure.Arrow. Inner loops read contiguous numbers."""
     start = shared.shape[0]
     cells, width = blocks.shape[:2]
-    out[:] = centre
+    for i in range(u.size):
+        out[i] = centre[i]
     for j in range(start):
         for i in range(start):
             out[i] += shared[j, i] * u[j]

@@ -94,8 +94,8 @@ def compiled_trajectories(density):
         for i in range(angles.size):
             v, angle, reached, energy = kicks[i], angles[i], value, -value
             cosine, sine = math.cos(angle), math.sin(angle)
-            there[:] = u
             for j in range(u.size):
+                there[j] = u[j]
                 energy += 0.5 * v[j] * v[j]
                 v[j] += 0.5 * angle * force[j]
             for k in range(steps):
@@ -111,9 +111,12 @@ def compiled_trajectories(density):
             gained[i] = reached + energy
             for j in range(u.size):
                 gained[i] -= 0.5 * v[j] * v[j]
-            if levels[i] < gained[i] < np.inf:
-                u[:], force[:], value = there, pull, reached
-            out[i], values[i] = u, value
+            accepted = levels[i] < gained[i] < np.inf
+            values[i] = value = reached if accepted else value
+            for j in range(u.size):
+                if accepted:
+                    u[j], force[j] = there[j], pull[j]
+                out[i, j] = u[j]
 
     return trajectories
 

@@ -132,7 +132,8 @@ def _tabled(bits, repeats, beta, p, rng):
     """Return signal() by tables of the partial sums of every byte."""
     width = bits.shape[1]
     weight = np.zeros(8 * width)
-    weight[: p.size] = beta * p
+    for x in range(p.size):
+        weight[x] = beta * p[x]
     tables = np.empty((width, 256))
     fill_tables(weight, 1.0, tables)
     out = np.zeros(weight.size, dtype=np.int64)
@@ -237,7 +238,9 @@ def signals(bits, repeats, beta, draws, rng):
     """Return signal() for each draw of p, shape (S, a)."""
     out = np.empty(draws.shape, dtype=np.int64)
     for i in range(len(draws)):
-        out[i] = signal(bits, repeats, beta, draws[i], rng)
+        tally = signal(bits, repeats, beta, draws[i], rng)
+        for x in range(tally.size):
+            out[i, x] = tally[x]
     return out
 
 

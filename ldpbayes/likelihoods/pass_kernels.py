@@ -310,7 +310,8 @@ def _unfold(histogram, totals):
     """Add what bytes have in common, (n_bytes, 256), to the totals of their bits."""
     found, one = np.empty(8), np.empty(256)
     for c in range(len(histogram)):
-        one[:] = histogram[c]
+        for i in range(256):
+            one[i] = histogram[c, i]
         fold(one, found)
         for k in range(8):
             totals[8 * c + k] += found[k]

@@ -99,8 +99,8 @@ def of_draws(p, rows, counts, out):
     for first in range(0, size, BLOCK):
         width, reached = min(BLOCK, size - first), 0.0
         for x in range(a):
-            drawn[x, :width] = p[x, first : first + width]
-            drawn[x, width:] = p[x, first]
+            for s in range(BLOCK):
+                drawn[x, s] = p[x, first + s if s < width else first]
         total[:] = 0.0
         product[:] = 1.0
         for j in range(number):
@@ -124,7 +124,8 @@ def of_draws(p, rows, counts, out):
                     product[s] *= partial[a, s]
             repeats >>= 1
             if repeats:
-                raised[:] = partial[a]
+                for s in range(BLOCK):
+                    raised[s] = partial[a, s]
             while repeats:
                 for s in range(BLOCK):
                     raised[s] *= raised[s]

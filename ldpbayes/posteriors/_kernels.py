@@ -113,10 +113,11 @@ def slice_pairs(p, state, columns, counts, alpha, sizes, pairs, rng):
     of a table of these sizes, every pair is followed by the corners of a rectangle in it, which leaves all margins alone.
     """
     a, change, told = p.size, np.empty(state.size), np.empty(state.size, dtype=np.int64)
+    nobody = np.int64(-1)  # a literal −1 would have _slice compiled once more
     for _ in range(pairs):
         x, y = int(rng.random() * a), int(rng.random() * (a - 1))
         y += y >= x
-        _slice(p, state, columns, counts, alpha, x, y, -1, -1, change, told, rng)
+        _slice(p, state, columns, counts, alpha, x, y, nobody, nobody, change, told, rng)
         if sizes.size < 2:
             continue
         x, w = int(rng.random() * a), int(rng.random() * a)

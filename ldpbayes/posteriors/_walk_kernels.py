@@ -55,6 +55,13 @@ class Room(NamedTuple):
 
 
 @compiled()
+def copy(values, out):
+    """Write values to out: an assignment of arrays takes three seconds to compile, for what it would say of other shapes."""
+    for x in range(out.size):
+        out[x] = values[x]
+
+
+@compiled()
 def simplex(eta, p):
     """Fill p with softmax(η), no entry of it zero, and return log Σ exp η."""
     top = eta.max()
@@ -78,7 +85,8 @@ def likelihood(form, p, gradient):
 def curvature_of(form, p, bend):
     """Fill minus the diagonal of the Hessian of ℓ at p."""
     _, curvature, _, index, base, slope, counts, _, rows, row_counts = form
-    bend[:] = curvature[0]
+    for x in range(p.size):
+        bend[x] = curvature[0, x]
     for j in range(index.size):
         bend[index[j]] += counts[j] * (slope[j] / (base[j] + slope[j] * p[index[j]])) ** 2
     for j in range(row_counts.size):
@@ -142,7 +150,8 @@ def smooth_part(eta, tight, factor, work, walk):
 def collapsed(eta, law, sigma, tau, factor, work, walk):
     """Return log p(η | σ, τ, weights) with the walk integrated out; fill the factor of its precision and its mean."""
     a = eta.size
-    work[:] = 1.0 / (tau * tau)
+    for x in range(a):
+        work[x] = 1.0 / (tau * tau)
     log_det = factorise(law.weights, 1.0 / (sigma * sigma), work, factor)
     square = smooth_part(eta, 1.0 / (tau * tau), factor, work, walk)
     return -a * math.log(tau) - (a - 1) * math.log(sigma) + 0.5 * law.log_weights[0] - log_det - 0.5 * square
@@ -272,7 +281,9 @@ def move(here, there, form, law, room, tuning, length, rng):
     kinetic = give_momentum(there, law, room, rng)
     step = tuning[STEP] * (0.8 + 0.4 * rng.random())
     steps = max(1, min(int(length / step * (0.6 + 0.8 * rng.random()) + 0.5), 200))
-    there.eta[:], there.gradient[:], there.numbers[:] = here.eta, here.gradient, here.numbers
+    copy(here.eta, there.eta)
+    copy(here.gradient, there.gradient)
+    copy(here.numbers, there.numbers)
     for _ in range(steps):
         for x in range(here.eta.size):
             room.momentum[x] += 0.5 * step * there.gradient[x]
@@ -290,7 +301,10 @@ def move(here, there, form, law, room, tuning, length, rng):
         difference = there.numbers[0] - whitened(room, tight) - here.numbers[0] + kinetic
         ratio = math.exp(min(0.0, difference)) if difference == difference else 0.0
     if rng.random() < ratio:
-        here.eta[:], here.p[:], here.walk[:], here.numbers[:] = there.eta, there.p, there.walk, there.numbers
+        copy(there.eta, here.eta)
+        copy(there.p, here.p)
+        copy(there.walk, here.walk)
+        copy(there.numbers, here.numbers)
     return ratio, steps
 
 
@@ -320,7 +334,9 @@ def move_scales(here, there, law, room, i, tune, number, rng):
         ratio = math.exp(min(0.0, change)) if change == change else 0.0
         if rng.random() < ratio:
             hyper[which], scales[which], prior = new, scale2, then
-            inverse[:], below[:], here.walk[:] = inverse2, below2, there.walk
+            copy(inverse2, inverse)
+            copy(below2, below)
+            copy(there.walk, here.walk)
         adapt(law, which, 1 + which, ratio, i, tune, 2 * number)
     last = 0.0  # the walk given η: its mean and a draw of its precision's factor
     for x in range(eta.size - 1, -1, -1):
@@ -380,7 +396,9 @@ def move_together(here, there, form, law, room, middle, i, tune, number, rng):
         if rng.random() < ratio:
             hyper[of], scales[of], here.numbers[1] = new, scale2, then
             if which != 5:
-                here.eta[:], here.walk[:], here.p[:] = there.eta, there.walk, there.p
+                copy(there.eta, here.eta)
+                copy(there.walk, here.walk)
+                copy(there.p, here.p)
         adapt(law, which, 1 + which, ratio, i, tune, number)
 
 
@@ -454,7 +472,7 @@ def run_chain(eta, hyper, rates, nu, form, settings, rng, out, kept, stats):
         draw_weights(here.walk, law, rng)
         if i >= tune and (i - tune + 1) % thin == 0:
             place = (i - tune) // thin
-            out[place] = here.p
+            copy(here.p, out[place])
             kept[place, 0], kept[place, 1] = scales[0], scales[1]
             stats[place, 0], stats[place, 1] = here.numbers[1], steps
     return law.accepted, tuning[STEP], law.widths

@@ -27,7 +27,8 @@ def bernoulli_words(words, digits, state):
     """
     # One array for all: the compiler need not ask whether arrays overlap.
     s = np.empty(6 * LANES, dtype=np.uint64)
-    s[: 4 * LANES] = state
+    for i in range(4 * LANES):
+        s[i] = state[i]
     for start in range(0, words.size, LANES):
         for lane in range(LANES):
             s[4 * LANES + lane] = np.uint64(0)
@@ -57,7 +58,8 @@ def bernoulli_words(words, digits, state):
                     break
         for lane in range(min(LANES, words.size - start)):
             words[start + lane] = s[4 * LANES + lane]
-    state[:] = s[: 4 * LANES]
+    for i in range(4 * LANES):
+        state[i] = s[i]
 
 
 @compiled(nogil=True)

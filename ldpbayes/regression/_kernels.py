@@ -113,7 +113,10 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
     summed = np.zeros((a, BLOCK))
     for first in range(0, size, BLOCK):
         width, reached = min(BLOCK, size - first), 0.0
-        near[:, :, :width] = coefficients[:, :, first : first + width]
+        for x in range(free):
+            for k in range(near.shape[1]):
+                for s in range(width):
+                    near[x, k, s] = coefficients[x, k, first + s]
         summed[:] = 0.0
         total[:] = 0.0
         product[:] = 1.0

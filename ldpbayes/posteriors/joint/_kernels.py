@@ -28,8 +28,12 @@ def likelihood(stacked, slope, centre, scale, basis, root, inner, eta, d_eta, fo
     if root.size:
         np.dot(root, stacked[1:], inner)
     else:
-        inner[:] = stacked[1:]
-    inner[:] = centre * stacked[0] + scale * inner
+        for c in range(inner.shape[0]):
+            for k in range(inner.shape[1]):
+                inner[c, k] = stacked[1 + c, k]
+    for c in range(inner.shape[0]):
+        for k in range(inner.shape[1]):
+            inner[c, k] = centre * stacked[0, k] + scale * inner[c, k]
     np.dot(inner, basis, eta)
     value = from_logits(eta, linear, curvature, starts, index, base, within, counts, row_starts, rows, row_counts, d_eta)
     np.dot(d_eta, basis.T, inner)
@@ -41,7 +45,9 @@ def likelihood(stacked, slope, centre, scale, basis, root, inner, eta, d_eta, fo
     if root.size:
         np.dot(root.T, inner, slope[1:])
     else:
-        slope[1:] = inner
+        for c in range(inner.shape[0]):
+            for k in range(inner.shape[1]):
+                slope[1 + c, k] = inner[c, k]
     return value
 
 
