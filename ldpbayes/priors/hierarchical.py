@@ -70,7 +70,7 @@ class Hierarchical(AbstractSoftmax):
     --------
     >>> from ldpbayes import GRR, Cells, Collection, Tally, fit
     >>> device = GRR(2, 2.0)
-    >>> counts = {f"region {i}": [60 + 5 * (i % 4), 40 + 3 * i] for i in range(8)}
+    >>> counts = {f"region {i}": [600 + 50 * (i % 4), 400 + 30 * i] for i in range(8)}
     >>> groups = {key: Collection(["no", "yes"], [Tally(device, [0, 1], held)]) for key, held in counts.items()}
     >>> tree = fit(Cells(groups, by="region"), prior="hierarchical", random_seed=1)
     >>> tree["posterior"]["effect"].dims
