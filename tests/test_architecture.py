@@ -73,7 +73,7 @@ BUILT_ON = {
         "posteriors.surrogate",
         "posteriors.walk",
     },
-    "posteriors.joint.laplace": {"posteriors.laplace"},
+    "posteriors.joint.laplace": {"posteriors.joint.sampled", "posteriors.laplace"},
     "posteriors.joint.sampled": {"posteriors.surrogate"},
     "posteriors.many": {
         "posteriors.exact",

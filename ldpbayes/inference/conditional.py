@@ -182,11 +182,11 @@ class Given:
 
     Attributes
     ----------
-    scales : Mixture
+    scales : StudentT or Mixture
     conditional : Conditional
     """
 
-    scales: Mixture
+    scales: StudentT | Mixture
     conditional: Conditional
 
     @property

@@ -160,7 +160,8 @@ class Mixture:
 
     Attributes
     ----------
-    parts : tuple of StudentT or FromPrior
+    parts : tuple of proposals
+        StudentT, FromPrior or conditional.Given; of the last without Sobol points.
     shares : (parts,) array
         With sum one.
     sobol : bool

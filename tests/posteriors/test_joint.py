@@ -6,9 +6,10 @@ import pathlib
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from ldpbayes import GRR, Cells, Collection, Tally, fit, inference, load, result, save, show
+from ldpbayes import GRR, Cells, Collection, Tally, fit, inference, load, read, result, save, show
 from ldpbayes.errors import ArgumentError, ConvergenceError
 from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.effects import Bent
@@ -19,8 +20,9 @@ from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.forms import Forms, entries
 from ldpbayes.posteriors.joint import Rotating, Whitened, hmc
 from ldpbayes.posteriors.joint import sampled as joint
-from ldpbayes.posteriors.problem import Joint
+from ldpbayes.posteriors.problem import Joint, scaled
 from ldpbayes.priors import AbstractPrior, Hierarchical
+from ldpbayes.protocols import crosswise
 from ldpbayes.protocols.unary import UnaryEncoding
 
 LABELS = ["a", "b", "c"]
@@ -377,12 +379,48 @@ def test_bent_unknowns_have_the_density_of_their_image(by_category):
     np.testing.assert_allclose(slope, [(up - down) / 2e-5 for up, down in value_at], rtol=1e-5, atol=1e-5)
 
 
+def by_quadrature(likelihoods):
+    """Return means and sds of (P(yes) of each cell, the scale) under hierarchical, by sums over (scale, centre, effect)."""
+    t, s = np.linspace(-6, 6, 201), np.arange(0.05, 5, 0.1)
+    w = np.exp(-0.5 * t**2)
+    eta = np.sqrt(2) * (1.5 * t[:, None, None] + s[:, None] * t)  # (centre, scale, effect)
+    p = 1 / (1 + np.exp(-eta))
+    joint, parts = np.outer(w, np.exp(-0.5 * s**2)), []
+    for one in likelihoods:
+        log = one.log_likelihood(np.stack([1 - p.ravel(), p.ravel()])).reshape(p.shape)
+        each = w * np.exp(log - log.max())
+        parts.append([(each * p**k).sum(axis=-1) for k in (0, 1, 2)])
+        joint = joint * parts[-1][0]
+    joint /= joint.sum()
+    first = [(joint * one / zero).sum() for zero, one, _ in parts] + [(joint * s).sum()]
+    second = [(joint * two / zero).sum() for zero, _, two in parts] + [(joint * s**2).sum()]
+    return np.array(first), np.sqrt(np.array(second) - np.square(first))
+
+
+@pytest.mark.parametrize("p, n, seed", [(0.3, 400, 1), (0.15, 1500, 4)])
+def test_three_weighted_regions_of_yes_and_no_are_as_sums_say(p, n, seed):
+    rng, device = np.random.default_rng(seed), crosswise(p)
+    region = rng.integers(0, 3, n)
+    yes = rng.random(n) < np.array([0.05, 0.1, 0.3])[region]
+    table = pd.DataFrame({"value": rng.binomial(1, device.channel()[1, yes.astype(int)]), "region": region})
+    table["weight"] = rng.gamma(2.0, 0.5, n) + 0.2
+    data = read(table, device, report="value", by="region", weights="weight")
+    tree = fit(data, "hierarchical", random_seed=seed, estimates=False)
+    assert tree.attrs["method"] == "laplace" and tree.attrs["converged"]
+    mean, sd = by_quadrature(scaled(data).likelihoods)
+    summary, worth = tree["summary"], tree.attrs["effective_draws"]
+    ours = np.append(summary["mean"].sel(target="distribution").values[:, 1], summary["parameter_mean"].values)
+    spread = np.append(summary["sd"].sel(target="distribution").values[:, 1], summary["parameter_sd"].values)
+    assert (np.abs(ours - mean) < 5 * sd / np.sqrt(worth)).all()
+    assert (np.abs(spread / sd - 1) < 0.1).all()
+
+
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
 def test_hmc_leaves_to_nuts_what_it_cannot_follow(monkeypatch):
     cells, _ = unary_groups([100] * 6)
     settings = {"random_seed": 1, "draws": 50, "chains": 2, "estimates": False}
     monkeypatch.setattr(inference.hmc, "MAX_STEPS", 2)
-    tree = fit(cells, "hierarchical", **settings)
+    tree = fit(cells, "hierarchical", exclude="laplace", **settings)
     assert tree.attrs["method"] == "nuts" and "hmc ran first and was rejected: " in tree.attrs["reason"]
     with pytest.raises(ConvergenceError, match="cannot be trusted: trajectories of 2 steps"):
         fit(cells, "hierarchical", method="hmc", **settings)

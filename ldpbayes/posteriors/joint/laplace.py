@@ -1,15 +1,27 @@
 """All cells at once about the mode of the prior's unknowns: few unknowns, any prior with a gradient."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldpbayes.inference.importance import moments, resample
+import numpy as np
+
+from ldpbayes.inference.conditional import Conditional, Given
+from ldpbayes.inference.importance import first_accepted, moments, resample
+from ldpbayes.inference.proposals import DEGREES, FromPrior, Mixture, fitted_parts
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
+from ldpbayes.posteriors.forms import Forms, entries
 from ldpbayes.posteriors.joint.base import AbstractJoint
-from ldpbayes.posteriors.laplace import MAX_UNKNOWNS, Target, about_the_mode
+from ldpbayes.posteriors.joint.sampled import Target as Shaped
+from ldpbayes.posteriors.laplace import MAX_EVALUATED, MAX_UNKNOWNS, PROPOSALS, Target, about_the_mode
 
 #: More unknowns, whose effects have a learnt scale, are far from their joint mode: weights about it came to nothing.
 MAX_SCALED = 60
+#: Proposals of effects and their scales are fitted anew to weighted draws at most so often: a mixture of at most so many t
+#: distributions, one for so many effective draws of each unknown.
+MAX_REFITS, MOST_PARTS, DRAWS_EACH = 4, 6, 20
+#: Shares of proposals from the prior, and beside fitted ones of those given the scales.
+DEFENCE, FIRST = 0.1, 0.3
 
 
 @dataclass(frozen=True)
@@ -26,8 +38,7 @@ class AboutTheMode(AbstractJoint):
     name: ClassVar[str] = "laplace"
 
     def prepare(self, problem):
-        logits = problem.prior.logits()
-        scaled = logits is not None and logits.scales() is not None
+        scaled = _scales(problem.prior) is not None
         most = MAX_SCALED if scaled else MAX_UNKNOWNS
         if problem.prior.n_unknowns > most:
             kind = "unknowns of effects whose scale is learnt" if scaled else "unknowns"
@@ -38,17 +49,53 @@ class AboutTheMode(AbstractJoint):
         problem = plan.state
         prior = problem.prior
         size = self.draws * self.chains
-        target = Target(prior, problem.likelihoods)
-        z, p, found = about_the_mode(target, size, size, rng, watch, lambda narrow: narrow)
+        z, p, found = _weighted(problem, size, rng, watch)
         variables = prior.variables(z)
-        chosen = rng.permutation(resample(found.weight, rng))
+        chosen = rng.permutation(resample(found.weight, rng, size))
         split = (self.chains, self.draws)
         named = {"distribution": p, **{name: values for name, (_, values) in variables.items()}}
         return Sample(
             p[chosen].reshape(*split, *prior.shape),
-            effective=found.effective_sample,
-            verdict=found.verdict,
+            effective=min(found.effective_sample, float(size)),
+            verdict=found.judged(size),
             variables={name: (dims, v[chosen].reshape(*split, *v.shape[1:])) for name, (dims, v) in variables.items()},
-            known={name: moments(values, found.weight) for name, values in named.items()},
+            known={name: moments(values, found.weight, size) for name, values in named.items()},
             facts=found.facts,
         )
+
+
+def _weighted(problem, size, rng, watch):
+    """Return (unknowns, P, Weighted): of effects given their scales where a prior has these, else about the mode."""
+    target = Target(problem.prior, problem.likelihoods)
+    if _scales(problem.prior) is None:
+        return about_the_mode(target, size, size, rng, watch, lambda narrow: narrow)
+    shaped = Shaped(problem.prior, Forms.of(problem.likelihoods), len(problem.cells))
+    most = MAX_EVALUATED / max(entries(problem.likelihoods), math.prod(problem.prior.shape))
+    return first_accepted(target.log_density, _given_scales(shaped, size, most, rng, watch), size, rng)
+
+
+def _scales(prior):
+    """Return where the unknowns of a prior are logs of scales, or None."""
+    logits = prior.logits()
+    return None if logits is None else logits.scales()
+
+
+def _given_scales(target, size, most, rng, watch):
+    """Yield (proposal, draws): of effects given their scales, beside the prior, then also of what weights ask for.
+
+    Where reports bound a share, the likelihood is flat beyond: there the effects are as far out as the prior lets them.
+    """
+    conditional, prior = Conditional(target, np.zeros(target.prior.n_unknowns)), FromPrior(target.prior)
+    given = Given(conditional.proposal(), conditional)
+    first = drawn = 2 ** math.ceil(math.log2(size))
+    parts, shares = (given, prior), np.array([1 - DEFENCE, DEFENCE])
+    for _ in watch.track(range(1 + MAX_REFITS), "Weighted draws"):
+        z, weight = yield Mixture(parts, shares), drawn
+        number = int(1 / (weight @ weight) / (DRAWS_EACH * z.shape[1]))
+        try:
+            fitted = fitted_parts(z[resample(weight, rng, first)], min(max(number, 1), MOST_PARTS), DEGREES, rng)
+        except np.linalg.LinAlgError:
+            return
+        parts = (given, prior, *fitted[0])
+        shares = np.concatenate([[FIRST, DEFENCE], (1 - FIRST - DEFENCE) * fitted[1]])
+        drawn = drawn if 2 * drawn > min(PROPOSALS * first, most) else 2 * drawn

@@ -40,11 +40,12 @@ LONGEST, FASTEST = 32, 3
 
 @dataclass(frozen=True, eq=False)
 class Target(AbstractTarget):
-    """The log-density of the unknowns and its gradient, with the likelihoods in compiled forms."""
+    """The log-density of the unknowns and its gradient, with the likelihoods in compiled forms; flat without the prior."""
 
     prior: object
     forms: Forms
     cells: int
+    flat: bool = False
     turn: tuple[float, float] = AbstractTarget.turn  # type: ignore[misc]  # cells turn by what their reports decide
 
     @property
@@ -118,6 +119,8 @@ class Target(AbstractTarget):
         else:
             value = from_logits(np.ascontiguousarray(self._logits.of(z)), *self.forms.arrays, out)
             slope = self._logits.pullback(z, out)
+        if self.flat:
+            return value, slope
         return value + float(self.prior.log_density(z)), slope + self.prior.gradient(z)
 
 
