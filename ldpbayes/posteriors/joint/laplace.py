@@ -1,4 +1,4 @@
-"""All cells at once about the mode of the prior's unknowns: few unknowns, any prior with a gradient."""
+"""All cells at once by weights: about the mode of the prior's unknowns, or of effects given their scales; few unknowns."""
 
 import math
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ DEFENCE, FIRST = 0.1, 0.3
 
 @dataclass(frozen=True)
 class AboutTheMode(AbstractJoint):
-    """Weighted draws of a multivariate t about the mode of all unknowns, as posteriors.laplace makes them for one cell.
+    """Weighted draws of effects given their scales, where the prior has these; else of a t about the mode of all unknowns.
 
     Parameters
     ----------
@@ -43,7 +43,8 @@ class AboutTheMode(AbstractJoint):
         if problem.prior.n_unknowns > most:
             kind = "unknowns of effects whose scale is learnt" if scaled else "unknowns"
             return Refusal(f"The method laplace takes at most {most} {kind}, got {problem.prior.n_unknowns}.")
-        return Plan("The prior joins all cells: weighted draws about the mode of all unknowns.", 0.0, problem)
+        way = "of effects, given how much they vary" if scaled else "about the mode of all unknowns"
+        return Plan(f"The prior joins all cells: weighted draws {way}.", 0.0, problem)
 
     def run(self, plan, rng, watch):
         problem = plan.state
