@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from ldpbayes import Collection, Tally, cli, read
+from ldpbayes import Cells, Collection, Tally, cli, read
 from ldpbayes.errors import ArgumentError
 from ldpbayes.fitness.crosschecking import crosscheck, predictive_check
 from ldpbayes.fitting import fit
@@ -115,3 +115,10 @@ def test_mend_13_a_generator_seeds_the_cross_check(root):
     assert predictive_check(collection, tree, random_seed=np.random.default_rng(1))[0].p_value > 0.01
     with pytest.raises(ArgumentError, match="random_seed"):
         crosscheck(collection, random_seed=-1)
+
+
+def test_cells_of_which_summaries_are_left_are_refused():
+    """They had ended in an AttributeError: the matrix of worlds and actions found it."""
+    cells = Cells({"x": Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [30, 20]))}, by="g")
+    with pytest.raises(ArgumentError, match="A cross-check needs the reports of a collection, got a summary"):
+        crosscheck(cells.summaries(np.array([0.5, 0.5])))

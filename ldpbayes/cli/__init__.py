@@ -112,7 +112,9 @@ def _hinting(command, parse, context, arguments):
     except Exception as error:
         name = vars(error).get("option_name", "").lstrip("-").replace("-", "_")
         known = {parameter.name: vars(parameter).get("help") or "" for parameter in command.params}
-        if name in re.findall(r"\w+", known.get("assignments", "")):
+        if name in [parameter.name for parameter in command.params if parameter.param_type_name == "argument"]:
+            error.possibilities = [f"{name.upper()}, by its place"]
+        elif name in re.findall(r"\w+", known.get("assignments", "")):
             error.possibilities = [f"--set {name}=…"]
         elif "parameter" in known and (len(name) == 1 or (name and not error.possibilities)):
             error.possibilities = [f"-p {name}=…"]

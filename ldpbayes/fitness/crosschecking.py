@@ -67,7 +67,8 @@ def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chain
         one, fitness = compared(collection, prior, seed, settings), check(collection, size=MIN_P_VALUE, random_seed=seed)
         return concluded(one.assign(fitness_p=fitness.p_value), fitness)
     own = [int(one.generate_state(1)[0]) for one in seeds.spawn(len(collection))]
-    parts = [compared(cell, prior, seed, settings) for cell, seed in zip(collection.values(), own, strict=True)]
+    cells = [cell.single("A cross-check") for cell in collection.collections()]
+    parts = [compared(cell, prior, seed, settings) for cell, seed in zip(cells, own, strict=True)]
     fitness = check(collection, size=MIN_P_VALUE)
     return concluded(joined(parts, collection.labels).assign(fitness_p=("cell", fitness.p_values)), fitness)
 
