@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pyarrow
@@ -231,3 +232,15 @@ def test_names_of_quantities():
         "mean",
         "quick",
     ]
+
+
+def test_a_mean_far_out_in_a_tail_leaves_quantiles_their_digits():
+    """They were printed as 1 and 20 beside a mean of ninety digits, and the difference of medians as 0."""
+    rng = np.random.default_rng(0)
+    x, warner = (rng.random(600) < 0.4).astype(int), lb.protocols.warner(0.8)
+    table = pyarrow.table({"v": np.exp(3 * rng.standard_t(2, 600)), "r": np.ravel(warner.privatize(x, rng))})
+    of = dict(value="v", report="r", protocol=warner, categories=["no", "yes"], target="frequency", random_seed=1)
+    text = lb.show(lb.by_private_group(table, **of)).render("markdown")
+    medians = [row.split("|")[3].strip() for row in text.splitlines() if re.match(r"\| \w+ +\| median", row)]
+    assert medians and all(0.001 < float(entry) < 10 and len(entry) > 3 for entry in medians)
+    assert "being 0 (" not in text

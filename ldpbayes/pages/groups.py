@@ -15,6 +15,8 @@ from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.plots.base import asked
 from ldpbayes.plots.outcomes import largest_cells, quantity_name
 
+#: Numbers of a table of which the largest is so many times the middle one have four digits each.
+SPREAD = 1e4
 _RECIPE = "What negative weights give: unbiased, without an interval."
 
 
@@ -100,9 +102,12 @@ def _recipe(found: PrivateGroups, summary):
 
 def _spec(found, values):
     """Return a format with about four digits for the numbers of a table."""
-    most = float(np.nanmax(np.abs(values), initial=0.0, where=np.isfinite(values)))
     if found.levels is not None:
         return ".4f"
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    most = float(sizes.max(initial=0.0))
+    if sizes.size and most > SPREAD * np.median(sizes):  # by a mean far out in a tail
+        return ".4g"
     return ",.0f" if most >= 1000 else ".1f" if most >= 100 else ".2f" if most >= 10 else ".4g"
 
 
@@ -246,7 +251,7 @@ def _summary(found, unit):
     if found.levels is None:
         name = "q50" if 0.5 in found.quantiles else "mean"
         what, suffix, scale = quantity_name(name), f" {unit}" if unit else "", 1.0
-        spec = _spec(found, apart["mean"].sel(quantity=[q for q in apart["quantity"].values if q != "share"]).values)
+        spec = _spec(found, apart["mean"].sel(quantity=name).values)
     else:
         clearest = np.abs(apart["probability"] - 0.5).sel(quantity=list(found.levels)).max("group")
         name = found.levels[int(np.argmax(clearest.values))]
