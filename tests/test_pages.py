@@ -453,6 +453,14 @@ def test_cells_are_rows_of_the_table_and_panels_of_the_figure(minarets):
     assert [axes.get_title() for axes in forest.axes] == [*categories, "pi", "t"]
 
 
+def test_columns_of_groups_are_in_words_where_people_read_and_as_given_where_programs_do():
+    tree = lb.fit(lb.load_example("nigeria_cells"), "jeffreys", draws=0)
+    table = show(tree, top=12).tables[0]
+    assert [column.heading for column in table.columns[:3]] == ["female", "married", "age group"]
+    assert table.texts()[0][:3] == ["no", "no", "18–24"]  # also where a page shows rows of one sex alone
+    assert table.rows[0][:3] == ("0", "0", "18-24") and table.columns[2].key == "age_group"
+
+
 def test_what_a_prior_learns_has_no_estimate_beside_the_derived_quantities():
     """It has a table and a JSON key apart with the posterior alone, of one collection and of cells."""
     from ldpbayes import plots

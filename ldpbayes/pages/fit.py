@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.plots.base import asked, largest, title_of
-from ldpbayes.plots.groups import drawn
+from ldpbayes.plots.groups import drawn, spaced, words_of
 from ldpbayes.posteriors import evidence
 
 #: Lines of the first figure, which leaves room for the first rows of the table below it.
@@ -178,8 +179,12 @@ def _spent_table(tree):
 
 
 def _key_columns(rows):
-    """Return one column per grouping column; none for a single collection."""
-    return [rows.label(name, key=f"cell_{name}" if name in _TAKEN else name) for name in _by(rows.data)]
+    """Return one column per grouping column, in words; none for a single collection."""
+    columns = []
+    for name in _by(rows.data):
+        column, values = rows.label(name, spaced(name), f"cell_{name}" if name in _TAKEN else name)
+        columns.append((replace(column, words=words_of(rows.data[name].values.astype(str))), values))
+    return columns
 
 
 def _by(summary):

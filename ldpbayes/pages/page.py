@@ -82,6 +82,8 @@ class Column:
         What the numbers are, for readers who do not know the heading. Documents list it below the table.
     bar : bool
         Whether a page with room draws shares as bars behind their numbers.
+    words : dict
+        What people read for a text, such as "yes" for "1"; data formats keep the text.
     """
 
     key: str
@@ -93,6 +95,7 @@ class Column:
     full: str = ""
     means: str = ""
     bar: bool = False
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, value: Any) -> str:
         """Return a value as people read it; missing values are empty."""
@@ -101,7 +104,9 @@ class Column:
                 raise ArgumentError(f"value must be a pair (lower, upper), got {shown(value)}.")
             ends = [] if value is None else [self._number(end) for end in value]
             return " to ".join(ends) if all(ends) else ""
-        return ("" if value is None else str(value)) if self.kind == "text" else self._number(value)
+        if self.kind == "text":
+            return "" if value is None else self.words.get(str(value), str(value))
+        return self._number(value)
 
     @property
     def full_heading(self) -> str:

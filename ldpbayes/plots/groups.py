@@ -16,6 +16,8 @@ CATEGORIES, QUANTITIES = 6, 4
 TALLEST, LEAST = 26.0, 0.13
 #: Characters of a label, beside one panel.
 LONGEST = 40
+#: Values of a grouping column that mean no and yes.
+_BINARY = ("0", "1"), ("False", "True")
 
 
 @checked()
@@ -112,12 +114,20 @@ def spaced(name):
     return re.sub(r"(?<![\d-])(\d+)-(\d+)(?![\d-])", r"\1–\2", name.replace("_", " "))  # a date stays as it is
 
 
+def words_of(values) -> dict[str, str]:
+    """Return how people write values of a grouping column: no and yes in a column of 0 and 1, ranges of ages with a dash."""
+    for pair in _BINARY:
+        if set(values) == set(pair):
+            return dict(zip(pair, ("no", "yes"), strict=True))
+    return {value: spaced(value) for value in values if re.fullmatch(r"\d+-\d+", value)}
+
+
 def in_words(name, values):
     """Return the values of a grouping column in words: numbers, and the values of a column of 0 and 1, with its name."""
-    name = spaced(name)
-    if set(values) in ({"0", "1"}, {"False", "True"}):
-        return [f"{name}: {'yes' if value in ('1', 'True') else 'no'}" for value in values]
-    texts = [spaced(value) if re.fullmatch(r"\d+-\d+", value) else value for value in values]  # a range of ages
+    name, words = spaced(name), words_of(values)
+    texts = [words.get(value, value) for value in values]
+    if words and set(texts) <= {"no", "yes"}:
+        return [f"{name}: {text}" for text in texts]
     return [f"{name} {text}" if re.fullmatch(r"[-+]?[.\d]+", text) else text for text in texts]
 
 
