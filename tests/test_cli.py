@@ -105,7 +105,7 @@ def test_the_answer_then_tables_then_five_lines(capsys, command):
     assert first_sentence(lines[0]) == lines[0] and lines[0].endswith(".") and boxes[0] <= 4
     notes = [line for line in lines[boxes[-1] + 1 :] if not line.startswith(("Left out to fit", "The first"))]
     assert len(notes) <= 5 and all(first_sentence(line) == line for line in notes)
-    rows_of_no = [line for line in lines if re.search(r"│ no +│ +\d", line)]  # also a group is "no" of female
+    rows_of_no = [line for line in lines if re.search(r"│ no +│ +\d+\.\d", line)]  # also a group is "no" of female
     assert command.startswith(("assoc", "private")) or not rows_of_no
     _, full, _ = run(capsys, *words, "--explain")
     assert all(line in full for line in notes if line != "More: --explain.")
