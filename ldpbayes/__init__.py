@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.sources.door import read, write
     from ldpbayes.theory.planning import plan
 
-__version__ = "0.2.0"
+__version__ = "1.0.0rc1"
 
 #: Names that load on first use, and the module that has them; a module's own name stands for the module.
 _HOMES = {

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from commands import run
 
+import ldpbayes as lb
 from ldpbayes import result
 from ldpbayes.pages.prose import first_sentence
 
@@ -215,7 +216,11 @@ print(*sys.modules, file=sys.stderr)
 most = next(line for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 assert int(most.split()[1]) < 60 * 1024, most
 """
-    for option, words in (("--help", "private-groups"), ("-h", "private-groups"), ("--version", "ldpbayes 0.2.0")):
+    for option, words in (
+        ("--help", "private-groups"),
+        ("-h", "private-groups"),
+        ("--version", f"ldpbayes {lb.__version__}"),
+    ):
         done = subprocess.run([sys.executable, "-c", script, option], capture_output=True, text=True)
         assert done.returncode == 0 and words in done.stdout, done.stderr
         assert not {"numpy", "scipy", "ldpbayes.checks", "ldpbayes.pages"} & set(done.stderr.split())

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tomllib
 
+import ldpbayes
+
 ROOT = pathlib.Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Distributions whose import name differs, and those that another one imports.
@@ -71,9 +73,18 @@ def test_the_wheel_holds_the_package_alone():
 def test_mend_30_licence_authors_and_citation_are_there():
     assert "Apache License" in (ROOT / "LICENSE").read_text()
     assert PROJECT["authors"]
-    citation = (ROOT / "CITATION.cff").read_text()
-    assert f"version: {PROJECT['version']}" in citation
     assert (ROOT / "ldpbayes" / "py.typed").exists()
+
+
+def test_one_version_everywhere():
+    """Package, metadata, citation and changelog name the same version, on the same day."""
+    version = PROJECT["version"]
+    assert ldpbayes.__version__ == version
+    citation = dict(re.findall(r"^([a-z-]+): *(.*)$", (ROOT / "CITATION.cff").read_text(), re.M))
+    assert {"cff-version", "message", "title", "authors", "version", "date-released", "license"} <= citation.keys()
+    assert citation["version"] == version and citation["license"] == PROJECT["license"]
+    newest = re.search(r"^## (\S+) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest.groups() == (version, citation["date-released"])
 
 
 BLOCKED = """
