@@ -164,7 +164,8 @@ def test_pages_say_question_design_and_how_to_compute_them_again(regions):
     assert about.about(regions[0])["Groups"] == "60 groups by region and year, with 400 reports each."
     tree = lb.fit(survey, random_seed=7, draws=50, estimates=False)
     again = show(tree, collection=survey, command="ldpbayes fit x.toml").again
-    assert again["Command"] == "ldpbayes fit x.toml" and again["Random seed"] == "7" and "ldpbayes 0." in again["Versions"]
+    assert again["Command"] == "ldpbayes fit x.toml" and again["Random seed"] == "7"
+    assert f"ldpbayes {lb.__version__}" in again["Versions"]
     assert again["Data (SHA-256)"] == about.fingerprint(survey) and len(about.fingerprint(survey)) == 64
 
 
