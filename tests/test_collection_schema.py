@@ -7,13 +7,15 @@ import tomllib
 import jsonschema
 import pytest
 
+import ldpbayes
 from ldpbayes.errors import DataError
 from ldpbayes.sources import collection_file
 
 ROOT = pathlib.Path(__file__).parents[1]
 SCHEMA = json.loads((ROOT / "docs" / "_static" / "collection.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-SHIPPED = [*sorted((ROOT / "data").glob("rr_*.toml")), *sorted((ROOT / "ldpbayes" / "examples").glob("*.toml"))]
+EXAMPLES = pathlib.Path(ldpbayes.__file__).parent / "examples"
+SHIPPED = [*sorted((ROOT / "data").glob("rr_*.toml")), *sorted(EXAMPLES.glob("*.toml"))]
 
 
 def test_schema_and_reader_know_the_same_keys():

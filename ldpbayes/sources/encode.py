@@ -40,8 +40,9 @@ def column(batch, name, missing=False):
     array = batch.column(name)
     if isinstance(array, pa.ChunkedArray):
         array = _whole(pa, array)
-    if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):  # of these Arrow takes no rows
-        array = array.cast(pa.string() if pa.types.is_string_view(array.type) else pa.binary())
+    # Of these types Arrow takes no rows, or codes them since version 22 alone.
+    layout = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary(), pa.float16(): pa.float64()}.get(array.type)
+    array = array if layout is None else array.cast(layout)
     if array.null_count and not missing:
         raise DataError("holds missing values", line=_first_null(array), field=name)
     return array

@@ -30,6 +30,7 @@ ODD = {
     "infinite": lambda x: x.where(x.index > 0, np.inf),
     "complex": lambda x: x + 1j,
 }
+DIGITS = {"digits", "minus"}  # whole numbers of pandas 2.2 end at those of a float, unless they are objects
 REFUSED = [
     *(name for name in ODD),
     "huge + g",
@@ -56,7 +57,8 @@ REFUSED = [
 @pytest.mark.parametrize("right", REFUSED)
 @pytest.mark.parametrize("method", ["mle", "auto"])
 def test_one_sentence(right, method, frame):
-    table = frame.assign(**{name: make(frame["x"]) for name, make in ODD.items()})
+    columns = {name: pd.Series(make(frame["x"]), dtype=object if name in DIGITS else None) for name, make in ODD.items()}
+    table = frame.assign(**columns)
     with pytest.raises(lb.LDPBayesError) as found:
         asked(f"y ~ {right}", table, method=method)
     assert "\n" not in str(found.value) and "numpy" not in str(found.value)

@@ -59,7 +59,7 @@ def test_a_saved_result_has_them_too(tmp_path):
     np.testing.assert_array_equal(again["posterior"]["effect"].values, tree["posterior"]["effect"].values)
 
 
-@pytest.mark.filterwarnings("ignore:Variables .* look discrete")
+@pytest.mark.filterwarnings("ignore:(Variables .* look|Detected at least one) discrete")
 def test_predictions_are_where_arviz_looks_for_them():
     tree = attach(trace(), survey(), random_seed=1)
     assert "counts_all" in tree["observed_data"] and "reports" in tree["observed_data"]

@@ -16,6 +16,7 @@ import ldpbayes as lb
 from ldpbayes.result import Result
 
 ROOT = pathlib.Path(__file__).parents[2]
+PACKAGE = pathlib.Path(lb.__file__).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: What runs neither here nor in test_docs, and why: a word of the block.
 NOT_RUN = {
@@ -55,7 +56,7 @@ def test_the_page_on_regressions_runs_whole_and_its_posteriors_are_trusted(tmp_p
 
 def test_no_function_shares_its_name_with_a_module_beside_it():
     """A type checker takes the module: ``lb.show(posterior)`` was "Module not callable"."""
-    for init in (ROOT / "ldpbayes").rglob("__init__.py"):
+    for init in PACKAGE.rglob("__init__.py"):
         beside = {path.stem for path in init.parent.glob("*.py")}
         for node in ast.walk(ast.parse(init.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").rpartition(".")[2] in beside:
@@ -67,7 +68,7 @@ def test_annotations_take_sequences_and_fit_has_a_type():
     """As mypy reads them; the whole README is checked by tools/type_readme.py, which `make lint` runs."""
     assert "type_readme" in (ROOT / "Makefile").read_text()
     for path, cls, wide in (("tally", "Tally", "ArrayLike"), ("collection", "Collection", "Sequence[str]")):
-        tree = ast.parse((ROOT / "ldpbayes" / "collections" / f"{path}.py").read_text())
+        tree = ast.parse((PACKAGE / "collections" / f"{path}.py").read_text())
         (body,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == cls)
         (init,) = (n for n in ast.walk(body) if isinstance(n, ast.FunctionDef) and n.name == "__init__")
         stated = {argument.arg: ast.unparse(argument.annotation) for argument in init.args.args[1:]}
@@ -104,7 +105,7 @@ def test_examples_of_help_that_name_shipped_data_find_it():
     from ldpbayes.examples import path_of
     from ldpbayes.regression.formula import Formula
 
-    shown = "".join(path.read_text() for path in (ROOT / "ldpbayes" / "cli").glob("*.py"))
+    shown = "".join(path.read_text() for path in (PACKAGE / "cli").glob("*.py"))
     named = set(re.findall(r"^ +ldpbayes \w+ example:([\w.]+)", shown, re.M))
     assert len(named) >= 5 and all(path_of(name).is_file() for name in named)
     formulas = re.findall(r'^ +ldpbayes regress example:(\w+) "([^"]+)"', shown, re.M)
