@@ -315,9 +315,10 @@ kernels.sparse_sums(np.array([0, 1]), np.array([1], dtype=np.uint16), np.ones(2)
 @pytest.mark.calibrate  # compiles everything anew
 def test_mend_15_nuts_needs_no_home_folder(tmp_path):
     code = """
-from ldpbayes import Collection, GRR, NUTS, Tally
-collection = Collection(["a", "b"], Tally(GRR(2, 1.0), [0, 1], [6, 4]))
-tree = NUTS(draws=20, tune=50, chains=1).posterior(collection, "flat", random_seed=1)
+from ldpbayes import Collection, Tally, fit
+from ldpbayes.protocols import GRR
+collection = Collection(["a", "b"], [Tally(GRR(2, 1.0), [0, 1], [6, 4])])
+tree = fit(collection, "flat", method="nuts", draws=20, chains=1, random_seed=1)
 print(tree["posterior"]["distribution"].shape)
 import pytensor
 print(pytensor.config.compiledir)
@@ -348,7 +349,7 @@ def shell(command, folder=ROOT, **settings):
         ),
         ("$L fit $N --seed 1 --json > /dev/full", "standard output cannot be written (No space left on device)"),
         ("$L fit $N --seed 1 >&-", "standard output is closed"),
-        ("(sleep 0.1; exec $L protocols) | true", "standard output cannot be written (Broken pipe)"),
+        ("(sleep 0.1; exec $L protocols) | true", ""),
         pytest.param("$L fit $N --seed 1 2>&-", "", marks=pytest.mark.calibrate),
         ("$L fit nowhere.toml 2>&-", ""),
         ("$L fit nowhere.toml 2>/dev/full", ""),

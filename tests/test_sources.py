@@ -202,7 +202,7 @@ def test_columns_of_the_wrong_kind(make):
     for column, problem in [
         ([b"x"], "holds bytes; a report of this protocol is one label"),
         ([[1]], "holds lists; a report of this protocol is one label"),
-        ([1.0], "unknown report '1.0'"),
+        ([1.5], "unknown report '1.5'"),
     ]:
         assert problem in sentence(read, make({"report": column}), GRR(3, 1.0))
     assert "holds booleans; a report of this protocol is one of the labels a, b, c" in sentence(
@@ -211,6 +211,15 @@ def test_columns_of_the_wrong_kind(make):
     olh = make_protocol("local_hashing", ABC, {"epsilon": 1.0})
     text = sentence(read, make({"seed": [b"x"], "value": [1]}), olh)
     assert "field 'seed': holds bytes; seed is a whole number from 0 to" in text
+
+
+@every_frame
+def test_whole_numbers_may_be_floats_as_beside_missing_entries(make):
+    tally = read(make({"report": [1.0, 0.0, 1.0]}), GRR(3, 1.0), categories=ABC)
+    assert (tally.reports.tolist(), tally.counts.tolist()) == ([0, 1], [1, 2])
+    answered = make({"report": [1.0, None, 1.0]})
+    assert "missing=LABEL" in sentence(read, answered, GRR(3, 1.0), categories=ABC)
+    assert read(answered, GRR(3, 1.0), categories=ABC, missing="none").n_reports == 2
 
 
 @every_frame

@@ -73,6 +73,9 @@ class _Output:
     def _do(self, call, *arguments):
         try:
             return call(*arguments)
+        except BrokenPipeError:  # whoever reads has read enough, as head does
+            self._drop()
+            raise SystemExit(2) from None
         except OSError as err:
             self._drop()
             raise DataError(f"standard output cannot be written ({err.strerror})") from err

@@ -266,7 +266,7 @@ def notes_of(tree):
         attrs,
         (Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING, "outcome"),
         (Kind.WARNING, "left_out", "identifiability", "caveat"),
-        (Kind.DATA, "device", "pseudo", "spent", "noncompliance", "deniers"),
+        (Kind.DATA, "dropped", "device", "pseudo", "spent", "noncompliance", "deniers"),
         (Kind.VERDICT, "compliance", "honesty"),
         (Kind.WORTH, "worth"),
         (Kind.WARNING, "decides"),

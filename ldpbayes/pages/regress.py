@@ -64,7 +64,7 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     return Page(
         result.formula,
         (filled(title, columns),),
-        (Note(Kind.METHOD, result.outcome), Note(Kind.ESTIMATE, result.fit)),
+        (*stated(result.attrs, (Kind.DATA, "dropped"), (Kind.METHOD, "outcome")), Note(Kind.ESTIMATE, result.fit)),
         (_coefficients_figure(result, f"Coefficients with {level}s."),),
         facts,
         f"From {number_of(result.n_reports, 'report')}, by maximum likelihood.",

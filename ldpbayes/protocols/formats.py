@@ -368,11 +368,17 @@ def parse_labels(column, labels, what="report"):
             position = positions.get(text.strip())
         if position is None and len(folded) == len(labels):
             position = folded.get(text.strip().casefold())
+        if position is None:  # a column of whole numbers becomes one of floats where an entry is missing
+            position = positions.get(text.strip().removesuffix(".0"))
         if position is None:
-            none = "" if str(text).strip() else "; say missing=LABEL to count who gave no answer"
+            none = "; say missing=LABEL to count who gave no answer" if text.strip().casefold() in NO_ANSWER else ""
             raise DataError(f"unknown {what} {shown(text)}; it must be one of {listed(labels, most=8)}{none}", line=i)
         out[i] = position
     return out
+
+
+#: How files write that nothing was entered.
+NO_ANSWER = frozenset(("", ".", "na", "n/a", "nan", "null", "none"))
 
 
 def _any_number(labels):

@@ -20,7 +20,7 @@ from ldpbayes.regression import denying, maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.proposal import most_error, weighted
-from ldpbayes.regression.reports import Reports, read_reports, reports_of_cells
+from ldpbayes.regression.reports import Reports, read_reports, reported, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
 from ldpbayes.road.request import Request
@@ -151,7 +151,7 @@ def regress(
         where its trajectories do not hold; ``mle`` is maximum likelihood.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
     missing : {"refuse", "drop"}
-        What becomes of rows in which a covariate is missing.
+        What becomes of rows in which a covariate or the report is missing.
     deniers : str or mapping, optional
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
         has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of
@@ -199,18 +199,21 @@ def regress(
     stated = {name: checks.column(value, name) for name, value in stated.items()} | {"categories": categories}
     data, left_out = _with_reports(data)
     data, of_denial, where = denying.asked(deniers, data, parsed.answer)
-    columns, reports, beside = _read(parsed, data, protocol, report, missing, stated, of_denial)
+    columns, reports, beside, dropped = _read(parsed, data, protocol, report, missing, stated, of_denial)
     if of_denial is not None:
         reports = denying.apart(reports, where)
     model = Model.of(columns, reports, checks.column(reference, "reference"), prior, beside)
     if left_out:
         warnings.warn(left_out, DiagnosticWarning, stacklevel=2)
+    facts = {"dropped": dropped} if dropped else {}
     if method == "mle":
-        return _maximum(model, request.ci_prob)
+        found = _maximum(model, request.ci_prob)
+        found.attrs |= facts
+        return found
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
     tree = _posterior(model, request, Watch(progressbar))
-    tree.attrs |= {"left_out": left_out} if left_out else {}
+    tree.attrs |= facts | ({"left_out": left_out} if left_out else {})
     return tree
 
 
@@ -355,7 +358,7 @@ def _with_reports(data):
 
 
 def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
-    """Return (Design, Reports, Design of δ or None)."""
+    """Return (Design, Reports, Design of δ or None, the sentence about the rows that are dropped)."""
     variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()))))
     if isinstance(frame, Cells):
         given = [name for name, value in (("protocol", protocol), ("report", report), *columns.items()) if value is not None]
@@ -368,13 +371,20 @@ def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
             names = ("code", "count", "weight", "strata", "cluster")
             held = {name: getattr(reports, name) for name in names}
             reports = replace(reports, **{name: None if x is None else x[kept] for name, x in held.items()})
-        return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
+        return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_), _dropped(kept)
     table = to_pandas(frame)
     if protocol is None:
         raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
-    clean_, kept = clean(table, variables, missing=missing)
+    own = reported(table, protocol, report, columns["design"], formula.answer)
+    clean_, kept = clean(table, variables, missing=missing, reported=own)
     reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
-    return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
+    return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_), _dropped(kept)
+
+
+def _dropped(kept):
+    """Return the sentence about the rows that are dropped; empty where all are kept."""
+    gone = int((~kept).sum())
+    return f"{gone:,} of {kept.size:,} rows are left out: a covariate or the report is missing." if gone else ""
 
 
 def _effects(groups, first, people, scales):

@@ -143,6 +143,23 @@ def read_reports(
         raise DataError(err.message, field=err.field) from None
 
 
+def reported(
+    table: Any, protocol: AbstractProtocol | Mapping[Any, AbstractProtocol], report: Any, design: str | None, answer: str
+) -> tuple[str, ...]:
+    """Return the columns in which every row has its report; none where the design of a row says which they are.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+    protocol, report, design, answer : as in read_reports
+    """
+    if design is not None:
+        return ()
+    return report_columns(
+        _protocols(protocol, None)["all"], checks.columns(report, "report"), map(str, table.columns), answer
+    )
+
+
 def _reports(table, protocols, columns, labels, labelled, stated, answer):
     """Return the Reports of an Arrow table, whose columns are those of each protocol and those that are stated."""
     place = np.zeros(table.num_rows, dtype=np.int64)

@@ -17,6 +17,7 @@ def clean(
     *,
     missing: str = "refuse",
     extra: Sequence[str] = (),
+    reported: Sequence[str] = (),
     remedy: str = "fill it in, or drop them with missing='drop'",
 ) -> tuple[Any, np.ndarray]:
     """Return (pandas frame of the variables in plain types, which rows are kept).
@@ -26,9 +27,11 @@ def clean(
     table : pandas.DataFrame
     variables : sequence of str
     missing : {"refuse", "drop"}
-        What becomes of rows where a variable is missing.
+        What becomes of rows where a variable or a report is missing.
     extra : sequence of str
         Other columns that must exist.
+    reported : sequence of str
+        Columns of reports.
     remedy : str
         What to do about missing values, for the error.
 
@@ -43,8 +46,9 @@ def clean(
     for name in [*variables, *extra]:
         if name not in names:
             raise DataError(f"the frame has no column {shown(name)}; it has {listed(names) or 'none'}")
-    kept, found = np.ones(len(table), dtype=bool), {}
-    for name in variables:
+    kept = np.ones(len(table), dtype=bool)
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys((*variables, *reported)):
         values = table[name]
         gone = values.isna().to_numpy()
         if gone.any() and missing == "refuse":
@@ -53,9 +57,9 @@ def clean(
                 field=name,
             )
         kept &= ~gone
-        found[name] = values
+        found |= {name: values} if name in variables else {}
     if not kept.any():
-        raise DataError("the frame has no rows" if not len(table) else "no row has all covariates")
+        raise DataError("the frame has no rows" if not len(table) else "no row has all covariates and a report")
     out = {}
     for name, values in found.items():
         values = values[kept]

@@ -23,11 +23,12 @@ MOST_CODES = 2**22
 TEXTS = b"ldpbayes.texts"
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows whose entry is missing
 _NO_KEY = 'holds missing values; fill them in, or leave these rows out with bad_rows="skip"'
+_NO_REPORT = "holds missing values; say missing=LABEL to count who gave no answer"
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
-def column(batch, name, missing=False):
-    """Return a column of a batch as one Arrow array, by default without missing entries.
+def column(batch, name, missing=False, why="holds missing values"):
+    """Return a column of a batch as one Arrow array, by default without missing entries, or the error that says why.
 
     Raises
     ------
@@ -44,7 +45,7 @@ def column(batch, name, missing=False):
     layout = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary(), pa.float16(): pa.float64()}.get(array.type)
     array = array if layout is None else array.cast(layout)
     if array.null_count and not missing:
-        raise DataError("holds missing values", line=_first_null(array), field=name)
+        raise DataError(why, line=_first_null(array), field=name)
     return array
 
 
@@ -98,8 +99,7 @@ def encoded(array, name, missing=False):
         bad = int(np.flatnonzero(~array.dictionary.is_valid().to_numpy(zero_copy_only=False))[0])
         rows = np.flatnonzero(array.indices.to_numpy() == bad)
         if rows.size:
-            why = "holds missing values; say missing=LABEL to count who gave no answer"
-            raise DataError(why, line=int(rows[0]), field=name)
+            raise DataError(_NO_REPORT, line=int(rows[0]), field=name)
     return array.indices.to_numpy(), array.dictionary
 
 
@@ -298,7 +298,7 @@ class Format:
         """
         if len(self.report) != len(self.protocol.report_fields):
             return self._from_numbers(table)
-        return self._parsed([(column(table, name), name) for name in self.report])
+        return self._parsed([(column(table, name, why=_NO_REPORT), name) for name in self.report])
 
     def distinct(
         self, table: Any, by: Sequence[str] = (), weights: np.ndarray | None = None
@@ -358,7 +358,7 @@ class Format:
         """Return codes and values of a column of reports; None for lists, and for what hardly ever repeats."""
         import pyarrow as pa
 
-        array = column(table, name)
+        array = column(table, name, why=_NO_REPORT)
         texts = arrow_kind(array.type) == "texts" or pa.types.is_dictionary(array.type)
         return encoded(array, name) if texts or self.protocol.countable() else None
 

@@ -234,6 +234,16 @@ def test_missing_covariates_are_refused_or_dropped(counts):
     assert asked(frame, missing="drop", method="mle").n_reports == 2423 - counts["count"][:3].sum()
 
 
+def test_missing_reports_are_refused_or_dropped_and_the_page_says_so(counts):
+    frame = counts.copy()
+    frame["report"] = frame["report"].where(frame.index > 2)
+    with pytest.raises(DataError, match=r"report.*missing in 3 of 39 rows; fill it in, or drop them with missing='drop'"):
+        asked(frame)
+    found = asked(frame, missing="drop", method="mle")
+    assert found.n_reports == 2423 - counts["count"][:3].sum()
+    assert "3 of 39 rows are left out: a covariate or the report is missing." in str(lb.show(found))
+
+
 def test_a_factor_of_one_level_is_refused(counts):
     with pytest.raises(DataError, match="one level"):
         asked(counts.assign(country="NG"), "connected ~ female + country")
