@@ -5,11 +5,14 @@ import json
 import re
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from commands import run
 
-from ldpbayes import answers, fit, read, result, show
+from ldpbayes import answers, fit, read, result, scan, show
 from ldpbayes.errors import DiagnosticWarning
+from ldpbayes.protocols import UnaryEncoding
 
 SURVEY = """
 title = "Regions"
@@ -112,3 +115,40 @@ def test_answers_on_a_file_with_groups(survey):
     with pytest.warns(DiagnosticWarning, match="independent priors of 30 cells displace this sum"):
         pooled = answers.poststratify(tree, np.ones(30))
     assert float(pooled["mean"].sum()) == pytest.approx(1)
+
+
+def test_of_many_categories_every_cell_shows_its_largest(capsys, tmp_path):
+    rng, protocol = np.random.default_rng(2), UnaryEncoding.optimized(60, epsilon=2.0)
+    names = tmp_path / "names.txt"
+    names.write_text("".join(f"site {x}\n" for x in range(60)))
+    for day in (1, 2):
+        truth = rng.geometric(0.3, size=2000).clip(max=60) - 1
+        table = pa.table(
+            {"bits": [bytes(x) for x in protocol.privatize(truth, rng)], "country": rng.choice(["NL", "SE"], size=2000)}
+        )
+        pyarrow.parquet.write_table(table, tmp_path / f"day{day}.parquet")
+    stated = ["--protocol", "oue", "-p", "epsilon=2", "--report", "bits", "--by", "country", "--seed", 1, "--draws", 100]
+    status, out, _ = run(capsys, "fit", tmp_path / "day*.parquet", *stated, "--categories", f"@{names}")
+    assert status == 0 and "The 20 largest of 60 categories of each cell are shown." in out
+    assert "\nShares by country" in out and len(re.findall(r"^│ NL +│ site \d+ ", out, re.M)) == 20
+    status, out, _ = run(capsys, "fit", tmp_path / "day*.parquet", *stated, "--categories", f"@{names}", "--top", 5)
+    assert status == 0 and "The 3 largest of 60 categories of the first of 2 cells are shown." in out
+    status, _, said = run(capsys, "fit", tmp_path / "day*.parquet", *stated, "--categories", names)
+    assert status == 2 and "at least two labels" in said and "@ before a file's name" in " ".join(said.split())
+
+
+def test_a_column_without_a_number_is_left_out_of_the_table_not_of_the_file():
+    rng, protocol = np.random.default_rng(3), UnaryEncoding.optimized(24, epsilon=1.0)
+    reports = [bytes(x) for x in protocol.privatize(rng.integers(24, size=60_000), rng)]
+    table = pa.table({"bits": reports, "day": ["Monday", "Tuesday"] * 30_000})
+    fitted = fit(scan(table, protocol, "bits", by="day", progressbar=False)(), random_seed=1)  # ends of F are not known
+    heading = next(line for line in str(fitted).splitlines() if "mean of P" in line)
+    assert heading.count("95 % interval") == 1 and {"frequency_lower", "frequency_mean"} <= set(fitted.table())
+
+
+def test_the_only_cell_of_a_scan_reads_as_one_collection():
+    rng, protocol = np.random.default_rng(3), UnaryEncoding.optimized(24, epsilon=1.0)
+    table = pa.table({"bits": [bytes(x) for x in protocol.privatize(rng.integers(24, size=30_000), rng)]})
+    text = str(fit(scan(table, protocol, "bits", progressbar=False)(), "jeffreys", random_seed=1))
+    assert " cell " not in text.partition("━")[0] and "From 30,000 reports, the largest of 24 shares" in text
+    assert "┃ category ┃" in text and "groups" not in text and "1 cells" not in text

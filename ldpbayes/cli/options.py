@@ -102,7 +102,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             "olh, hadamard and block_design are compared. Parameters may follow: olh:seeds=4096.",
         ),
         "parameter": _option(_MANY, "A protocol's parameter, name=value; may be repeated.", "--parameter", "-p"),
-        "categories": _option(_TEXT, "Labels of the private answer in order, such as no,yes, or their number."),
+        "categories": _option(
+            _TEXT, "Labels of the private answer in order, such as no,yes, their number, or @FILE with a label a line."
+        ),
         "report": _option(_MANY, "The column of the reports, or several, such as seed,value."),
         "count": _option(_TEXT, "The column of counts."),
         "rate_column": _option(
@@ -395,6 +397,9 @@ class Reports:
     def labels(self) -> list[str] | None:
         """The labels that are stated; None where only their number is, or nothing."""
         text = self.categories
+        if text is not None and text.startswith("@") and "," not in text:
+            lines = files.read_text(pathlib.Path(text[1:])).splitlines()
+            return [line.strip() for line in lines if line.strip()]
         return None if text is None or text.strip().isdecimal() else [label.strip() for label in text.split(",")]
 
     @property
@@ -403,8 +408,13 @@ class Reports:
         from ldpbayes.checks import categories_count
 
         if self.categories is None:
-            raise ArgumentError("categories must be labels in order or their number, such as --categories no,yes.")
+            raise ArgumentError(
+                "categories must be labels in order, their number, or @FILE with a label a line, as in --categories no,yes."
+            )
         if self.labels is not None:
+            if len(self.labels) < 2:
+                file = "; @ before a file's name reads them" if pathlib.Path(self.categories).is_file() else ""
+                raise ArgumentError(f"categories must be at least two labels, got {shown(self.categories)}{file}.")
             return self.labels
         number = int(self.categories) if len(self.categories) < 20 else 10**20
         return list(map(str, range(categories_count(number, "categories"))))

@@ -76,7 +76,7 @@ def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, size: float = 0
     known = np.clip(p[tested], 1e-300, 1.0)
     together = min(1.0, 2 * float(chdtrc(2 * known.size, -2 * np.log(known).sum())))
     least = min(1.0, 2 * float(known.min()) * known.size)
-    which = f"all {p.size} cells"
+    which = f"all {p.size} cells" if p.size > 1 else "the only cell"
     if known.size < p.size:
         which = f"the {known.size} of {p.size} cells in which a test is possible"
     numbers = f"adjusted p-values: {together:.3g} of all together, {least:.3g} of the cell that fits least"

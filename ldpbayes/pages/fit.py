@@ -26,6 +26,8 @@ from ldpbayes.posteriors import evidence
 DRAWN = 6
 #: Sds below this share of the largest one take no further decimals.
 NEGLIGIBLE = 0.01
+#: Categories of each cell that a table shows where it has no room for all: at least this many, of fewer cells.
+FEWEST = 3
 #: Numbers of reports a user that are listed one by one.
 _SPENT_ROWS = 12
 _LABELS = {"mle": "MLE", "oracle": "oracle"}
@@ -74,14 +76,15 @@ def _category_table(tree, title, top):
     spec, total = f".{_decimals(data['sd'].values)}f", data.sizes["category"]
     count = data.sizes.get("cell", 1)
     yes = asked(data["category"].values) if top < sys.maxsize else None
-    cells, parts = min(count, max(top // (total if yes is None else 1), 1)), []
+    each = 1 if yes is not None else total if total <= top else max(top // count, min(top, FEWEST))
+    cells, parts = min(count, max(top // each, 1)), []
     means = data["mean"].sel(target="distribution").values.reshape(-1, total)[:cells]
-    shown = [largest(row, top) if yes is None else [yes] for row in means]
+    shown = [largest(row, each) if yes is None else [yes] for row in means]
     if tree.attrs.get("draws") == "none":  # so many categories have no order that a reader knows
         shown = [sorted(own, key=lambda x, row=row: -row[x]) for own, row in zip(shown, means, strict=True)]
     most = len(shown[-1]) if yes is None else total
     if most < total:
-        parts = [f"the {len(shown[-1])} largest of {total:,} categories"]
+        parts = [f"the {most} largest of {total:,} categories{' of each cell' if cells == count > 1 else ''}"]
     rows = Rows(data, "cell", "category", at=np.concatenate([c * total + np.asarray(own) for c, own in enumerate(shown)]))
     columns = [*_key_columns(rows), rows.label("category")]
     for target in _targets(tree):
@@ -90,11 +93,17 @@ def _category_table(tree, title, top):
         columns += _estimator_columns(tree, rows, name, spec)
     if cells < count:
         parts.append(f"the first{f' {cells}' if cells > 1 else ''} of {count:,} cells")
-    if not parts and yes is None:
+    held = [pair for pair in columns if top == sys.maxsize or pair[0].kind == "text" or _known(pair[1])]
+    if not parts and yes is None and len(held) == len(columns):
         return filled(title, columns)
     verb = "is" if cells == 1 and len(parts) == 1 and most == total else "are"
     note = f"{' of '.join(parts).capitalize()} {verb} shown." if parts else ""
-    return filled(title, columns, note, whole=functools.partial(_category_table, tree, title, sys.maxsize))
+    return filled(title, held, note, whole=functools.partial(_category_table, tree, title, sys.maxsize))
+
+
+def _known(values):
+    """Return whether some entry of a column is known, as the ends of F of a summary are not."""
+    return bool(np.isfinite(np.asarray(list(values), dtype=float)).any())
 
 
 def _target_columns(tree, rows, target, spec, top):
@@ -192,7 +201,9 @@ def _by(summary):
     if "cell" not in summary.coords:
         return []
     own = [str(name) for name, values in summary.coords.items() if name != "cell" and values.dims == summary["cell"].dims]
-    return own or ["cell"]
+    if own or summary["cell"].values.tolist() == ["all"]:  # the second is what a scan without groups has
+        return own
+    return ["cell"]
 
 
 def _unknown_table(tree, name, top):

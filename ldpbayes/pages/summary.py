@@ -26,6 +26,9 @@ def summary_of_fit(result) -> str:
     """
     summary = result["summary"].to_dataset()
     start = f"From {number_of(int(result.attrs['n_reports']), 'report')}"
+    if summary.sizes.get("cell") == 1:
+        (name,) = group_names(summary)
+        start, summary = start if name == "all" else f"{start} in {name}", summary.isel(cell=0)
     text = _groups(summary, start) if "cell" in summary.dims else _shares(summary, start)
     doubt = "" if result.attrs.get("converged", 1) else "; the computation failed its own checks, so this is not final"
     return f"{text}{doubt}."

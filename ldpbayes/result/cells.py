@@ -64,7 +64,7 @@ def of_cells(
     """
     methods = Counter(facts["method"].tolist())
     bad = np.flatnonzero(facts["converged"] == 0)
-    outcome = f"Each of the {len(cells)} cells was fitted on its own, and accepted."
+    outcome = f"All {len(cells)} cells were accepted." if len(cells) > 1 else "The only cell was accepted."
     if bad.size:
         named = listed([cells.labels[k] for k in bad])
         outcome = f"Do not trust the cells {named} yet: the first of them says {facts['problems'][bad[0]]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import inspect
 import math
 import os
@@ -176,7 +177,8 @@ def _read(source, rows, path, *, protocol=None, report=None, count=None, categor
         return found[0][()][0]
     facts: dict[str, Any] = {"notes": said} if said else {}
     if path is not None:
-        facts |= {"id": files.stem(files.as_path(path))} | ({} if by else {"published": published_of(source)})
+        named = {} if glob.has_magic(str(path)) else {"id": files.stem(files.as_path(path))}  # a pattern is no name
+        facts |= named | ({} if by else {"published": published_of(source)})
     made = assembled(found, labels, by, sample, facts, {} if absent is None else absent.counts)
     if path is not None and not by:
         made.announce()
