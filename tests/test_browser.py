@@ -183,7 +183,7 @@ def test_figures_are_legible_on_a_phone(browser, pages):
 def test_long_tables_are_folded_and_whole(browser, pages):
     visit(browser, pages["thousand"], 360)
     rows = "return [...document.querySelectorAll('tbody')].map(e => [e.rows.length, e.closest('details') !== null])"
-    assert browser.execute_script(rows) == [[10, False], [1000, True]]
+    assert browser.execute_script(rows) == [[20, False], [1000, True]]
     visit(browser, pages["dashboard"], 360)
     assert browser.execute_script(rows) == [[10, False], [240, True], [10, False], [60, True]]
 

@@ -507,3 +507,20 @@ def test_one_rule_of_endings_keeps_everything(minarets, tmp_path):
         with pytest.raises(ArgumentError, match=r"result must be|path must end in .*\.nc|show takes"):
             lb.save(thing, tmp_path / name)
         assert not (tmp_path / name).exists()
+
+
+def test_predictions_are_drawn_over_the_covariates_in_order():
+    from ldpbayes.pages.regress import _rows_to_predict
+
+    rng, n = np.random.default_rng(5), 400
+    columns = {"sex": np.array(["f", "m"], dtype=object)[rng.integers(2, size=n)], "age": rng.integers(18, 66, size=n)}
+    table, which = _rows_to_predict(columns, np.ones(n))
+    assert which == "at the 10 %, 50 % and 90 % quantiles of age" and table["sex"].tolist() == ["f"] * 3 + ["m"] * 3
+    low, middle, high = table["age"][:3]
+    assert [np.mean(columns["age"] <= x) >= share for x, share in ((low, 0.1), (middle, 0.5), (high, 0.9))] == [True] * 3
+    assert [np.mean(columns["age"] < x) <= share for x, share in ((low, 0.1), (middle, 0.5), (high, 0.9))] == [True] * 3
+    many, which = _rows_to_predict({"county": (np.arange(30) % 10).astype(str), "age": np.arange(30)}, np.arange(30))
+    assert which == "for the 12 most frequent rows of covariates"
+    assert sorted(zip(*many.values(), strict=True)) == list(zip(*many.values(), strict=True)) and set(many["age"]) == set(
+        range(18, 30)
+    )

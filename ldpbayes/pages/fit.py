@@ -98,7 +98,8 @@ def _category_table(tree, title, top):
         return filled(title, columns)
     verb = "is" if cells == 1 and len(parts) == 1 and most == total else "are"
     note = f"{' of '.join(parts).capitalize()} {verb} shown." if parts else ""
-    return filled(title, held, note, whole=functools.partial(_category_table, tree, title, sys.maxsize))
+    again = functools.partial(_category_table, tree, title)
+    return filled(title, held, note, whole=functools.partial(again, sys.maxsize), brief=again if parts else None)
 
 
 def _known(values):

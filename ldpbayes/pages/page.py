@@ -159,6 +159,8 @@ class Table:
         One sentence below the table, such as how many rows were left out.
     whole : callable, optional
         Returns the table with all rows, where this one shows a part of them. Files that have room write that one.
+    brief : callable, optional
+        Returns the table with at most so many rows, those that matter most; for where there is less room.
     """
 
     title: str
@@ -166,10 +168,11 @@ class Table:
     rows: tuple[tuple, ...]
     note: str = ""
     whole: "Callable[[], Table] | None" = None
+    brief: "Callable[[int], Table] | None" = None
 
     def __getstate__(self):
         """Return the fields with all rows in place of the function that would return them."""
-        return self.__dict__ | ({} if self.whole is None else {"whole": _Kept(self.whole())})
+        return self.__dict__ | {"brief": None} | ({} if self.whole is None else {"whole": _Kept(self.whole())})
 
     def texts(self) -> list[list[str]]:
         """Return every cell as people read it."""

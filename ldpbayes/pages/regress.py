@@ -7,6 +7,7 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.answers.regression import predictions
+from ldpbayes.errors import listed
 from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
 from ldpbayes.pages.prose import number_of
@@ -18,6 +19,8 @@ from ldpbayes.regression.maximum import Maximum
 
 #: Rows of the figure of predictions.
 PREDICTED = 12
+#: Columns with more numbers than this are predicted at three quantiles.
+LEVELS = 4
 _LOG_ODDS = "Change of the log odds against the reference category for one more unit of the column."
 _ODDS = "Factor of the odds: the exponential of the log odds."
 
@@ -167,7 +170,7 @@ def _notes(tree):
 
 
 def _figures(tree):
-    """Yield the coefficients, and predictions for the most frequent rows of covariates."""
+    """Yield the coefficients, and predictions over the covariates."""
     level = percent(tree["summary"].attrs["ci_prob"])
 
     caption = f"Coefficients, as log odds against {tree.attrs['reference']}, with {level} intervals."
@@ -176,17 +179,41 @@ def _figures(tree):
     names = [str(name).removeprefix("covariate ") for name in held.data_vars if str(name).startswith("covariate ")]
     if not names:
         return
+    table, which = _rows_to_predict({name: held[f"covariate {name}"].values for name in names}, held["n_reports"].values)
 
     def draw():
-        largest = np.sort(np.argsort(-held["n_reports"].values, kind="stable")[:PREDICTED])
-        table = {name: held[f"covariate {name}"].values[largest] for name in names}
         return plots.plot_predictions(predictions(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]), title="")
 
-    shown = min(PREDICTED, held.sizes["pattern"])
-    caption = f"Predicted shares with {level} intervals for the {shown} most frequent rows of covariates."
-    if shown == held.sizes["pattern"]:
-        caption = f"Predicted shares with {level} intervals for every row of covariates."
+    caption = f"Predicted shares with {level} intervals {which}."
     yield Figure("predictions", caption, f"One line per row of covariates: {caption}", draw)
+
+
+def _rows_to_predict(columns, people):
+    """Return (rows of covariates as a dict of columns, which they are in words): all, a grid, or the most frequent ones.
+
+    The grid has the deciles 1, 5 and 9 of columns of many numbers, over the people, and all levels of the others.
+    """
+    names, n = list(columns), len(people)
+    rows = np.lexsort([np.unique(columns[name], return_inverse=True)[1] for name in names[::-1]])
+    if n <= PREDICTED:
+        return columns, "for every row of covariates"
+    levels, cut = {}, []
+    for name, values in columns.items():
+        levels[name] = np.unique(values)
+        if values.dtype.kind in "iuf" and len(levels[name]) > LEVELS:
+            order = np.argsort(values, kind="stable")
+            share = np.cumsum(people[order]) / people.sum()
+            levels[name] = np.unique(values[order][np.searchsorted(share, (0.1, 0.5, 0.9))])
+            cut.append(name)
+    if cut and np.prod([len(own) for own in levels.values()]) <= PREDICTED:
+        grid = np.meshgrid(*levels.values(), indexing="ij")
+        which = f"at the 10 %, 50 % and 90 % quantiles of {listed(cut)}"
+        return {name: part.ravel() for name, part in zip(names, grid, strict=True)}, which
+    largest = np.isin(rows, np.argsort(-people, kind="stable")[:PREDICTED])
+    chosen = rows[largest]
+    return {
+        name: values[chosen] for name, values in columns.items()
+    }, f"for the {PREDICTED} most frequent rows of covariates"
 
 
 def _coefficients_figure(found, caption):

@@ -1,7 +1,7 @@
 """Tables of results: a row for each combination of some dimensions of a data set, and the columns that many tables have."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,10 @@ def interval_of(ci_prob: float) -> str:
     return f"{percent(ci_prob)} interval"
 
 
-def filled(title: str, columns: Sequence[Filled], note: str = "", *, whole: Callable[[], Table] | None = None) -> Table:
-    """Return the Table of columns with their values."""
+def filled(title: str, columns: Sequence[Filled], note: str = "", **shorter: Any) -> Table:
+    """Return the Table of columns with their values; ``whole`` and ``brief`` are its fields."""
     rows = tuple(zip(*(values for _, values in columns), strict=True))
-    return Table(title, tuple(column for column, _ in columns), rows, note, whole)
+    return Table(title, tuple(column for column, _ in columns), rows, note, **shorter)
 
 
 class Rows:

@@ -112,9 +112,11 @@ def _part(table, page):
     order = sorted(range(len(table.columns)), key=lambda i: table.columns[i].priority)
     least = [i for i in order[:OPEN_COLUMNS] if table.columns[i].priority <= PRIORITY]
     shown = sorted({*least, *(i for i in order if not table.columns[i].priority)})
-    first = table.only(shown)
-    if len(first.rows) > OPEN_ROWS:
-        first = replace(first, rows=first.rows[:FIRST_ROWS])
+    first = table
+    if len(table.rows) > OPEN_ROWS:
+        first = table.brief(OPEN_ROWS) if table.brief else replace(table, rows=table.rows[:FIRST_ROWS], note="")
+    keys = {table.columns[i].key for i in shown}
+    first = first.only([i for i, column in enumerate(first.columns) if column.key in keys])
     more = [f"all {len(every.rows):,} rows"] if len(every.rows) > len(first.rows) else []
     more += ["all columns"] if len(shown) < len(table.columns) else []
     words = " and ".join(more)
@@ -123,7 +125,7 @@ def _part(table, page):
         "heading": table.title if table.title != page.title else "",
         "first": first,
         "every": every,
-        "note": "" if len(first.rows) < len(table.rows) else table.note,
+        "note": first.note,
         "folded": f"{words[:1].upper()}{words[1:]}" or ("All columns" if any(x.priority for x in first.columns) else ""),
         "narrow": not words,  # on a phone columns that others outrank are hidden
         "csv": CSV().render(Page("", (every,))) if 0 < len(every.rows) <= COPIED_ROWS else "",
