@@ -185,7 +185,7 @@ def test_long_tables_are_folded_and_whole(browser, pages):
     rows = "return [...document.querySelectorAll('tbody')].map(e => [e.rows.length, e.closest('details') !== null])"
     assert browser.execute_script(rows) == [[20, False], [1000, True]]
     visit(browser, pages["dashboard"], 360)
-    assert browser.execute_script(rows) == [[10, False], [240, True], [10, False], [60, True]]
+    assert browser.execute_script(rows) == [[20, False], [240, True], [10, False], [60, True]]
 
 
 def test_long_tables_are_sorted_by_a_click(browser, pages):
