@@ -277,10 +277,13 @@ def _check_shape(p, data, many):
     wanted = (len(data), data.n_categories) if many else (data.n_categories,)
     if p.type.ndim == len(wanted) and all(n in (None, size) for n, size in zip(p.type.shape, wanted, strict=True)):
         return
-    rule = f"have one row per cell and one column per category {wanted}"
+    rule, hint = f"have one row per cell and one column per category {wanted}", ""
     if not many:
         rule = f"be a vector with one entry per category ({data.n_categories})"
-    raise ArgumentError(f"p must {rule}, got shape {p.type.shape}.")
+        hint = "; for one row of p per person or group read the reports as Cells, with by=" if p.type.ndim == 2 else ""
+    if data.n_categories == 2 and p.type.ndim == len(wanted) - 1:
+        hint = "; of two categories, the shares q of the second are pm.math.stack([1 - q, q], axis=-1)"
+    raise ArgumentError(f"p must {rule}, got shape {p.type.shape}{hint}.")
 
 
 def _named_dims(name, cells, dims):

@@ -237,6 +237,8 @@ def write(
     (['report', 'protocol'], '{"protocol":"grr","n_categories":3,"parameters":{"epsilon":1.0}}')
     """
     if not isinstance(thing, Collection | Tally | Cells):
+        if isinstance(thing, AbstractResult):
+            raise ArgumentError("write takes reports and collections; a result saves itself: result.save('page.html').")
         if protocol is None:
             raise ArgumentError("protocol must be given with reports; without it write takes a Collection, Tally or Cells.")
         return write_reports(path, thing, protocol, categories=categories, **columns)
