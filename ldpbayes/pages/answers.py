@@ -7,7 +7,7 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
-from ldpbayes.pages.tables import Rows, filled, interval_of, percent
+from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, percent
 from ldpbayes.plots.base import asked
 
 #: What says how well the other numbers are known.
@@ -34,18 +34,27 @@ def _table(result, title, every=False):
         rows.at = rows(result["category"] == result["category"][yes])
     keys = [name for name in result.coords if result[name].dims]
     columns = [(Column(str(name), str(name), "text"), _values(rows, result[name])) for name in keys]
+    spec = _spec(result)
     heading = interval_of(float(result.attrs["ci_prob"])) if "ci_prob" in result.attrs else "interval"
     ends = {f"{start}lower": f"{start}upper" for start in ("", "confidence_") if f"{start}upper" in result.data_vars}
     for name in sorted(map(str, result.data_vars), key=lambda name: (name in ERRORS, name == "sd")):
         if name in ends:
             full = heading.replace("interval", "confidence") if name.startswith("confidence") else heading
-            column = Column(name.replace("lower", "interval"), full, "interval", ".4g")
+            column = Column(name.replace("lower", "interval"), full, "interval", spec)
             columns.append((column, rows.pairs(result[name], result[ends[name]])))
         elif name not in ends.values():
             error = 2 if name in ERRORS else 0  # the first to go where the screen is narrow
             kind = "text" if _is_text(result[name]) else "number"
-            columns.append((Column(name, name.replace("_", " "), kind, ".4g", priority=error), _values(rows, result[name])))
+            own = ".2g" if name in ERRORS else spec if name in ("mean", "sd") else ".4g"
+            columns.append((Column(name, name.replace("_", " "), kind, own, priority=error), _values(rows, result[name])))
     return filled(title, columns, whole=None if yes is None else functools.partial(_table, result, title, True))
+
+
+def _spec(result):
+    """Return how means, sds and ends are printed: small numbers with equal decimals, by their sds."""
+    if not {"mean", "sd"} <= set(result.data_vars) or not (np.abs(result["mean"]).max() < 10):
+        return ".4g"
+    return f".{decimals(result['sd'].values)}f"
 
 
 def _asked(result):

@@ -17,15 +17,13 @@ from ldpbayes.inference.ends import level_of_largest
 from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
-from ldpbayes.pages.tables import Rows, filled, interval_of, percent
+from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, percent
 from ldpbayes.plots.base import asked, largest, title_of
 from ldpbayes.plots.groups import drawn, spaced, words_of
 from ldpbayes.posteriors import evidence
 
 #: Lines of the first figure, which leaves room for the first rows of the table below it.
 DRAWN = 6
-#: Sds below this share of the largest one take no further decimals.
-NEGLIGIBLE = 0.01
 #: Categories of each cell that a table shows where it has no room for all: at least this many, of fewer cells.
 FEWEST = 3
 #: Numbers of reports a user that are listed one by one.
@@ -73,7 +71,7 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
 
 def _category_table(tree, title, top):
     data = tree["summary"].to_dataset()
-    spec, total = f".{_decimals(data['sd'].values)}f", data.sizes["category"]
+    spec, total = f".{decimals(data['sd'].values)}f", data.sizes["category"]
     count = data.sizes.get("cell", 1)
     yes = asked(data["category"].values) if top < sys.maxsize else None
     each = 1 if yes is not None else total if total <= top else max(top // count, min(top, FEWEST))
@@ -159,7 +157,7 @@ def _targets(tree):
 
 def _derived_table(tree, top):
     data = tree["summary"].to_dataset()
-    spec, n = f".{_decimals(data['derived_sd'].values)}f", data.sizes["quantity"]
+    spec, n = f".{decimals(data['derived_sd'].values)}f", data.sizes["quantity"]
     rows = Rows(data, "cell", "quantity")
     columns = [*_key_columns(rows), rows.label("quantity")]
     columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix="derived_", spec=spec, priority=(0, 5, 0))
@@ -210,7 +208,7 @@ def _by(summary):
 def _unknown_table(tree, name, top):
     """Return the table of an array of unknowns of the prior, such as the effects of groups."""
     data, dims = tree["summary"].to_dataset(), tree["posterior"][name].dims[2:]
-    spec, rows = f".{min(_decimals(data[f'{name}_sd'].values), 4)}f", Rows(data, *dims)
+    spec, rows = f".{min(decimals(data[f'{name}_sd'].values), 4)}f", Rows(data, *dims)
     columns = [rows.label(str(dim), key=f"label_{dim}" if dim in _TAKEN else str(dim)) for dim in dims]
     columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
     columns += rows.diagnostics(data, f"{name}_", (3, 2))
@@ -443,9 +441,3 @@ def _confidence_facts(tree):
         if _has_confidence(tree, target):
             facts[target] = {key: found[key].sel(target=target).values for key in ("lower", "upper")}
     return facts
-
-
-def _decimals(sd):
-    """Return how many decimals show two digits of the smallest sd that matters beside the largest, four at least."""
-    least = sd[sd > NEGLIGIBLE * np.nanmax(sd, initial=0.0)]
-    return min(max(4, math.ceil(1 - math.log10(least.min()))), 12) if least.size else 4

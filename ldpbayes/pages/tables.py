@@ -10,6 +10,8 @@ from ldpbayes.pages.page import Column, Table
 
 #: A column beside its values, one a row.
 Filled = tuple[Column, Sequence]
+#: Sds below this share of the largest one take no further decimals.
+NEGLIGIBLE = 0.01
 R_HAT = "Agreement of the chains: 1 where they agree, and not trusted above 1.01."
 EFFECTIVE = "How many independent draws would be as precise as these."
 
@@ -28,6 +30,12 @@ def filled(title: str, columns: Sequence[Filled], note: str = "", **shorter: Any
     """Return the Table of columns with their values; ``whole`` and ``brief`` are its fields."""
     rows = tuple(zip(*(values for _, values in columns), strict=True))
     return Table(title, tuple(column for column, _ in columns), rows, note, **shorter)
+
+
+def decimals(sd: np.ndarray) -> int:
+    """Return how many decimals show two digits of the smallest sd that matters beside the largest, four at least."""
+    least = sd[sd > NEGLIGIBLE * np.nanmax(sd, initial=0.0)]
+    return min(max(4, math.ceil(1 - math.log10(least.min()))), 12) if least.size else 4
 
 
 class Rows:
