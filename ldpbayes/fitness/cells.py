@@ -51,8 +51,9 @@ class CellsFitness(AbstractResult):
 
     @property
     def verdict(self) -> str:
-        """One sentence about all cells."""
-        return self._outcome[0]
+        """One sentence about all cells, and why where no test is possible in any."""
+        why = () if np.isfinite(self.p_values).any() else dict.fromkeys(note for cell in self.cells for note in cell.notes)
+        return " ".join((self._outcome[0], *why))
 
 
 def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, size: float = 0.05) -> tuple[str, bool]:

@@ -73,7 +73,8 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
     for label, cell in zip(result.labels, result.cells, strict=True):
         least = cell.checks[int(cell.adjusted.argmin())].label if cell.checks else "no test is possible"
         rows.append((label, least, cell.p_value, min(2 * cell.p_value * tested, 1.0) if cell.checks else math.nan))
-    notes = [Note(Kind.METHOD, text) for text in dict.fromkeys(text for cell in result.cells for text in cell.notes)]
+    told = dict.fromkeys(text for cell in result.cells for text in cell.notes)
+    notes = [Note(Kind.METHOD, text) for text in told if text not in result.verdict]
     facts = {"cells": dict(zip(result.labels, map(facts_of, result.cells), strict=True)), "flagged": result.flagged}
     if result.equality is not None:
         same = result.equality.p_value > result.size
