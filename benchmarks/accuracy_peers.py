@@ -45,7 +45,7 @@ def pure_ldp(label, a, epsilon, reports):
 
 
 def multi_freq_ldpy(label, a, epsilon, reports):
-    """Return {estimator: shares} of multi-freq-ldpy: MI (clipped and normalised) and iterative Bayesian update."""
+    """Return {estimator: shares} of multi-freq-ldpy: MI (clipped and normalized) and iterative Bayesian update."""
     from multi_freq_ldpy.pure_frequency_oracles import GRR, LH, SS, UE
 
     calls = {

@@ -1,4 +1,4 @@
-"""A million page loads by their privatised confidence: the smooth model beside the recipe with a bootstrap and pandas.
+"""A million page loads by their privatized confidence: the smooth model beside the recipe with a bootstrap and pandas.
 
 ``python benchmarks/private_groups.py [records]`` simulates durations of two groups with labels randomized at the rate that
 browsers use, and prints CPU seconds of one thread for

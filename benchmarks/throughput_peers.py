@@ -56,10 +56,10 @@ def pure_ldp(a):
         ),
     ]
     for label, client, server, n in pairs:
-        yield label, client.privatise, collect(server), n
+        yield label, client.privatize, collect(server), n
     server = HadamardResponseServer(EPSILON, a, index_mapper=same)
     client = HadamardResponseClient(EPSILON, a, server.get_hash_funcs(), index_mapper=same)
-    yield "HR", client.privatise, collect(server), N
+    yield "HR", client.privatize, collect(server), N
 
 
 def multi_freq_ldpy(a):

@@ -3,7 +3,7 @@
 Everybody belongs to a public cohort c, whose h hash functions send a value to at most h bits of a filter of k bits: the
 value's Bloom filter B_c(x). Each bit of it is then sent through a binary channel: a one with probability q where the filter
 has a one, with probability r < q where it has a zero, independent over bits. (In full RAPPOR q and r are those of
-the permanent and the instantaneous randomisation together.) A report y of a member of cohort c has probability
+the permanent and the instantaneous randomization together.) A report y of a member of cohort c has probability
 
     P(y | c) = Σ_x p_x Π_b (q if B_c(x)_b else r)^{y_b} (1 − q if B_c(x)_b else 1 − r)^{1 − y_b}.
 

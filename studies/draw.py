@@ -38,7 +38,7 @@ PLACE = pathlib.Path(__file__).parents[1] / "docs" / "studies"
 (BLUE, ORANGE, GREEN, PINK, SKY, RED, BLACK), YELLOW = PALETTE, "#F0E442"
 STYLE = {
     "oracle": ("oracle", ORANGE, "^", "-"),
-    "normalised": ("normalised", PINK, "v", "-"),
+    "normalized": ("normalized", PINK, "v", "-"),
     "norm_sub": ("Norm-Sub", SKY, "s", "-"),
     "projected": ("projected", SKY, "s", "-"),
     "mle": ("maximum likelihood", GREEN, "D", "-"),
@@ -255,7 +255,7 @@ def value_of(rows, name):
     return None if row is None else row["value"]
 
 
-DECODERS = {"grr": ("mle", "normalised", "projected"), "sue": ("oracle", "normalised", "projected")}
+DECODERS = {"grr": ("mle", "normalized", "projected"), "sue": ("oracle", "normalized", "projected")}
 #: Cells with fewer replications of the posterior mean are left blank.
 ENOUGH = 20
 SHAPES = {"geometric": "geometric", "flat": "Dirichlet(1)"}
@@ -413,7 +413,7 @@ def _decoder_tables(rows):
                         values = {name: value_of(here, name) for name in wins}
                         wins[min(values, key=values.get)] += 1
                     table.append([SHAPES[population], f"{n:,}", title, metric, f"{len(cells)}", *map(str, wins.values())])
-    headers = ["law", "n", "mechanism", "loss", "cells", "ML / standard", "normalised", "projected"]
+    headers = ["law", "n", "mechanism", "loss", "cells", "ML / standard", "normalized", "projected"]
     write_table("kairouz-2016-wins", headers, table)
 
 

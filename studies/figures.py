@@ -14,7 +14,7 @@ from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.simulation import population
 from ldpbayes.study import evaluate
 from ldpbayes.study.base import grid
-from studies import common, fakes, vectorised, waves
+from studies import common, fakes, vectorized, waves
 from studies.hashed import Hashed
 from studies.pooled import BASE, FullStudy
 
@@ -84,7 +84,7 @@ def frequencies(cell, rng, *, targets, projection):
         found |= _processed(found["oracle", None], projection)
     else:
         found, spread = _of_reports(cell, true_counts, rng, projection)
-    out = vectorised.losses_of(found, aims)
+    out = vectorized.losses_of(found, aims)
     for name, variance in spread.items():
         if "distribution" in aims:
             out[name, "distribution", "variance"] = variance.sum(axis=1)
@@ -118,23 +118,23 @@ def floors(cell):
 
 
 def _processed(oracle, projection):
-    return {(projection, None): vectorised.project(oracle), ("normalised", None): vectorised.normalise(oracle)}
+    return {(projection, None): vectorized.project(oracle), ("normalized", None): vectorized.normalize(oracle)}
 
 
 def _of_grr(cell, true_counts, rng, projection):
     epsilon, n = cell["epsilon"], cell["n_reports"]
-    tallies = vectorised.grr_tallies(true_counts, epsilon, rng)
-    oracle = vectorised.grr_oracle(tallies, epsilon)
-    found = {("oracle", None): oracle, ("mle", None): vectorised.grr_mle(tallies, epsilon)}
+    tallies = vectorized.grr_tallies(true_counts, epsilon, rng)
+    oracle = vectorized.grr_oracle(tallies, epsilon)
+    found = {("oracle", None): oracle, ("mle", None): vectorized.grr_mle(tallies, epsilon)}
     found |= _processed(oracle, projection)
     alpha, a, spread = _prior_alpha(cell), cell["n_categories"], {}
     if cell["part"] == "main" and a > 2 and a * alpha < SMALL:
         return found, spread
-    mean, variance, _ = vectorised.grr_posterior(tallies, epsilon, alpha)
+    mean, variance, _ = vectorized.grr_posterior(tallies, epsilon, alpha)
     found |= {(BASE, "distribution"): mean, (BASE, "frequency"): ((a * alpha + n) * mean - alpha) / n}
     spread[BASE] = variance
     if cell["part"] == "learnt":
-        mean, variance, alphas = vectorised.grr_learnt(tallies, epsilon)
+        mean, variance, alphas = vectorized.grr_learnt(tallies, epsilon)
         found |= {("learnt", "distribution"): mean, ("learnt", "frequency"): alphas}
         spread["learnt"] = variance
     return found, spread
@@ -142,7 +142,7 @@ def _of_grr(cell, true_counts, rng, projection):
 
 def _of_bits(cell, true_counts, rng):
     protocol = evaluate.protocol_of(cell)
-    counts = vectorised.unary_counts(true_counts, protocol.kappa, protocol.lam, rng)
+    counts = vectorized.unary_counts(true_counts, protocol.kappa, protocol.lam, rng)
     return {("oracle", None): (counts / cell["n_reports"] - protocol.lam) / (protocol.kappa - protocol.lam)}
 
 
@@ -195,7 +195,7 @@ def _moments(collection, epsilon, prior, rng):
         tallies = [
             collection.rows.counts[named].sum() for named in (first > second * (1 + 1e-9), second > first * (1 + 1e-9))
         ]
-        mean, variance, _ = vectorised.grr_posterior(np.array([tallies]), epsilon, prior.alpha[0])
+        mean, variance, _ = vectorized.grr_posterior(np.array([tallies]), epsilon, prior.alpha[0])
         return mean[0], variance[0]
     if 2 < collection.n_categories <= 16:
         return evaluate.posterior_moments(collection, prior, rng)
@@ -327,7 +327,7 @@ def hashed_losses(cell, rng):
     )
     out = []
     for epsilon in HASHED_EPSILONS:
-        law = hashed.rappor(epsilon, cell["hashes"]) if rappor else hashed.randomised_response(epsilon)
+        law = hashed.rappor(epsilon, cell["hashes"]) if rappor else hashed.randomized_response(epsilon)
         for n in [cell["n_reports"]] if "n_reports" in cell else REPORTS:
             loss = np.abs(law.draws(n, cell["block"], rng) - p).sum(axis=1)
             low, median, high = np.quantile(loss, [0.05, 0.5, 0.95])
@@ -357,10 +357,10 @@ def _hashed_reports(cell, rng):
     mle = MLE(tolerance=1e-4)(collection).distribution
     mean = common.expanded(collection, as_prior("jeffreys", p.size), rng)[0]
     learnt = common.learnt(collection, rng)[0]
-    found = {("projected", None): vectorised.project(oracle[None]), ("mle", None): mle[None], (BASE, None): mean[None]}
+    found = {("projected", None): vectorized.project(oracle[None]), ("mle", None): mle[None], (BASE, None): mean[None]}
     found["learnt", None] = learnt[None]
     found["no_privacy", None] = true_counts / true_counts.sum()
-    return vectorised.losses_of(found, {"distribution": p})
+    return vectorized.losses_of(found, {"distribution": p})
 
 
 # ---- Wang et al. (2016) --------------------------------------------------------------------------------------------------
@@ -480,7 +480,7 @@ FULL = {
         ),
         FullStudy(
             "subset",
-            "Subset selection against binary and multivariate randomised response",
+            "Subset selection against binary and multivariate randomized response",
             f"{WANG}, Table 1",
             _subset,
             functools.partial(frequencies, targets=BOTH, projection="projected"),

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, sparse
 
-from studies.vectorised import project
+from studies.vectorized import project
 
 #: Singular values of the normal matrix below this share of the largest count as zero.
 TINY = 1e-10
@@ -79,7 +79,7 @@ class Hashed:
             crossed += (meetings @ p)[None, :]
         return cls(p, cohorts, width, meetings, weighted, bits, crossed)
 
-    def randomised_response(self, epsilon):
+    def randomized_response(self, epsilon):
         """Return the Normal law of the least-squares estimate of O-RR.
 
         The reports are m over (c, y) with probabilities (1 + β F p)/(C(β + k)); the estimate solves

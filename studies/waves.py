@@ -203,7 +203,7 @@ def losses(cell, rng):
 
 STUDY = FullStudy(
     "waves",
-    "Randomised response that is restricted to a subset, wave by wave and report by report, against one protocol for all",
+    "Randomized response that is restricted to a subset, wave by wave and report by report, against one protocol for all",
     "Aydın and Yıldırım (2024), on the settings of their experiments",
     cells,
     losses,

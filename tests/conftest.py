@@ -255,7 +255,7 @@ SAMPLED = {
     "posteriors/test_surrogate.py::test_every_protocol_against_an_exact_method": 5,
     "posteriors/test_surrogate.py::test_means_and_evidence_against_the_exact_posterior": 3,
     "posteriors/test_tally_chain.py::test_a_flat_share_of_a_survey_far_from_the_middle_has_many_effective_draws": 3,
-    "priors/test_contract.py::test_log_density_is_normalised_and_that_of_the_draws": 3,
+    "priors/test_contract.py::test_log_density_is_normalized_and_that_of_the_draws": 3,
     "priors/test_contract.py::test_pymc_variable_has_the_moments_of_the_draws": 4,
     "protocols/test_attributes.py::test_channel_of_the_rows_is_that_of_the_client": 3,
     "protocols/test_contract.py::test_products_equal_those_of_the_dense_twin": 2,

@@ -9,7 +9,7 @@ from ldpbayes import Cells, Collection, Tally, answers, fit, result
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.estimators import Oracle
 from ldpbayes.estimators.confidence import combined_interval, confidence_intervals
-from ldpbayes.inference.diagnostics import summarise
+from ldpbayes.inference.diagnostics import summarize
 from ldpbayes.pages import show
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.priors import Dirichlet, as_prior
@@ -36,7 +36,7 @@ def open_answers():
         draws={"distribution": (("category",), draws), "frequency": (("category",), frequencies)},
         attrs={"sampling": "independent"},
     )
-    return summarise(tree, 0.95)
+    return summarize(tree, 0.95)
 
 
 def test_simultaneous_band_covers_jointly_and_is_wider(open_answers):

@@ -41,7 +41,7 @@ FAMILIES = ("estimators", "posteriors", "theory")
 SHARED = {
     "estimators.base",
     "estimators.estimate",
-    "estimators.linearised",
+    "estimators.linearized",
     "estimators.solvers",
     "posteriors.base",
     "posteriors.conditioned_product",

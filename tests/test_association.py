@@ -103,7 +103,7 @@ def test_probability_of_independence_by_enumeration():
     assert lb.answers.independence(tree)["log_bayes_factor"] == pytest.approx(margins - table, abs=1e-6)
 
 
-def test_independence_of_privatised_answers_by_enumeration():
+def test_independence_of_privatized_answers_by_enumeration():
     """Two Warner answers, six users, a flat prior: all assignments of the true values are summed over."""
     design, reports = warner(0.7), np.array([0, 0, 1, 3, 3, 3])
     protocol = lb.protocols.Attributes((design, design))

@@ -1,4 +1,4 @@
-"""The coverage study: exact sums for binary designs, and the vectorised intervals against those that fits state."""
+"""The coverage study: exact sums for binary designs, and the vectorized intervals against those that fits state."""
 
 import dataclasses
 import pathlib

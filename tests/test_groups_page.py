@@ -180,7 +180,7 @@ def test_bad_input_is_one_sentence_and_status_two(capsys, bad, monkeypatch, argu
 
 # ---- the page and its figures ----------------------------------------------------------------------------------------
 def test_the_page_of_several_combinations(found):
-    page = show(found, unit="ms", design="Randomised response.")
+    page = show(found, unit="ms", design="Randomized response.")
     values, shares, apart = page.tables
     assert [column.key for column in values.columns][:3] == ["country", "group", "quantity"]
     assert len(shares.rows) == 4 and len(values.rows) == 16 and len(apart.rows) == 8
@@ -188,7 +188,7 @@ def test_the_page_of_several_combinations(found):
     assert (one["country"], one["group"], one["quantity"]) == ("NO", "high", "median")
     assert one["value_mean"] == pytest.approx(float(found.quantile(0.5)["mean"].sel(cell="NO", group="high").item()))
     assert one["value_interval"][0] < one["value_mean"] < one["value_interval"][1] and one["value_recipe"] > 0
-    assert page.about["Design"] == "Randomised response."
+    assert page.about["Design"] == "Randomized response."
     assert [figure.name for figure in page.figures] == ["functions", "quantiles", "differences"]
     few = show(found, top=8).tables[0]
     assert len(few.rows) == 8 and "1 of 2 combinations" in few.note and len(few.complete().rows) == 16

@@ -15,7 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 
 PROTOCOL = '''
-"""Randomised response that is asked for by another name."""
+"""Randomized response that is asked for by another name."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,7 +26,7 @@ from ldpbayes.protocols.grr import GRR
 
 @dataclass(frozen=True)
 class Toy(AbstractProtocol):
-    """Randomised response, delegated."""
+    """Randomized response, delegated."""
 
     n_categories: int
     epsilon: float

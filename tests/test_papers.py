@@ -1,4 +1,4 @@
-"""The papers at full size: the vectorised engine against other ways to the same numbers, pooling, and the stored results."""
+"""The papers at full size: the vectorized engine against other ways to the same numbers, pooling, and the stored results."""
 
 import csv
 import itertools
@@ -22,7 +22,7 @@ from ldpbayes.study import Study, register, run_study
 from ldpbayes.study.evaluate import labels
 from ldpbayes.theory.bounds import exact_floor
 from studies import __main__ as command
-from studies import figures, hashed, vectorised
+from studies import figures, hashed, vectorized
 from studies.common import POPULATIONS
 from studies.pooled import LISTED, FullStudy, load, pooled, prediction, read, run_full
 from studies.tabulated import tabulate
@@ -37,7 +37,7 @@ def grr_collection(tallies, epsilon):
 
 def some_tallies(a, n, epsilon, size, alpha=0.5, seed=0):
     rng = np.random.default_rng(seed)
-    return vectorised.grr_tallies(rng.multinomial(n, rng.dirichlet(np.full(a, alpha), size)), epsilon, rng)
+    return vectorized.grr_tallies(rng.multinomial(n, rng.dirichlet(np.full(a, alpha), size)), epsilon, rng)
 
 
 # ---- many replications at once -----------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def test_tables_of_shared_factors_agree_with_one_set_at_a_time(a, n, epsilon, al
 def test_sets_far_apart_have_tilts_of_their_own():
     """One set has all its reports in one category, another has them spread evenly."""
     tallies = np.array([[1000] + [0] * 19, [50] * 20, [500, 500] + [0] * 18])
-    found = vectorised.grr_posterior(tallies, 3.0, 0.5)
+    found = vectorized.grr_posterior(tallies, 3.0, 0.5)
     for row, mean, variance in zip(tallies, *found[:2], strict=True):
         known = Exact().moments(grr_collection(row, 3.0), as_prior("jeffreys", 20))
         np.testing.assert_allclose(mean, known.mean, rtol=1e-7)
@@ -85,13 +85,13 @@ def test_transforms_that_do_not_die_out_are_of_second_order():
 
 def test_maximum_likelihood_and_projections_of_many():
     tallies = some_tallies(12, 60, 1.0, 30)
-    oracle = vectorised.grr_oracle(tallies, 1.0)
-    found = vectorised.grr_mle(tallies, 1.0), vectorised.project(oracle), vectorised.normalise(oracle)
+    oracle = vectorized.grr_oracle(tallies, 1.0)
+    found = vectorized.grr_mle(tallies, 1.0), vectorized.project(oracle), vectorized.normalize(oracle)
     assert (found[0] == 0).any()
-    for row, raw, mle, projected, normalised in zip(tallies, oracle, *found, strict=True):
+    for row, raw, mle, projected, normalized in zip(tallies, oracle, *found, strict=True):
         np.testing.assert_allclose(mle, MLE()(grr_collection(row, 1.0)).distribution, atol=1e-12)
         np.testing.assert_allclose(projected, project_to_simplex(raw), atol=1e-12)
-        np.testing.assert_allclose(normalised, truncate_and_renormalize(raw), atol=1e-12)
+        np.testing.assert_allclose(normalized, truncate_and_renormalize(raw), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_maximum_likelihood_and_projections_of_many():
 )
 def test_learnt_prior_of_many(a, n, epsilon):
     tallies = some_tallies(a, n, epsilon, 1, 0.3)
-    mean, variance, frequency = vectorised.grr_learnt(tallies, epsilon)
+    mean, variance, frequency = vectorized.grr_learnt(tallies, epsilon)
     for row, own, spread, shares in zip(tallies, mean, variance, frequency, strict=True):
         exact = fit(grr_collection(row, epsilon), "learnt", draws=0)["exact"]
         known = {name: exact[name].values for name in ("distribution_mean", "distribution_sd", "frequency_mean")}
@@ -110,10 +110,10 @@ def test_learnt_prior_of_many(a, n, epsilon):
 
 # ---- hashed reports: mean and covariance by enumeration ------------------------------------------------------------------
 @pytest.mark.parametrize("closed", [False, True])
-def test_least_squares_of_randomised_response_by_enumeration(closed):
+def test_least_squares_of_randomized_response_by_enumeration(closed):
     p, k, cohorts, epsilon = np.array([0.4, 0.3, 0.2, 0.1]), 3, 3, 1.3
     places = hashed._places(cohorts, 4, k, 1, closed, np.random.default_rng(5))[:, 0]
-    law = hashed.Hashed.drawn(p, k, cohorts, np.random.default_rng(5), closed=closed).randomised_response(epsilon)
+    law = hashed.Hashed.drawn(p, k, cohorts, np.random.default_rng(5), closed=closed).randomized_response(epsilon)
     beta = math.expm1(epsilon)
     filters = np.array([places[c] == y for c in range(cohorts) for y in range(k)], dtype=float)
     share = (1 + beta * filters @ p) / (cohorts * (beta + k))

@@ -239,7 +239,7 @@ def log_likelihood(p, rows):
 
 # ---- a regression on a grid ---------------------------------------------------------------------------------------------
 def two_groups(chances, group):
-    """Return (means, sds, log-evidence) of both coefficients of y ~ g: a grid over standardised unknowns.
+    """Return (means, sds, log-evidence) of both coefficients of y ~ g: a grid over standardized unknowns.
 
     ``chances`` (n, 2) are P(report | value), ``group`` zeros and ones; b₀ + b₁ (g − ḡ)/s with N(0, π²) and N(0, 2.5²).
     """

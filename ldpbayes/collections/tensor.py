@@ -227,7 +227,7 @@ def _add_support_counts(name, p, shared, each, counts, categories, dims, protoco
         dtype="float64",
         observed=model_data(f"{name}_counts", np.nan_to_num(_of_cells(counts, lead))),
         dims=(*lead, support),
-        class_name="PrivatisedReports",
+        class_name="PrivatizedReports",
     )
 
 

@@ -8,7 +8,7 @@ from ldpbayes.collections import Derived
 from ldpbayes.collections.noncompliance import columns_of
 from ldpbayes.estimators.base import EXACT_INFORMATION_OPERATIONS, information_covariance
 from ldpbayes.estimators.estimate import Estimate
-from ldpbayes.estimators.linearised import linearized
+from ldpbayes.estimators.linearized import linearized
 
 
 def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:

@@ -12,7 +12,7 @@ from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.estimators.base import standard_errors
 from ldpbayes.estimators.estimate import Estimate
-from ldpbayes.estimators.linearised import linearized
+from ldpbayes.estimators.linearized import linearized
 from ldpbayes.estimators.solvers.base import LARGE_NEWTON_OPERATIONS, Solution, certificate
 from ldpbayes.estimators.solvers.convex import constrained
 from ldpbayes.estimators.solvers.newton import newton

@@ -64,7 +64,7 @@ class Diagnostics:
         return replace(self, problem="; ".join(filter(None, (self.problem, problem))))
 
 
-def summarise(tree, ci_prob, effective=None, known=None):
+def summarize(tree, ci_prob, effective=None, known=None):
     """Add the group ``summary`` to a result and the verdict of its diagnostics to the attrs; return the tree.
 
     Variables have dims (target, [cell,] category) with targets distribution and frequency: mean, sd, lower, upper

@@ -155,7 +155,7 @@ class PrivateGroups(AbstractResult):
         first = self.groups[0] if versus is None else checks.choice(versus, "versus", self.groups)
         draws, extra = self._draws(of, at, "at")
         draws = draws - draws[..., [self.groups.index(first)]]
-        found = self._summarised(draws, extra, ci_prob)
+        found = self._summarized(draws, extra, ci_prob)
         known = np.isfinite(draws).sum(axis=0)  # draws in which neither group is empty
         above = ((draws > 0).sum(axis=0) + 0.5 * (draws == 0).sum(axis=0)) / np.where(known > 0, known, np.nan)
         found["probability"] = (found["mean"].dims, above.reshape(found["mean"].shape))
@@ -173,7 +173,7 @@ class PrivateGroups(AbstractResult):
         return self._draws(of, at, "at")[0]
 
     def _asked(self, of, ci_prob, at=None, name="at"):
-        return self._summarised(*self._draws(of, at, name), ci_prob)
+        return self._summarized(*self._draws(of, at, name), ci_prob)
 
     def _draws(self, of, at, name):
         """Return (draws of a quantity, the dim of its points and their labels); ``name`` is that of the argument at."""
@@ -305,7 +305,7 @@ class PrivateGroups(AbstractResult):
         drawn = f"{self.sampling.capitalize()} draws: Pareto k-hat {self.k_hat:.2f}, {self.effective_draws:,.0f} effective."
         return f"{'' if self.trusted else 'Do not trust these groups yet: '}{self.reason} {drawn}"
 
-    def _summarised(self, draws: np.ndarray, extra: dict[str, Any], ci_prob: float | None) -> Answer:
+    def _summarized(self, draws: np.ndarray, extra: dict[str, Any], ci_prob: float | None) -> Answer:
         """Return the Dataset of draws (S, cells, […,] k)."""
         prob = self.ci_prob if ci_prob is None else checks.level(ci_prob)
         dims = ["cell", *extra, "group"]

@@ -98,7 +98,7 @@ def curvature_of(form, p, bend):
 
 
 @compiled()
-def factorise(stiff, scale, extra, factor):
+def factorize(stiff, scale, extra, factor):
     """Fill the bidiagonal Cholesky factor of walk + diag(extra), the walk with stiffness scale·stiff per step.
 
     A factor is (the inverses of its diagonal, what stands below it). Returns its log-determinant, half of the matrix's.
@@ -152,7 +152,7 @@ def collapsed(eta, law, sigma, tau, factor, work, walk):
     a = eta.size
     for x in range(a):
         work[x] = 1.0 / (tau * tau)
-    log_det = factorise(law.weights, 1.0 / (sigma * sigma), work, factor)
+    log_det = factorize(law.weights, 1.0 / (sigma * sigma), work, factor)
     square = smooth_part(eta, 1.0 / (tau * tau), factor, work, walk)
     return -a * math.log(tau) - (a - 1) * math.log(sigma) + 0.5 * law.log_weights[0] - log_det - 0.5 * square
 
@@ -262,7 +262,7 @@ def give_momentum(there, law, room, rng):
     tight, curve, scales = 1.0 / (law.scales[1] * law.scales[1]), room.curve, law.scales
     for x in range(curve.size):
         room.work[x] = tight * curve[x] / (tight + curve[x])
-    factorise(law.weights, 1.0 / (scales[0] * scales[0]), room.work, room.kinetic)
+    factorize(law.weights, 1.0 / (scales[0] * scales[0]), room.work, room.kinetic)
     height = 0.0
     for x in range(curve.size):
         if x > 0:

@@ -122,7 +122,7 @@ class Sample:
     variables : mapping of (dims, array)
         Draws of the prior's variables, of cells: the arrays have shape (chains, draws, …).
     known : mapping of mappings
-        Of cells: entries of the summary of variables that are known better, or already, as in diagnostics.summarise.
+        Of cells: entries of the summary of variables that are known better, or already, as in diagnostics.summarize.
     frequencies : tuple, optional
         Of cells: draws of F for ``distribution``, as result.building.frequencies makes them.
     interleaved : bool
@@ -350,7 +350,7 @@ class Parts:
     attrs : dict
         With the diagnostics, and of independent draws the verdict on them.
     effective : dict, optional
-        As in diagnostics.summarise.
+        As in diagnostics.summarize.
     """
 
     draws: dict[str, np.ndarray]
@@ -416,7 +416,7 @@ class Answer:
             stats=parts.stats,
             attrs=parts.attrs,
         )
-        return diagnostics.summarise(tree, self.asked["ci_prob"], parts.effective)
+        return diagnostics.summarize(tree, self.asked["ci_prob"], parts.effective)
 
     @cached_property
     def parts(self) -> Parts:

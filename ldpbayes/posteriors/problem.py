@@ -184,7 +184,7 @@ def scaled(collection):
     survey = collection.survey
     if survey.effect is not None:
         return collection
-    from ldpbayes.estimators.linearised import linearized
+    from ldpbayes.estimators.linearized import linearized
     from ldpbayes.estimators.mle import maximize
 
     effect, _ = linearized(collection, maximize(collection.rows).p)

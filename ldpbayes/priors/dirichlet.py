@@ -238,8 +238,8 @@ def sticks(name, alpha, rest, size):
 def _logit_beta_logp(value, alpha, beta):
     import pytensor.tensor as pt
 
-    normaliser = pt.gammaln(alpha) + pt.gammaln(beta) - pt.gammaln(alpha + beta)
-    return -alpha * pt.softplus(-value) - beta * pt.softplus(value) - normaliser
+    normalizer = pt.gammaln(alpha) + pt.gammaln(beta) - pt.gammaln(alpha + beta)
+    return -alpha * pt.softplus(-value) - beta * pt.softplus(value) - normalizer
 
 
 def _logit_beta(alpha, beta, size):

@@ -697,7 +697,7 @@ def _tree(model, answer, request, facts):
         model, prior.describe(), method=facts["method"], settings=settings, draws=draws, stats=answer.stats, attrs=about
     )
     tree["design"] = xr.DataTree(_patterns(model))
-    diagnostics.summarise(tree, request.ci_prob, known=answer.known)
+    diagnostics.summarize(tree, request.ci_prob, known=answer.known)
     _add_frequency(tree, model, answer)
     tree.attrs["prior_decides"] = _undecided(model, answer, request.ci_prob)
     validate(tree)

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.inference.diagnostics import summarise
+from ldpbayes.inference.diagnostics import summarize
 from ldpbayes.inference.ends import LEVELS
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import validate
@@ -148,7 +148,7 @@ def of_draws(
     ci_prob : float
     rng : numpy.random.Generator
     known : mapping of str to mapping, optional
-        Entries of the summary of variables that are known better, or already; see diagnostics.summarise.
+        Entries of the summary of variables that are known better, or already; see diagnostics.summarize.
     drawn : tuple, optional
         What ``frequencies`` returned for these draws.
     **more
@@ -160,7 +160,7 @@ def of_draws(
     variables |= {name: values for name, values in others.items() if name not in variables}
     attrs = {"frequency_draws": how} | dict(more.pop("attrs", {}))
     tree = build(data, prior, method=method, settings=settings, draws=variables, attrs=attrs, **more)
-    summarise(tree, ci_prob, known=known)
+    summarize(tree, ci_prob, known=known)
     if found is None:  # the summary has nan for all else
         summary = tree["summary"].to_dataset()
         summary["mean"].loc[{"target": "frequency"}] = mean

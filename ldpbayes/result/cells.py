@@ -14,7 +14,7 @@ from ldpbayes.collections.cells import FACTS
 from ldpbayes.collections.nature import LEFT_OUT
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, listed, shown
-from ldpbayes.inference.diagnostics import entries_of, summarise
+from ldpbayes.inference.diagnostics import entries_of, summarize
 from ldpbayes.inference.ends import numerical_error
 from ldpbayes.result.building import build
 from ldpbayes.result.frame import Result
@@ -139,7 +139,7 @@ def of_parts(
     about = {"reason": _kinds(facts), "sampling": "independent", **_pseudo(one.attrs for one in parts), **(attrs or {})}
     tree = of_cells(cells, prior, facts, settings, draws=draws, exact=exact, attrs=about)
     said = {name: tree.attrs[name] for name in ("converged", "interrupted", "problems", "outcome")}
-    summarise(tree, ci_prob, effective, known)
+    summarize(tree, ci_prob, effective, known)
     tree.attrs |= said
     return tree
 

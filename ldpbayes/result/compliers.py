@@ -30,7 +30,7 @@ def among_compliers(result: xr.DataTree, collection: Collection) -> xr.DataTree:
     DataTree
         Of the interval's ends and moments that an engine knows exactly only the log-evidence is kept: they are those of p′.
     """
-    from ldpbayes.inference.diagnostics import summarise
+    from ldpbayes.inference.diagnostics import summarize
 
     need_result(result)
     checks.instance(collection, "collection", Collection, "a Collection made by with_noncompliers")
@@ -58,7 +58,7 @@ def among_compliers(result: xr.DataTree, collection: Collection) -> xr.DataTree:
         constant = constant.rename({"category": LATENT}).assign_coords({LATENT: list(collection.categories)})
     out["constant_data"] = xr.DataTree(constant)
     out.attrs |= result.attrs
-    return summarise(out, result["summary"].attrs["ci_prob"])
+    return summarize(out, result["summary"].attrs["ci_prob"])
 
 
 def extended_draws(result: xr.DataTree, collection: Collection, cell: int | None = None) -> np.ndarray:

@@ -60,7 +60,7 @@ STUDIES = {
             _decoders,
             functools.partial(
                 evaluate.simulate_risks,
-                estimators=("posterior_mean", "mle", "projected", "normalised", "oracle"),
+                estimators=("posterior_mean", "mle", "projected", "normalized", "oracle"),
                 targets=("frequency",),
                 metrics=("l1", "mse"),
             ),

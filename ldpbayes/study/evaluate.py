@@ -30,7 +30,7 @@ TARGETS = ("distribution", "frequency")
 #: Weighted draws of the surrogate: the Monte Carlo error adds about 1/1,000 to the posterior mean's risk.
 SURROGATE = Surrogate(draws=1000, chains=1)
 #: Post-processing of the oracle, by the word that the tables use.
-DECODERS = {"norm_sub": norm_sub, "projected": project_to_simplex, "normalised": truncate_and_renormalize}
+DECODERS = {"norm_sub": norm_sub, "projected": project_to_simplex, "normalized": truncate_and_renormalize}
 _PROTOCOLS = {
     "grr": GRR,
     "sue": UnaryEncoding.symmetric,

@@ -1,6 +1,6 @@
 """Private groups of open durations: coverage of the intervals, and squared error beside the reweighting recipe.
 
-Two groups, reports by randomised response with ε = 1.1. Log-normal durations whose groups are near each other and far from
+Two groups, reports by randomized response with ε = 1.1. Log-normal durations whose groups are near each other and far from
 each other; and what the smooth model does not describe: two modes with a gap, a spike, values rounded by one habit, and
 values rounded by habits that differ between the groups, on grids that are known and that are not. Each replication draws
 records, runs ``method="auto"`` and keeps the posterior means, the 95 % intervals and the recipe's numbers. What came out is
@@ -74,7 +74,7 @@ def simulated(design, n, rng):
 
 
 def records_of(x, z, rng):
-    """Return the Records of privatised groups."""
+    """Return the Records of privatized groups."""
     channel = PROTOCOL.channel()
     table, decode = channel / channel.max(axis=1, keepdims=True), np.linalg.inv(channel).T
     none = np.zeros(len(z), dtype=int)

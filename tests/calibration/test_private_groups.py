@@ -1,4 +1,4 @@
-"""Private groups through other protocols than randomised response: coverage of 95 % intervals over replications.
+"""Private groups through other protocols than randomized response: coverage of 95 % intervals over replications.
 
 Ten thousand log-normal values in groups of .7 and .3, reports with ε = 1.5, ``method="auto"``. Before every report had its
 own unbiased weights, unary encoding and local hashing covered 1 of 54 shares. What came out is in private_groups.csv beside

@@ -90,7 +90,7 @@ def test_the_certificate_is_the_bound_of_the_specification():
     assert rows.log_likelihood(maximize(rows).p) - rows.log_likelihood(p) <= by_hand
 
 
-def test_the_certificate_with_a_prior_is_the_best_linearised_value():
+def test_the_certificate_with_a_prior_is_the_best_linearized_value():
     import cvxpy as cp
 
     rows, mass = unary_rows(5, 300, 1.0, 0), np.array([0.0, 0.5, 2.0, 0.0, 1e-3])

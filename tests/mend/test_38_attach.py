@@ -34,7 +34,7 @@ def trace(**more):
     return xr.DataTree.from_dict(groups)
 
 
-def test_arrays_of_the_model_are_kept_and_summarised():
+def test_arrays_of_the_model_are_kept_and_summarized():
     given = trace()
     tree = attach(given, survey(), random_seed=1)
     for name in ("scale", "slope", "effect"):

@@ -1,4 +1,4 @@
-"""Many cells in vectorised calls against one at a time; results without draws, and what they refuse."""
+"""Many cells in vectorized calls against one at a time; results without draws, and what they refuse."""
 
 from dataclasses import replace
 

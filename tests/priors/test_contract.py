@@ -90,7 +90,7 @@ def test_logits_are_those_of_the_shares(prior):
 
 
 @pytest.mark.parametrize("name", PRIOR_CASES)
-def test_log_density_is_normalised_and_that_of_the_draws(name):
+def test_log_density_is_normalized_and_that_of_the_draws(name):
     """Two categories: by quadrature over z, against the mean and the second moment of draws.
 
     With hyperparameters z has more dimensions than quadrature takes; there importance sampling does the integral.

@@ -1,4 +1,4 @@
-"""Cohort randomised response: maps, channel, least squares, decodability, clients, simulation, malformed reports."""
+"""Cohort randomized response: maps, channel, least squares, decodability, clients, simulation, malformed reports."""
 
 import math
 from fractions import Fraction

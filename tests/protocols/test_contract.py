@@ -163,7 +163,7 @@ def assert_follows(protocol, reports, column):
 
 
 @listed_case
-def test_vectorised_client_follows_the_channel(case):
+def test_vectorized_client_follows_the_channel(case):
     protocol = case.build(case.categories[-1], 1.3)
     for x in range(protocol.n_categories):
         reports = protocol.privatize(np.full(20_000, x), np.random.default_rng(40 + x))

@@ -1,4 +1,4 @@
-"""Randomly restricted randomised response: the published mechanism, its level, and subsets that files name."""
+"""Randomly restricted randomized response: the published mechanism, its level, and subsets that files name."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Subset selection: both choices of size, the randomiser, report formats."""
+"""Subset selection: both choices of size, the randomizer, report formats."""
 
 import math
 

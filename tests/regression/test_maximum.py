@@ -159,7 +159,7 @@ def test_weights_all_alike_change_nothing_but_the_standard_errors_method():
 
 
 def test_weights_give_the_variance_of_the_weighted_scores():
-    """An intercept alone: p̂ is a ratio of weighted sums, whose linearised variance is known in closed form."""
+    """An intercept alone: p̂ is a ratio of weighted sums, whose linearized variance is known in closed form."""
     rng = np.random.default_rng(0)
     n = 400
     frame = one(report=rng.integers(0, 2, n), w=rng.choice([1.0, 3.0], n))
@@ -203,7 +203,7 @@ def test_clusters_have_the_sandwich_of_statsmodels_and_strata_its_formula():
     np.testing.assert_allclose(found.standard_errors[:, 1], np.sqrt(np.diag(inverse @ middle @ inverse)), rtol=1e-6)
 
 
-def test_draws_of_a_clustered_sample_have_the_linearised_covariance():
+def test_draws_of_a_clustered_sample_have_the_linearized_covariance():
     frame, device = sampled(), lb.protocols.Channel(np.eye(2))
     columns = {"report": "report", "weights": "w", "strata": "s", "cluster": "c"}
     exact = lb.regress(frame, "answer ~ x + v", device, method="mle", **columns)

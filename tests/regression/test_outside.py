@@ -209,7 +209,7 @@ def test_the_spread_between_groups_is_diagnosed():
         }
         tree = xr.DataTree.from_dict({"posterior": xr.Dataset(values, {"category": ["no", "yes"]})})
         tree.attrs |= {"sampling": "mcmc", "regression": "answer ~ 1 + (1|g)"}
-        assert bool(diagnostics.summarise(tree, 0.95).attrs["converged"]) != stuck
+        assert bool(diagnostics.summarize(tree, 0.95).attrs["converged"]) != stuck
         assert ("R-hat" in tree.attrs["problems"]) == stuck
 
 

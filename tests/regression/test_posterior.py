@@ -111,7 +111,7 @@ def test_every_kind_of_frame(kind, counts):
     np.testing.assert_allclose(asked(frame, method="mle").coefficients, expected.coefficients, atol=1e-9)
 
 
-def test_weights_are_a_pseudo_posterior_with_a_linearised_design_effect(counts):
+def test_weights_are_a_pseudo_posterior_with_a_linearized_design_effect(counts):
     rng = np.random.default_rng(0)
     whole = counts.loc[counts.index.repeat(counts["count"])].reset_index(drop=True)
     even, uneven = np.full(len(whole), 3.0), rng.choice([1.0, 4.0], len(whole))

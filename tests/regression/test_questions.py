@@ -151,4 +151,4 @@ def test_transforms_of_the_data_are_those_of_the_fit(found):
     scaled = lb.regress(frame, "smokes ~ scale(age)", warner(0.85), report="report", random_seed=1, draws=50)
     plain = lb.regress(frame, "smokes ~ age", warner(0.85), report="report", random_seed=1, draws=50)
     one, two = (lb.predictions(tree, {"age": [33]})["mean"] for tree in (scaled, plain))
-    np.testing.assert_allclose(one, two, atol=1e-6)  # the prior stands on standardised columns: both are one model
+    np.testing.assert_allclose(one, two, atol=1e-6)  # the prior stands on standardized columns: both are one model

@@ -91,7 +91,7 @@ def test_theorem_4_4_over_channels(channel):
 
 
 def test_tight_at_two_categories():
-    """n·MSE of binary randomised response over the bound of Theorem 4.5 goes to one as ε → 0 (2020, Cor. 4.7)."""
+    """n·MSE of binary randomized response over the bound of Theorem 4.5 goes to one as ε → 0 (2020, Cor. 4.7)."""
     prior = Dirichlet.jeffreys(2)
     for target in bounds.TARGETS:
         ratios = []

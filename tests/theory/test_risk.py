@@ -237,7 +237,7 @@ def test_bayes_risk_beats_the_others():
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
-def test_binary_randomised_response_proposition_4_6(epsilon):
+def test_binary_randomized_response_proposition_4_6(epsilon):
     """(2/n)(e^ε/(e^ε−1)² + E[P1 P2]) and 2e^ε/(n(e^ε−1)²), against the formulas and a simulation."""
     protocol, prior, n = GRR(2, epsilon), Dirichlet.jeffreys(2), 500
     core = math.exp(epsilon) / math.expm1(epsilon) ** 2

@@ -32,7 +32,7 @@ def project(estimates):
     return np.maximum(estimates - theta[:, None], 0.0)
 
 
-def normalise(estimates):
+def normalize(estimates):
     """Return the positive parts of each row, divided by their sum, shape (R, a); without any, the nearest point."""
     positive = np.maximum(estimates, 0.0)
     none = ~positive.any(axis=1)
