@@ -199,13 +199,13 @@ def regress(
     stated = {name: checks.column(value, name) for name, value in stated.items()} | {"categories": categories}
     data, left_out = _with_reports(data)
     data, of_denial, where = denying.asked(deniers, data, parsed.answer)
-    columns, reports, beside, dropped = _read(parsed, data, protocol, report, missing, stated, of_denial)
+    columns, reports, beside = _read(parsed, data, protocol, report, missing, stated, of_denial)
     if of_denial is not None:
         reports = denying.apart(reports, where)
     model = Model.of(columns, reports, checks.column(reference, "reference"), prior, beside)
     if left_out:
         warnings.warn(left_out, DiagnosticWarning, stacklevel=2)
-    facts = {"dropped": dropped} if dropped else {}
+    facts = {"dropped": reports.dropped} if reports.dropped else {}
     if method == "mle":
         found = _maximum(model, request.ci_prob)
         found.attrs |= facts
@@ -358,7 +358,7 @@ def _with_reports(data):
 
 
 def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
-    """Return (Design, Reports, Design of δ or None, the sentence about the rows that are dropped)."""
+    """Return (Design, Reports, Design of δ or None)."""
     variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()))))
     if isinstance(frame, Cells):
         given = [name for name, value in (("protocol", protocol), ("report", report), *columns.items()) if value is not None]
@@ -370,15 +370,17 @@ def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
         if not kept.all():
             names = ("code", "count", "weight", "strata", "cluster")
             held = {name: getattr(reports, name) for name in names}
-            reports = replace(reports, **{name: None if x is None else x[kept] for name, x in held.items()})
-        return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_), _dropped(kept)
+            kept_ = {name: None if x is None else x[kept] for name, x in held.items()}
+            reports = replace(reports, **kept_, dropped=_dropped(kept))
+        return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
     table = to_pandas(frame)
     if protocol is None:
         raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
     own = reported(table, protocol, report, columns["design"], formula.answer)
     clean_, kept = clean(table, variables, missing=missing, reported=own)
     reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
-    return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_), _dropped(kept)
+    reports = replace(reports, dropped=_dropped(kept))
+    return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
 
 
 def _dropped(kept):

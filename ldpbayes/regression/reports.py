@@ -43,6 +43,8 @@ class Reports:
         The channel of each likelihood row, of a table.
     denied : (m, k) array, optional
         Likelihood rows of those who deny a category.
+    dropped : str
+        The sentence about the rows that were dropped; empty without.
     """
 
     table: np.ndarray
@@ -55,6 +57,7 @@ class Reports:
     cluster: np.ndarray | None = None
     channel: np.ndarray | None = None
     denied: np.ndarray | None = None
+    dropped: str = ""
 
     @property
     def weighted(self) -> bool:

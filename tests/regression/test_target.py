@@ -32,7 +32,7 @@ def model(name, formula="answer ~ x + (1|g) + (x|g)", repeats=True, n=300):
     labels = [str(x) for x in range(protocol.n_categories)]
     columns = {"design": None, "count": "n", "weights": None, "categories": labels}
     formula = Formula.parse(formula)
-    design, reports, _, _ = _read(formula, table(protocol, n, repeats), protocol, "report", "refuse", columns)
+    design, reports, _ = _read(formula, table(protocol, n, repeats), protocol, "report", "refuse", columns)
     return Model.of(design, reports, None, None)
 
 
