@@ -348,7 +348,7 @@ def test_worth_does_not_count_the_prior(alpha):
 
 def test_worth_states_where_the_prior_outweighs_the_reports():
     few = Collection([f"c{x}" for x in range(50)], [Tally(GRR(50, epsilon=0.5), np.arange(50), np.full(50, 4))])
-    moved = "with twice its weight the mean or an end of 50 of 50 categories, 100 % of all, would move"
+    moved = "with twice its weight the mean or an end of all 50 shares would move"
     assert moved in fit(few, "jeffreys", random_seed=1).attrs["decides"]
     many = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5000, 5000])])
     assert fit(many, random_seed=1).attrs["decides"] == ""

@@ -51,7 +51,10 @@ def decision_given(
     share = math.nan if scaled is None else _held(scaled, 1, 2)
     reasons = []
     if scaled is not None and found != VERDICTS[0]:
-        many = f"{int((scaled.verdict > 0).sum()):,} of {scaled.verdict.size:,} categories, {100 * share:.0f} % of all,"
+        moving, total = int((scaled.verdict > 0).sum()), scaled.verdict.size
+        many = "the share" if total == 2 else f"all {total:,} shares"
+        if moving < total:
+            many = f"{moving:,} of {total:,} shares, which hold {100 * share:.0f} % of people,"
         moved = f"with twice its weight the mean or an end of {many} would move by up to {_most(scaled):.1g} sd"
         reasons.append(moved + (", and the reports do not narrow them" if found == "prior" else ""))
     if collection is not None and collection.laws and not collection.noncompliance().identified:
