@@ -55,7 +55,8 @@ def listed(names: Iterable[object], most: int = 12) -> str:
     >>> listed("abcd", most=3)
     'a, b, c, … (4 in all)'
     """
-    texts = [str(name) if len(str(name)) <= MAX_SHOWN and str(name).isprintable() else shown(name) for name in names]
+    plain = (str(name) for name in names)
+    texts = [name if 0 < len(name) <= MAX_SHOWN and name.isprintable() else shown(name) for name in plain]
     between = "; " if any(", " in text for text in texts) else ", "
     return between.join(texts) if len(texts) <= most else f"{between.join([*texts[:most], '…'])} ({len(texts)} in all)"
 

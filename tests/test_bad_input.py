@@ -287,7 +287,7 @@ TABLES = [
     (b"answer,count\nno\xff,60\n", "is not UTF-8 text"),
     (b"PAR1\x15\x04\x15\xff\xfe\x00\x01", "is a Parquet file"),
     (CSV.encode("utf-16"), "is UTF-16 text"),
-    ("answer;count\nno;60\n", "no column 'answer'"),
+    ("answer;count\nno;60\n", "is separated by semicolons"),
     ("Answer,Count\nno,60\n", "no column 'answer'"),
     ("answer,count\nno\0,60\n", "small.csv"),
     ("answer,count\n" + "x" * 200_000 + ",60\n", "small.csv"),
@@ -559,3 +559,19 @@ def test_mend_12_derived_quantities_are_shares(of, given, words):
     """Repeated labels were counted again and again; a base without its part made an odds of a share."""
     with pytest.raises(LDPBayesError, match=words):
         lb.collections.Derived("x", of, given)
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        ("report,sex\nno,f\nyes,fém\n".encode("latin-1"), "is not UTF-8 text"),
+        ("report,sèx\nno,f\nyes,m\n".encode("latin-1"), "is not UTF-8 text"),
+        ("report,sex\nno,f\n".encode("utf-16"), "is UTF-16 text"),
+        (b"report;sex\nno;f\n", "is separated by semicolons"),
+    ],
+)
+def test_tables_that_are_no_comma_separated_utf8_text_end_in_a_sentence(content, words, tmp_path, capsys):
+    (tmp_path / "x.csv").write_bytes(content)
+    stated = "--protocol warner -p p=0.7 --categories no,yes".split()
+    status, _, said = run(capsys, "regress", tmp_path / "x.csv", "report ~ sex", *stated)
+    assert status == 2 and words in said

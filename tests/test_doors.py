@@ -204,8 +204,10 @@ def test_what_no_report_is_is_refused_in_one_sentence():
         (b"PK\3\4 of a workbook", r"x\.csv: is a workbook or an archive"),
         (b"PAR1 and so on", r"x\.csv: is a Parquet file; its name must end in \.parquet"),
         (b"", r"x\.csv, line 1: has no column 'report'; it has none"),
+        (b'"report";"g"\n0;"a"\n', r"x\.csv: is separated by semicolons; write it with commas"),
+        (b"report\tg\n0\ta\n", r"x\.csv: is separated by tabs; write it with commas"),
     ],
-    ids=["gzip", "UTF-16", "workbook", "Parquet", "empty"],
+    ids=["gzip", "UTF-16", "workbook", "Parquet", "empty", "semicolons", "tabs"],
 )
 def test_files_of_other_kinds_are_named(content, sentence, tmp_path):
     (tmp_path / "x.csv").write_bytes(content)

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from ldpbayes import files
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.errors import ArgumentError, DataError, shown
 
 
 def _option(kind: Any, help: str, *flags: str, **settings: Any) -> tuple:
@@ -504,21 +504,28 @@ def read_table(path, names, report=None):
         columns where None is given.
     """
     from ldpbayes.sources.base import check_column, foreign, optional
+    from ldpbayes.sources.csv import opened
     from ldpbayes.sources.parquet import read_whole, schema_of
 
     pyarrow = optional("pyarrow", "Reading a table of records")
-    files.open_input(path).close()
     names = list(dict.fromkeys(filter(None, (*names, *(report or ())))))
     if path.suffix.lower() in (".parquet", ".pq"):
+        files.open_input(path).close()
         found = schema_of(path).names
         table = read_whole(path, [name for name in names if name in found] if report else found)
     else:
+        opened(path).close()
         csv_reader = optional("pyarrow.csv", "Reading CSV")
         types = {name: pyarrow.string() for name in report or ()}
         with foreign("is not a readable CSV file", path):
             settings = csv_reader.ConvertOptions(column_types=types, strings_can_be_null=True)
             table = csv_reader.read_csv(path, convert_options=settings)
-        found = table.column_names
+        try:
+            found, texts = table.column_names, not any(pyarrow.types.is_binary(column.type) for column in table.schema)
+        except UnicodeDecodeError:
+            texts = False
+        if not texts:  # Arrow makes bytes of them
+            raise DataError("is not UTF-8 text", source=path)
     for name in names:
         check_column(found, name, source=path)
     return table

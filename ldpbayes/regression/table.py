@@ -74,9 +74,9 @@ def clean(
             if values.cat.ordered:
                 if len(set(map(str, levels))) < len(levels):
                     raise DataError("has two levels that are written alike", field=name)
-                out[name] = pd.Categorical(values.astype(str), list(map(str, levels)), ordered=True)
+                out[name] = pd.Categorical(_texts(values, name), list(map(str, levels)), ordered=True)
             else:
-                out[name] = values.astype(str).to_numpy(dtype=object)
+                out[name] = _texts(values, name)
         elif kind.startswith(("bool", "boolean")):
             out[name] = values.to_numpy(dtype=bool)
         elif kind.startswith(("int", "uint")) and values.max() <= np.iinfo(np.int64).max:
@@ -86,8 +86,16 @@ def clean(
         elif kind.startswith("complex"):
             raise DataError("holds complex numbers; a covariate is a real one", field=name)
         else:
-            out[name] = values.astype(str).to_numpy(dtype=object)
+            out[name] = _texts(values, name)
     return pd.DataFrame(out, index=range(int(kept.sum()))), kept
+
+
+def _texts(values: Any, name: str) -> np.ndarray:
+    """Return the values of a column as texts, or the error of bytes that are none."""
+    try:
+        return values.astype(str).to_numpy(dtype=object)
+    except UnicodeDecodeError:
+        raise DataError("holds bytes that are no UTF-8 text; decode them first", field=name) from None
 
 
 def to_pandas(frame: Any) -> Any:

@@ -77,7 +77,7 @@ class CsvFile(AbstractFile):
             "convert_options": arrow.ConvertOptions(column_types=dict.fromkeys(every, pa.string()), include_columns=places),
         }
         held = None
-        with _opened(self.source) as handle:
+        with opened(self.source) as handle:
             try:
                 for batch in arrow.open_csv(_WithEnd(handle, ",".join([_END] * len(every))), **settings):
                     if held is not None:
@@ -136,14 +136,28 @@ def _named(pa, batch, columns):
     return pa.Table.from_arrays(batch.columns, list(columns)).replace_schema_metadata({TEXTS: b"1"})
 
 
-def _opened(path):
-    """Return the open CSV file; what begins as a file of another kind is refused by its name."""
+def opened(path):
+    """Return the open CSV file; what begins as a file of another kind is refused by its name.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Raises
+    ------
+    DataError
+        Also where the header is separated by semicolons or tabs.
+    """
     handle = files.open_input(path)
-    start = handle.peek(4)[:4]
-    for known, kind in _OTHERS.items():
-        if start.startswith(known):
-            handle.close()
-            raise DataError(f"is {kind}", source=path)
+    start = handle.peek(4)
+    wrong = [f"is {kind}" for known, kind in _OTHERS.items() if start.startswith(known)]
+    header = start.partition(b"\n")[0]
+    for separator, name in (b";", "semicolons"), (b"\t", "tabs"):
+        if separator in header and b"," not in header:
+            wrong.append(f"is separated by {name}; write it with commas, as write.csv of R does")
+    if wrong:
+        handle.close()
+        raise DataError(wrong[0], source=path)
     return handle
 
 
@@ -152,7 +166,7 @@ class _reader:
 
     def __init__(self, path, strict=True, errors="strict"):
         self.path = path
-        self.handle = io.TextIOWrapper(_opened(path), encoding="utf-8-sig", errors=errors, newline="")
+        self.handle = io.TextIOWrapper(opened(path), encoding="utf-8-sig", errors=errors, newline="")
         self.rows = csv.reader(self.handle, strict=strict)
 
     def __enter__(self):
