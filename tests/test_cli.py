@@ -120,6 +120,33 @@ def test_protocols_lists_designs(capsys):
         assert name in out
 
 
+def test_protocols_say_what_one_of_them_is(capsys):
+    status, out, _ = run(capsys, "protocols", "crosswise")
+    assert status == 0 and "Probability of yes to the innocuous question" in out and "P(same | carrier) = p" in out
+    status, out, _ = run(capsys, "protocols", "oue", "--json")
+    found = json.loads(out)
+    assert (
+        status == 0
+        and found["protocol"] == "unary"
+        and {row["parameter"] for row in found["parameters"]} == {"epsilon", "lam"}
+    )
+    status, _, said = run(capsys, "protocols", "croswise")
+    assert status == 2 and "did you mean crosswise?" in said
+
+
+def test_a_number_may_begin_with_its_point(capsys):
+    said = [
+        run(
+            capsys,
+            "fit",
+            "example:survey.csv",
+            *f"--protocol warner -p p={p} --categories no,yes --report smokes --seed 1".split(),
+        )
+        for p in (".7", "0.7")
+    ]
+    assert said[0] == said[1] and said[0][0] == 0
+
+
 def test_help_teaches(capsys):
     status, out, _ = run(capsys, "fit", "--help")
     assert status == 0 and "example:nigeria" in out and "oracle" in out

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import inspect
 import pathlib
+import re
 import secrets
 import shlex
 import sys
@@ -52,6 +53,9 @@ PANELS: dict[str, dict[str, tuple]] = {
         ),
         "sources": _argument(list[str], "FILES", "Parquet files of reports, a folder of them, or a quoted pattern."),
         "formula": _argument(str, "FORMULA", 'Such as "answer ~ age + C(sex) + (1 | county)".'),
+        "protocol_name": _argument(
+            _TEXT, "NAME", "A protocol, such as crosswise, to read what it is; without it all are listed."
+        ),
         "study": _argument(_TEXT, "NAME", "A study; without it they are listed."),
         "by": _option(
             _MANY,
@@ -599,6 +603,8 @@ def _value(text):
     try:
         document: Mapping[str, Any] = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
+        if re.fullmatch(r"[-+]?(\.\d+|\d+\.)(e[-+]?\d+)?", text.strip(), re.I):  # as people write numbers, not TOML
+            return float(text)
         parts = [part.strip() for part in text.split(",")]
         numbers = len(parts) > 1 and all(part and (part[0] in "-+.0123456789" or part.startswith("ln(")) for part in parts)
         return list(map(_value, parts)) if numbers else text

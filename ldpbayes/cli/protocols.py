@@ -3,22 +3,48 @@
 from ldpbayes.cli import options
 
 
-def command(*, outputs: options.Shown):
-    """List the protocols and survey designs that a collection file may name, with their parameters.
+def command(protocol_name=None, *, outputs: options.Shown):
+    """List the protocols and survey designs that a collection file may name, or say what one of them is.
 
     Examples:
 
       ldpbayes protocols
+
+      ldpbayes protocols crosswise
     """
-    from ldpbayes.pages.page import Column, Kind, Note, Page, Table
+    from ldpbayes import checks
     from ldpbayes.protocols import describe_protocols
 
+    found = describe_protocols()
+    named = {name: one for one in found for name in (one.name, *one.aliases)}
+    if protocol_name is not None:
+        checks.choice(protocol_name, "protocol", named)
+    outputs.check()
+    outputs.show(_every(found) if protocol_name is None else _one(named[protocol_name]))
+
+
+def _every(found):
+    """Return the page of all protocols."""
+    from ldpbayes.pages.page import Column, Kind, Note, Page, Table
+
     columns = tuple(Column(key, key, "text") for key in ("protocol", "parameters", "description"))
-    rows = tuple((x.name, x.stated, x.summary + _also(x.aliases)) for x in describe_protocols())
+    rows = tuple((x.name, x.stated, x.summary + _also(x.aliases)) for x in found)
     table = Table("Protocols and survey designs", columns, rows)
     use = Note(Kind.METHOD, 'In a collection file write protocol = "NAME"; parameters go under [channels.parameters].')
-    outputs.check()
-    outputs.show(Page("Protocols", (table,), (use,), facts={"protocols": table.records()}))
+    return Page("Protocols", (table,), (use,), facts={"protocols": table.records()})
+
+
+def _one(protocol):
+    """Return the page of one protocol: its parameters, and what is written about it."""
+    from ldpbayes.pages.page import Column, Page, Table
+
+    meanings, keys = protocol.meanings(), ("parameter", "default", "what it is")
+    rows = [(one.name, "" if one.required else str(one.default), meanings.get(one.name, "")) for one in protocol.parameters]
+    parameters = Table(protocol.name, tuple(Column(key, key, "text") for key in keys), tuple(rows))
+    told = {"In a file, or with -p": protocol.stated} | protocol.sections()
+    about = Table("", (Column("about", "about", "text"), Column("text", "", "text")), tuple(told.items()))
+    facts = {"protocol": protocol.name, "parameters": parameters.records(), "aliases": list(protocol.aliases), "about": told}
+    return Page(protocol.name, (parameters, about), facts=facts, summary=protocol.summary + _also(protocol.aliases))
 
 
 def _also(aliases):

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import numbers
 import pkgutil
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,10 @@ class Parameter:
         return self.name if self.required else f"{self.name}={self.default!r}"
 
 
+#: Sections of a protocol's text that a reader of its page wants.
+_TOLD = ("Formula", "Notes", "References")
+
+
 @dataclass(frozen=True)
 class Description:
     """What a collection file may say about a protocol.
@@ -73,6 +78,8 @@ class Description:
         What the protocol is, without markup.
     aliases : tuple of str
         Its other names.
+    text : str
+        All that is written about it, by sections.
     """
 
     name: str
@@ -80,6 +87,20 @@ class Description:
     stated: str
     summary: str
     aliases: tuple[str, ...]
+    text: str = ""
+
+    def meanings(self) -> dict[str, str]:
+        """Return what each parameter is, by name, as far as the text says so."""
+        entries = re.findall(r"^(\w[\w, ]*) : (.*)\n((?:    .*\n?)+)", self.text, re.M)
+        said = {name: f"{kind}. {' '.join(lines.split())}" for names, kind, lines in entries for name in names.split(", ")}
+        return {one.name: said[one.name] for one in self.parameters if one.name in said}
+
+    def sections(self) -> dict[str, str]:
+        """Return the rest of the text, by heading; what stands above the headings is called formula."""
+        parts = re.split(r"\n\n(\w+)\n-+\n", self.text)
+        above = parts[0].partition("\n\n")[2]
+        found = {"Formula": above} | dict(zip(parts[1::2], parts[2::2], strict=True))
+        return {name: " ".join(text.split()) for name, text in found.items() if text and name in _TOLD}
 
 
 @dataclass(frozen=True)
@@ -240,9 +261,10 @@ def _described(name: str, maker: Any) -> Description:
         if p.name not in ("n_categories", "answers", "design", "settings")
     )
     stated = None if inspect.isfunction(maker) else maker.file_parameters
-    summary = " ".join((inspect.getdoc(maker) or "").split("\n\n")[0].replace("`", "").split())
+    text = (inspect.getdoc(maker) or "").replace("`", "")
+    summary = " ".join(text.split("\n\n")[0].split())
     aliases = tuple(alias for alias, (registered, _) in ALIASES.items() if registered == name)
-    return Description(name, parameters, stated or ", ".join(map(str, parameters)), summary, aliases)
+    return Description(name, parameters, stated or ", ".join(map(str, parameters)), summary, aliases, text)
 
 
 def _design(maker, parameters):
