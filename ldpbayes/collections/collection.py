@@ -122,7 +122,8 @@ class Collection(AbstractData):
                 )
         names = [check_name(tally.name, "channel") for tally in tallies]
         if len(set(names)) != len(names):
-            raise DataError(f"channels must have distinct names, got {listed(names)}")
+            set_by = "name= of a Tally, or of a channel in a file, sets them"
+            raise DataError(f"channels must have distinct names, got {listed(names)}; {set_by}")
         users = sum(tally.n_reports for tally in tallies)
         if users > checks.MAX_COUNT:
             raise DataError(f"a collection must have at most 10**12 reports, got {users:,}")
