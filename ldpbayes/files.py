@@ -300,6 +300,8 @@ def open_input(path):
 
 def elsewhere(path):
     """Return what to do with an address such as s3://bucket/reports.parquet, or an empty text where a path is none."""
+    if os.fsdecode(path).startswith("example:"):
+        return f"; load_example({os.fsdecode(path)[8:]!r}) loads what is shipped"
     if not _ADDRESS.match(os.fsdecode(path)):
         return ""
     return "; only files of this machine are read: copy it here, or give scan a pyarrow dataset that reads it"

@@ -12,15 +12,13 @@ def command(protocol_name=None, *, outputs: options.Shown):
 
       ldpbayes protocols crosswise
     """
-    from ldpbayes import checks
     from ldpbayes.protocols import describe_protocols
+    from ldpbayes.protocols.registry import known_name
 
     found = describe_protocols()
-    named = {name: one for one in found for name in (one.name, *one.aliases)}
-    if protocol_name is not None:
-        checks.choice(protocol_name, "protocol", named)
+    chosen = None if protocol_name is None else known_name(protocol_name)
     outputs.check()
-    outputs.show(_every(found) if protocol_name is None else _one(named[protocol_name]))
+    outputs.show(_every(found) if chosen is None else _one(next(x for x in found if chosen in (x.name, *x.aliases))))
 
 
 def _every(found):

@@ -199,6 +199,26 @@ def _number(text):
     return text
 
 
+def known_name(name: object, argument: str = "protocol") -> str:
+    """Return the name of a protocol as it is registered, or an alias: those of people may be OUE or Forced response.
+
+    Parameters
+    ----------
+    name : object
+        What a file or a user says.
+    argument : str
+        What the error is about.
+
+    Raises
+    ------
+    ArgumentError
+        On an unknown name.
+    """
+    known = protocol_names()
+    written = re.sub(r"[\s-]+", "_", name.strip().lower()) if isinstance(name, str) else name
+    return str(checks.choice(written if written in known else name, argument, known))
+
+
 def make_protocol(name: str, categories: Sequence[str], parameters: dict | None = None) -> AbstractProtocol:
     """Return the protocol that a collection file names.
 
@@ -221,7 +241,7 @@ def make_protocol(name: str, categories: Sequence[str], parameters: dict | None 
         On an unknown name, an unknown, missing or invalid parameter, or a wrong number of categories.
     """
     if not isinstance(name, str) or name not in DESIGNS:  # those are in one file
-        checks.choice(name, "protocol", protocol_names())
+        name = known_name(name)
     name, parameters = resolve(name, parameters)
     if not isinstance(categories, Numbered):
         categories = checks.entries(categories, "categories", "a sequence of labels")

@@ -16,8 +16,8 @@ from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
-from ldpbayes.protocols import AbstractProtocol, describe_protocols, make_protocol, protocol_names
-from ldpbayes.protocols.registry import Numbered, describe_protocol, parse_name, resolve
+from ldpbayes.protocols import AbstractProtocol, describe_protocols, make_protocol
+from ldpbayes.protocols.registry import Numbered, describe_protocol, known_name, parse_name, resolve
 from ldpbayes.theory import bounds, information, risk, waves
 
 __all__ = [
@@ -629,7 +629,7 @@ def named_makers(names, parameters=None):
 
     def maker(text):
         name, own = parse_name(text)
-        checks.choice(name, "protocols", protocol_names())
+        name = known_name(name, "protocols")
         free = has_free_epsilon(text, parameters)
         return lambda a, epsilon: make_protocol(
             name, Numbered(a), parameters | own | ({"epsilon": epsilon} if free and epsilon is not None else {})
@@ -642,6 +642,6 @@ def has_free_epsilon(name, parameters=None):
     """Return whether a protocol of this name takes ε as a parameter; the ε of a survey design follows from its devices."""
     name, own = parse_name(name)
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
-    known, given = resolve(name, parameters | own)
+    known, given = resolve(known_name(name), parameters | own)
     found = describe_protocol(known) or next((one for one in describe_protocols() if one.name == known), None)
     return (found is None or "epsilon" in found.stated) and not {*given} & {"epsilon", "kappa", "factors"}

@@ -66,6 +66,14 @@ def test_mend_25_aliases_stand_in_files_and_factors(tmp_path):
     assert mixed == lb.protocols.mixture([0.5, 0.5], [UnaryEncoding.optimized(3, 1.0), GRR(3, 1.0)])
 
 
+def test_names_are_read_as_people_write_them():
+    assert make_protocol("OUE", list("ab"), {"epsilon": 1.0}) == make_protocol("oue", list("ab"), {"epsilon": 1.0})
+    stated = {"truth": 0.5, "forced": [1, 1]}
+    assert make_protocol("Forced response", ["no", "yes"], stated) == make_protocol("forced_response", ["no", "yes"], stated)
+    with pytest.raises(ArgumentError, match="did you mean crosswise"):
+        make_protocol("croswise", ["no", "yes"], {"p": 0.3})
+
+
 def test_the_old_spelling_is_still_read():
     assert make_protocol("unary", ABC, {"epsilon": 1.0, "variant": "optimised"}).variant == "optimized"
     assert UnaryEncoding.optimized(3, 1.0) == UnaryEncoding.optimized(3, 1.0)
