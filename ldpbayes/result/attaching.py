@@ -19,12 +19,15 @@ FLAT = 1e-10
 #: Draws whose log-likelihood is computed together.
 BLOCK = 500
 
+#: What models call P.
+_USUAL = ("p", "P", "distribution")
+
 
 def attach(
     trace: xr.DataTree,
     data: Collection | Cells,
     *,
-    var_name: str = "p",
+    var_name: str | None = None,
     prior: str = "that of the model",
     random_seed: int | None = None,
     ci_prob: float = 0.95,
@@ -38,8 +41,9 @@ def attach(
         What ``pm.sample`` returned.
     data : Collection or Cells
         What ``observe`` was given; the likelihood of cells may be a Summary.
-    var_name : str
-        The variable of the trace that holds P, with dims chain, draw, [cell,] category.
+    var_name : str, optional
+        The variable of the trace that holds P, with dims chain, draw, [cell,] category; by default ``p``, ``P`` or
+        ``distribution``, the first of them that the trace has.
     prior : str
         How to describe the model's prior.
     random_seed : int, optional
@@ -75,7 +79,7 @@ def attach(
     if log_likelihood is not None:
         checks.flag(log_likelihood, "log_likelihood")
     checks.text(prior, "prior")
-    draws = _draws(trace, data, var_name)
+    draws, var_name = _draws(trace, data, var_name)
     if random_seed is None:
         random_seed = int(np.random.SeedSequence().generate_state(1)[0])
     random_seed = checks.integer(random_seed, "random_seed", minimum=0)
@@ -202,7 +206,7 @@ def _by_report(rows, draws):
 
 
 def _draws(trace, data, var_name):
-    """Return the draws of P, (chains, draws, [cells,] a), checked against the data."""
+    """Return the draws of P, (chains, draws, [cells,] a), checked against the data, and their name."""
     checks.instance(data, "data", (Collection, Cells), "the Collection or the Cells that the model observed")
     if not isinstance(trace, Mapping):
         raise ArgumentError("trace must have a group 'posterior', as pm.sample returns it.")
@@ -211,6 +215,7 @@ def _draws(trace, data, var_name):
         names = list(posterior.data_vars)
     except (KeyError, TypeError, AttributeError):
         raise ArgumentError("trace must have a group 'posterior', as pm.sample returns it.") from None
+    var_name = next((name for name in _USUAL if name in names), None) if var_name is None else var_name
     if not isinstance(var_name, str) or var_name not in names:
         raise ArgumentError(f"var_name must be a variable of the trace ({listed(names)}), got {shown(var_name)}.")
     values = posterior[var_name]
@@ -225,7 +230,7 @@ def _draws(trace, data, var_name):
     if not np.isfinite(draws).all() or draws.min() < -1e-9 or np.abs(draws.sum(axis=-1) - 1).max() > 1e-5:
         raise DataError(f"the draws of {var_name!r} must be distributions: not negative, with sum 1")
     draws = np.maximum(draws, 0.0)
-    return draws / draws.sum(axis=-1, keepdims=True)
+    return draws / draws.sum(axis=-1, keepdims=True), var_name
 
 
 def _is_array(name, values, var_name):

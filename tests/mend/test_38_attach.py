@@ -2,6 +2,7 @@
 
 import arviz_plots
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 
@@ -105,3 +106,14 @@ def test_a_dimension_called_as_the_grouping_column_is_the_cells(tmp_path):
     assert result["posterior"]["z"].dims == ("chain", "draw", "cell")
     assert result["posterior"]["region"].values.tolist() == names and "in south" in repr(result)
     lb.save(result, tmp_path / "own.md")
+
+
+def test_the_usual_names_of_p_need_not_be_said():
+    data = survey()
+    model = lb.pymc.build_model(data, "flat")  # calls P distribution
+    with model:
+        drawn = pm.sample(50, tune=50, chains=2, cores=1, random_seed=1, progressbar=False)
+    named = attach(drawn, data, var_name="distribution", random_seed=1)
+    np.testing.assert_array_equal(attach(drawn, data, random_seed=1)["summary"]["mean"], named["summary"]["mean"])
+    with pytest.raises(lb.LDPBayesError, match="var_name must be a variable of the trace"):
+        attach(trace(), survey(), var_name="q", random_seed=1)
