@@ -48,7 +48,7 @@ def test_command_exits_with_one_when_flagged(root, capsys, monkeypatch):
     with pytest.raises(SystemExit) as stopped:
         cli.main(["crosscheck", "data/rr_minarets_as_warner.toml", "--seed", "1"])
     out = " ".join(capsys.readouterr().out.split())
-    assert stopped.value.code == 1 and "does not fit" in out
+    assert stopped.value.code == 1 and "do not fit the design" in out
 
 
 def predictive_p_values(size, seed):
