@@ -209,7 +209,7 @@ def numbers_of(table: Any, name: str) -> np.ndarray | None:
     """Return a column of numbers in double precision; None where it holds something else."""
     import pyarrow as pa
 
-    array = column(table, name)
+    array = column(table, name, why="holds missing values; leave those rows out")
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
     if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
