@@ -107,7 +107,9 @@ def _every(step, before, run):
     return run._replace(z=run.z[:, chosen], stats={name: values[:, chosen] for name, values in run.stats.items()})
 
 
-def settled[D: Density](density: D, at: list, rounds: int, rng: np.random.Generator) -> tuple[D, list, int, np.ndarray]:
+def settled[D: Density](
+    density: D, at: list, rounds: int, rng: np.random.Generator, most: int = hmc.MAX_STEPS
+) -> tuple[D, list, int, np.ndarray]:
     """Return (density, where the chains are in it, steps of a trajectory, draws (S, u) of the unknowns) after some rounds.
 
     Parameters
@@ -117,10 +119,12 @@ def settled[D: Density](density: D, at: list, rounds: int, rng: np.random.Genera
         Where the chains are.
     rounds : int
     rng : numpy.random.Generator
+    most : int
+        Steps of a trajectory.
     """
     steps = hmc.FIRST_STEPS
     for _ in range(rounds):
-        steps = min(hmc.tried(density.pair, at, steps, rng), hmc.MAX_STEPS)
+        steps = min(hmc.tried(density.pair, at, steps, rng), most)
         u, _ = hmc.moved(density.pair, at, steps, math.ceil(PILOT / len(at)), rng)
         last, later = density.of(np.array(at)), u[:, u.shape[1] // 3 :].reshape(-1, u.shape[-1])
         z, density = density.of(later), density.anew(later)
@@ -128,7 +132,9 @@ def settled[D: Density](density: D, at: list, rounds: int, rng: np.random.Genera
     return density, at, steps, z
 
 
-def by_hmc(density: Density, at: list, steps: int, rng: np.random.Generator, watch: Any, going: Going) -> Run:
+def by_hmc(
+    density: Density, at: list, steps: int, rng: np.random.Generator, watch: Any, going: Going, most: int = hmc.MAX_STEPS
+) -> Run:
     """Return the Run of Hamiltonian Monte Carlo, with twice the steps as long as its trajectories cannot be trusted.
 
     Parameters
@@ -142,8 +148,10 @@ def by_hmc(density: Density, at: list, steps: int, rng: np.random.Generator, wat
     watch : Watch
     going : callable
         See Going.
+    most : int
+        Steps of a trajectory.
     """
-    steps = min(hmc.tried(density.pair, at, steps, rng), hmc.MAX_STEPS)
+    steps = min(hmc.tried(density.pair, at, steps, rng), most)
     while True:
 
         def more(number, steps=steps):
@@ -151,9 +159,9 @@ def by_hmc(density: Density, at: list, steps: int, rng: np.random.Generator, wat
             return Run(density.of(u), stats, trouble, {"trajectory_steps": steps})
 
         found = going(more)
-        if not found.trouble or watch.interrupted or steps >= hmc.MAX_STEPS:
+        if not found.trouble or watch.interrupted or steps >= most:
             return found
-        steps = min(2 * steps, hmc.MAX_STEPS)
+        steps = min(2 * steps, most)
 
 
 def by_nuts(
