@@ -30,10 +30,15 @@ def test_every_entry_is_recorded():
     assert set(OLD) == set(ENTRIES)
 
 
+#: Entries whose shares near zero have long tails: ends of a thousand draws are off by more than errors of the mean say (an
+#: upper end is .38 and .32 in two runs, .43 and .45 in runs of eight and sixteen times as many draws).
+LONG_TAILS = {"hierarchical/weak"}
+
+
 def tolerances(old, new, prefix):
     """Return {key: allowed differences} of one block of numbers."""
     error, spread = (
-        np.hypot(np.array(old[f"{prefix}{kind}"], float), np.array(new[f"{prefix}{kind}"], float))
+        np.hypot(*(_stated(np.array(entry[f"{prefix}{kind}"], float)) for entry in (old, new)))
         for kind in ("error", "spread_error" if f"{prefix}spread_error" in old else "error")
     )
     sd = np.maximum(np.array(old.get(f"{prefix}sd", error), float), 1e-12)
@@ -44,6 +49,11 @@ def tolerances(old, new, prefix):
         "lower": ERRORS * OF_END * spread + floor,
         "upper": ERRORS * OF_END * spread + floor,
     }
+
+
+def _stated(errors):
+    """Return errors; where a summary of many cells states those of some entries only, the others have the largest."""
+    return np.where(errors > 0, errors, errors.max()) if errors.size > 100 else errors
 
 
 @pytest.mark.parametrize(
@@ -57,6 +67,8 @@ def test_results_are_those_recorded(name):
         return
     assert "refused" not in new, new
     for prefix in sorted(key.removesuffix("error") for key in old if key.endswith("error") and "spread" not in key):
+        if prefix == "log_evidence_" and "log_evidence" not in new and new["method"] != old["method"]:
+            continue  # chains have none
         if prefix == "log_evidence_":
             allowed = ERRORS * np.hypot(old["log_evidence_error"][0], new["log_evidence_error"][0]) + FLOOR
             assert new["log_evidence"][0] == pytest.approx(old["log_evidence"][0], abs=allowed)
@@ -67,6 +79,7 @@ def test_results_are_those_recorded(name):
                 continue
             then, now = (np.array(entry[f"{prefix}{key}"], dtype=float) for entry in (old, new))
             assert now.shape == then.shape, f"{prefix}{key}"
+            allowed = allowed * (2 if name in LONG_TAILS and key in ("lower", "upper") else 1)
             step = 0.0
             if prefix == "frequency_" and key in ("lower", "upper"):  # F has steps of one user
                 step = 1.5 / old["users"]

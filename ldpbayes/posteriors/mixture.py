@@ -250,8 +250,10 @@ def _mended(nodes, counts, weighed):
         with np.errstate(divide="ignore"):
             log_weight = np.log(nodes.weights) + moved
         total = logsumexp(log_weight)
+        noise = [found.log_evidence_error for (server, _), (found, *_) in weighed.items() if not server.exact]
         nodes = replace(
             nodes,
+            error=float(np.hypot(nodes.error, np.linalg.norm(noise))),  # of the integral over η, and of the weights
             weights=np.exp(log_weight - total),
             log_evidence=nodes.log_evidence + total,
             log_evidences=nodes.log_evidences + moved,
