@@ -18,7 +18,7 @@ from samples import from_sample
 
 import ldpbayes as lb
 from ldpbayes import Tally
-from ldpbayes.errors import DataError
+from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, UnaryEncoding
 from ldpbayes.sources.scanning import Partial
 
@@ -462,3 +462,18 @@ def test_regressions_and_private_groups_read_reports_alike_from_every_type_of_co
             lb.regress(frame, "y ~ x", device, report="r", method="mle")
         with pytest.raises(lb.errors.DataError, match=said):
             lb.by_private_group(frame, "x", "r", device, draws=25)
+
+
+def test_errors_say_what_to_do(tmp_path):
+    """Stumbles of new users: a result at the wrong door, answers that are missing, and a check of sums."""
+    with pytest.raises(ArgumentError, match="a result saves itself"):
+        lb.write(lb.fit(lb.load_example("nigeria"), "flat", draws=50, random_seed=1), tmp_path / "x.html")
+    (tmp_path / "x.csv").write_text("report\nno\nNA\n")
+    with pytest.raises(DataError, match=r"unknown report 'NA'.*say missing=LABEL to count who gave no answer"):
+        lb.read(tmp_path / "x.csv", lb.protocols.warner(0.7), categories=["no", "yes"])
+    with pytest.raises(DataError, match=r"load_example\('nigeria'\) loads what is shipped"):
+        lb.fit("example:nigeria")
+    protocol, rng = lb.protocols.UnaryEncoding.optimized(24, 1.0), np.random.default_rng(1)
+    frame = {"report": [bytes(one) for one in protocol.privatize(rng.integers(24, size=30_000), rng)]}
+    checked = lb.check(lb.scan(pa.table(frame), protocol, progressbar=False)())
+    assert checked.verdict == "No test of fit is possible in any cell. Only sums over the reports of this cell were kept."
