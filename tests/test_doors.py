@@ -464,6 +464,34 @@ def test_regressions_and_private_groups_read_reports_alike_from_every_type_of_co
             lb.by_private_group(frame, "x", "r", device, draws=25)
 
 
+class Own(pa.ExtensionType):
+    """A type of the caller's own, which Arrow cannot hash."""
+
+    def __init__(self):
+        super().__init__(pa.string(), "ldpbayes.tests.own")
+
+    def __arrow_ext_serialize__(self):
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage, serialized):
+        return cls()
+
+
+def test_a_type_of_the_callers_own_ends_in_a_sentence():
+    table = pa.table({"report": pa.ExtensionArray.from_storage(Own(), pa.array(["no", "yes"]))})
+    with pytest.raises(DataError, match="which is not read"):
+        lb.read(table, lb.protocols.warner(0.7), categories=["no", "yes"])
+
+
+def test_a_header_may_have_a_semicolon_in_its_quotes(tmp_path):
+    (tmp_path / "x.csv").write_text('"smokes; drinks"\nno\nyes\n')
+    assert (
+        lb.read(tmp_path / "x.csv", lb.protocols.warner(0.7), report="smokes; drinks", categories=["no", "yes"]).n_reports
+        == 2
+    )
+
+
 def test_errors_say_what_to_do(tmp_path):
     """Stumbles of new users: a result at the wrong door, answers that are missing, and a check of sums."""
     with pytest.raises(ArgumentError, match="a result saves itself"):

@@ -519,6 +519,9 @@ def test_predictions_are_drawn_over_the_covariates_in_order():
     low, middle, high = table["age"][:3]
     assert [np.mean(columns["age"] <= x) >= share for x, share in ((low, 0.1), (middle, 0.5), (high, 0.9))] == [True] * 3
     assert [np.mean(columns["age"] < x) <= share for x, share in ((low, 0.1), (middle, 0.5), (high, 0.9))] == [True] * 3
+    nested = {"sex": columns["sex"], "unit": np.where(columns["sex"] == "f", "x", "y"), "age": columns["age"]}
+    table, _ = _rows_to_predict(nested, np.ones(n))
+    assert set(zip(table["sex"], table["unit"], strict=True)) == {("f", "x"), ("m", "y")} and len(table["age"]) == 6
     many, which = _rows_to_predict({"county": (np.arange(30) % 10).astype(str), "age": np.arange(30)}, np.arange(30))
     assert which == "for the 12 most frequent rows of covariates"
     assert sorted(zip(*many.values(), strict=True)) == list(zip(*many.values(), strict=True)) and set(many["age"]) == set(

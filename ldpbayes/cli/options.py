@@ -4,6 +4,7 @@ import contextvars
 import dataclasses
 import functools
 import inspect
+import os
 import pathlib
 import re
 import secrets
@@ -397,12 +398,12 @@ class Reports:
         """The columns of the reports; None where none is named."""
         return columns(self.report)
 
-    @property
+    @functools.cached_property
     def labels(self) -> list[str] | None:
         """The labels that are stated; None where only their number is, or nothing."""
         text = self.categories
         if text is not None and text.startswith("@") and "," not in text:
-            lines = files.read_text(pathlib.Path(text[1:])).splitlines()
+            lines = files.read_text(pathlib.Path(text[1:]), files.MAX_TOML_BYTES).splitlines()
             return [line.strip() for line in lines if line.strip()]
         return None if text is None or text.strip().isdecimal() else [label.strip() for label in text.split(",")]
 
@@ -417,7 +418,7 @@ class Reports:
             )
         if self.labels is not None:
             if len(self.labels) < 2:
-                file = "; @ before a file's name reads them" if pathlib.Path(self.categories).is_file() else ""
+                file = "; @ before a file's name reads them" if os.path.isfile(self.categories) else ""
                 raise ArgumentError(f"categories must be at least two labels, got {shown(self.categories)}{file}.")
             return self.labels
         number = int(self.categories) if len(self.categories) < 20 else 10**20

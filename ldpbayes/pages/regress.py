@@ -191,7 +191,8 @@ def _figures(tree):
 def _rows_to_predict(columns, people):
     """Return (rows of covariates as a dict of columns, which they are in words): all, a grid, or the most frequent ones.
 
-    The grid has the deciles 1, 5 and 9 of columns of many numbers, over the people, and all levels of the others.
+    The grid has the deciles 1, 5 and 9 of columns of many numbers, over the people, and of the others all levels that occur
+    together.
     """
     names, n = list(columns), len(people)
     rows = np.lexsort([np.unique(columns[name], return_inverse=True)[1] for name in names[::-1]])
@@ -206,14 +207,14 @@ def _rows_to_predict(columns, people):
             levels[name] = np.unique(values[order][np.searchsorted(share, (0.1, 0.5, 0.9))])
             cut.append(name)
     if cut and np.prod([len(own) for own in levels.values()]) <= PREDICTED:
-        grid = np.meshgrid(*levels.values(), indexing="ij")
-        which = f"at the 10 %, 50 % and 90 % quantiles of {listed(cut)}"
-        return {name: part.ravel() for name, part in zip(names, grid, strict=True)}, which
-    largest = np.isin(rows, np.argsort(-people, kind="stable")[:PREDICTED])
-    chosen = rows[largest]
-    return {
-        name: values[chosen] for name, values in columns.items()
-    }, f"for the {PREDICTED} most frequent rows of covariates"
+        grid = dict(zip(names, (part.ravel() for part in np.meshgrid(*levels.values(), indexing="ij")), strict=True))
+        others = [name for name in names if name not in cut]  # their levels go together as they do in the data
+        seen = {tuple(columns[name][k] for name in others) for k in range(n)}
+        known = [tuple(grid[name][k] for name in others) in seen for k in range(grid[names[0]].size)]
+        return {name: part[known] for name, part in grid.items()}, f"at the 10 %, 50 % and 90 % quantiles of {listed(cut)}"
+    frequent = rows[np.isin(rows, np.argsort(-people, kind="stable")[:PREDICTED])]
+    table = {name: values[frequent] for name, values in columns.items()}
+    return table, f"for the {PREDICTED} most frequent rows of covariates"
 
 
 def _coefficients_figure(found, caption):

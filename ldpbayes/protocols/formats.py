@@ -369,7 +369,8 @@ def parse_labels(column, labels, what="report"):
         if position is None and len(folded) == len(labels):
             position = folded.get(text.strip().casefold())
         if position is None:  # a column of whole numbers becomes one of floats where an entry is missing
-            position = positions.get(text.strip().removesuffix(".0"))
+            whole = text.strip().removesuffix(".0")
+            position = positions.get(whole) if whole.isdecimal() else None
         if position is None:
             none = "; say missing=LABEL to count who gave no answer" if text.strip().casefold() in NO_ANSWER else ""
             raise DataError(f"unknown {what} {shown(text)}; it must be one of {listed(labels, most=8)}{none}", line=i)

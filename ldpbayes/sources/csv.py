@@ -151,9 +151,9 @@ def opened(path):
     handle = files.open_input(path)
     start = handle.peek(4)
     wrong = [f"is {kind}" for known, kind in _OTHERS.items() if start.startswith(known)]
-    header = start.partition(b"\n")[0]
-    for separator, name in (b";", "semicolons"), (b"\t", "tabs"):
-        if separator in header and b"," not in header:
+    header = start.partition(b"\n")[0].decode("latin-1")
+    for separator, name in (";", "semicolons"), ("\t", "tabs"):
+        if "," not in header and len(next(csv.reader([header], delimiter=separator), [])) > 1:
             wrong.append(f"is separated by {name}; write it with commas, as write.csv of R does")
     if wrong:
         handle.close()

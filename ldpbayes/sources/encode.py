@@ -42,8 +42,8 @@ def column(batch, name, missing=False, why="holds missing values"):
     if isinstance(array, pa.ChunkedArray):
         array = _whole(pa, array)
     # Of these types Arrow takes no rows, or codes them since version 22 alone.
-    layout = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary(), pa.float16(): pa.float64()}.get(array.type)
-    array = array if layout is None else array.cast(layout)
+    for odd, plain_one in (pa.string_view(), pa.string()), (pa.binary_view(), pa.binary()), (pa.float16(), pa.float64()):
+        array = array.cast(plain_one) if array.type == odd else array
     if array.null_count and not missing:
         raise DataError(why, line=_first_null(array), field=name)
     return array

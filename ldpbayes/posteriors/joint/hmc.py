@@ -16,7 +16,7 @@ from ldpbayes.posteriors.joint.settling import settled
 #: Angle of trajectories and its jitter, where reports decide less than the share WEAK of the effects on average: those have
 #: long tails, in which a right angle leads too short a way.
 TURN, WEAK = (0.77 * math.pi, 0.2), 0.6
-#: Most steps of a trajectory: of eight groups with a hundred weak reports each, 16 lost the energy of two runs in three.
+#: Most steps of a trajectory: of eight groups with a hundred weak reports each, 16 lost the energy of most runs.
 MOST_STEPS = 64
 #: Draws of the normal approximation that say where to expand.
 PILOT = 150
