@@ -114,7 +114,7 @@ def _part(table, page):
     shown = sorted({*least, *(i for i in order if not table.columns[i].priority)})
     first = table
     if len(table.rows) > OPEN_ROWS:
-        first = table.brief(OPEN_ROWS) if table.brief else replace(table, rows=table.rows[:FIRST_ROWS], note="")
+        first = table.first(OPEN_ROWS) if table.brief else replace(table, rows=table.rows[:FIRST_ROWS], note="")
     keys = {table.columns[i].key for i in shown}
     first = first.only([i for i, column in enumerate(first.columns) if column.key in keys])
     more = [f"all {len(every.rows):,} rows"] if len(every.rows) > len(first.rows) else []
