@@ -1,6 +1,9 @@
 """Known attacks as laws of respondents who ignore the device: probabilities, draws, identification and the share."""
 
+import pathlib
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from cases import CASES
 
@@ -15,6 +18,7 @@ from ldpbayes.protocols.respondents import Input, MaximalGain
 from studies import fakes
 
 LABELS = "abcdefghij"
+STORED = pathlib.Path(__file__).parents[1] / "docs" / "studies" / "fakes.parquet"
 #: Cases whose reports have no scores: Bloom filters, several attributes, designs with fewer answers than categories, and
 #: histories of one user.
 WITHOUT = {
@@ -186,6 +190,19 @@ def share_coverage(protocol, law, replications, n=600, seed=21, fixed=None):
 def test_the_share_is_covered():
     """Of twelve intervals all but five or fewer, where 90 % are said to cover: fewer have a probability of 0.0005."""
     assert share_coverage(UnaryEncoding.optimized(4, 1.0), "maximal gain: b, c", 12) >= 7 / 12
+
+
+def test_the_stored_study_has_its_thousand_collections_in_every_cell():
+    """Over the prior 90 % intervals cover from .88 to .92, two standard errors of a thousand."""
+    lines = [one for one in pq.read_table(STORED).to_pylist() if one["metric"] in ("coverage", "trusted")]
+    assert len(lines) == 18 and {one["replications"] for one in lines} == {fakes.REPLICATIONS}
+    for one in lines:
+        if one["metric"] == "trusted":
+            assert one["value"] == 1
+        elif fakes.SHARES[one["population"]] is None:
+            assert 0.88 <= one["value"] <= 0.92
+        else:
+            assert one["value"] >= 0.88
 
 
 @pytest.mark.calibrate
