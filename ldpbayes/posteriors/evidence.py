@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, ndtr, softmax
+from scipy.special import gammaln
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors import surrogate, walk
 from ldpbayes.posteriors.conditioned_product import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
+from ldpbayes.posteriors.nodes import NODES, REACH, integrated
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.products import Products
 from ldpbayes.posteriors.tally_chain import is_chain
@@ -26,9 +27,6 @@ REFERENCE = "jeffreys"
 LIMIT = 0.5
 #: Seconds: one round of tilts of many factors, one factor in it, and one entry of the rows in an expansion.
 ROUND, FACTOR, ENTRY = 0.01, 4e-6, 3e-8
-#: Prior sd of log α over which the evidence is looked at first, at so many values, and nodes of the rule that is placed then
-#: where the density of log α is within e^−DROP of its largest; again where it lies within the share WIDE, in some rounds.
-REACH, LOOKS, NODES, DROP, WIDE, ROUNDS = 5.0, 11, 17, 14.0, 0.6, 4
 #: Draws whose weights mend the surrogate's evidence.
 DRAWN = 128
 #: Error of an evidence by the saddle point of expanded factors: larger where categories are few and α is small.
@@ -156,10 +154,15 @@ def _factors(problems, evidences, known, limit):
     a, prior, alpha = problems[0].n_categories, problems[0].prior, problems[0].alpha
     learnt = Learnt(n_categories=a)
     fixed = {name: make(a).alpha for name, make in Dirichlet.named().items() if name in COMPARED}
-    t = np.linspace(-REACH, REACH, LOOKS)
-    asked = np.concatenate([[one[0] for one in fixed.values()], learnt.alpha(t)])
+    asked = np.array([one[0] for one in fixed.values()])
     found, off = evidences.found(np.broadcast_to(asked, (len(problems), asked.size)))
-    alpha_hat, together, by_rule = _integrated(evidences, learnt, t, found[:, len(fixed) :])
+
+    def given(t, sets):
+        return evidences.found(learnt.alpha(t), sets)
+
+    ends = np.full((2, len(problems)), [[-REACH], [REACH]])
+    (t, _, weight), together, by_rule = integrated(given, given, *ends)
+    alpha_hat = learnt.alpha((weight * t).sum(axis=1))
     value = dict(zip(fixed, found.T, strict=False)) | {"learnt": together}
     error = dict(zip(fixed, off.T, strict=False)) | {"learnt": by_rule}
     for name, moved in evidences.moved({name: one[0] for name, one in fixed.items()} | {"learnt": alpha_hat}).items():
@@ -234,7 +237,7 @@ def _kind(problem, limit):
 
 def _seconds(n_categories):
     """Return the predicted time of the evidences of one collection of separable reports."""
-    return 4 * (ROUND + FACTOR * n_categories * (LOOKS + NODES))
+    return 4 * (ROUND + FACTOR * n_categories * 2 * NODES)
 
 
 class _Evidences(Products):
@@ -310,50 +313,3 @@ class _Expanded(_Evidences):
         moved = self.found(alpha)[0] - _Evidences(*self._about(means)).found(alpha)[0]
         moved -= moved[:, [list(alphas).index(REFERENCE)]]  # what moves all evidences alike is mended
         return dict(zip(alphas, (self.sampling[:, None] + np.abs(moved)).T, strict=True))
-
-
-def _integrated(evidences, learnt, t, value):
-    """Return (exp of the mean of log α, log-evidence, its error) of the learnt prior, each (k,): rules in t = log α's sd.
-
-    The trapezoid rule between the ends that a look at the whole range shows; where these are far apart, between those that
-    it shows itself. The error is what half of its nodes change, and the mean error of the evidences.
-
-    Parameters
-    ----------
-    evidences : _Evidences
-    learnt : Learnt
-    t : (m,) array
-        At even distances.
-    value : (k, m) array
-        Log-evidences at the concentrations of t.
-    """
-    value, every = value - 0.5 * t**2, np.arange(len(value))
-    low, high = _ends(value, np.full(len(value), t[0]), np.full(len(value), t[-1]))
-    place, value, error = (np.empty((len(low), NODES)) for _ in range(3))
-    for _ in range(ROUNDS):
-        place[every] = np.linspace(low[every], high[every], NODES, axis=1)
-        found, error[every] = evidences.found(learnt.alpha(place[every]), every)
-        value[every] = found - 0.5 * place[every] ** 2
-        first, last = _ends(value[every], low[every], high[every])
-        wide = last - first < WIDE * (high - low)[every]
-        every = every[wide]
-        if not every.size:
-            break
-        low[every], high[every] = first[wide], last[wide]
-    even = np.ones(NODES)
-    even[[0, -1]] = 0.5
-    totals = [logsumexp(value[:, ::step], b=even[::step], axis=1) + np.log(place[:, step] - place[:, 0]) for step in (1, 2)]
-    weight = softmax(value + np.log(even), axis=1)
-    error = (weight * error).sum(axis=1) + np.abs(totals[0] - totals[1]) + 2 * ndtr(-REACH)  # what the prior has beyond
-    return learnt.alpha((weight * place).sum(axis=1)), totals[0] - 0.5 * math.log(2 * math.pi), error
-
-
-def _ends(value, low, high):
-    """Return (low, high), each (k,), between which log-densities (k, m) at even places are within DROP of the top."""
-    fine, places = np.linspace(0.0, 1.0, 1001), np.linspace(0.0, 1.0, value.shape[1])
-    curve = np.stack([np.interp(fine, places, row) for row in value])
-    inside = curve > curve.max(axis=1, keepdims=True) - DROP
-    first, last = fine[inside.argmax(axis=1)], fine[::-1][inside[:, ::-1].argmax(axis=1)]
-    room = 0.1 * (last - first) + 1e-3
-    first, last = np.maximum(first - room, 0.0), np.minimum(last + room, 1.0)
-    return low + first * (high - low), low + last * (high - low)

@@ -18,7 +18,6 @@ from ldpbayes.posteriors.mixing import (
     Few,
     Separable,
     blocks,
-    heavy,
     levels_at_nodes,
     mixed_ends,
     mixed_moments,
@@ -42,8 +41,6 @@ LEAST = "Of the summaries the least accurate: "
 NEITHER = "Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is {}."
 #: Values of the hyperparameter of a mixture at which all cells are worked on, about.
 VALUES = 40
-#: Nodes with less weight are left out of mixtures.
-LIGHT = 1e-7
 #: Most categories of one collection of which the covariances are kept, for sums and contrasts without draws.
 DEPENDENT = 500
 #: Quadrature is used for one Dirichlet prior where it would take no more operations.
@@ -125,7 +122,7 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
         facts, checked = servers[0].checked(prior)
         rough = sum(server.rough_cells(prior) for server in servers)
         facts |= {"rough_cells": rough} if labels and rough else {}
-    entries = _entries(servers, heavy(nodes, LIGHT), levels, len(problems), watch)
+    entries = _entries(servers, nodes, levels, len(problems), watch)
     if nodes.values.size > 1 and not (servers[0].exact and len(problems) == 1):
         facts["mixing_error"] = INTERPOLATED
     if not labels:

@@ -14,7 +14,7 @@ from ldpbayes.posteriors.base import Pace, Watch
 from ldpbayes.posteriors.conditioned_product.batched import BLOCK
 from ldpbayes.posteriors.exact import Exact, singling
 from ldpbayes.posteriors.frequency import frequency_moments, mixed_frequency_moments
-from ldpbayes.posteriors.nodes import MORE, place
+from ldpbayes.posteriors.nodes import NODES, place
 from ldpbayes.posteriors.products import Products
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
@@ -35,14 +35,11 @@ EXACT_FACTOR, SURROGATE_FACTOR = 1250, 4e6
 LARGE = 1e9
 #: Draws hold at most so many numbers where more of them are weighted than are kept.
 MOST_WEIGHTED = 2**21
-#: From this number of categories on, and for several cells, evidence without moments places the nodes, which exact one
-#: weighs.
-MANY = 50
 #: Above so many categories of a summary the saddle point is used, which is then accurate to its second order.
 MAX_LINE = 2000
-#: Engines of so many values of the hyperparameter are kept of one cell: those of the finest rule's nodes, and Jeffreys'.
+#: Engines of so many values of the hyperparameter are kept of one cell: those of the nodes, and Jeffreys'.
 #: With fewer, every pass over the nodes makes them all again.
-KEPT = MORE + 1
+KEPT = NODES + 1
 #: The common pilot of all nodes is settled when the mixture's mean is within so many posterior sd of it, or after so many
 #: rounds.
 SETTLED, ROUNDS = 0.1, 4
@@ -58,9 +55,8 @@ class _Factored:
     """Cells whose likelihoods are products of factors, in one computation.
 
     A server of cells has ``problems`` and their ``places``; ``name``, that of the method without draws; ``exact``, whether
-    moments and ends are; ``weighted``, whether its draws have weights; ``together``, whether it takes several cells;
-    ``hasty``, whether ``rough`` is faster than log_evidence. ``log_evidence`` and ``rough`` have shape (cells,), moments
-    (cells, a).
+    moments and ends are; ``weighted``, whether its draws have weights; ``together``, whether it takes several cells.
+    ``log_evidence`` and ``rough``, which may be faster and places nodes, have shape (cells,), moments (cells, a).
     """
 
     name, exact, weighted, together = "summary", True, False, True
@@ -72,7 +68,6 @@ class _Factored:
 
     def _fresh(self, products):
         self._products, self._masses, self._evidences, self._engines, self._tilts = products, {}, {}, {}, {}
-        self.hasty = self.exact and (products.cells > 1 or products.size >= MANY)
 
     def settle(self, mixture):
         """Return None: exact evidence needs no pilot."""
@@ -221,7 +216,7 @@ class Separable(_Factored):
 class Few(_Factored):
     """Quadrature, for a few categories that the reports can tell apart."""
 
-    name, together, hasty = "quadrature", False, False
+    name, together = "quadrature", False
 
     def __init__(self, problems, places=(0,)):
         self.problems, self.places, self._known = problems, np.asarray(places), {}
@@ -327,7 +322,7 @@ class Weighted(_Factored):
     exact, weighted, together, route = False, True, False, "saddle point"
 
     def __init__(self, problems, places=(0,)):
-        self.problems, self.places, self._centre, self.hasty = problems, np.asarray(places), None, False
+        self.problems, self.places, self._centre = problems, np.asarray(places), None
         self._large = _work(problems[0]) > LARGE
         self._rows = problems[0].rows
 
@@ -412,24 +407,6 @@ def widened(proposal):
     return surrogate.Proposal(replace(wider, linear=family.linear + family.slope(mean) - wider.slope(mean)), proposal.tilt)
 
 
-def spread_over(nodes, known, shift):
-    """Return what some nodes' log-evidences move by at all nodes, and at all values looked at: interpolated, flat beyond.
-
-    In the logarithm of a hyperparameter that is positive.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    known : (k,) index
-        Of the nodes whose shift is known.
-    shift : (known,) array
-    """
-    positive = min(nodes.values.min(), nodes.seen.min()) > 0
-    place, seen = (np.log(values) if positive else values for values in (nodes.values, nodes.seen))
-    order = np.argsort(place[known])
-    return tuple(np.interp(at, place[known][order], shift[order]) for at in (place, seen))
-
-
 def key_of(prior):
     """Return what two conjugate priors share exactly where they are the same: the bytes of their concentrations."""
     return prior.concentrations().tobytes()
@@ -464,14 +441,6 @@ def mixed_moments(nodes, means, variances, n):
     return out
 
 
-def heavy(nodes, least):
-    """Return the nodes with at least so large a weight."""
-    keep = nodes.weights > least
-    priors = tuple(prior for prior, kept in zip(nodes.priors, keep, strict=True) if kept)
-    weights = nodes.weights[keep] / nodes.weights[keep].sum()
-    return replace(nodes, values=nodes.values[keep], weights=weights, priors=priors, log_evidences=nodes.log_evidences[keep])
-
-
 def mixed_frequencies(nodes, distribution, weight, node, n):
     """Return (mean, sd) of F from weighted draws of P (S, a) at nodes (S,)."""
     alpha = np.array([prior.concentrations() for prior in nodes.priors])
@@ -486,7 +455,7 @@ def levels_at_nodes(nodes, levels):
     nodes : Nodes
     levels : pair of floats
     """
-    return LADDER if nodes.values.size > 1 and nodes.moments[1] > APART else levels
+    return LADDER if nodes.values.size > 1 and nodes.sd > APART else levels
 
 
 def mixed_ends(nodes, server, centre, sd, levels, quantiles=None, variances=None):

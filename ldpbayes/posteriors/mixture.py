@@ -13,14 +13,12 @@ from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, Sample, Watch
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
 from ldpbayes.posteriors.mixing import (
-    heavy,
     mixed_ends,
     mixed_frequencies,
     mixed_moments,
     plan_of,
     servers_of,
     shares,
-    spread_over,
 )
 from ldpbayes.posteriors.nodes import place
 from ldpbayes.priors import Dirichlet
@@ -118,8 +116,7 @@ def nodes_of(mixture, servers):
     def rough(prior):
         return sum(float(server.rough(prior).sum()) for server in servers)
 
-    hasty = any(server.hasty for server in servers)
-    nodes = place(mixture, total, rough if hasty else None, near[0] if len(near) == 1 else None)
+    nodes = place(mixture, total, rough, near[0] if len(near) == 1 else None)
     # Both are of the same kind, so that errors cancel in the difference.
     return nodes, nodes.log_evidence - total(Dirichlet.jeffreys(servers[0].problems[0].n_categories))
 
@@ -184,7 +181,7 @@ def _samples(server, nodes, wanted, rngs, several):
     def intervals(ci_prob):
         """Return the ends of P's intervals: those of the mixture of the nodes' distribution functions."""
         centre, sd = exact["distribution_mean"], exact["distribution_sd"]
-        ends = mixed_ends(heavy(nodes, 1e-7), server, centre, sd, tails(ci_prob))[:, 0]
+        ends = mixed_ends(nodes, server, centre, sd, tails(ci_prob))[:, 0]
         return dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
 
     whose = "shared hyperparameter" if several else "hyperparameter"
@@ -246,7 +243,7 @@ def _mended(nodes, counts, weighed):
             for key, one in worth.items()
             if not key[0].exact
         )
-        moved, seen = spread_over(nodes, known, shift)
+        moved = np.interp(nodes.t, nodes.t[known], shift)
         with np.errstate(divide="ignore"):
             log_weight = np.log(nodes.weights) + moved
         total = logsumexp(log_weight)
@@ -257,7 +254,6 @@ def _mended(nodes, counts, weighed):
             weights=np.exp(log_weight - total),
             log_evidence=nodes.log_evidence + total,
             log_evidences=nodes.log_evidences + moved,
-            seen_log_evidences=nodes.seen_log_evidences + seen,
         )
     chances = np.where(drawn, nodes.weights, 0.0)
     return nodes, chances / chances.sum()
@@ -266,7 +262,7 @@ def _mended(nodes, counts, weighed):
 def facts_of(nodes, factor):
     """Return the attrs about the hyperparameter that every result under a mixture has."""
     name = nodes.mixture.parameter
-    # From the curve through all values that were looked at: the law of α has a tail that few nodes do not see.
+    # From the curve through the nodes: the law of α has a tail that few nodes do not see.
     values = nodes.quantile((np.arange(LEVELS) + 0.5) / LEVELS)
     return {
         f"{name}_mean": float(values.mean()),

@@ -52,12 +52,12 @@ def brute_force(moments, a):
 
 
 def test_the_engine_of_a_node_is_made_once(monkeypatch):
-    """Ends of intervals take thirty passes over the fifteen nodes of a refined rule, whose engines must all be kept."""
+    """Ends of intervals take thirty passes over all nodes, whose engines must all be kept."""
     made = []
     original = products.ConditionedProduct
     monkeypatch.setattr(products, "ConditionedProduct", lambda *a, **k: made.append(1) or original(*a, **k))
     tree = fit(collected(GRR(20, 2.0), 500, np.full(20, 0.05)), "learnt", draws=50, random_seed=1, estimates=False)
-    assert tree.attrs["method"] == "mixture" and mixing.MORE <= len(made) < 4 * mixing.MORE
+    assert tree.attrs["method"] == "mixture" and 0.5 * mixing.NODES <= len(made) < 4 * mixing.NODES
 
 
 @functools.cache
