@@ -159,7 +159,8 @@ def _known_by_engine(attrs, names, part):
         known = [f"{name}_{key}" in attrs for name in names]
         out[key] = np.array([attrs.get(f"{name}_{key}", value) for name, value in zip(names, part[key], strict=True)])
         if error:
-            out[error] = np.where(known, 0.0 if key == "mean" else SOLVED * out["sd"], part[error])
+            off = np.array([attrs.get(f"{name}_mcse", 0.0) for name in names]) if key == "mean" else SOLVED * out["sd"]
+            out[error] = np.where(known, off, part[error])
     return out
 
 

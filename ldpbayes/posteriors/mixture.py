@@ -247,16 +247,24 @@ def _mended(nodes, counts, weighed):
         with np.errstate(divide="ignore"):
             log_weight = np.log(nodes.weights) + moved
         total = logsumexp(log_weight)
-        noise = [found.log_evidence_error for (server, _), (found, *_) in weighed.items() if not server.exact]
+        made = [(found, node) for (server, _), (found, node, _) in weighed.items() if not server.exact]
+        noise = [found.log_evidence_error for found, _ in made]
         nodes = replace(
             nodes,
             error=float(np.hypot(nodes.error, np.linalg.norm(noise))),  # of the integral over η, and of the weights
+            noise=np.sqrt(sum(_relative(found.weight, node, counts.size) for found, node in made)),
             weights=np.exp(log_weight - total),
             log_evidence=nodes.log_evidence + total,
             log_evidences=nodes.log_evidences + moved,
         )
     chances = np.where(drawn, nodes.weights, 0.0)
     return nodes, chances / chances.sum()
+
+
+def _relative(weight, node, size):
+    """Return the squared relative errors of the sums of weights of all nodes; 1 of a node without draws."""
+    total, square = np.bincount(node, weight, size), np.bincount(node, weight**2, size)
+    return np.divide(square, total**2, out=np.ones(size), where=total > 0)
 
 
 def facts_of(nodes, factor):
@@ -267,6 +275,7 @@ def facts_of(nodes, factor):
     return {
         f"{name}_mean": float(values.mean()),
         f"{name}_sd": float(values.std()),
+        f"{name}_mcse": float(np.linalg.norm(nodes.noise * nodes.weights * (nodes.values - values.mean()))),
         f"{name}_nodes": nodes.values.size,
         "prior_weight": float(nodes.weights @ [prior.total for prior in nodes.priors]),
         "log_bayes_factor_jeffreys": float(factor),

@@ -46,6 +46,8 @@ class Nodes:
         The log-evidence given each node.
     error : float
         Of log_evidence by the rule.
+    noise : (k,) array or 0
+        Monte Carlo errors of log_evidences, where draws mend them.
     """
 
     mixture: AbstractMixture
@@ -55,6 +57,7 @@ class Nodes:
     log_evidence: float
     log_evidences: np.ndarray
     error: float
+    noise: Any = 0.0
 
     @classmethod
     def alone(cls, prior: Dirichlet, log_evidence: float = math.nan) -> "Nodes":
