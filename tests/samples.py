@@ -11,3 +11,11 @@ def from_sample(categories, protocol, reports, *, weights=None, strata=None, clu
     columns = {name: np.asarray(entries) for name, entries in columns.items() if entries is not None}
     table = lb.write(np.asarray(reports), None, protocol, categories=list(categories), **columns)
     return lb.read(table, population_size=population_size, **{name: name for name in columns})
+
+
+def weighted(values, weight):
+    """Return mean, sd and 95 % ends of weighted values."""
+    order = np.argsort(values, axis=None)
+    at, w = values.ravel()[order], weight.ravel()[order]
+    mean = w @ at
+    return mean, np.sqrt(w @ (at - mean) ** 2), *np.interp([0.025, 0.975], np.cumsum(w) - 0.5 * w, at)

@@ -324,6 +324,7 @@ MAY_ASK = {
     ("protocols.combine", "Channel"),  # as_channel returns a Channel as it is
     ("protocols.rappor_bits", "Rappor"),  # its constructor takes nothing else
     ("theory.planning", "Dirichlet"),  # a prior beside the word for a worst case
+    ("regression.lists", "ListExperiment"),  # a design of several channels beside a mapping of them
 }
 #: Values of foreign libraries, of which no capability can be asked.
 FOREIGN = {"pages.renderers.json", "plots.base", "study.runner"}

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from commands import run
+from samples import weighted
 from scipy.special import xlogy
 from scipy.stats import beta, chi2
 
@@ -57,14 +58,6 @@ def grid(device, asked, b=1.0, c=1.0, size=1200):
     log = xlogy(device[0], 1 - same) + xlogy(device[1], same) + xlogy(asked[0], 1 - yes) + xlogy(asked[1], yes)
     weight = np.exp(log - log.max())
     return p + 0 * delta, delta + 0 * p, weight / weight.sum()
-
-
-def weighted(values, weight):
-    """Return mean, sd and 95 % ends of weighted values."""
-    order = np.argsort(values, axis=None)
-    at, w = values.ravel()[order], weight.ravel()[order]
-    mean = w @ at
-    return mean, np.sqrt(w @ (at - mean) ** 2), *np.interp([0.025, 0.975], np.cumsum(w) - 0.5 * w, at)
 
 
 def numbers(tree, name):

@@ -30,8 +30,8 @@ FIRST_SCALE = -1.0
 ENOUGH, AIMED, ACCEPTABLE = 1000, 0.7, 0.875
 #: There are at most so many times the draws asked for. Chains that nobody asked for by name have more where gradients cost
 #: less than so many entries of the likelihood in all, or the second of these until ends are acceptable. A gradient costs
-#: its entries and EACH more, or the second of these where the sampler calls it back.
-MOST_TIMES, COSTS, EACH, MOST_DRAWN = 4, (4e8, 1.6e9), (300, 3000), 2**17
+#: its entries and EACH more, or the second of these where the sampler calls it back, the third where it is not compiled.
+MOST_TIMES, COSTS, EACH, MOST_DRAWN = 4, (4e8, 1.6e9), (300, 3000, 20_000), 2**17
 #: Powers of two by which the draws grow at a time.
 FASTEST = 2
 #: At most this share of an effect counts as decided by the reports.
@@ -124,6 +124,8 @@ def sample(
     density, at, steps, z = settled(density, at, ROUNDS, rng)
 
     def going(more, each):
+        each = each if target.kernel is not None else EACH[2]
+
         def times(run, made):
             worst = 0.0 if values is None or made < LEAST else end_errors(values, run.z, prob).max() / allowed
             most = MOST_TIMES * draws / made

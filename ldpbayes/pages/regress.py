@@ -21,6 +21,15 @@ from ldpbayes.regression.maximum import Maximum
 PREDICTED = 12
 #: Columns with more numbers than this are predicted at three quantiles.
 LEVELS = 4
+#: Tables beside the coefficients: title, name of the variable, and dims.
+DENIAL = (
+    ("Who denies, of all of a category", "denial", ["denied"]),
+    ("Coefficients: log odds of denying", "denial_coefficients", ["denial_term", "denied"]),
+)
+ITEMS = (
+    ("How many other items apply, of all of a category", "items", ["category", "items_applying"]),
+    ("Coefficients: log odds of each other item", "item_coefficients", ["item_term"]),
+)
 _LOG_ODDS = "Change of the log odds against the reference category for one more unit of the column."
 _ODDS = "Factor of the odds: the exponential of the log odds."
 
@@ -30,7 +39,9 @@ def of_regression(result) -> Page:
     attrs, summary = result.attrs, result["summary"].to_dataset()
     tables = [_coefficient_table(result), _share_table(summary)]
     if "denial_mean" in summary:
-        tables += _denial_tables(summary)
+        tables += _tables_beside(summary, DENIAL)
+    if "items_mean" in summary:
+        tables += _tables_beside(summary, ITEMS)
     if "parameter" in summary.coords:
         tables.append(_spread_table(summary))
     changes = [str(name).removesuffix("_change_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]
@@ -136,13 +147,12 @@ def _spread_table(summary):
     return filled("Effects of groups", [(column, [name.removesuffix("_sigma") for name in names]), *columns])
 
 
-def _denial_tables(summary):
-    """Yield the shares who deny, of all of a category, and what they hang on."""
+def _tables_beside(summary, tables):
+    """Yield the tables of who denies, or of how many items of a list apply, and of what that hangs on."""
     level = interval_of(summary.attrs["ci_prob"])
-    for title, name, dims in (
-        ("Who denies, of all of a category", "denial", ["denied"]),
-        ("Coefficients: log odds of denying", "denial_coefficients", ["denial_term", "denied"]),
-    ):
+    for title, name, dims in tables:
+        if f"{name}_mean" not in summary:  # no covariates
+            continue
         rows = Rows(summary, *dims)
         columns = rows.summary(summary, level, prefix=f"{name}_", priority=(0, 1, 0))
         yield filled(title, [*map(rows.label, dims), *columns])

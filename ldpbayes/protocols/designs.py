@@ -301,6 +301,11 @@ class ListExperiment:
         object.__setattr__(self, "items", checks.integer(self.items, "items", 1, MAX_ITEMS))
         self.treatment  # noqa: B018  (refuses ceiling and floor that are no shares)
 
+    @staticmethod
+    def items_of(protocol) -> int | None:
+        """Return the number of innocuous items of the list whose answers a protocol makes, or None where it is another."""
+        return protocol.settings["items"] if protocol.design == item_count.__name__ else None
+
     @property
     def categories(self) -> tuple[str, ...]:
         """Labels of the trait joined with the number of innocuous items."""

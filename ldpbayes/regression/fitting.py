@@ -16,10 +16,11 @@ from ldpbayes.inference.scaling import Scaled, by_weights
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.regression import denying, maximum
+from ldpbayes.protocols.designs import ListExperiment
+from ldpbayes.regression import denying, lists, maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.proposal import most_error, weighted
+from ldpbayes.regression.proposal import MAX_END_ERROR, most_error, weighted
 from ldpbayes.regression.reports import Reports, read_reports, reported, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
@@ -62,7 +63,7 @@ class Settings(TypedDict, total=False):
     missing: str
 
 
-Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | None
+Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | ListExperiment | None
 
 
 @overload
@@ -127,8 +128,9 @@ def regress(
         random walk over ordered levels and ``mo(x)`` a monotone effect. Names are columns of the data. The only functions
         beside these are abs, binary, bs, C, ceil, center, cos, exp, expm1, floor, I, log, log10, log1p, log2, poly, round,
         S, scale, sin, sqrt, standardize and T, so that a formula from elsewhere can do no harm.
-    protocol : AbstractProtocol, or mapping of value to AbstractProtocol
-        How the reports were made; with ``design``, the protocol of each value of that column.
+    protocol : AbstractProtocol, mapping of value to AbstractProtocol, or ListExperiment
+        How the reports were made; with ``design``, the protocol of each value of that column. Of a list experiment the
+        answer is the trait, and the values are 0 or control, 1 or treatment, and direct.
     report : str or sequence of str, optional
         Column or columns of a report; by default the protocol's own names, or the column named like the answer.
     design : str, optional
@@ -198,11 +200,17 @@ def regress(
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
     stated = {name: checks.column(value, name) for name, value in stated.items()} | {"categories": categories}
     data, left_out = _with_reports(data)
+    protocol = lists.channels_of(protocol)
+    experiment = lists.traits_of(data, protocol, categories)
+    if experiment is not None and deniers is not None:
+        raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
+    if experiment is not None and not isinstance(data, Cells):
+        stated["categories"] = experiment.categories
     data, of_denial, where = denying.asked(deniers, data, parsed.answer)
     columns, reports, beside = _read(parsed, data, protocol, report, missing, stated, of_denial)
     if of_denial is not None:
         reports = denying.apart(reports, where)
-    model = Model.of(columns, reports, checks.column(reference, "reference"), prior, beside)
+    model = Model.of(columns, reports, checks.column(reference, "reference"), prior, beside, experiment)
     if left_out:
         warnings.warn(left_out, DiagnosticWarning, stacklevel=2)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
@@ -239,7 +247,13 @@ class Model:
 
     @classmethod
     def of(
-        cls, design: Design, reports: Reports, reference: str | None, prior: Any, beside: Design | None = None
+        cls,
+        design: Design,
+        reports: Reports,
+        reference: str | None,
+        prior: Any,
+        beside: Design | None = None,
+        experiment: ListExperiment | None = None,
     ) -> "Model":
         """Return the model of a design and its reports.
 
@@ -251,15 +265,19 @@ class Model:
         prior : float or mapping, optional
         beside : Design, optional
             Of the share who deny.
+        experiment : ListExperiment, optional
+            Where the reports are those of a list, and the answer is its trait.
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
         first, cell = design.cells
         labels = reports.pooled.categories if beside is None else reports.pooled.answers
+        labels = labels if experiment is None else experiment.traits
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
         levels = sum(len(group.levels) for group in design.columns.groups)
         unknowns = (len(design.terms) + levels) * (len(labels) - 1)
+        unknowns += 0 if experiment is None else experiment.items * (1 + len(design.terms))
         if unknowns > MAX_COLUMNS:
             raise InfeasibleError(
                 f"The regression has {unknowns:,} unknowns, more than {MAX_COLUMNS:,}; join levels of factors and groups."
@@ -279,14 +297,15 @@ class Model:
             tuple(_monotone(group, first, people, between[group.name]) for group in groups if group.kind == "mo"),
         )
         entries = reports.entries(cell, len(first))
+        known = {name.name: getattr(regression, name.name) for name in fields(regression)}
+        if experiment is not None:
+            listed_ = lists.Listed(**known, items=experiment.items, other_design=regression.design, other_terms=design.terms)
+            return cls(design, reports, cell, listed_, lists.ListedTarget(listed_, entries))
         if beside is None:
             return cls(design, reports, cell, regression, Target(regression, entries))
-        known = {name.name: getattr(regression, name.name) for name in fields(regression)}
         places = tuple(x for x in reports.pooled.owners if x is not None)
-        whole = denying.Denied(**known, denied=places, denial_design=of_denial, denial_terms=beside.terms)
-        return cls(
-            design, reports, cell, whole, denying.DeniedTarget(whole, entries, denied_rows=np.asarray(reports.denied))
-        )
+        whole = denying.Denied(**known, denied=places, other_design=of_denial, other_terms=beside.terms)
+        return cls(design, reports, cell, whole, denying.DeniedTarget(whole, entries))
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
     #: Dimensions of P.
@@ -320,9 +339,8 @@ class Model:
         """Return the number of users, the likelihood of each report and what the prior is, as {name: (dims, array)}."""
         return {
             "n_reports": ((), self.n_reports),
-            "likelihood_rows": (("code", "category"), self.reports.table),
+            **self.target.stated_rows(),
             "log_constants": (("code",), self.reports.log_constants),
-            **({} if self.reports.denied is None else {"denied_rows": (("code", "denied"), self.reports.denied)}),
             "coefficient_prior_sd": (("term", "category"), self.prior.coefficient_sd()),
             "column_sd": (("term",), self.prior.spread),
         }
@@ -452,7 +470,9 @@ def _maximum(model, ci_prob):
     """Return the Maximum of a model."""
     prior, reports = model.prior, model.reports
     if model.target.kernel is None:
-        raise InfeasibleError("Maximum likelihood has no standard errors where nobody or all may deny; take the posterior.")
+        raise InfeasibleError(
+            "Maximum likelihood has no standard errors where nobody or all may deny, or have a trait; take the posterior."
+        )
     if model.design.columns.groups:
         name = model.design.columns.groups[0].name
         raise InfeasibleError(f"Maximum likelihood is for common terms only; the effects ({name}) need the posterior.")
@@ -523,10 +543,7 @@ def _posterior(model, request, watch):
         "laplace": lambda: _about_the_mode(model, found, request, rng, watch),
         "chains": lambda: _by_chains(model, found[0], request, watch),
     }
-    weighed = method == "laplace" or model.target.kernel is None
-    if weighed and (method in ("hmc", "nuts") or model.prior.n_unknowns > MAX_UNKNOWNS):
-        raise InfeasibleError(f"Beside deniers draws are weighted, of at most {MAX_UNKNOWNS} unknowns; there are no chains.")
-    if weighed:
+    if method == "laplace":
         del steps["chains"]
     elif method in ("hmc", "nuts") or model.prior.n_unknowns > MAX_UNKNOWNS:
         del steps["laplace"]
@@ -597,7 +614,8 @@ def _by_chains(model, mode, request, watch):
     from ldpbayes.inference import diagnostics
 
     rng, prob, values = np.random.default_rng(request.random_seed), request.ci_prob, model.prior.coefficients
-    settings = {"values": values, "prob": prob, "allowed": most_error(model.target), "method": request.name}
+    allowed = MAX_END_ERROR if model.target.kernel is None else most_error(model.target)
+    settings = {"values": values, "prob": prob, "allowed": allowed, "method": request.name}
     (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
     errors = effects.end_errors(values, z, prob)
     error = float(errors.max(initial=0.0))
@@ -718,8 +736,7 @@ def _patterns(model):
     held["columns"] = (("pattern_of_columns", "term"), model.prior.design)
     first, _ = design.cells
     centres = {effect.name: effect.centre for effect in model.prior.effects}
-    if model.target.kernel is None:
-        held["denial_columns"] = (("pattern_of_columns", "denial_term"), model.prior.denial_design)
+    held |= model.target.stated_columns()
     for group in design.columns.groups:
         held[f"index {group.name}"] = (("pattern_of_columns",), group.index[first], {"centre": centres.get(group.name, 0.0)})
         held[f"value {group.name}"] = (("pattern_of_columns",), group.value[first])

@@ -120,7 +120,7 @@ def starting_point(target: Target) -> np.ndarray:
     prior = target.prior
     found = np.zeros((prior.design.shape[1], prior.n_categories))
     if prior.intercept is not None:
-        found[prior.intercept] = np.log(target.entries.pooled())
+        found[prior.intercept] = np.log(target.pooled())
     return prior.start(found)
 
 
@@ -246,7 +246,7 @@ def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> n
     """
     prior = target.prior
     p = prior.to_simplex(z)
-    joint = target.rows_at(z, cell, reports.code) * p[cell]
+    joint = target.joint(z, cell, reports.code)
     inner = (joint / joint.sum(axis=1, keepdims=True) - p[cell]) @ prior.basis
     free = prior.n_categories - 1
     fixed = prior.design.shape[1]

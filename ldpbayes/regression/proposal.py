@@ -251,6 +251,7 @@ def _mended(target, source, size, prob, rng, watch):
             most = min(2 ** int(math.log2(MOST_HELD / target.prior.n_unknowns)), int(CHEAP / entries))
         times = max(min(2 ** math.ceil(math.log2((worst / AIMED) ** 2)), most // len(best.z)), times)
     if times > 1:
+        times = 2 ** math.ceil(math.log2(times)) if few else times  # Sobol points are balanced in powers of two
         more = _draws(target, source, len(best.z) * times, size, prob, rng, watch)
         return more if (more.verdict.accepted, more.effective) >= (best.verdict.accepted, best.effective) else best
     return best

@@ -41,8 +41,6 @@ class Reports:
         Labels of the stratum and of the cluster from which each row was sampled.
     channel : (m,) array of str, optional
         The channel of each likelihood row, of a table.
-    denied : (m, k) array, optional
-        Likelihood rows of those who deny a category.
     dropped : str
         The sentence about the rows that were dropped; empty without.
     """
@@ -56,7 +54,6 @@ class Reports:
     strata: np.ndarray | None = None
     cluster: np.ndarray | None = None
     channel: np.ndarray | None = None
-    denied: np.ndarray | None = None
     dropped: str = ""
 
     @property

@@ -80,15 +80,27 @@ class Target(AbstractTarget):
         return 0, prior.fixed, (prior.n_unknowns - len(prior.effects),), known
 
     def functions(self, coordinates):
-        if not isinstance(coordinates, Dense):
+        if self.kernel is None or not isinstance(coordinates, Dense):
             return None
         from ldpbayes.regression import _kernels
 
         return _kernels.density, _kernels.trajectories
 
-    def rows_at(self, z: np.ndarray, cell: np.ndarray, code: np.ndarray) -> np.ndarray:
-        """Return the likelihood rows of reports by their numbers at z, given the cell of each."""
-        return self.entries.table[code]
+    def pooled(self) -> np.ndarray:
+        """Return the distribution of all people together, roughly."""
+        return self.entries.pooled()
+
+    def stated_rows(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Return the likelihood rows as a result keeps them, as {name: (dims, values)}."""
+        return {"likelihood_rows": (("code", "category"), self.entries.table)}
+
+    def stated_columns(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Return further columns of the cells that a result keeps, as {name: (dims, values)}."""
+        return {}
+
+    def joint(self, z: np.ndarray, cell: np.ndarray, code: np.ndarray) -> np.ndarray:
+        """Return P(report, category) of reports by the numbers of their rows, given the cell of each, up to a constant."""
+        return self.entries.table[code] * self.prior.to_simplex(z)[cell]
 
     # ---- one point -----------------------------------------------------------------------------------------------------
     def stacked(self, z: np.ndarray) -> np.ndarray:

@@ -29,14 +29,16 @@ def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str,
     observed, constant, design = (result[name].to_dataset() for name in ("observed_data", "constant_data", "design"))
     table, log_constants = constant["likelihood_rows"].values, constant["log_constants"].values
     code, cell, count = (observed[name].values for name in ("code", "cell", "count"))
-    informative = (np.ptp(table, axis=1) > 0)[code] & (count > 0)  # other reports say nothing about P, in any model
+    informative = (np.ptp(table.reshape(len(table), -1), axis=1) > 0)[code] & (
+        count > 0
+    )  # other reports say nothing about P, in any model
     pair, which = np.unique(np.stack([cell[informative], code[informative]]), axis=1, return_inverse=True)
     posterior, users = result["posterior"], int(count[informative].sum())
     refused = too_many(users * posterior.sizes["chain"] * posterior.sizes["draw"])
     if refused and by == "report":
         raise InfeasibleError(refused)
     denied = constant["denied_rows"].values if "denied_rows" in constant else None
-    found = _of_pairs(posterior, design, table, log_constants, pair, denied)
+    found = _of_pairs(posterior.to_dataset(), design, table, log_constants, pair, denied)
     if by == "cell" or refused:
         weight = np.bincount(which.ravel(), count[informative])
         starts = np.flatnonzero(np.append(True, np.diff(pair[0]) > 0))
@@ -61,8 +63,6 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied):
     coefficients = coefficients.reshape(-1, *coefficients.shape[2:])
     size, a = len(coefficients), coefficients.shape[-1]
     out, step = np.empty((size, pair.shape[1])), max(1, BLOCK // (size * a))
-    with np.errstate(divide="ignore"):
-        log_table = np.log(table)
     for start in range(0, pair.shape[1], step):
         cell, code = pair[:, start : start + step]
         eta = design["columns"].values[cell] @ coefficients
@@ -70,13 +70,25 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied):
             effects = posterior[name].values.reshape(size, -1, a)
             eta = eta + design[f"value {name}"].values[cell][:, None] * effects[:, design[f"index {name}"].values[cell]]
         shares = log_softmax(eta, axis=-1)
-        joint = shares + log_table[code]
+        rows = table[code]
         if denied is not None:  # rows that hang on δ
-            slopes = posterior["denial_coefficients"]
-            delta = expit(design["denial_columns"].values[cell] @ slopes.values.reshape(size, *slopes.shape[2:]))
+            delta = expit(design["denial_columns"].values[cell] @ _flat(posterior["denial_coefficients"]))
             places = [list(posterior["category"].values).index(label) for label in posterior["denied"].values]
-            rows = table[code][:, places] * (1 - delta) + denied[code] * delta
-            joint[..., places] = shares[..., places] + np.log(np.maximum(rows, 1e-300))
+            whole = np.array(np.broadcast_to(rows, shares.shape))
+            whole[..., places] = rows[:, places] * (1 - delta) + denied[code] * delta
+            rows = whole
+        elif rows.ndim > 2:  # that hang on how many items of a list apply
+            slopes = _flat(posterior["item_coefficients"]) if "item_coefficients" in posterior else np.zeros((size, 0))
+            moved = slopes @ design["columns"].values[cell, 1:].T
+            logits = _flat(posterior["item_odds"])[:, None] + moved[..., None, None] * np.arange(rows.shape[-1])
+            rows = (np.exp(log_softmax(logits, axis=-1)) * rows).sum(axis=-1)
+        with np.errstate(divide="ignore"):
+            joint = shares + np.log(rows)
         top = joint.max(axis=-1, keepdims=True)
         out[:, start : start + step] = top[..., 0] + np.log(np.exp(joint - top).sum(axis=-1)) + log_constants[code]
     return out
+
+
+def _flat(draws):
+    """Return draws of all chains along one axis."""
+    return draws.values.reshape(-1, *draws.shape[2:])

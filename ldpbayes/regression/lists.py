@@ -1,0 +1,160 @@
+"""Regression on the trait of a list experiment: how many of the other items apply is a nuisance, by covariates too."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import helmert
+
+from ldpbayes.collections import Cells
+from ldpbayes.errors import ArgumentError
+from ldpbayes.priors.regression import INTERCEPT
+from ldpbayes.protocols.designs import YES_NO, ListExperiment
+from ldpbayes.regression.beside import Beside, BesideTarget, checked_intercept
+
+#: Values of the column that says how a row was asked, where a ListExperiment is given as the protocol.
+ASKED = {"0": "control", "1": "treatment"}
+#: Logits of numbers of items are cut off here, far beyond what reports say.
+FAR = 300.0
+
+
+def channels_of(protocol: Any) -> Any:
+    """Return a mapping of channels where the protocol is a ListExperiment, else what was given.
+
+    The values of the column of designs are 0 or control, 1 or treatment, and direct.
+    """
+    if not isinstance(protocol, ListExperiment):
+        return protocol
+    known = {group: getattr(protocol, group) for group in ("control", "treatment", "direct")}
+    return known | {value: known[group] for value, group in ASKED.items()}
+
+
+def traits_of(data: Any, protocol: Any, labels: Sequence[str] | None) -> ListExperiment | None:
+    """Return the list experiment whose reports data hold, with the labels of its traits; None where they are others.
+
+    Parameters
+    ----------
+    data : Cells or table
+    protocol : ListExperiment, protocol or mapping of protocols, of a table
+    labels : sequence of str, optional
+        Of the traits, or of the traits joined with numbers of items.
+
+    Raises
+    ------
+    ArgumentError
+        Where only some of the protocols are those of a list, or lists differ in length.
+    """
+    if isinstance(data, Cells):
+        protocols: Iterable = (tally.protocol for cell in data.collections() for tally in cell.tallies)
+        labels = data.categories
+    else:
+        protocols = protocol.values() if isinstance(protocol, Mapping) else [protocol]
+    sizes = {ListExperiment.items_of(one) for one in protocols}
+    if sizes == {None}:
+        return None
+    if len(sizes) > 1:
+        raise ArgumentError("protocol must map to the groups of one list experiment, or to none of any.")
+    (items,) = sizes
+    traits = (
+        YES_NO if labels is None else tuple(dict.fromkeys(str(label).rpartition("/")[0] or str(label) for label in labels))
+    )
+    return ListExperiment(items, traits=traits)  # type: ignore[arg-type]  # that there are two is checked there
+
+
+@dataclass(frozen=True, eq=False)
+class Listed(Beside):
+    """The prior of a regression on a trait beside that of c, the number of the other items that apply.
+
+    P(c | trait t, cell) ∝ exp{(V a_t)_c + c Σ_k W̃_k b_k}: any distribution of c for each trait, and covariates move it as
+    they move a binomial one. V are orthonormal contrasts and a and b normal, so that two numbers of items have log odds
+    N(0, π²) where the columns W̃ are at their means, and one sd of a column changes the log odds of each item by N(0, 1).
+
+    Parameters
+    ----------
+    items : int
+        Number J of the other items.
+    """
+
+    items: int = 1
+    part: ClassVar[str] = "item"
+    slope: ClassVar[float] = 1.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        checked_intercept(self.other_design, "a list experiment")
+
+    def other_shape(self) -> tuple[int, ...]:
+        return (2 * self.items + self.other_design.shape[1] - 1,)
+
+    @cached_property
+    def contrasts(self) -> np.ndarray:
+        """π/√2 V, shape (J, J + 1)."""
+        return helmert(self.items + 1) * (INTERCEPT / math.sqrt(2))
+
+    @property
+    def owners(self) -> np.ndarray:
+        return np.repeat([0, 1], self.items + 1)
+
+    def _apart(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (logits of c at the means of the columns (…, 2, J + 1), b (…, terms − 1))."""
+        own, first = self.others(z), 2 * self.items
+        return own[..., :first].reshape(*own.shape[:-1], 2, self.items) @ self.contrasts, own[..., first:]
+
+    def counts(self, z: np.ndarray) -> np.ndarray:
+        """Return P(c | trait, cell), shape (…, cells, 2, J + 1)."""
+        middle, slopes = self._apart(z)
+        moved = (slopes @ self.other_columns.T)[..., None, None] * np.arange(self.items + 1.0)
+        shares = np.exp(np.clip(middle[..., None, :, :] + moved, -FAR, FAR))
+        return shares / (shares @ np.ones(self.items + 1))[..., None]  # a product: sums of few are slow
+
+    def parts(self, z: np.ndarray) -> np.ndarray:
+        counts = self.counts(z)
+        return counts.reshape(*counts.shape[:-2], -1)
+
+    def pulled_parts(self, z: np.ndarray, parts: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        counts, along = (one.reshape(len(one), 2, -1) for one in (parts, slope))
+        inner = counts * (along - (counts * along).sum(axis=-1, keepdims=True))
+        moved = self.other_columns.T @ (inner.sum(axis=1) @ np.arange(self.items + 1.0))
+        return np.concatenate([(inner.sum(axis=0) @ self.contrasts.T).ravel(), moved])
+
+    def describe(self) -> str:
+        return f"{super().describe()}, log odds N(0, {INTERCEPT:.3g}²) of two numbers of other items, N(0, 1) for one sd"
+
+    def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Return what a regression has, and of the other items that apply to people of each trait: see Returns.
+
+        Returns
+        -------
+        dict
+            ``items``, P(c | trait) of all people; ``item_odds``, log odds of c against none where the columns are zero; and
+            ``item_coefficients``, by how much a unit of a column changes the log odds of each item.
+        """
+        z = np.asarray(z, dtype=float)
+        (middle, slopes), (mean, unit) = self._apart(z), self._standard
+        slopes = slopes * unit
+        at_zero = middle - middle[..., :1] - (slopes @ mean)[..., None, None] * np.arange(self.items + 1.0)
+
+        def average(people, z):
+            return np.einsum("sct,sctj->stj", people, self.counts(z)) / people.sum(axis=1)[..., None]
+
+        dims = ("category", "items_applying")
+        known = {"items": (dims, self.in_blocks(z, average, (2, self.items + 1))), "item_odds": (dims, at_zero)}
+        return super().variables(z) | known | ({"item_coefficients": (("item_term",), slopes)} if mean.size else {})
+
+    def coords(self) -> dict[str, Sequence]:
+        known = super().coords()
+        return known | {"item_term": known["item_term"][1:], "items_applying": list(range(self.items + 1))}
+
+
+@dataclass(frozen=True, eq=False)
+class ListedTarget(BesideTarget):
+    """The target of a regression on a trait: the columns of the likelihood rows are traits joined with numbers of items."""
+
+    prior: Listed
+
+    def stated_rows(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        table = self.entries.table.reshape(len(self.entries.table), 2, -1)
+        return {"likelihood_rows": (("code", "category", "items_applying"), table)}
