@@ -148,6 +148,7 @@ def test_what_is_refused(change, error, match):
 
 
 @pytest.mark.calibrate
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
 def test_intervals_cover_in_surveys_drawn_from_the_prior():
     """Of 90 % intervals of three coefficients over 60 surveys of 400, between .83 and .97 hold the truth."""
     rng, held = np.random.default_rng(1), []
