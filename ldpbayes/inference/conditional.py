@@ -84,7 +84,7 @@ class Conditional:
         return Quadratic(place, value - slope @ b - 0.5 * b @ bent @ b, slope + bent @ b, bent)
 
     def expand(self, log_scales: np.ndarray) -> Quadratic:
-        """Return the quadratic about the mode of the unknowns given log scales (d,), and keep it."""
+        """Return the quadratic about the mode of the unknowns given log scales (d,), and keep it for another there."""
         scale, near = self.scales(log_scales), self.quadratics[self.nearest(log_scales[None])[0]]
         factor = cho_factor(np.eye(scale.size) + scale[:, None] * near.curvature * scale)
 
@@ -97,7 +97,8 @@ class Conditional:
             return step, 0.5 * float(slope @ step), None
 
         x, _, _ = climb(density, newton, cho_solve(factor, scale * near.slope), settled=GAIN)
-        self.quadratics.append(self._about(log_scales, scale * x))
+        others = [one for one in self.quadratics if (one.place != log_scales).any()]  # the first is about no mode
+        self.quadratics = [*others, self._about(log_scales, scale * x)]
         return self.quadratics[-1]
 
     def nearest(self, log_scales: np.ndarray) -> np.ndarray:
