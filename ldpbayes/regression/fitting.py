@@ -200,14 +200,12 @@ def regress(
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
     stated = {name: checks.column(value, name) for name, value in stated.items()} | {"categories": categories}
     data, left_out = _with_reports(data)
-    protocol = lists.channels_of(protocol)
-    experiment = lists.traits_of(data, protocol, categories)
-    if experiment is not None and deniers is not None:
-        raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
-    if experiment is not None and not isinstance(data, Cells):
-        stated["categories"] = experiment.categories
+    protocol, stated["categories"] = lists.channels_of(protocol, categories)
     data, of_denial, where = denying.asked(deniers, data, parsed.answer)
     columns, reports, beside = _read(parsed, data, protocol, report, missing, stated, of_denial)
+    experiment = lists.traits_of(reports.pooled)
+    if experiment is not None and of_denial is not None:
+        raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
     if of_denial is not None:
         reports = denying.apart(reports, where)
     model = Model.of(columns, reports, checks.column(reference, "reference"), prior, beside, experiment)

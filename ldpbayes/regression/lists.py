@@ -1,7 +1,7 @@
 """Regression on the trait of a list experiment: how many of the other items apply is a nuisance, by covariates too."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import helmert
 
-from ldpbayes.collections import Cells
+from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.regression import INTERCEPT
 from ldpbayes.protocols.designs import YES_NO, ListExperiment
@@ -21,47 +21,40 @@ ASKED = {"0": "control", "1": "treatment"}
 FAR = 300.0
 
 
-def channels_of(protocol: Any) -> Any:
-    """Return a mapping of channels where the protocol is a ListExperiment, else what was given.
-
-    The values of the column of designs are 0 or control, 1 or treatment, and direct.
-    """
-    if not isinstance(protocol, ListExperiment):
-        return protocol
-    known = {group: getattr(protocol, group) for group in ("control", "treatment", "direct")}
-    return known | {value: known[group] for value, group in ASKED.items()}
-
-
-def traits_of(data: Any, protocol: Any, labels: Sequence[str] | None) -> ListExperiment | None:
-    """Return the list experiment whose reports data hold, with the labels of its traits; None where they are others.
+def channels_of(protocol: Any, labels: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+    """Return (protocol or mapping of channels, labels of the categories) of a table, of a list those of its channels.
 
     Parameters
     ----------
-    data : Cells or table
-    protocol : ListExperiment, protocol or mapping of protocols, of a table
+    protocol : ListExperiment, protocol or mapping of protocols
+        The values of a list's column of designs are 0 or control, 1 or treatment, and direct.
     labels : sequence of str, optional
-        Of the traits, or of the traits joined with numbers of items.
+        Of the categories; of a list those of its traits.
+    """
+    if isinstance(protocol, ListExperiment):
+        known = {group: getattr(protocol, group) for group in ("control", "treatment", "direct")}
+        protocol = known | {value: known[group] for value, group in ASKED.items()}
+    sizes = {ListExperiment.items_of(one) for one in protocol.values()} if isinstance(protocol, Mapping) else {None}
+    if len(sizes) > 1 or None in sizes:
+        return protocol, labels
+    return protocol, ListExperiment(*sizes, traits=YES_NO if labels is None else tuple(labels)).categories  # type: ignore[arg-type]
+
+
+def traits_of(pooled: Collection) -> ListExperiment | None:
+    """Return the list experiment whose reports a collection holds, with the labels of its traits; None where it is none.
 
     Raises
     ------
     ArgumentError
         Where only some of the protocols are those of a list, or lists differ in length.
     """
-    if isinstance(data, Cells):
-        protocols: Iterable = (tally.protocol for cell in data.collections() for tally in cell.tallies)
-        labels = data.categories
-    else:
-        protocols = protocol.values() if isinstance(protocol, Mapping) else [protocol]
-    sizes = {ListExperiment.items_of(one) for one in protocols}
+    sizes = {ListExperiment.items_of(tally.protocol) for tally in pooled.tallies}
     if sizes == {None}:
         return None
     if len(sizes) > 1:
         raise ArgumentError("protocol must map to the groups of one list experiment, or to none of any.")
-    (items,) = sizes
-    traits = (
-        YES_NO if labels is None else tuple(dict.fromkeys(str(label).rpartition("/")[0] or str(label) for label in labels))
-    )
-    return ListExperiment(items, traits=traits)  # type: ignore[arg-type]  # that there are two is checked there
+    traits = dict.fromkeys(label.rpartition("/")[0] or label for label in pooled.categories)
+    return ListExperiment(*sizes, traits=tuple(traits))  # type: ignore[arg-type]  # that there are two is checked there
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import reports_of_cells
 from ldpbayes.result import add_log_likelihood
 
+DENIERS = {"of": "yes/3", "say": "no/3", "channel": "1"}
 ASKED = {"report": "y", "design": "treat", "random_seed": 1}
 
 
@@ -66,7 +67,7 @@ def test_the_gradient_is_that_of_differences():
     cells = Cells({key: Collection.from_lists(design, *counts) for key, counts in halves.items()}, ["g", "x"])
     reports, owner = reports_of_cells(cells)
     columns = Design(Formula.parse("trait ~ x"), pd.DataFrame({"x": [0.5, -1.0]}).iloc[owner].reset_index(drop=True))
-    target = Model.of(columns, reports, None, None, None, lists.traits_of(cells, None, None)).target
+    target = Model.of(columns, reports, None, None, None, lists.traits_of(reports.pooled)).target
     for _ in range(5):
         z = rng.standard_normal(target.prior.n_unknowns)
         slope, step = target.value_and_gradient(z)[1], 1e-6 * np.eye(z.size)
@@ -132,7 +133,7 @@ def test_cells_channels_and_labels_of_a_list():
     ("change", "error", "match"),
     [
         ({"method": "mle"}, InfeasibleError, "no standard errors"),
-        ({"deniers": "1"}, ArgumentError, "ceiling and floor"),
+        ({"deniers": DENIERS}, ArgumentError, "ceiling and floor"),
         ({"formula": "angry ~ x - 1"}, ArgumentError, "intercept"),
         ({"design": None}, ArgumentError, "design must name"),
         ({"protocol": {"0": ListExperiment(3).control, "1": GRR(8, 1.0)}}, ArgumentError, "one list experiment"),
