@@ -338,7 +338,7 @@ def test_the_gradient_beside_deniers_is_that_of_differences():
     slope = [(target.value_and_gradient(z + one)[0] - target.value_and_gradient(z - one)[0]) / 2e-5 for one in step]
     np.testing.assert_allclose(target.value_and_gradient(z)[1], slope, rtol=1e-6, atol=1e-6)
     value, shares, _ = target.likelihoods(z[None])
-    assert value[0] == pytest.approx(target.value_and_gradient(z)[0] - target.prior.log_density(z) + target.entries.constant)
+    assert value[0] == pytest.approx(target.value_and_gradient(z)[0] - target.prior.log_density(z) + target.reports.constant)
     assert shares.sum() == pytest.approx(cells.n_reports)
 
 

@@ -12,121 +12,284 @@ from ldpbayes.inference.hmc import compiled_trajectories
 TINY = 1e-200
 #: Probabilities of single reports are multiplied until they are smaller than this, and then their logarithm is taken.
 LOW = 1e-100
+#: Cells whose logits are computed together.
+BLOCK = 64
 
 
 @compiled(nogil=True, fastmath={"contract", "reassoc"})
-def likelihood(stacked, slope, basis, starts, index, value, entry_starts, row, weight, table, sizes):
-    """Return Σ_e weight_e log (table[row_e] · softmax(η[cell_e])), η = X B Vᵀ, and write its gradient in B to slope.
+def of_logits(first, eta, slope, forms, total, product):
+    """Return (total, product), to whose sum of total and log(product) the log-likelihood of some cells is added.
 
     Parameters
     ----------
-    stacked, slope : (K, a − 1) arrays
-        B, and its gradient.
-    basis : (a, a − 1) array
-        V.
-    starts, index, value : (cells + 1,), (z,) and (z,) arrays
-        X without its zeros: columns and entries of each cell.
-    entry_starts, row, weight, table, sizes : arrays
-        Of Entries.
+    first : int
+        The number of the first cell; the others follow it.
+    eta : (cells, a) array
+        Logits of P.
+    slope : (cells, a) array
+        The gradient in these is written to it.
+    forms : tuple
+        b and D (all cells, a), or empty: b·p − Σ D p²/2 of a summary; where the separable reports of each cell begin, x,
+        base, slope and counts of these: Σ w log(base + slope p_x); where its other reports begin, the number of each in a
+        table, counts and the table (m, a): Σ w log(L p).
+    total, product : float
     """
-    a, free = basis.shape
-    eta, p, d, inner = np.empty(a), np.empty(a), np.empty(a), np.empty(free)
-    total, product = 0.0, 1.0
-    slope[:] = 0.0
-    for c in range(sizes.size):
-        inner[:] = 0.0
-        for k in range(starts[c], starts[c + 1]):
-            for f in range(free):
-                inner[f] += value[k] * stacked[index[k], f]
-        top = -np.inf
+    linear, curvature, starts, index, base, within, counts, row_starts, row, weight, table = forms
+    cells, a = eta.shape
+    p = np.empty(a)
+    for k in range(cells):
+        c, top, mass, along = first + k, -np.inf, 0.0, 0.0
         for x in range(a):
-            eta[x] = 0.0
-            for f in range(free):
-                eta[x] += basis[x, f] * inner[f]
-            top = max(top, eta[x])
-        mass = 0.0
+            top = max(top, eta[k, x])
         for x in range(a):
-            p[x] = 1.0 if eta[x] == top else math.exp(eta[x] - top)
+            p[x] = 1.0 if eta[k, x] == top else math.exp(eta[k, x] - top)
             mass += p[x]
         part = 1.0 / mass
         for x in range(a):
             p[x] *= part
-            d[x] = -sizes[c] * p[x]
-        for e in range(entry_starts[c], entry_starts[c + 1]):
+            slope[k, x] = 0.0
+        if linear.size:
+            for x in range(a):
+                bent = curvature[c, x] * p[x]
+                slope[k, x] = linear[c, x] - bent
+                along += slope[k, x] * p[x]
+                total += (linear[c, x] - 0.5 * bent) * p[x]
+        if index.size:
+            for j in range(starts[c], starts[c + 1]):
+                u = base[j] + within[j] * p[index[j]]
+                total += counts[j] * math.log(u)
+                ratio = counts[j] * within[j] / u
+                slope[k, index[j]] += ratio
+                along += ratio * p[index[j]]
+        tiny = False
+        for e in range(row_starts[c], row_starts[c + 1]):
             r, w = row[e], weight[e]
             u = 0.0
             for x in range(a):
                 u += table[r, x] * p[x]
-            if u > TINY:
-                if w == 1.0:
-                    product *= u
-                    if product < LOW:
-                        total += math.log(product)
-                        product = 1.0
-                else:
-                    total += w * math.log(u)
-                w /= u
-                for x in range(a):
-                    d[x] += w * table[r, x] * p[x]
+            if not u > TINY:
+                tiny = True
                 continue
-            best = -np.inf
+            along += w
+            if w == 1.0:
+                product *= u
+                if product < LOW:
+                    total += math.log(product)
+                    product = 1.0
+            else:
+                total += w * math.log(u)
+            w /= u
             for x in range(a):
-                if table[r, x] > 0:
-                    best = max(best, math.log(table[r, x]) + eta[x])
-            summed = 0.0
+                slope[k, x] += w * table[r, x]
+        for x in range(a):
+            slope[k, x] = p[x] * (slope[k, x] - along)
+        if tiny:
+            total += _of_tiny(c, eta[k], p, slope[k], row_starts, row, weight, table)
+    return total, product
+
+
+@compiled(nogil=True)
+def _of_tiny(c, eta, p, slope, row_starts, row, weight, table):
+    """Return the log-likelihood of a cell's reports that are next to impossible, and add its gradient in eta to slope."""
+    a, total = p.size, 0.0
+    top = eta.max()
+    mass = np.exp(eta - top).sum()
+    for e in range(row_starts[c], row_starts[c + 1]):
+        r, w, u, best = row[e], weight[e], 0.0, -np.inf
+        for x in range(a):
+            u += table[r, x] * p[x]
+            if table[r, x] > 0:
+                best = max(best, math.log(table[r, x]) + eta[x])
+        if u > TINY:
+            continue
+        summed = 0.0
+        for x in range(a):
+            if table[r, x] > 0:
+                summed += math.exp(math.log(table[r, x]) + eta[x] - best)
+        total += w * (best + math.log(summed) - top - math.log(mass))
+        for x in range(a):
+            slope[x] -= w * p[x]
+            if table[r, x] > 0:
+                slope[x] += w * math.exp(math.log(table[r, x]) + eta[x] - best) / summed
+    return total
+
+
+@compiled(nogil=True, fastmath={"contract", "reassoc"})
+def of_columns(stacked, slope, basis, starts, index, value, forms):
+    """Return the log-likelihood at P = softmax(X B Vᵀ), and write its gradient in B to slope.
+
+    Parameters
+    ----------
+    stacked, slope : (K, k) arrays
+        B, and the gradient in it.
+    basis : (a, k) array
+        V.
+    starts, index, value : (cells + 1,), (z,) and (z,) arrays
+        X without its zeros: columns and entries of each cell.
+    forms : tuple
+        As in ``of_logits``.
+    """
+    (a, free), cells = basis.shape, starts.size - 1
+    eta, d, inner = np.empty((min(BLOCK, cells), a)), np.empty((min(BLOCK, cells), a)), np.empty(free)
+    total, product = 0.0, 1.0
+    slope[:] = 0.0
+    for first in range(0, cells, BLOCK):
+        number = min(BLOCK, cells - first)
+        for c in range(number):
+            inner[:] = 0.0
+            for k in range(starts[first + c], starts[first + c + 1]):
+                for f in range(free):
+                    inner[f] += value[k] * stacked[index[k], f]
             for x in range(a):
-                if table[r, x] > 0:
-                    summed += math.exp(math.log(table[r, x]) + eta[x] - best)
-            total += w * (best + math.log(summed) - top - math.log(mass))
-            for x in range(a):
-                if table[r, x] > 0:
-                    d[x] += w * math.exp(math.log(table[r, x]) + eta[x] - best) / summed
-        for f in range(free):
-            inner[f] = 0.0
-            for x in range(a):
-                inner[f] += d[x] * basis[x, f]
-        for k in range(starts[c], starts[c + 1]):
+                eta[c, x] = 0.0
+                for f in range(free):
+                    eta[c, x] += basis[x, f] * inner[f]
+        total, product = of_logits(first, eta[:number], d[:number], forms, total, product)
+        for c in range(number):
             for f in range(free):
-                slope[index[k], f] += value[k] * inner[f]
+                inner[f] = 0.0
+                for x in range(a):
+                    inner[f] += d[c, x] * basis[x, f]
+            for k in range(starts[first + c], starts[first + c + 1]):
+                for f in range(free):
+                    slope[index[k], f] += value[k] * inner[f]
     return total + math.log(product)
 
 
 @compiled(nogil=True)
 def likelihoods(stacked, slope, value, *known):
-    """Write the log-likelihoods of many coefficients (S, K, a − 1) to value, and their gradients to slope."""
+    """Write the log-likelihoods of many coefficients (S, K, k) to value, and their gradients to slope."""
     for s in range(value.size):
-        value[s] = likelihood(stacked[s], slope[s], *known)
+        value[s] = of_columns(stacked[s], slope[s], *known)
 
 
-def compiled_density(of, back, likelihood):
+@compiled(nogil=True)
+def _exponential(z):
+    """Return −log Φ(−z)."""
+    if z < 0:
+        return -math.log1p(-0.5 * math.erfc(-z / math.sqrt(2.0)))
+    return -math.log(0.5 * math.erfc(min(z, 37.0) / math.sqrt(2.0)))
+
+
+@compiled(nogil=True)
+def widened(numbers, wide, parts, roots):
+    """Write the coefficients of the columns to wide (K, k), from the numbers (n,) that they come from.
+
+    Parameters
+    ----------
+    numbers, wide : arrays
+    parts, roots : arrays
+        Of priors.base.Linear.
+    """
+    free, start = wide.shape[1], 0
+    for part in range(len(parts)):
+        kind, at, row, size, steps = parts[part]
+        if kind == 0:
+            for i in range(size * free):
+                wide[row + i // free, i % free] = numbers[at + i]
+            continue
+        root = roots[start : start + size * steps].reshape(size, steps)
+        start += size * steps
+        if kind == 1:
+            np.dot(root, numbers[at : at + steps * free].reshape(steps, free), wide[row : row + size])
+            continue
+        steep = np.empty(steps)
+        for k in range(steps):
+            steep[k] = _exponential(numbers[at + free + k])
+        height = np.dot(root, steep / steep.sum())
+        for j in range(size):
+            for f in range(free):
+                wide[row + j, f] = height[j] * numbers[at + f]
+
+
+@compiled(nogil=True)
+def all_widened(numbers, wide, parts, roots):
+    """Do what widened does for many numbers (S, n), into wide (S, K, k)."""
+    for s in range(len(numbers)):
+        widened(numbers[s], wide[s], parts, roots)
+
+
+@compiled(nogil=True)
+def narrowed(numbers, slope, pulled, parts, roots):
+    """Write the gradient in the numbers to slope, from that in the coefficients of the columns; see widened."""
+    free, start = pulled.shape[1], 0
+    for part in range(len(parts)):
+        kind, at, row, size, steps = parts[part]
+        if kind == 0:
+            for i in range(size * free):
+                slope[at + i] = pulled[row + i // free, i % free]
+            continue
+        root = roots[start : start + size * steps].reshape(size, steps)
+        start += size * steps
+        if kind == 1:
+            np.dot(root.T, pulled[row : row + size], slope[at : at + steps * free].reshape(steps, free))
+            continue
+        steep = np.empty(steps)
+        for k in range(steps):
+            steep[k] = _exponential(numbers[at + free + k])
+        total = steep.sum()
+        along = np.dot(pulled[row : row + size], numbers[at : at + free])
+        height = np.dot(root, steep) / total
+        for f in range(free):
+            slope[at + f] = 0.0
+            for j in range(size):
+                slope[at + f] += height[j] * pulled[row + j, f]
+        mean = np.dot(along, height)
+        for k in range(steps):
+            z = min(numbers[at + free + k], 37.0)
+            hazard = math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) / (0.5 * math.erfc(z / math.sqrt(2.0)))
+            slope[at + free + k] = -mean
+            for j in range(size):
+                slope[at + free + k] += along[j] * root[j, k]
+            slope[at + free + k] *= hazard / total
+
+
+@compiled(nogil=True)
+def likelihood(numbers, slope, wide, pulled, parts, roots, *known):
+    """Return the log-likelihood at the numbers that columns' coefficients come from, and write its gradient to slope.
+
+    Parameters
+    ----------
+    numbers, slope : (n,) arrays
+    wide, pulled : (K, k) arrays
+        Room for the coefficients, and the gradient in them.
+    parts, roots : arrays
+        As in ``widened``.
+    known
+        As in ``of_columns``.
+    """
+    widened(numbers, wide, parts, roots)
+    value = of_columns(wide, pulled, *known)
+    narrowed(numbers, slope, pulled, parts, roots)
+    return value
+
+
+def compiled_density(of, back):
     """Return a compiled function: the log-density of coordinates u, which writes its gradient; see bending.Bend.
 
     Parameters
     ----------
     of, back : compiled functions
         (u, z, *frame): write the unknowns of coordinates to z; (slope, out, *frame): their gradient, from that in unknowns.
-    likelihood : compiled function
-        (stacked, slope, *reports) → log-likelihood of the coefficients, writes its gradient to slope.
 
     Returns
     -------
     compiled function
-        Of u and out, (u,) arrays; room: two (u,) arrays and two of coefficients, to work in; frame; bent: what Bend.arrays
-        says, namely the unknowns that effects are bent about, P, κ, of each batch the place of the log of its sd, where its
-        effects begin, end, by what they step and how far the coefficients are from them, the scale of its prior and 1 where
-        this is exponential, 2 where it is half-normal, and where the coefficients without a learnt sd begin, and their
-        number; reports.
+        Of u and out, (u,) arrays; room: two (u,) arrays and two of numbers, to work in; frame; bent: what Bend.arrays says,
+        namely the unknowns that effects are bent about, P, κ, of each batch the place of the log of its sd, where its
+        effects begin, end, by what they step and how far the numbers are from them, the scale of its prior and 1 where this
+        is exponential, 2 where it is half-normal, and how many of the first unknowns have no learnt sd; reports: what
+        ``likelihood`` takes after its first two.
     """
 
     @compiled(nogil=True)
     def density(u, out, room, frame, bent, reports):
-        z, ratios, stacked, slope = room
-        at, precision, normality, places, begins, ends, steps, offsets, scales, powers, first, fixed = bent
+        z, ratios, flat, inner = room
+        at, precision, normality, places, begins, ends, steps, offsets, scales, powers, fixed = bent
         value = 0.0
         of(u, z, *frame)
-        flat, inner = stacked.ravel(), slope.ravel()
         for i in range(fixed):
-            flat[i] = z[first + i]
+            flat[i] = z[i]
             value -= 0.5 * flat[i] * flat[i]
         for f in range(places.size):
             log_sd = min(z[places[f]], 300.0)
@@ -141,7 +304,7 @@ def compiled_density(of, back, likelihood):
                 z[i] = at[i] * moved * ratio + math.sqrt(ratio) * z[i]
                 value += 0.5 * log_ratio - 0.5 * z[i] * z[i]
                 flat[offsets[f] + i] = sd * z[i]
-        value += likelihood(stacked, slope, *reports)
+        value += likelihood(flat, inner, *reports)
         for i in range(fixed):
             inner[i] -= flat[i]
         # z becomes the gradient in the bent unknowns.
@@ -160,7 +323,7 @@ def compiled_density(of, back, likelihood):
                 z[i] = along * math.sqrt(ratios[i])
             z[places[f]] = along_sd
         for i in range(fixed):
-            z[first + i] = inner[i]
+            z[i] = inner[i]
         back(z, out, *frame)
         return value
 
@@ -278,6 +441,6 @@ def given_scales(which, scales, curvatures, slopes, v, x, back, half):
                 moved[k] -= lower[i, k] * x[s, i]
 
 
-density = compiled_density(dense, dense_gradient, likelihood)
-#: Moves chains along trajectories; the last parameters are what ``density`` takes after the first two.
-trajectories = compiled_trajectories(density)
+density, arrow_density = compiled_density(dense, dense_gradient), compiled_density(arrow, arrow_gradient)
+#: Move chains along trajectories; the last parameters are what a density takes after the first two.
+trajectories, arrow_trajectories = compiled_trajectories(density), compiled_trajectories(arrow_density)

@@ -84,14 +84,8 @@ class Bend:
             slope[span] *= np.sqrt(ratio)
         return value, slope
 
-    def arrays(self, first: int, fixed: int) -> tuple:
-        """Return what the compiled density reads; see _kernels.compiled_density.
-
-        Parameters
-        ----------
-        first, fixed : int
-            Where the coefficients without a learnt sd begin, and their number: the effects follow them in their order.
-        """
+    def arrays(self, fixed: int) -> tuple:
+        """Return what the compiled density reads, where so many unknowns have no learnt sd and are before those that do."""
         spans = [range(*batch.span.indices(self.at.size)) for batch in self.batches]
         before = [fixed + sum(len(range(s.start, min(s.stop, own.start), s.step)) for s in spans) for own in spans]
         columns = [
@@ -99,7 +93,7 @@ class Bend:
         ]
         whole = np.ascontiguousarray(np.array(columns, dtype=np.int64).reshape(-1, 5).T)
         law = np.array([(batch.scale, batch.power) for batch in self.batches], dtype=float).reshape(-1, 2).T
-        return self.at, self.precision, self.normality, *whole, *np.ascontiguousarray(law), first, fixed
+        return self.at, self.precision, self.normality, *whole, *np.ascontiguousarray(law), fixed
 
     def _factors(self, z):
         for batch in self.batches:

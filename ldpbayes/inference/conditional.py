@@ -43,7 +43,7 @@ class Conditional:
 
     Parameters
     ----------
-    target : AbstractTarget
+    target : Target
         With the prior, and ``flat``.
     mode : (u,) array
         Where the unknowns are looked for first.

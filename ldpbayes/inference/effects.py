@@ -8,7 +8,7 @@ import copy
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ldpbayes.inference.diagnostics import chain_diagnostics, entries_of_chains,
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.sampling import Run, by_hmc, by_nuts, going_on, settled
 from ldpbayes.inference.structure import MAX_DENSE, Arrow, Dense, Plain
+from ldpbayes.inference.target import Target
 from ldpbayes.inference.verdict import MAX_R_HAT
 
 #: Rounds of trajectories that say where the posterior lies.
@@ -41,49 +42,8 @@ MOST_SHARE = 0.98
 SHORT, TUNE, ACCEPTANCE = 200, 200, (0.85, 0.99)
 
 
-class AbstractTarget:
-    """A posterior density of such unknowns.
-
-    Attributes
-    ----------
-    batches : sequence of Batch
-    kernel : tuple or None
-        What the compiled density reads: (first, fixed, shape of the coefficients, what ``likelihood`` takes after them).
-    normality : float
-        Of bending.Bend.
-    turn : pair of float
-        Angle of a trajectory and its jitter; see inference.hmc.
-    """
-
-    batches: Any
-    kernel: Any = None
-    normality: ClassVar[float] = 1.0
-    turn: ClassVar[tuple[float, float]] = hmc.ANGLE, hmc.JITTER
-
-    @property
-    def visited(self) -> int:
-        """How many entries of the likelihood a gradient visits."""
-        raise NotImplementedError
-
-    def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the log-density of the unknowns z (u,), up to a constant, and its gradient."""
-        raise NotImplementedError
-
-    def whitened(self, gradient: Callable[[np.ndarray], np.ndarray], centre: np.ndarray) -> Any:
-        """Return coordinates in which a density with this gradient is nearly standard normal about a point."""
-        return Dense.at(gradient, centre)
-
-    def functions(self, coordinates: Any) -> tuple[Callable, Callable] | None:
-        """Return the density and its trajectories that are compiled for these coordinates, or None."""
-        if self.kernel is None or not isinstance(coordinates, Dense):
-            return None
-        from ldpbayes.inference import _kernels
-
-        return _kernels.density, _kernels.trajectories
-
-
 def sample(
-    target: AbstractTarget,
+    target: Target,
     start: np.ndarray,
     draws: int,
     chains: int,
@@ -102,7 +62,7 @@ def sample(
 
     Parameters
     ----------
-    target : AbstractTarget
+    target : Target
     start : (u,) array
         The mode.
     draws, chains : int
@@ -130,7 +90,7 @@ def sample(
             worst = 0.0 if values is None or made < LEAST else end_errors(values, run.z, prob).max() / allowed
             most = MOST_TIMES * draws / made
             if method == "auto":
-                cost = float(run.stats["n_steps"].sum()) * (target.visited + each)
+                cost = float(run.stats["n_steps"].sum()) * (target.reports.visited + each)
                 most = max(most, min(COSTS[int(worst > ACCEPTABLE)] / cost, MOST_DRAWN / (len(run.z) * made)))
             return _times(run.z, worst, most)
 
@@ -186,14 +146,14 @@ class Bent:
 
     Parameters
     ----------
-    target : AbstractTarget
+    target : Target
     at : (u,) array
         Unknowns.
     precision : (u,) array, optional
         Of bending.Bend at them; without it nothing is bent.
     """
 
-    def __init__(self, target: AbstractTarget, at: np.ndarray, precision: np.ndarray | None = None):
+    def __init__(self, target: Target, at: np.ndarray, precision: np.ndarray | None = None):
         self.target, size, point = target, at.size, at.copy()
         if precision is None:
             for batch in target.batches:
@@ -207,9 +167,9 @@ class Bent:
         """Take these coordinates, with the functions that are compiled for them."""
         self.coordinates, self._functions = coordinates, self.target.functions(coordinates)
         if self._functions is not None:
-            (first, fixed, shape, reports), size = self.target.kernel, self.bend.at.size
-            room = tuple(np.empty(one) for one in (size, size, shape, shape))
-            self._known = room, coordinates.frame, self.bend.arrays(first, fixed), reports
+            (fixed, numbers, reports), size = self.target.kernel, self.bend.at.size
+            room = tuple(np.empty(one) for one in (size, size, numbers, numbers))
+            self._known = room, coordinates.frame, self.bend.arrays(fixed), reports
         return self
 
     def anew(self, u: np.ndarray) -> "Bent":
@@ -222,7 +182,7 @@ class Bent:
         return self.about(self.target, self.of(u))
 
     @classmethod
-    def about(cls, target: AbstractTarget, draws: np.ndarray) -> "Bent":
+    def about(cls, target: Target, draws: np.ndarray) -> "Bent":
         """Return the density bent about draws (S, u) of the unknowns, and whitened by what is left of their covariance."""
         precision = np.zeros(draws.shape[1])
         centre = draws.mean(axis=0)

@@ -128,6 +128,11 @@ class Dense:
         """What compiled functions read."""
         return self.centre, self.root
 
+    @property
+    def variances(self):
+        """Of the unknowns, where the coordinates are standard normal."""
+        return (self.root**2).sum(axis=0)
+
     def of(self, u):
         return self.centre + u @ self.root
 
@@ -183,7 +188,7 @@ class Arrow:
 
     @classmethod
     def near(cls, gradient, centre, start, scales, weights):
-        """Return the coordinates where the blocks are nearly I + v σσᵀ∘J; see priors.base.Logits.spectrum."""
+        """Return the coordinates where the blocks are nearly I + v σσᵀ∘J; see AbstractPrior.spectrum."""
         columns, width = _border(gradient, centre, start), len(scales)
         shift = columns[:width, :width] - np.eye(width)
         blocks = np.eye(width) + weights[:, None, None] * (scales[:, None] * scales * shift)
@@ -200,6 +205,12 @@ class Arrow:
         schur = columns[:start] - np.einsum("cks,ckt->st", border, solved)
         shared, _ = roots(schur)
         return cls(centre, shared, halves, np.ascontiguousarray((solved @ shared).reshape(cells * width, start).T))
+
+    @property
+    def variances(self):
+        """Of the unknowns, where the coordinates are standard normal."""
+        each = (self.blocks**2).sum(axis=1).ravel() + (self.border**2).sum(axis=0)
+        return np.append((self.shared**2).sum(axis=0), each)
 
     def of(self, u):
         if u.ndim == 1:

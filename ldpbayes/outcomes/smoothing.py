@@ -191,7 +191,7 @@ class Curve:
         """What the compiled likelihood reads: the columns of the bins, and the reports."""
         e, each = self.entries, np.arange(self.entries.n_cells + 1)
         columns = each, each[:-1], np.ones(e.n_cells)
-        return self.basis, *columns, e.starts, e.row, e.weight, np.ascontiguousarray(e.table), e.sizes
+        return self.basis, *columns, e.arrays
 
     def shares(self, g: np.ndarray) -> np.ndarray:
         """Return softmax(H g) for g (…, m, K)."""

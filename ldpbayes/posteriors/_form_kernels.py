@@ -1,4 +1,4 @@
-"""Compiled: value and gradient of the log-likelihoods of all cells, in the cheapest form of each; see posteriors.forms."""
+"""Compiled: log-likelihoods of many draws by rows that are written out; see posteriors.forms."""
 
 import math
 
@@ -10,70 +10,6 @@ from ldpbayes.compiling import compiled
 BLOCK = 64
 #: A report that was given more often enters by its logarithm rather than by its power.
 MOST_POWERS = 1024
-
-
-@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
-def of_cell(c, p, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out):
-    """Return the log-likelihood of cell c at p (a,), and write its gradient in p to out; see from_logits."""
-    total, a = 0.0, p.size
-    for x in range(a):
-        bent = curvature[c, x] * p[x]
-        out[x] = linear[c, x] - bent
-        total += (linear[c, x] - 0.5 * bent) * p[x]
-    for j in range(starts[c], starts[c + 1]):
-        u = base[j] + slope[j] * p[index[j]]
-        total += counts[j] * math.log(u)
-        out[index[j]] += counts[j] * slope[j] / u
-    for j in range(row_starts[c], row_starts[c + 1]):
-        u = 0.0
-        for x in range(a):
-            u += rows[j, x] * p[x]
-        total += row_counts[j] * math.log(u)
-        ratio = row_counts[j] / u
-        for x in range(a):
-            out[x] += ratio * rows[j, x]
-    return total
-
-
-@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
-def from_logits(eta, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out):
-    """Return the log-likelihood at P = softmax(eta), and write its gradient with respect to eta to out.
-
-    A cell's log-likelihood is b·p − Σ D p²/2 (a summary; zero otherwise) + Σ w log(base + slope p_x) (separable reports) +
-    Σ w log(L p) (rows).
-    """
-    cells, a = eta.shape
-    total = 0.0
-    for c in range(cells):
-        top = eta[c, 0]
-        for x in range(1, a):
-            top = max(top, eta[c, x])
-        mass = 0.0
-        for x in range(a):
-            eta[c, x] = math.exp(eta[c, x] - top)
-            mass += eta[c, x]
-        for x in range(a):
-            eta[c, x] /= mass
-        total += of_cell(
-            c, eta[c], linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out[c]
-        )
-        along = 0.0
-        for x in range(a):
-            along += eta[c, x] * out[c, x]
-        for x in range(a):
-            out[c, x] = eta[c, x] * (out[c, x] - along)
-    return total
-
-
-@compiled(nogil=True)
-def from_shares(p, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out):
-    """Return the log-likelihood at P, and write its gradient with respect to P to out."""
-    total = 0.0
-    for c in range(p.shape[0]):
-        total += of_cell(
-            c, p[c], linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, out[c]
-        )
-    return total
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})

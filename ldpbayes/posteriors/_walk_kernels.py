@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldpbayes.compiling import compiled
-from ldpbayes.posteriors._form_kernels import of_cell
+from ldpbayes.inference._kernels import of_logits
 
 #: Places in the array of tuning: step size, log of its mean, mean error of the acceptance rate, steps averaged, and
 #: the log of the step that steps are drawn to; precision of the level, middle of τ², sum and number of logs of τ; iterations
@@ -18,7 +18,7 @@ STEP, MEAN_STEP, ERROR, COUNTED, DRAWN_TO, ANCHOR, MIDDLE, LOGS, LOGGED, SUMMED,
 
 
 class Point(NamedTuple):
-    """η, p, ∇ℓ, the walk, the gradient, and (log-density, ℓ, log Σ exp η)."""
+    """η, p, ∇ℓ in η, the walk, the gradient, and (log-density, ℓ, log Σ exp η)."""
 
     eta: np.ndarray
     p: np.ndarray
@@ -75,26 +75,27 @@ def simplex(eta, p):
 
 
 @compiled()
-def likelihood(form, p, gradient):
-    """Return ℓ(p), and fill its gradient; a form is what forms.Forms holds, of one cell."""
-    linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts = form
-    return of_cell(0, p, linear, curvature, starts, index, base, slope, counts, row_starts, rows, row_counts, gradient)
+def likelihood(form, eta, slope):
+    """Return ℓ(p), and fill its gradient in η; a form is what forms.Forms holds, of one cell."""
+    a = eta.size
+    total, product = of_logits(0, eta.reshape(1, a), slope.reshape(1, a), form, 0.0, 1.0)
+    return total + math.log(product)
 
 
 @compiled()
 def curvature_of(form, p, bend):
     """Fill minus the diagonal of the Hessian of ℓ at p."""
-    _, curvature, _, index, base, slope, counts, _, rows, row_counts = form
+    _, curvature, _, index, base, slope, counts, _, row, row_counts, table = form
     for x in range(p.size):
-        bend[x] = curvature[0, x]
+        bend[x] = curvature[0, x] if curvature.size else 0.0
     for j in range(index.size):
         bend[index[j]] += counts[j] * (slope[j] / (base[j] + slope[j] * p[index[j]])) ** 2
     for j in range(row_counts.size):
         u = 0.0
         for x in range(p.size):
-            u += rows[j, x] * p[x]
+            u += table[row[j], x] * p[x]
         for x in range(p.size):
-            bend[x] += row_counts[j] * (rows[j, x] / u) ** 2
+            bend[x] += row_counts[j] * (table[row[j], x] / u) ** 2
 
 
 @compiled()
@@ -179,17 +180,14 @@ def target(point, form, tight, anchor, factor, work):
     """
     p, slope, numbers = point.p, point.slope, point.numbers
     numbers[2] = simplex(point.eta, p)
-    numbers[1] = likelihood(form, p, slope)
+    numbers[1] = likelihood(form, point.eta, slope)
     numbers[0] = -np.inf
     if not numbers[1] > -np.inf:
         return
-    middle = 0.0
-    for x in range(p.size):
-        middle += p[x] * slope[x]
-    pull = middle + anchor * numbers[2]
+    pull = anchor * numbers[2]
     square = smooth_part(point.eta, tight, factor, work, point.walk)
     for x in range(p.size):
-        point.gradient[x] = p[x] * (slope[x] - pull) - tight * (point.eta[x] - point.walk[x])
+        point.gradient[x] = slope[x] - p[x] * pull - tight * (point.eta[x] - point.walk[x])
     numbers[0] = numbers[1] - 0.5 * square - 0.5 * anchor * numbers[2] * numbers[2]
 
 
@@ -213,14 +211,11 @@ def whitened(room, tight):
 @compiled()
 def look(i, tune, point, form, law, room, tuning):
     """Add to what is known of the curvature; return whether the kinetic energy has been made anew of it."""
-    p, slope, bend = point.p, point.slope, room.work
+    p, slope, bend, a = point.p, point.slope, room.work, point.p.size
     curvature_of(form, p, bend)
-    mean_slope, a = 0.0, p.size
-    for x in range(a):
-        mean_slope += p[x] * slope[x]
     for x in range(a):
         straight = bend[x] * p[x] * p[x]
-        room.summed[x] += max(straight + p[x] * (mean_slope - slope[x]), 0.1 * straight)
+        room.summed[x] += max(straight - slope[x], 0.1 * straight)
     tuning[SUMMED] += 1
     tuning[LOGS] += math.log(law.scales[1])
     tuning[LOGGED] += 1
@@ -390,7 +385,7 @@ def move_together(here, there, form, law, room, middle, i, tune, number, rng):
             for x in range(there.eta.size):
                 there.eta[x] -= shift
                 there.walk[x] -= shift
-            then = likelihood(form, there.p, there.slope)
+            then = likelihood(form, there.eta, there.slope)
             change += then - here.numbers[1]
         ratio = math.exp(min(0.0, change)) if change == change else 0.0
         if rng.random() < ratio:

@@ -1,11 +1,13 @@
 """The log-likelihoods of all cells in one place: each cell in its cheapest form, for one compiled gradient."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from ldpbayes.inference.importance import within_chains
 from ldpbayes.likelihoods import Summary
+from ldpbayes.priors.base import softmax
 
 #: Rows of one cell with more entries than this are not written out to weigh draws.
 MAX_WRITTEN = 2**24
@@ -13,12 +15,13 @@ MAX_WRITTEN = 2**24
 
 @dataclass(frozen=True, eq=False)
 class Forms:
-    """Arrays that the compiled gradient reads; see _form_kernels.
+    """Arrays that the compiled gradient reads; see inference._kernels.of_logits.
 
     Attributes
     ----------
     arrays : tuple of arrays
-        linear, curvature (cells, a); starts, index, base, slope, counts of separable reports; row starts, rows, counts.
+        linear, curvature (cells, a), or none of them; starts, index, base, slope, counts of separable reports; row starts,
+        places in the table, counts and the table.
     expanded : (cells,) bool array
         Which cells stand in by a summary although their reports are there: their draws must be weighted.
     """
@@ -61,21 +64,42 @@ class Forms:
             for name in ("index", "base", "slope", "counts")
         ]
         joined[0] = joined[0].astype(np.int64)
-        arrays = (
-            linear,
-            curvature,
-            starts.cumsum(),
-            *joined,
-            row_starts.cumsum(),
-            np.concatenate(rows),
-            np.concatenate(counts),
-        )
-        return cls(arrays, expanded)
+        summed = slice(None if linear.any() or curvature.any() else 0)
+        table, weight = np.concatenate(rows), np.concatenate(counts)
+        entries = row_starts.cumsum(), np.arange(len(table)), weight, table
+        return cls((linear[summed], curvature[summed], starts.cumsum(), *joined, *entries), expanded)
 
     def powered(self, beta):
         """Return these likelihoods raised to a power."""
-        scaled = {0: beta, 1: beta, 6: beta, 9: beta}  # linear, curvature, counts, row counts
+        scaled = {0: beta, 1: beta, 6: beta, 9: beta}  # linear, curvature, counts, counts of other reports
         return replace(self, arrays=tuple(part * scaled.get(k, 1) for k, part in enumerate(self.arrays)))
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """The log-likelihoods of all cells by the likelihoods themselves, which need not write out their rows.
+
+    Attributes
+    ----------
+    likelihoods : tuple of AbstractLikelihood
+        One for each cell.
+    """
+
+    likelihoods: tuple
+    arrays: ClassVar[None] = None
+
+    def value_and_gradient(self, eta):
+        """Return the log-likelihood at P = softmax(eta), eta (cells, a), and its gradient in eta."""
+        p = softmax(eta)
+        parts = [one.value_and_gradient(q) for one, q in zip(self.likelihoods, p, strict=True)]
+        with np.errstate(invalid="ignore"):  # a p that rules a report out has an infinite gradient
+            slope = p * np.stack([gradient for _, gradient in parts])
+            return sum(value for value, _ in parts), slope - p * slope.sum(axis=1, keepdims=True)
+
+    def log_likelihood(self, p):
+        """Return the log-likelihood at draws of P (S, cells, a), with its constants."""
+        cells = zip(self.likelihoods, np.moveaxis(p, 1, 0), strict=True)
+        return sum(one.log_likelihood(np.ascontiguousarray(q.T)) for one, q in cells)
 
 
 def merged(rows):

@@ -8,13 +8,12 @@ import numpy as np
 from ldpbayes.inference.importance import first_accepted, resample
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.proposals import StudentT, defensive
-from ldpbayes.inference.structure import curvature
+from ldpbayes.inference.target import Target
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, Watch
+from ldpbayes.posteriors.forms import Apart
 
 #: More unknowns than this are left to NUTS: their Hessian is a dense matrix, and weights over so many seldom hold.
 MAX_UNKNOWNS = 400
-#: Step of the differences of the gradient that give the Hessian.
-DIFFERENCE = 1e-5
 #: Proposals are fitted anew to weighted draws at most this often where their weights are not accepted.
 MAX_REFITS = 3
 #: Proposals for each draw that is kept, where all of them evaluate at most so many entries of the rows: few fall into a tail
@@ -22,47 +21,6 @@ MAX_REFITS = 3
 PROPOSALS, MAX_EVALUATED = 8, 4e7
 #: Operations of one evaluation of a prior's gradient, where an entry of the likelihood's rows takes one.
 EVALUATION = 3e4
-
-
-@dataclass(frozen=True, eq=False)
-class Target:
-    """The posterior density of the unknowns z: log prior(z) + Σ_c ℓ_c(p_c(z)), p = prior.to_simplex(z).
-
-    Attributes
-    ----------
-    prior : AbstractPrior
-        With P of shape (a,), or (cells, a).
-    likelihoods : tuple of AbstractLikelihood
-        One, or one per cell.
-    """
-
-    prior: object
-    likelihoods: tuple
-
-    def value_and_gradient(self, z):
-        """Return the log-density at z, without the likelihood's constants, and its gradient."""
-        p = self.prior.to_simplex(z)
-        parts = [one.value_and_gradient(q) for one, q in zip(self.likelihoods, self._cells(p), strict=True)]
-        value = float(self.prior.log_density(z)) + sum(value for value, _ in parts)
-        with np.errstate(invalid="ignore"):  # a p that rules a report out has an infinite gradient
-            dp = np.stack([gradient for _, gradient in parts]).reshape(p.shape)
-            return value, self.prior.gradient(z) + self.prior.pullback(z, dp)
-
-    def log_density(self, z):
-        """Return the log-density of many z, shape (k, n_unknowns), with the likelihood's constants, and their P."""
-        p = self.prior.to_simplex(z)
-        cells = np.moveaxis(p.reshape(len(z), -1, p.shape[-1]), 1, 0)
-        likelihood = sum(
-            one.log_likelihood(np.ascontiguousarray(q.T)) for one, q in zip(self.likelihoods, cells, strict=True)
-        )
-        return self.prior.log_density(z) + likelihood, p
-
-    def hessian(self, z):
-        """Return the Hessian at z by central differences of the gradient."""
-        return -curvature(lambda at: self.value_and_gradient(at)[1], z, DIFFERENCE)
-
-    def _cells(self, p):
-        return p.reshape(-1, p.shape[-1])
 
 
 def about_the_mode(target, size, kept, rng, watch=None, proposing=defensive):
@@ -140,7 +98,7 @@ class Laplace(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         problem = plan.state
-        target = Target(problem.prior, (problem.likelihood,))
+        target = Target(problem.prior, Apart((problem.likelihood,)))
         size = self.draws * self.chains
         entries = problem.n_categories + problem.entries
         proposed = size * max(1, min(PROPOSALS, int(MAX_EVALUATED / (size * entries))))

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr
 
 from ldpbayes.errors import ArgumentError
+from ldpbayes.inference.bending import Batch
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -23,69 +24,48 @@ if TYPE_CHECKING:
     from ldpbayes.priors.tree import AbstractTree
 
 
-@dataclass(frozen=True, eq=False)
-class Grouped:
-    """Logits η_c = (centre·m + scale·(root (s∘w))_c) basis of unknowns z = (m, log s, w), m and w standard normal.
-
-    s is half-normal(1), one for all coordinates or one each: a form that engines compile as a whole.
+class Term(NamedTuple):
+    """Coefficients of some columns of a Linear.
 
     Attributes
     ----------
-    centre, scale : float
-    basis : (k, categories) array
-    root : (cells, rank) array
-        Empty where it is the identity.
+    kind : int
+        0 where numbers are the coefficients, 1 where a root multiplies them, 2 for a monotone effect.
+    place : int
+        Where its numbers begin.
+    size : int
+        Number of columns.
+    root : (size, m) array, optional
     """
 
-    centre: float
-    scale: float
-    basis: np.ndarray
-    root: np.ndarray
+    kind: int
+    place: int
+    size: int
+    root: np.ndarray | None = None
 
 
-class Logits:
-    """P = softmax(η): what a prior over cells does to get the logits η of all cells, so that engines need no more.
+class Linear:
+    """η = X B Vᵀ with coefficients B of the columns of X: a form that engines compile as a whole.
 
-    Engines then compute the softmax and the likelihood of all cells in one compiled function.
+    The unknowns without the logs of scales, effects times their scales, are the numbers that the terms make B of.
 
     Parameters
     ----------
-    prior : AbstractSoftmax
+    basis : (a, k) array
+        V.
+    columns : tuple of arrays
+        X without its zeros: where the entries of each cell begin, their columns and their values.
+    terms : sequence of Term
+        In the order of their columns.
     """
 
-    def __init__(self, prior: "AbstractSoftmax") -> None:
-        self.prior = prior
-
-    def of(self, z: np.ndarray) -> np.ndarray:
-        """Return η, shape (cells, categories), for z of shape (n_unknowns,)."""
-        return self.prior.logits_of(z)
-
-    def pullback(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """Return Jᵀ slope: the gradient with respect to z of a function of η whose gradient is slope, of η's shape."""
-        return self.prior.pullback_logits(z, slope)
-
-    def spectrum(self, z: np.ndarray) -> "tuple[int, np.ndarray, np.ndarray] | None":
-        """Return (start, σ, weights) where z is (centre, …, effects) and their Hessian is nearly block diagonal.
-
-        The effects are z[start:], k to each weight v, and their block is nearly I + v σσᵀ∘J with J (k, k) minus the Hessian
-        of the log-likelihood in a shift of the logits of all cells, along the first k unknowns. Else None.
-        """
-        return None
-
-    def scales(self) -> slice | None:
-        """Return where z holds logs of scales s ~ HalfNormal(1) that multiply the effects after them, in turn; else None.
-
-        What is before them are k standard normal unknowns of the centre, and the effects are k to each weight.
-        """
-        return None
-
-    def grouped(self) -> Grouped | None:
-        """Return the Grouped form where this is one, else None."""
-        return None
-
-    def local(self) -> "tuple[int, int] | None":
-        """Return (start, k) where z[start:] are k unknowns for each cell in turn, which move that cell only; else None."""
-        return None
+    def __init__(self, basis: np.ndarray, columns: tuple[np.ndarray, ...], terms: Sequence[Term]) -> None:
+        self.basis, self.columns = np.ascontiguousarray(basis), columns
+        rows = np.cumsum([0, *(term.size for term in terms)])
+        self.n_columns = int(rows[-1])
+        steps = [0 if term.root is None else term.root.shape[1] for term in terms]
+        self.parts = np.array([(*term[:2], row, term.size, m) for term, row, m in zip(terms, rows[:-1], steps, strict=True)])
+        self.roots = np.concatenate([np.zeros(0), *(np.ravel(term.root) for term in terms if term.root is not None)])
 
 
 class AbstractMixture(abc.ABC):
@@ -237,6 +217,19 @@ class AbstractPrior(abc.ABC):
     def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
         """Return Jᵀ dp: the gradient with respect to z of a function of P whose gradient is dp, of P's shape."""
 
+    def logits_of(self, z: np.ndarray) -> np.ndarray:
+        """Return logits η of P = softmax(η), for z of shape (n_unknowns,)."""
+        return np.log(np.maximum(self.to_simplex(z), 1e-300))
+
+    def pullback_logits(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """Return Jᵀ slope: the gradient with respect to z of a function of η whose gradient is slope, of η's shape."""
+        return self.pullback(z, slope / np.maximum(self.to_simplex(z), 1e-300))
+
+    @property
+    def varying(self) -> list[Batch]:
+        """The effects that are multiplied by learnt scales, whose logs are among the unknowns before them."""
+        return []
+
     @abc.abstractmethod
     def pymc(self, name: str) -> "TensorVariable":
         """Return P as an expression of unconstrained variables in the PyMC model on the context stack."""
@@ -306,8 +299,21 @@ class AbstractPrior(abc.ABC):
         """Return the mixture of Dirichlet priors that this prior is, where it has one mixing parameter, else None."""
         return None
 
-    def logits(self) -> Logits | None:
-        """Return how the logits of P come from z, where P is their softmax and has shape (cells, categories), else None."""
+    @property
+    def linear(self) -> Linear | None:
+        """The form of the logits that engines compile as a whole, where they have it, else None."""
+        return None
+
+    def local(self) -> tuple[int, int] | None:
+        """Return (start, k) where z[start:] are k unknowns for each cell in turn, which move that cell only; else None."""
+        return None
+
+    def spectrum(self, z: np.ndarray) -> tuple[int, np.ndarray, np.ndarray] | None:
+        """Return (start, σ, weights) where z is (centre, …, effects) and their Hessian is nearly block diagonal.
+
+        The effects are z[start:], k to each weight v, and their block is nearly I + v σσᵀ∘J with J (k, k) minus the Hessian
+        of the log-likelihood in a shift of the logits of all cells, along the first k unknowns. Else None.
+        """
         return None
 
     def log_linear(self) -> "LogLinear | None":
@@ -531,6 +537,20 @@ class AbstractSoftmax(AbstractPrior):
         """Return the gradient in the values, by name, of a function of η with this gradient; None: PyTensor derives it."""
         return None
 
+    def multiplied(self) -> Mapping[str, str]:
+        """Return the block of effects that each block of scales multiplies in turn."""
+        return {}
+
+    @cached_property
+    def varying(self) -> list[Batch]:  # type: ignore[override]  # cached
+        parts = {name: (law, first, last) for name, law, _, first, last in self._layout}
+        found = []
+        for scale, effects in self.multiplied().items():
+            (law, place, end), (_, first, last) = parts[scale], parts[effects]
+            many = end - place
+            found += [Batch(place + k, slice(first + k, last, many), float(law.unit), law.power) for k in range(many)]
+        return found
+
     @cached_property
     def _layout(self):
         """(Name, law, shape, first, last place among the unknowns) of each block."""
@@ -621,6 +641,3 @@ class AbstractSoftmax(AbstractPrior):
         """Return the numbers among the fields."""
         held = {name: value for name, value in asdict(self).items() if isinstance(value, (int, float))}  # type: ignore[call-overload]  # a dataclass
         return {name: np.array(value) for name, value in held.items() if name != "n_categories"}
-
-    def logits(self) -> Logits | None:
-        return Logits(self) if len(self.shape) > 1 else None

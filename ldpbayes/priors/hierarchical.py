@@ -12,7 +12,7 @@ from scipy.linalg import helmert
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
-from ldpbayes.priors.base import AbstractSoftmax, Grouped, Law, Logits, NormalLaw, ScaleLaw, softmax
+from ldpbayes.priors.base import AbstractSoftmax, Law, Linear, NormalLaw, ScaleLaw, Term, softmax
 
 if TYPE_CHECKING:
     from ldpbayes.collections import Cells
@@ -160,8 +160,26 @@ class Hierarchical(AbstractSoftmax):
             "": self.scale * values["scale"] * back,
         }
 
-    def logits(self) -> "Effects":
-        return Effects(self)
+    def multiplied(self) -> Mapping[str, str]:
+        return {"scale": ""}
+
+    def local(self) -> tuple[int, int] | None:
+        return self.field_.local(self._width + self._scales, self._width)
+
+    def spectrum(self, z: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
+        first, second = self._width, self._width + self._scales
+        sigma = self.scale * np.exp(np.minimum(z[first:second], 300.0)) / self.centre
+        return second, np.broadcast_to(sigma, self._width), self.field_.norms() / self.n_cells
+
+    @cached_property
+    def linear(self) -> Linear | None:  # type: ignore[override]  # cached
+        alone, cells = self.local() is not None, np.arange(self.n_cells)
+        if not alone and self.n_cells > MAX_ROOT:
+            return None
+        index = np.stack([np.zeros_like(cells), 1 + cells], axis=1).ravel()  # the centre, and the effect of the cell
+        columns = 2 * np.append(cells, self.n_cells), index, np.tile([self.centre, self.scale], self.n_cells)
+        root = None if alone else np.ascontiguousarray(self.field_.root)
+        return Linear(self._basis.T, columns, (Term(0, 0, 1), Term(int(not alone), self._width, self.n_cells, root)))
 
     # ---- what readers see ------------------------------------------------------------------------------------------------
     def learnt(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,34 +215,6 @@ class Hierarchical(AbstractSoftmax):
             "by_category": np.array(int(self.by_category)),
         }
         return found | ({} if self.field_ is None else self.field_.settings)
-
-
-class Effects(Logits):
-    """The logits of Hierarchical, and how its unknowns hang together."""
-
-    def __init__(self, prior):
-        super().__init__(prior)
-        self._parts = prior._width, prior._width + prior._scales
-        self._shape = prior.field_.rank, prior._width
-
-    def local(self):
-        return self.prior.field_.local(self._parts[1], self._shape[1])
-
-    def spectrum(self, z):
-        first, second = self._parts
-        sigma = self.prior.scale * np.exp(np.minimum(z[first:second], 300.0)) / self.prior.centre
-        norms = self.prior.field_.norms()
-        return second, np.broadcast_to(sigma, self._shape[1]), norms / self.prior.n_cells
-
-    def scales(self):
-        return slice(*self._parts)
-
-    def grouped(self):
-        local, field = self.local() is not None, self.prior.field_
-        if not local and self.prior.n_cells > MAX_ROOT:
-            return None
-        root = np.zeros((0, 0)) if local else np.ascontiguousarray(field.root)
-        return Grouped(self.prior.centre, self.prior.scale, np.ascontiguousarray(self.prior._basis), root)
 
 
 # ---- how cells hang together ---------------------------------------------------------------------------------------------

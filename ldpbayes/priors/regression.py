@@ -11,7 +11,7 @@ from scipy.linalg import helmert
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
-from ldpbayes.priors.base import AbstractSoftmax, ExponentialLaw, Law, NormalLaw, ScaleLaw, product
+from ldpbayes.priors.base import AbstractSoftmax, ExponentialLaw, Law, Linear, NormalLaw, ScaleLaw, Term, product
 
 #: Standard deviation of a slope: of the log odds between two categories, for one sd of the column.
 SCALE = 2.5
@@ -323,6 +323,21 @@ class Regression(AbstractSoftmax):
             found[f"change_{i}"] = share @ each
             found[f"steps_{i}"] = (along - share @ along) / steps.sum()
         return found
+
+    def multiplied(self) -> Mapping[str, str]:
+        return {f"sd_{i}": f"effects_{i}" for i in range(len(self.effects))}
+
+    @cached_property
+    def linear(self) -> Linear | None:  # type: ignore[override]  # cached
+        parts = [rise.matrix * (rise.scale / math.sqrt(2)) for rise in self.monotone]
+        parts += [effect.matrix / math.sqrt(2) for effect in self.effects]
+        cell, index = np.nonzero(whole := np.hstack([self.columns, *parts]))
+        columns = np.searchsorted(cell, np.arange(len(whole) + 1)), index, whole[cell, index]
+        terms = [Term(0, 0, self.design.shape[1])]
+        terms += [Term(2, at, len(r.levels), r.root) for r, (at, _, _) in zip(self.monotone, self.rises, strict=True)]
+        for i, (effect, (_, start)) in enumerate(zip(self.effects, self.places, strict=True)):  # the scales are taken out
+            terms.append(Term(int(effect.root is not None), start - i - 1, len(effect.levels), effect.root))
+        return Linear(self.basis, columns, terms)
 
     def describe(self) -> str:
         one, slopes = self.intercept, np.delete(self.scales, [] if self.intercept is None else self.intercept)

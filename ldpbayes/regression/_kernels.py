@@ -1,27 +1,16 @@
-"""Compiled: the likelihood of a regression, with its gradient, and at many draws."""
+"""Compiled: the likelihood of a regression at many draws."""
 
 import math
 
 import numpy as np
 
 from ldpbayes.compiling import compiled, reinterpreted
-from ldpbayes.inference._kernels import compiled_density, dense, dense_gradient
-from ldpbayes.inference._kernels import likelihood as of_columns
-from ldpbayes.inference.hmc import compiled_trajectories
 
 #: Draws that are computed together, and where their log odds are cut: e^325 and its reciprocal are far from the ends.
 BLOCK, LARGEST = 64, 325.0
 
 
 _bits, _float = reinterpreted()
-
-
-@compiled(nogil=True)
-def _exponential(z):
-    """Return −log Φ(−z)."""
-    if z < 0:
-        return -math.log1p(-0.5 * math.erfc(-z / math.sqrt(2.0)))
-    return -math.log(0.5 * math.erfc(min(z, 37.0) / math.sqrt(2.0)))
 
 
 @compiled(nogil=True, fastmath={"contract"})
@@ -95,8 +84,10 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
     ----------
     coefficients : (a − 1, K, S) array
         Log odds against the first category.
-    starts, index, value, entry_starts, row, weight, table, sizes : arrays
-        As in ``likelihood``.
+    starts, index, value : arrays
+        As in ``inference._kernels.of_columns``.
+    entry_starts, row, weight, table, sizes : arrays
+        Of Entries.
     out : (S,) array
     shares : (a, S) array
     expected : (a, S) array, or one of size 0
@@ -150,86 +141,3 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
             out[first + s] += total[s] + math.log(product[s]) + power[s] * math.log(2.0)
             for x in range(a):
                 shares[x, first + s] += summed[x, s]
-
-
-@compiled(nogil=True)
-def likelihood(numbers, slope, wide, pulled, parts, roots, *reports):
-    """Return the log-likelihood at what unknowns stand for, scales taken out, and write its gradient to slope.
-
-    Parameters
-    ----------
-    numbers, slope : (n,) arrays
-        Coefficients, changes and steps of monotone effects, and effects times their sd.
-    wide, pulled : (K, a − 1) arrays
-        Room for the coefficients of the columns, and their gradient.
-    parts : (p, 4) int array
-        Of each term: 0 for coefficients, 1 for a walk, 2 for a monotone effect; where its numbers and its columns begin;
-        and the number of its columns.
-    roots : (r,) array
-        The roots of walks and monotone effects one after the other, each (columns, columns − 1).
-    reports : arrays
-        As in ``inference._kernels.likelihood``.
-    """
-    free = wide.shape[1]
-    for backwards in range(2):
-        if backwards:
-            value = of_columns(wide, pulled, *reports)
-        start = 0
-        for p in range(len(parts)):
-            kind, at, row, size = parts[p]
-            steps = size - 1
-            if kind == 0:
-                for j in range(size):
-                    for f in range(free):
-                        if backwards:
-                            slope[at + j * free + f] = pulled[row + j, f]
-                        else:
-                            wide[row + j, f] = numbers[at + j * free + f]
-                continue
-            root = roots[start : start + size * steps].reshape(size, steps)
-            start += size * steps
-            if kind == 1:
-                own = (slope if backwards else numbers)[at : at + steps * free].reshape(steps, free)
-                if backwards:
-                    own[:] = 0.0
-                for j in range(size):
-                    for f in range(free):
-                        if backwards:
-                            for k in range(steps):
-                                own[k, f] += root[j, k] * pulled[row + j, f]
-                        else:
-                            wide[row + j, f] = 0.0
-                            for k in range(steps):
-                                wide[row + j, f] += root[j, k] * own[k, f]
-                continue
-            first, total = at + free, 0.0
-            for k in range(steps):
-                total += _exponential(numbers[first + k])
-            if backwards:
-                slope[at : first + steps] = 0.0
-            mean = 0.0
-            for j in range(size):
-                height, along = 0.0, 0.0
-                for k in range(steps):
-                    height += root[j, k] * _exponential(numbers[first + k]) / total
-                for f in range(free):
-                    if backwards:
-                        slope[at + f] += height * pulled[row + j, f]
-                        along += numbers[at + f] * pulled[row + j, f]
-                    else:
-                        wide[row + j, f] = height * numbers[at + f]
-                if backwards:
-                    mean += along * height
-                    for k in range(steps):
-                        slope[first + k] += along * root[j, k]
-            if backwards:
-                for k in range(steps):
-                    z = min(numbers[first + k], 37.0)
-                    hazard = math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) / (0.5 * math.erfc(z / math.sqrt(2.0)))
-                    slope[first + k] = (slope[first + k] - mean) * hazard / total
-    return value
-
-
-density = compiled_density(dense, dense_gradient, likelihood)
-#: Moves chains along trajectories.
-trajectories = compiled_trajectories(density)

@@ -111,10 +111,10 @@ class BesideTarget(Target):
     def joint(self, z: np.ndarray, cell: np.ndarray, code: np.ndarray) -> np.ndarray:
         prior = self.prior
         kinds = prior.to_simplex(z)[:, prior.owners] * prior.parts(z)
-        return (kinds[cell] * self.entries.table[code]) @ self.collapse
+        return (kinds[cell] * self.reports.table[code]) @ self.collapse
 
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        prior, e = self.prior, self.entries
+        prior, e = self.prior, self.reports
         p, parts = prior.to_simplex(z), prior.parts(z)
         whole, rows = p[:, prior.owners], e.table[e.row]
         seen = np.maximum(((whole * parts)[e.cell] * rows).sum(axis=1), 1e-300)
@@ -127,7 +127,7 @@ class BesideTarget(Target):
         return (value, out) if self.flat else (value + float(prior.log_density(z)), out + prior.gradient(z))
 
     def likelihoods(self, z: np.ndarray, *, tallies: bool = False, watch=None):
-        e, a, size = self.entries, self.prior.n_categories, len(z)
+        e, a, size = self.reports, self.prior.n_categories, len(z)
         value, shares, expected = np.full(size, e.constant), np.empty((size, a)), np.zeros((size, a))
         step = max(BLOCK // (e.n_categories * (e.cell.size + e.n_cells)), 1)
         by_row = [(row, np.flatnonzero(e.row == row)) for row in np.unique(e.row)]

@@ -143,7 +143,7 @@ class DeniedTarget(BesideTarget):
     prior: Denied
 
     def stated_rows(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        a, table = self.prior.n_categories, self.entries.table
+        a, table = self.prior.n_categories, self.reports.table
         return {"likelihood_rows": (("code", "category"), table[:, :a]), "denied_rows": (("code", "denied"), table[:, a:])}
 
     def stated_columns(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:

@@ -357,8 +357,8 @@ class Model:
 
     def scaled(self, factor: float) -> "Model":
         """Return the model with the survey weights multiplied by a factor."""
-        entries = self.reports.entries(self.cell, self.target.entries.n_cells, factor)
-        return replace(self, target=replace(self.target, entries=entries))
+        entries = self.reports.entries(self.cell, self.target.reports.n_cells, factor)
+        return replace(self, target=replace(self.target, reports=entries))
 
 
 def _with_reports(data):
@@ -485,9 +485,9 @@ def _maximum(model, ci_prob):
     coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
     labels, terms = prior.categories, tuple(prior.terms)
     coords = {"term": list(terms), "category": list(labels)}
-    value = target.value_and_gradient(z)[0] + target.entries.constant
+    value = target.value_and_gradient(z)[0] + target.reports.constant
     n = model.n_reports
-    cells = f"{target.entries.n_cells:,} cell{'s' if target.entries.n_cells > 1 else ''}"
+    cells = f"{target.reports.n_cells:,} cell{'s' if target.reports.n_cells > 1 else ''}"
     said = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
         "the variance of the weighted scores." if weighted else "the observed information."
     )
@@ -520,10 +520,10 @@ def _maximum(model, ci_prob):
 def _posterior(model, request, watch):
     """Return the result of a model by the asked method, or by the first whose draws can be trusted."""
     facts, rng, method = {}, np.random.default_rng(request.random_seed), request.name
-    size = model.target.entries.n_cells * model.prior.n_categories * request.draws * request.chains
+    size = model.target.reports.n_cells * model.prior.n_categories * request.draws * request.chains
     if size > SLOW:
         warnings.warn(
-            f"{model.target.entries.n_cells:,} distinct rows of covariates make this fit slow (about {size * EACH:.0f} s of "
+            f"{model.target.reports.n_cells:,} distinct rows of covariates make this fit slow (about {size * EACH:.0f} s of "
             "weights); covariates that are rounded or binned make fewer.",
             DiagnosticWarning,
             stacklevel=4,
@@ -682,7 +682,7 @@ def _tree(model, answer, request, facts):
     from ldpbayes.result.building import build
     from ldpbayes.result.validation import validate
 
-    prior, reports, entries = model.prior, model.reports, model.target.entries
+    prior, reports, entries = model.prior, model.reports, model.target.reports
     split = (answer.chains, len(answer.z) // answer.chains)
     shares = answer.shares / entries.sizes.sum()
     shares /= shares.sum(axis=-1, keepdims=True)
@@ -777,7 +777,7 @@ def _undecided(model, answer, ci_prob):
         for x in others:
             if verdict[k, x]:
                 named[verdict[k, x]].append(name if len(others) == 1 else f"{name} ({prior.categories[x]})")
-    linked = maximum.dependent(prior.design, model.target.entries.sizes, tuple(prior.terms))
+    linked = maximum.dependent(prior.design, model.target.reports.sizes, tuple(prior.terms))
     said = []
     if linked:
         verb = "is a linear combination" if len(linked) == 1 else "are linear combinations"

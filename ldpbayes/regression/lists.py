@@ -149,5 +149,5 @@ class ListedTarget(BesideTarget):
     prior: Listed
 
     def stated_rows(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        table = self.entries.table.reshape(len(self.entries.table), 2, -1)
+        table = self.reports.table.reshape(len(self.reports.table), 2, -1)
         return {"likelihood_rows": (("code", "category", "items_applying"), table)}

@@ -128,7 +128,7 @@ def climb(target: Target, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarra
     """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points."""
     start = starting_point(target)
     found = find_mode(target, start, watch)
-    if start.any() and target.entries.cell.size * target.entries.n_categories <= SECOND_START:
+    if start.any() and target.reports.cell.size * target.reports.n_categories <= SECOND_START:
         other = find_mode(target, np.zeros_like(start))
         if target.value_and_gradient(other[0])[0] > target.value_and_gradient(found[0])[0] + 1e-6:
             found = other
@@ -147,7 +147,7 @@ def highest(target: Target) -> tuple[np.ndarray, float]:
         With ``flat`` set.
     """
     z, eigenvalues, _ = climb(target)
-    size = target.entries.cell.size * target.entries.n_categories
+    size = target.reports.cell.size * target.reports.n_categories
     if _unit(target) / np.sqrt(eigenvalues.min()) < SHARP or size > MOST_CLIMBED:
         return z, np.inf
     rng, found = np.random.default_rng(0), [z]
@@ -159,7 +159,7 @@ def highest(target: Target) -> tuple[np.ndarray, float]:
         best = 0
     below = np.inf
     for one, value in zip(found, values, strict=True):
-        logits = target.prior.logits_of(one)[target.entries.sizes > 0]
+        logits = target.prior.logits_of(one)[target.reports.sizes > 0]
         if SAME < values[best] - value < below and np.ptp(logits, axis=1).max() < EXTREME:
             below = values[best] - value
     return found[best], float(below)
@@ -185,7 +185,7 @@ def maximize(target: Target) -> tuple[np.ndarray, np.ndarray, float]:
     ConvergenceError
         Where Newton's method stops elsewhere.
     """
-    prior, e = target.prior, target.entries
+    prior, e = target.prior, target.reports
     linked = dependent(prior.design, e.sizes, tuple(prior.terms))
     if linked:
         raise InfeasibleError(
@@ -210,7 +210,7 @@ def _refuse_infinite(target, z):
     eigenvalues, vectors = np.linalg.eigh(0.5 * (information + information.T))
     # The unknowns are log odds in units of scale/√2 for one sd of a column.
     unit = _unit(target)
-    logits = prior.logits_of(z)[target.entries.sizes > 0]
+    logits = prior.logits_of(z)[target.reports.sizes > 0]
     beyond = np.ptp(logits, axis=1).max() > EXTREME
     if eigenvalues[0] > 0 and (unit / np.sqrt(eigenvalues[0]) < UNBOUNDED or not beyond):
         return
@@ -250,8 +250,7 @@ def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> n
     inner = (joint / joint.sum(axis=1, keepdims=True) - p[cell]) @ prior.basis
     free = prior.n_categories - 1
     fixed = prior.design.shape[1]
-    stacked = target.columns[:, :fixed]
-    scores = (stacked[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), fixed * free)
+    scores = (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), fixed * free)
     return reports.variance(scores)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -183,7 +183,7 @@ def most_error(target: Target, given: bool = False) -> float:
 
 def _cost(target, given):
     """Return how many entries of the likelihood a draw costs."""
-    return target.visited + (target.prior.n_unknowns**3 // CUBES if given else 0)
+    return target.reports.visited + (target.prior.n_unknowns**3 // CUBES if given else 0)
 
 
 def weighted(target: Target, mode: tuple, size: int, rng: np.random.Generator, watch, prob: float = 0.95) -> Draws:
@@ -298,7 +298,7 @@ def _axes(target, covariance):
     prior, u = target.prior, len(covariance)
     values, vectors = np.linalg.eigh(covariance)
     fixed = prior.design.shape[1] * (prior.n_categories - 1)
-    asked = target.entries.sizes > 0
+    asked = target.reports.sizes > 0
     # An unknown of two categories counts once; the log odds of a cell are X_c Z Vᵀ.
     part = covariance[:fixed, :fixed].reshape(prior.design.shape[1], prior.n_categories - 1, prior.design.shape[1], -1)
     known = np.einsum("ck,kflf,cl->c", prior.columns, part, prior.columns, optimize=True) * asked
@@ -375,12 +375,8 @@ class Proposal:
 def _draws(target, source, drawn, kept, prob, rng, watch):
     """Return Draws of a proposal, with what it misses along the axes."""
 
-    def log_density(z):
-        value, shares, _ = target.likelihoods(z, watch=watch)
-        return value + target.prior.log_density(z), shares
-
     allowed = most_error(target, source.given is not None)
-    z, shares, found = proposed(log_density, source.mixture, drawn, rng, "draws")
+    z, shares, found = proposed(partial(target.log_density, watch=watch), source.mixture, drawn, rng, "draws")
     return Draws(z, shares, found, kept, target.prior, _missed(target, source, found), prob, allowed)
 
 

@@ -188,6 +188,19 @@ class Entries:
         return np.searchsorted(self.cell, np.arange(self.n_cells + 1))
 
     @cached_property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What compiled functions read (inference._kernels.of_logits): the entries, no summaries."""
+        none, empty = np.empty((0, self.n_categories)), np.empty(0)
+        apart = np.zeros(1, np.int64), np.zeros(0, np.int64), empty, empty, empty
+        entries = self.starts, self.row, self.weight, self.table
+        return none, none, *(np.ascontiguousarray(part) for part in (*apart, *entries))
+
+    @property
+    def visited(self) -> int:
+        """Numbers that an evaluation visits."""
+        return self.cell.size * self.n_categories
+
+    @cached_property
     def constant(self) -> float:
         """The part of the log-likelihood that does not depend on p."""
         return 0.0 if self.log_constants is None else float(self.weight @ self.log_constants[self.row])

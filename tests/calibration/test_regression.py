@@ -94,7 +94,7 @@ def replicate(name, stage):
 
 def _told(target, z):
     """Return the log-likelihood of z without the reports that say nothing, which the result leaves out."""
-    e = target.entries
+    e = target.reports
     silent = np.ptp(e.table, axis=1)[e.row] == 0
     constant = e.weight[silent] @ (np.log(e.table[e.row[silent], 0]) + e.log_constants[e.row[silent]])
     return target.likelihoods(z[None])[0][0] - constant

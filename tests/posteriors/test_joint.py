@@ -15,9 +15,10 @@ from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.effects import Bent
 from ldpbayes.inference.importance import moments
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.posteriors import _form_kernels, laplace
+from ldpbayes.inference.target import Target
+from ldpbayes.posteriors import _form_kernels
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.forms import Forms, entries
+from ldpbayes.posteriors.forms import Apart, Forms, entries
 from ldpbayes.posteriors.joint import Rotating, Whitened, hmc
 from ldpbayes.posteriors.joint import sampled as joint
 from ldpbayes.posteriors.problem import Joint, scaled
@@ -163,8 +164,8 @@ def test_the_compiled_density_is_that_of_prior_and_likelihoods(prior):
     separable = Collection(cells.categories, [Tally(GRR(4, 1.0), [0, 1, 2, 3], [9, 8, 7, 6])])
     cells = Cells({**cells, "grr": separable}, by="group")
     prior = prior.on(cells)
-    target = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
-    slow, rng = laplace.Target(prior, cells.likelihoods), np.random.default_rng(1)
+    target = Target(prior, Forms.of(cells.likelihoods))
+    slow, rng = Target(prior, Apart(cells.likelihoods)), np.random.default_rng(1)
     centre = 0.3 * rng.standard_normal(prior.n_unknowns)
     density, offsets, compiled = Bent(target, centre), [], []
     coordinates = density.coordinates
@@ -188,8 +189,8 @@ def test_the_compiled_density_is_that_of_prior_and_likelihoods(prior):
 def test_whitened_coordinates_make_the_hessian_one():
     cells, _ = unary_groups([300] * 5)
     for prior in (Hierarchical().on(cells), slopes_over(cells)):
-        target = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
-        centre = find_mode(laplace.Target(prior, cells.likelihoods), np.zeros(prior.n_unknowns))[0]
+        target = Target(prior, Forms.of(cells.likelihoods))
+        centre = find_mode(Target(prior, Apart(cells.likelihoods)), np.zeros(prior.n_unknowns))[0]
         coordinates, h = Bent(target, centre).coordinates, 1e-4
 
         def gradient(u, target=target, coordinates=coordinates):
@@ -316,7 +317,7 @@ def test_trajectories_of_hmc_agree_with_nuts():
         assert np.hypot(*errors) < 0.08 * scales[1].std()  # the bound says something
 
 
-class Uncompiled(joint.Target):
+class Uncompiled(Target):
     """The density without its compiled form."""
 
     def functions(self, coordinates):
@@ -327,11 +328,11 @@ class Uncompiled(joint.Target):
 def test_a_compiled_trajectory_is_the_plain_one_and_new_coordinates_are_coordinates(structure):
     cells, _ = unary_groups([300] * 5)
     prior, rng = Hierarchical(structure).on(cells), np.random.default_rng(1)
-    target = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
+    target = Target(prior, Forms.of(cells.likelihoods))
     density = Bent(target, *bend_of(target, rng))
     density = density.anew(0.5 * rng.standard_normal((400, prior.n_unknowns)))
     plain = copy.copy(density)
-    plain.target = Uncompiled(prior, target.forms, target.cells)
+    plain.target = Uncompiled(prior, target.reports)
     plain = plain._within(density.coordinates)
     u, v = rng.standard_normal((2, prior.n_unknowns))
     z = density.of(u)
@@ -353,7 +354,7 @@ def test_a_compiled_trajectory_is_the_plain_one_and_new_coordinates_are_coordina
 def bend_of(target, rng):
     """Return unknowns and the precision of each effect."""
     at, precision = 0.2 * rng.standard_normal(target.prior.n_unknowns), np.zeros(target.prior.n_unknowns)
-    precision[target.scales.stop :] = rng.random(at.size - target.scales.stop)
+    precision[target.effects] = rng.random(target.effects.sum())
     return at, precision
 
 
@@ -361,7 +362,7 @@ def bend_of(target, rng):
 def test_bent_unknowns_have_the_density_of_their_image(by_category):
     cells, _ = unary_groups([30] * 2, a=3)
     prior, rng = Hierarchical(by_category=by_category).on(cells), np.random.default_rng(1)
-    target = joint.Target(prior, Forms.of(cells.likelihoods), len(cells))
+    target = Target(prior, Forms.of(cells.likelihoods))
     density = Bent(target, *bend_of(target, rng))
     centre, steps = np.zeros(prior.n_unknowns), 1e-5 * np.eye(prior.n_unknowns)
 

@@ -74,7 +74,7 @@ def test_the_gradient_is_that_of_differences():
         apart = [target.value_and_gradient(z + e)[0] - target.value_and_gradient(z - e)[0] for e in step]
         np.testing.assert_allclose(slope, np.array(apart) / 2e-6, rtol=2e-6, atol=2e-6)
         value, _, expected = target.likelihoods(z[None], tallies=True)
-        alone = target.value_and_gradient(z)[0] - target.prior.log_density(z) + target.entries.constant
+        alone = target.value_and_gradient(z)[0] - target.prior.log_density(z) + target.reports.constant
         np.testing.assert_allclose(value[0], alone, rtol=1e-12)
         np.testing.assert_allclose(expected.sum(), reports.count.sum(), rtol=1e-9)
 

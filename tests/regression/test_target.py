@@ -56,10 +56,10 @@ def test_many_points_are_single_points_and_the_likelihoods_of_the_cells(name, re
     target, prior = found.target, found.prior
     z = 0.8 * np.random.default_rng(2).standard_normal((7, prior.n_unknowns))
     value, shares, expected = target.likelihoods(z, tallies=True)
-    single = [target.value_and_gradient(one)[0] - prior.log_density(one) + target.entries.constant for one in z]
+    single = [target.value_and_gradient(one)[0] - prior.log_density(one) + target.reports.constant for one in z]
     np.testing.assert_allclose(value, single, rtol=1e-11)
     p = prior.to_simplex(z)
-    np.testing.assert_allclose(shares, np.einsum("c,kcx->kx", target.entries.sizes, p), rtol=1e-10)
+    np.testing.assert_allclose(shares, np.einsum("c,kcx->kx", target.reports.sizes, p), rtol=1e-10)
     frame = (
         found.design.frame.iloc[found.design.pattern]
         .reset_index(drop=True)

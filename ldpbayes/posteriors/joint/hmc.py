@@ -55,8 +55,7 @@ class Rotating(AbstractSampled):
 
     def prepare(self, problem):
         prior = problem.prior
-        logits = prior.logits()
-        shaped = logits is not None and (logits.local() or logits.spectrum(np.zeros(prior.n_unknowns))) is not None
+        shaped = (prior.local() or prior.spectrum(np.zeros(prior.n_unknowns))) is not None
         if prior.n_unknowns > MAX_DENSE and not shaped:
             return Refusal(
                 f"The method hmc takes at most {MAX_DENSE} unknowns of a prior that does not know how they hang together; "
@@ -81,7 +80,5 @@ def _about(target, before):
     at, share = settled(target, None if len(before) == 1 else before.mean(axis=0))
     if share is None:
         return Bent(target, at)
-    target = replace(target, turn=TURN) if share.mean() < WEAK else target
-    precision = np.zeros(at.size)
-    precision[target.scales.stop :] = share / (1 - share)
-    return Bent(target, at, precision)
+    target = replace(target, turn=TURN) if share[target.effects].mean() < WEAK else target
+    return Bent(target, at, share / (1 - share))

@@ -1,7 +1,7 @@
 """All cells at once by weights: about the mode of the prior's unknowns, or of effects given their scales; few unknowns."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -9,11 +9,11 @@ import numpy as np
 from ldpbayes.inference.conditional import Conditional, Given
 from ldpbayes.inference.importance import first_accepted, moments, resample
 from ldpbayes.inference.proposals import DEGREES, FromPrior, Mixture, fitted_parts
+from ldpbayes.inference.target import Target
 from ldpbayes.posteriors.base import Plan, Refusal, Sample
-from ldpbayes.posteriors.forms import Forms, entries
+from ldpbayes.posteriors.forms import Apart, Forms, entries
 from ldpbayes.posteriors.joint.base import AbstractJoint
-from ldpbayes.posteriors.joint.sampled import Target as Shaped
-from ldpbayes.posteriors.laplace import MAX_EVALUATED, MAX_UNKNOWNS, PROPOSALS, Target, about_the_mode
+from ldpbayes.posteriors.laplace import MAX_EVALUATED, MAX_UNKNOWNS, PROPOSALS, about_the_mode
 
 #: More unknowns, whose effects have a learnt scale, are far from their joint mode: weights about it came to nothing.
 MAX_SCALED = 60
@@ -38,7 +38,7 @@ class AboutTheMode(AbstractJoint):
     name: ClassVar[str] = "laplace"
 
     def prepare(self, problem):
-        scaled = _scales(problem.prior) is not None
+        scaled = bool(problem.prior.varying)
         most = MAX_SCALED if scaled else MAX_UNKNOWNS
         if problem.prior.n_unknowns > most:
             kind = "unknowns of effects whose scale is learnt" if scaled else "unknowns"
@@ -67,18 +67,12 @@ class AboutTheMode(AbstractJoint):
 
 def _weighted(problem, size, rng, watch):
     """Return (unknowns, P, Weighted): of effects given their scales where a prior has these, else about the mode."""
-    target = Target(problem.prior, problem.likelihoods)
-    if _scales(problem.prior) is None:
+    target = Target(problem.prior, Apart(problem.likelihoods))
+    if not problem.prior.varying:
         return about_the_mode(target, size, size, rng, watch, lambda narrow: narrow)
-    shaped = Shaped(problem.prior, Forms.of(problem.likelihoods), len(problem.cells))
+    shaped = replace(target, reports=Forms.of(problem.likelihoods))
     most = MAX_EVALUATED / max(entries(problem.likelihoods), math.prod(problem.prior.shape))
     return first_accepted(target.log_density, _given_scales(shaped, size, most, rng, watch), size, rng)
-
-
-def _scales(prior):
-    """Return where the unknowns of a prior are logs of scales, or None."""
-    logits = prior.logits()
-    return None if logits is None else logits.scales()
 
 
 def _given_scales(target, size, most, rng, watch):

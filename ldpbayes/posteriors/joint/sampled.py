@@ -1,20 +1,17 @@
-"""What samplers of all cells at once share: the target, cells in their forms, and weights on the reports."""
+"""What samplers of all cells at once share: cells in their forms, and weights on the reports."""
 
 import abc
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.inference import verdict
-from ldpbayes.inference.bending import Batch
 from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_diagnostics, extremes, mcse_of_mean
-from ldpbayes.inference.effects import AbstractTarget
 from ldpbayes.inference.sampling import going_on
-from ldpbayes.inference.structure import MAX_DENSE, Arrow, Dense, Plain
+from ldpbayes.inference.target import Target
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Plan, Refusal, Sample, whole
@@ -31,97 +28,9 @@ FIRST_SPREAD = 0.3
 #: keep this variance of its log from the cells that stay summaries, and that much from any of them: one cell's part has a
 #: heavy tail, the sum of many has not.
 ROUNDS, LEFT, ALONE = 3, 0.5, 0.05
-#: Of the bend: reports of weak cells bound effects, rather than saying where they are.
-NORMALITY = -0.3
 #: Chains become at most so many times as long as was asked for, or more where that was little. The worth of the least
 #: effective draws is a rough guess at first: they grow by no more than FASTEST before it is looked at again.
 LONGEST, FASTEST = 32, 3
-
-
-@dataclass(frozen=True, eq=False)
-class Target(AbstractTarget):
-    """The log-density of the unknowns and its gradient, with the likelihoods in compiled forms; flat without the prior."""
-
-    prior: object
-    forms: Forms
-    cells: int
-    flat: bool = False
-    turn: tuple[float, float] = AbstractTarget.turn  # type: ignore[misc]  # cells turn by what their reports decide
-
-    @property
-    def normality(self):
-        """Of the bend: reports of a weak cell bound its effects, those of neighbours together say where they are."""
-        return 1.0 if self.local is None else NORMALITY
-
-    @cached_property
-    def _logits(self):
-        return self.prior.logits()
-
-    @property
-    def local(self):
-        """(start, width) of the unknowns that move one cell only, or None."""
-        return None if self._logits is None else self._logits.local()
-
-    def spectrum(self, z):
-        """Return what the prior knows of the Hessian of its effects, or None."""
-        return None if self._logits is None else self._logits.spectrum(z)
-
-    @property
-    def scales(self):
-        """Where the unknowns are logs of half-normal scales of the effects after them, a slice; or None."""
-        return None if self._logits is None else self._logits.scales()
-
-    @cached_property
-    def batches(self):
-        """The effects of each scale."""
-        scales, size = self.scales, self.prior.n_unknowns
-        if scales is None:
-            return []
-        step = scales.stop - scales.start
-        return [Batch(scales.start + j, slice(scales.stop + j, size, step), 1.0, 2) for j in range(step)]
-
-    @cached_property
-    def kernel(self):
-        """What the compiled density reads, or None where the prior has no such form."""
-        form = None if self._logits is None else self._logits.grouped()
-        if form is None:
-            return None
-        width, shape = len(form.basis), self.prior.shape
-        rooms = np.empty((shape[0], width)), np.empty(shape), np.empty(shape)
-        reports = form.centre, form.scale, form.basis, form.root, *rooms, self.forms.arrays
-        return 0, width, (1 + (self.prior.n_unknowns - self.scales.stop) // width, width), reports
-
-    def whitened(self, gradient, centre):
-        if self.local is not None:
-            return Arrow.at(gradient, centre, *self.local)
-        if centre.size <= MAX_DENSE:
-            return Dense.at(gradient, centre)
-        spectrum = self.spectrum(centre)
-        return Plain(centre) if spectrum is None else Arrow.near(gradient, centre, *spectrum)
-
-    def functions(self, coordinates):
-        if self.kernel is None or isinstance(coordinates, Plain):
-            return None
-        from ldpbayes.posteriors.joint import _kernels
-
-        if isinstance(coordinates, Arrow):
-            return _kernels.density, _kernels.trajectories
-        return _kernels.dense_density, _kernels.dense_trajectories
-
-    def value_and_gradient(self, z):
-        """Return the log-density at z, without the likelihood's constants, and its gradient."""
-        from ldpbayes.posteriors._form_kernels import from_logits, from_shares
-
-        out = np.empty(self.prior.shape)
-        if self._logits is None:
-            value = from_shares(np.ascontiguousarray(self.prior.to_simplex(z)), *self.forms.arrays, out)
-            slope = self.prior.pullback(z, out)
-        else:
-            value = from_logits(np.ascontiguousarray(self._logits.of(z)), *self.forms.arrays, out)
-            slope = self._logits.pullback(z, out)
-        if self.flat:
-            return value, slope
-        return value + float(self.prior.log_density(z)), slope + self.prior.gradient(z)
 
 
 class AbstractSampled(AbstractJoint):
@@ -171,7 +80,7 @@ class AbstractSampled(AbstractJoint):
 
     # ---- the two forms ---------------------------------------------------------------------------------------------------
     def _on_rows(self, problem, rng, watch, facts):
-        target = Target(problem.prior, Forms.of(problem.likelihoods), len(problem.cells))
+        target = Target(problem.prior, Forms.of(problem.likelihoods))
         run, sample = self._enough(problem, target, np.zeros((1, problem.prior.n_unknowns)), rng, watch)
         return _doubted(replace(sample, facts=facts | run.facts | {"form": "reports"}), run.trouble)
 
@@ -224,7 +133,7 @@ class AbstractSampled(AbstractJoint):
         z = np.zeros((1, prior.n_unknowns))
         for _ in range(2):
             summaries = expand(likelihoods, pilots, spreads)
-            target = Target(prior, Forms.of(likelihoods, summaries), len(problem.cells))
+            target = Target(prior, Forms.of(likelihoods, summaries))
             z = self._pilot(target, z, rng)
             p = prior.to_simplex(z)
             pilots, spreads = p.mean(axis=0), p.var(axis=0)
@@ -232,7 +141,7 @@ class AbstractSampled(AbstractJoint):
         summaries, kept = expand(likelihoods, pilots, spreads), set()
         rounds = 0
         while True:
-            target = Target(prior, Forms.of(likelihoods, summaries), len(problem.cells))
+            target = Target(prior, Forms.of(likelihoods, summaries))
             run, whole = self._enough(problem, target, z, rng, watch)
             facts = run.facts | {"form": "summaries"} | ({"cells_on_rows": len(kept)} if kept else {})
             whole = replace(whole, facts=facts)

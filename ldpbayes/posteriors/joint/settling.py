@@ -1,10 +1,11 @@
 """Where the posterior of cells lies: effects about their mode for given scales, scales by how much the effects vary."""
 
+import math
+
 import numpy as np
 
 from ldpbayes.inference.effects import MOST_SHARE
 from ldpbayes.inference.newton import climb
-from ldpbayes.inference.structure import Arrow
 
 #: Rounds at most, Newton steps of each, and the change of a log scale, in its posterior sd, below which nothing moves.
 ROUNDS, STEPS, LEAST_CHANGE = 20, 10, 0.1
@@ -15,7 +16,7 @@ FIRST_SCALE, LONGEST = -1.0, 0.7
 
 
 def settled(target, z=None):
-    """Return (unknowns in the middle of the posterior, share of each effect that the reports decide or None).
+    """Return (unknowns in the middle of the posterior, share of each effect that the reports decide, else 0, or None).
 
     Parameters
     ----------
@@ -27,18 +28,16 @@ def settled(target, z=None):
     -----
     Where effects are standard normal times a scale s, the joint mode lies far from the mass: it knows nothing of the
     effects' variances. Rounds do: Newton steps for the centre and the effects w given the scales, and one step of Fisher
-    scoring for log s on its marginal density, whose slope is Σ(E[w²] − 1) + 1 − s² and whose information is
-    2 Σ(1 − v)² + 2 s², v the variances of the effects under the normal approximation. Reports that bound effects, rather
-    than saying where they are, bend it more than that, so that steps go too far, and to and fro for ever: where the slope
-    changes its sign, steps are halved from there on. Without scales it is the mode.
+    scoring for log s on its marginal density, whose slope under a half-normal scale is Σ(E[w²] − 1) + 1 − s² and whose
+    information is 2 Σ(1 − v)² + 2 s², v the variances of the effects under the normal approximation. Reports that bound
+    effects, rather than saying where they are, bend it more than that, so that steps go too far, and to and fro for
+    ever: where the slope changes its sign, steps are halved from there on. Without scales it is the mode.
     """
-    scales, start = target.scales, z is None
+    batches, start = target.batches, z is None
     z = np.zeros(target.prior.n_unknowns) if start else np.array(z, dtype=float)
-    kept = np.ones(z.size, bool)
-    if scales is not None:
-        kept[scales] = False
-        if start:
-            z[scales] = FIRST_SCALE
+    kept, variances = target.rest, np.ones(z.size)
+    if start:
+        z[[batch.place for batch in batches]] = FIRST_SCALE
 
     def density(x):
         whole = z.copy()
@@ -48,34 +47,27 @@ def settled(target, z=None):
 
     def newton(x, slope):
         z[kept] = x
-        coordinates = _about(target, z, kept, lambda at: density(at)[1])
+        coordinates = target.whitened(lambda at: density(at)[1], z, kept if batches else None)
         along = coordinates.gradient(slope)
         return coordinates.of(along) - x, 0.5 * float(along @ along), coordinates
 
-    near, before, length = NEAR * z.size, 0.0, 1.0
+    near, before, length = NEAR * z.size, np.zeros(len(batches)), np.ones(len(batches))
     for _ in range(ROUNDS):
         z[kept], _, coordinates = climb(density, newton, z[kept], STEPS, near)
-        if scales is None:
+        if not batches:
             return z, None
-        effects, square = z[scales.stop :].reshape(-1, scales.start), np.exp(2 * np.clip(z[scales], -20.0, 20.0))
-        variances = (coordinates.blocks**2).sum(axis=1).ravel() + (coordinates.border**2).sum(axis=0)
-        variances = variances.reshape(effects.shape)
-        slope = (effects**2 + variances - 1).sum(axis=0).reshape(square.size, -1).sum(axis=1) + 1 - square
-        bend = 2 * ((1 - variances) ** 2).sum(axis=0).reshape(square.size, -1).sum(axis=1) + 2 * square
-        length, before = np.where(slope * before < 0, 0.5 * length, length), slope
-        change = length * np.clip(slope / bend, -LONGEST, LONGEST)
-        z[scales] += change
-        z[scales.stop :] = (effects.reshape(len(effects), square.size, -1) * np.exp(-change)[:, None]).ravel()
-        if (np.abs(change) < LEAST_CHANGE / np.sqrt(bend)).all():
+        variances[kept] = coordinates.variances
+        moved = 0.0
+        for k, batch in enumerate(batches):
+            span = batch.span
+            raised = math.exp(batch.power * (min(z[batch.place], 20.0) - math.log(batch.scale)))
+            slope = (z[span] ** 2 + variances[span] - 1).sum() + 1 - raised
+            bend = 2 * ((1 - variances[span]) ** 2).sum() + batch.power * raised
+            length[k], before[k] = 0.5 * length[k] if slope * before[k] < 0 else length[k], slope
+            change = length[k] * min(max(slope / bend, -LONGEST), LONGEST)
+            z[batch.place] += change
+            z[span] *= math.exp(-change)
+            moved = max(moved, abs(change) * math.sqrt(bend))
+        if moved < LEAST_CHANGE:
             break
-    return z, np.clip(1 - variances.ravel(), 0.0, MOST_SHARE)
-
-
-def _about(target, z, kept, gradient):
-    """Return the coordinates about z of the unknowns kept."""
-    if kept.all():
-        return target.whitened(gradient, z)
-    start = target.scales.start
-    if target.local is None:
-        return Arrow.near(gradient, z[kept], start, *target.spectrum(z)[1:])
-    return Arrow.at(gradient, z[kept], start, start)
+    return z, np.where(target.effects, np.clip(1 - variances, 0.0, MOST_SHARE), 0.0)

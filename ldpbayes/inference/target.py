@@ -1,0 +1,151 @@
+"""The log-density of the unknowns of a prior given the reports of all cells, with its gradient and Hessian: one for all."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.inference import hmc
+from ldpbayes.inference.bending import Batch
+from ldpbayes.inference.structure import MAX_DENSE, Arrow, Dense, Plain, curvature
+
+#: Of the bend where each cell has its own effects: reports of weak cells bound them, rather than saying where they are.
+NORMALITY = -0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """log prior(z) + Σ_c ℓ_c(p_c), P = softmax(η(z)).
+
+    Attributes
+    ----------
+    prior : AbstractPrior
+        With P of shape (a,), or (cells, a).
+    reports : object
+        Of all cells: ``arrays``, what compiled functions read (inference._kernels.of_logits), or None; and without these
+        ``value_and_gradient`` of η (cells, a).
+    flat : bool
+        Leave the prior out.
+    turn : pair of float
+        Angle of a trajectory and its jitter; see inference.hmc.
+    """
+
+    prior: Any
+    reports: Any
+    flat: bool = False
+    turn: tuple[float, float] = hmc.ANGLE, hmc.JITTER
+
+    # ---- one point -----------------------------------------------------------------------------------------------------
+    def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log-density at z (u,), without the likelihood's constants, and its gradient."""
+        value, slope = self._likelihood(z)
+        if self.flat:
+            return value, slope
+        return value + float(self.prior.log_density(z)), slope + self.prior.gradient(z)
+
+    def _likelihood(self, z):
+        from ldpbayes.inference import _kernels
+
+        if self.kernel is None:
+            eta = np.ascontiguousarray(self.prior.logits_of(z)).reshape(-1, self.prior.shape[-1])
+            if self.reports.arrays is None:
+                value, slope = self.reports.value_and_gradient(eta)
+            else:
+                slope = np.empty_like(eta)
+                total, product = _kernels.of_logits(0, eta, slope, self.reports.arrays, 0.0, 1.0)
+                value = total + math.log(product)
+            return value, self.prior.pullback_logits(z, slope.reshape(self.prior.shape))
+        numbers, out = self.numbers(z), np.zeros(len(z))
+        slope = np.empty_like(numbers)
+        value = _kernels.likelihood(numbers, slope, *self.kernel[2])
+        out[self.rest] = slope
+        for batch in self.batches:
+            scale = np.exp(min(z[batch.place], 300.0))
+            out[batch.span] *= scale
+            out[batch.place] = out[batch.span] @ z[batch.span]
+        return value, out
+
+    def hessian(self, z: np.ndarray) -> np.ndarray:
+        """Return the Hessian at z by differences of the gradient."""
+        return -curvature(lambda at: self.value_and_gradient(at)[1], z)
+
+    # ---- many points ---------------------------------------------------------------------------------------------------
+    def log_density(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-density of many z, shape (S, u), with the likelihood's constants, and their P."""
+        p = self.prior.to_simplex(z)
+        return self.prior.log_density(z) + self.reports.log_likelihood(p.reshape(len(z), -1, p.shape[-1])), p
+
+    # ---- effects and their scales --------------------------------------------------------------------------------------
+    @property
+    def batches(self) -> list[Batch]:
+        """The effects of each learnt scale."""
+        return self.prior.varying
+
+    @cached_property
+    def rest(self) -> np.ndarray:
+        """Where the unknowns are that are no log of a scale."""
+        return np.delete(np.arange(self.prior.n_unknowns), [batch.place for batch in self.batches])
+
+    @cached_property
+    def effects(self) -> np.ndarray:
+        """Which unknowns are effects with a learnt scale, (u,)."""
+        found = np.zeros(self.prior.n_unknowns, bool)
+        for batch in self.batches:
+            found[batch.span] = True
+        return found
+
+    def numbers(self, z: np.ndarray) -> np.ndarray:
+        """Return what the coefficients of columns are made of, (…, n): the unknowns but log scales, effects times these."""
+        z = z.copy()
+        for batch in self.batches:
+            z[..., batch.span] *= np.exp(np.minimum(z[..., batch.place, None], 300.0))
+        return np.take(z, self.rest, axis=-1)
+
+    # ---- what chains ask for -------------------------------------------------------------------------------------------
+    @property
+    def normality(self) -> float:
+        """Of bending.Bend."""
+        return 1.0 if self.prior.local() is None else NORMALITY
+
+    @cached_property
+    def kernel(self) -> tuple | None:
+        """What the compiled density reads: (how many of the first unknowns have no learnt scale, numbers, the rest)."""
+        form = self.prior.linear
+        if form is None or self.reports.arrays is None:
+            return None
+        room, fixed = (form.n_columns, form.basis.shape[1]), min([batch.place for batch in self.batches], default=None)
+        known = np.zeros(room), np.zeros(room), form.parts, form.roots, form.basis, *form.columns, self.reports.arrays
+        return self.prior.n_unknowns if fixed is None else fixed, self.rest.size, known
+
+    def whitened(
+        self, gradient: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, kept: np.ndarray | None = None
+    ) -> Dense | Arrow | Plain:
+        """Return coordinates in which a density with this gradient is nearly standard normal about a point.
+
+        Parameters
+        ----------
+        gradient : callable
+        centre : (u,) array
+        kept : (k,) int array, optional
+            The unknowns that it is a density of; those before the effects that are left out are logs of scales.
+        """
+        given, at = 0 if kept is None else centre.size - kept.size, centre if kept is None else centre[kept]
+        local, spectrum = self.prior.local(), self.prior.spectrum(centre)
+        if local is not None:
+            return Arrow.at(gradient, at, local[0] - given, local[1])
+        if spectrum is not None and (kept is not None or at.size > MAX_DENSE):
+            return Arrow.near(gradient, at, spectrum[0] - given, *spectrum[1:])
+        return Dense.at(gradient, at) if at.size <= MAX_DENSE or self.prior.linear is not None else Plain(at)
+
+    def functions(self, coordinates: Any) -> tuple[Callable, Callable] | None:
+        """Return the density and its trajectories that are compiled for these coordinates, or None."""
+        if self.kernel is None or isinstance(coordinates, Plain):
+            return None
+        from ldpbayes.inference import _kernels
+
+        if isinstance(coordinates, Arrow):
+            return _kernels.arrow_density, _kernels.arrow_trajectories
+        return _kernels.density, _kernels.trajectories
