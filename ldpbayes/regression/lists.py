@@ -37,7 +37,8 @@ def channels_of(protocol: Any, labels: Sequence[str] | None) -> tuple[Any, Seque
     sizes = {ListExperiment.items_of(one) for one in protocol.values()} if isinstance(protocol, Mapping) else {None}
     if len(sizes) > 1 or None in sizes:
         return protocol, labels
-    return protocol, ListExperiment(*sizes, traits=YES_NO if labels is None else tuple(labels)).categories  # type: ignore[arg-type]
+    traits = YES_NO if labels is None else tuple(labels)
+    return protocol, ListExperiment(sizes.pop(), traits=traits).categories  # type: ignore[arg-type]  # checked there
 
 
 def traits_of(pooled: Collection) -> ListExperiment | None:
@@ -54,7 +55,7 @@ def traits_of(pooled: Collection) -> ListExperiment | None:
     if len(sizes) > 1:
         raise ArgumentError("protocol must map to the groups of one list experiment, or to none of any.")
     traits = dict.fromkeys(label.rpartition("/")[0] or label for label in pooled.categories)
-    return ListExperiment(*sizes, traits=tuple(traits))  # type: ignore[arg-type]  # that there are two is checked there
+    return ListExperiment(sizes.pop(), traits=tuple(traits))  # type: ignore[arg-type]  # that there are two is checked there
 
 
 @dataclass(frozen=True, eq=False)
