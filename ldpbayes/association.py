@@ -289,10 +289,7 @@ def _against_independence(tree, collection, attributes, belief, random_seed):
                 return *nothing, "a channel is not a product over the attributes"
             if not isinstance(belief, (str, int, float)):
                 return *nothing, "a prior with a concentration for each cell has none for the attributes alone"
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", LDPBayesWarning)
-                alone = fit(margin, belief, draws=PAIR_DRAWS, random_seed=random_seed, estimates=False)
-            parts.append(_evidence(alone, margin, belief))
+            parts.append(_evidence(_fitted(margin, belief, random_seed), margin, belief))
         if whole is None or None in parts:
             return *nothing, f"under the prior {shown(belief)} the evidence of these reports is not known"
         error = math.hypot(whole[1], *(part[1] for part in parts))
@@ -306,6 +303,13 @@ def _against_independence(tree, collection, attributes, belief, random_seed):
             return *nothing, str(err)
     error = math.hypot(facts["log_evidence_error"], facts["log_evidence_independence_error"])
     return float(facts["log_evidence_independence"] - facts["log_evidence"]), error, ""
+
+
+def _fitted(collection, prior, random_seed):
+    """Return a short fit of some of the attributes, without the warnings that the fit of all of them gives."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LDPBayesWarning)
+        return fit(collection, prior, draws=PAIR_DRAWS, random_seed=random_seed, estimates=False)
 
 
 def _evidence(tree, collection, belief):
@@ -336,11 +340,8 @@ def _pairwise(tree, collection, attributes, belief, random_seed):
         sizes = tuple(len(attributes[name]) for name in pair)
         try:
             with leaving_out(tree, f"Independence of {pair[0]} and {pair[1]}"):
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", LDPBayesWarning)
-                    prior = LogLinear(sizes) if belief is None else belief
-                    fitted = fit(own, prior, draws=PAIR_DRAWS, random_seed=random_seed, estimates=False)
-                two = {name: attributes[name] for name in pair}
+                prior = LogLinear(sizes) if belief is None else belief
+                two, fitted = {name: attributes[name] for name in pair}, _fitted(own, prior, random_seed)
                 *factor, reason = _against_independence(fitted, own, two, prior, random_seed)
                 why = why or reason
                 out.append([*pair, factor])

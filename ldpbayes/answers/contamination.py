@@ -2,8 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -335,17 +334,41 @@ def _turning(ends: "_Ends", part: slice, threshold: float) -> float:
     return above / n
 
 
-@dataclass(frozen=True)
-class _Bounds:
-    """Outer ends of posterior means over the sets of at most so many fakes; see docs/theory/contamination.md."""
+class _Removals:
+    """Posterior means of Σ w_x P_x where reports are removed, and bounds of them; see docs/theory/contamination.md.
 
-    evaluate: Callable[[IntArray], "ExactMoments"]
-    whole: "ExactMoments"
-    alpha: FloatArray
-    counts: IntArray
-    index: IntArray
-    base: FloatArray
-    slope: FloatArray
+    Parameters
+    ----------
+    tally : Tally
+    prior : AbstractPrior
+    weights : (a,) array
+    """
+
+    def __init__(self, tally: Tally, prior: AbstractPrior, weights: FloatArray) -> None:
+        alpha, form = prior.concentrations(), tally.rows.separable()
+        if alpha is None or form is None:
+            raise InfeasibleError(
+                "The range of the posterior mean needs a Dirichlet prior and reports that each single out one category, "
+                "such as GRR's; leave prior out for the range of the unbiased estimate."
+            )
+        self.tally, self.prior, self.alpha, self.weights = tally, prior, alpha, weights
+        self.counts: IntArray = np.asarray(tally.counts, dtype=np.int64)
+        every: Any = tally.protocol.rows(tally.reports, np.ones(len(self.counts))).separable()
+        self.index, self.base, self.slope = every.index, every.base, every.slope
+        self.whole = self.evaluate(np.zeros_like(self.counts))
+
+    def evaluate(self, removed: IntArray) -> "ExactMoments":
+        """Return the posterior of the reports that are left."""
+        from ldpbayes.posteriors.exact import exact_moments
+
+        left = self.counts > removed
+        rows = self.tally.protocol.rows(self.tally.reports[left], (self.counts - removed)[left])
+        return exact_moments(rows, self.prior)
+
+    def slopes(self, moments: "ExactMoments") -> FloatArray:
+        """Return by how much the mean rises with one more of each report: s Cov(w·P, P_x)/(b + s E P_x), exactly."""
+        moved = self.slope * (moments.covariance() @ self.weights)[self.index]
+        return moved / (self.base + self.slope * moments.mean[self.index])
 
     @property
     def associated(self) -> bool:
@@ -353,7 +376,7 @@ class _Bounds:
         concave = bool((self.alpha >= 1).all()) or self.alpha.size == 2
         return concave and self.index.size == np.unique(self.index).size and bool((self.slope > 0).all())
 
-    def of(self, share: FloatArray, m: int, side: int) -> float:
+    def bound(self, share: FloatArray, m: int, side: int) -> float:
         """Return an outer end of the mean of a sum: at the removal that is known to move it most, or by odds."""
         if not m:
             return float(share @ self.whole.mean)
@@ -384,40 +407,53 @@ class _Bounds:
             ends.append(side * _by_odds(quantiles, least, most, side))
         return side * max(ends)
 
+    def search(self, m: int, side: int, before: "tuple[IntArray, ExactMoments]") -> "tuple[IntArray, ExactMoments, float]":
+        """Return (removal, moments, gap) with at most m reports removed: the mean is least (side −1), or largest (+1).
+
+        The search starts where counts are levelled from above among the categories of the right weight, and moves towards
+        the removal with the best slopes as long as that gains. ``before`` is the best removal of fewer reports: it is
+        allowed here too, so that ranges grow with m.
+        """
+        counts, weights = self.counts, self.weights
+
+        def best(gradient: FloatArray) -> IntArray:
+            """Return the removal of at most m reports with the largest gain to first order."""
+            return _steepest(gradient, side * gradient < 0, counts, m)
+
+        def levelled(chosen: NDArray[np.bool_]) -> IntArray:
+            out = np.zeros_like(counts)
+            out[chosen] = _levelled(counts[chosen], m)
+            return out
+
+        order = -side * weights[self.index]
+        starts = best(self.slopes(before[1])), levelled(order == order.max()), levelled(order > order.min())
+        trials = [before, *((removal, self.evaluate(removal)) for removal in starts)]
+        removed, moments = max(trials, key=lambda trial: side * (weights @ trial[1].mean))
+        gap = math.inf
+        for _ in range(ROUNDS):
+            gradient = self.slopes(moments)
+            towards = best(gradient)
+            gap = float(-side * gradient @ (towards - removed))
+            if gap < TOLERANCE:
+                break
+            value = weights @ moments.mean
+            for step in STEPS:
+                trial = _whole(removed + step * (towards - removed), counts)
+                there = self.evaluate(trial)
+                if side * (weights @ there.mean - value) > 0:
+                    removed, moments = trial, there
+                    break
+            else:
+                break
+        return removed, moments, max(gap, 0.0)
+
 
 def _posterior_range(
     tally: Tally, weights: FloatArray, fakes: IntArray, prior: AbstractPrior, ci_prob: float
 ) -> dict[str, Any]:
-    """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md.
-
-    One more report of a row b + s p_x moves the mean by s Cov(w·P, P_x)/(b + s E P_x), exactly. The search starts where
-    counts are levelled from above among the categories of the right weight, and moves towards the removal with the best
-    such slopes as long as that gains.
-    """
-    from ldpbayes.posteriors.exact import exact_moments
-
-    alpha, form = prior.concentrations(), tally.rows.separable()
-    if alpha is None or form is None:
-        raise InfeasibleError(
-            "The range of the posterior mean needs a Dirichlet prior and reports that each single out one category, such as "
-            "GRR's; leave prior out for the range of the unbiased estimate."
-        )
-    reports, counts = tally.reports, np.asarray(tally.counts, dtype=np.int64)
-
-    def evaluate(removed: IntArray) -> "ExactMoments":
-        left = counts > removed
-        return exact_moments(tally.protocol.rows(reports[left], (counts - removed)[left]), prior)
-
-    every: Any = tally.protocol.rows(reports, np.ones(len(counts))).separable()
-    index, base, slope = every.index, every.base, every.slope
-
-    def slopes(moments: "ExactMoments") -> FloatArray:
-        """Return by how much the mean rises with one more of each report."""
-        return slope * (moments.covariance() @ weights)[index] / (base + slope * moments.mean[index])
-
-    whole = evaluate(np.zeros_like(counts))
-    bounds = _Bounds(evaluate, whole, alpha, counts, index, base, slope)
-    none = np.zeros_like(counts), whole
+    """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md."""
+    removals = _Removals(tally, prior, weights)
+    none = np.zeros_like(removals.counts), removals.whole
     reached: dict[int, tuple[IntArray, ExactMoments]] = {-1: none, 1: none}
     ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
     credible, gap, tail = np.full((2, fakes.size), math.nan), 0.0, tails(ci_prob)[0]
@@ -426,11 +462,11 @@ def _posterior_range(
         m = int(fakes[k])
         for at, side in enumerate((-1, 1)):  # the least, and the largest mean
             if m:
-                removed, moments, more = _search(evaluate, slopes, weights, index, counts, m, side, reached[side])
+                removed, moments, more = removals.search(m, side, reached[side])
                 reached[side], gap = (removed, moments), max(gap, more)
             moments = reached[side][1]
             ends[at, k] = weights @ moments.mean
-            outer[at, k] = bounds.of(plus, m, side) - (bounds.of(minus, m, -side) if minus.any() else 0.0)
+            outer[at, k] = removals.bound(plus, m, side) - (removals.bound(minus, m, -side) if minus.any() else 0.0)
             if np.count_nonzero(weights) == 1:
                 credible[at, k] = moments.quantile(np.array([tail, 1 - tail]))[at, int(weights.argmax())]
     parts = {"": ends, "credible_": credible, "bound_": outer}
@@ -438,7 +474,7 @@ def _posterior_range(
         f"{name}{side}": part[at] for name, part in parts.items() for at, side in enumerate(("low", "high"))
     }
     certified = np.abs(ends - outer).max(axis=0) <= REACHED
-    return found | {"mean": float(weights @ whole.mean), "gap": gap, "certified": certified}
+    return found | {"mean": float(weights @ removals.whole.mean), "gap": gap, "certified": certified}
 
 
 def _by_odds(quantiles: FloatArray, least: FloatArray, most: FloatArray, side: int) -> float:
@@ -469,59 +505,6 @@ def _steepest(steep: FloatArray, chosen: NDArray[np.bool_], counts: IntArray, mo
     out = np.empty_like(counts)
     out[order] = np.clip(most - np.cumsum(left) + left, 0, left)
     return out
-
-
-def _search(
-    evaluate: "Callable[[IntArray], ExactMoments]",
-    slopes: "Callable[[ExactMoments], FloatArray]",
-    weights: FloatArray,
-    index: IntArray,
-    counts: IntArray,
-    m: int,
-    side: int,
-    before: "tuple[IntArray, ExactMoments]",
-) -> "tuple[IntArray, ExactMoments, float]":
-    """Return (removal, moments, gap) where at most m reports are removed: the mean is least (side −1), or largest (+1).
-
-    ``before`` is the best removal of fewer reports: it is allowed here too, so that ranges grow with m.
-    """
-
-    def best(gradient: FloatArray) -> IntArray:
-        """Return the removal of at most m reports with the largest gain to first order."""
-        out, left = np.zeros_like(counts), m
-        for y in np.argsort(side * gradient, kind="stable"):
-            if not left or side * gradient[y] >= 0:
-                break
-            out[y] = min(counts[y], left)
-            left -= out[y]
-        return out
-
-    def levelled(chosen: np.ndarray) -> IntArray:
-        out = np.zeros_like(counts)
-        out[chosen] = _levelled(counts[chosen], m)
-        return out
-
-    order = -side * weights[index]
-    starts = best(slopes(before[1])), levelled(order == order.max()), levelled(order > order.min())
-    trials = [before, *((removal, evaluate(removal)) for removal in starts)]
-    removed, moments = max(trials, key=lambda trial: side * (weights @ trial[1].mean))
-    gap = math.inf
-    for _ in range(ROUNDS):
-        gradient = slopes(moments)
-        towards = best(gradient)
-        gap = float(-side * gradient @ (towards - removed))
-        if gap < TOLERANCE:
-            break
-        value = weights @ moments.mean
-        for step in STEPS:
-            trial = _whole(removed + step * (towards - removed), counts)
-            there = evaluate(trial)
-            if side * (weights @ there.mean - value) > 0:
-                removed, moments = trial, there
-                break
-        else:
-            break
-    return removed, moments, max(gap, 0.0)
 
 
 def _levelled(counts: IntArray, m: int) -> IntArray:
