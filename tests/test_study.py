@@ -275,8 +275,9 @@ def test_figure_keeps_the_best_of_what_it_leaves_out():
 def test_command(tmp_path, capsys):
     register(NOTED)
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["study", "noted", "--output", str(tmp_path)])
+        cli.main(["study", "noted", "--output", str(tmp_path), "--page", str(tmp_path / "noted.md")])
     assert not stopped.value.code
+    assert "A study that notes its calls" in (tmp_path / "noted.md").read_text()
     shown = capsys.readouterr().out
     assert "A study that notes its calls" in shown and "Wrote" in shown
     assert (tmp_path / "noted-small.png").stat().st_size > 5_000

@@ -37,7 +37,7 @@ def command(
         columns = tuple(Column(name, name, "text") for name in ("name", "what it shows", "repeats"))
         use = Note(Kind.METHOD, "Run one with: ldpbayes study NAME")
         return printing.display(Page("Studies", (Table("Studies", columns, tuple(map(tuple, list_studies()))),), (use,)))
-    outputs = options.Shown(page)
+    outputs = options.Shown(page=page)
     outputs.check()
     chosen = find_study(study)
     settings = {"jobs": jobs, "random_seed": random_seed, "replications": replications}

@@ -15,15 +15,11 @@ from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import as_prior
-from ldpbayes.protocols.cohort_rr import CohortRR
-from ldpbayes.protocols.grr import GRR
-from ldpbayes.protocols.hadamard import HadamardResponse
-from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection, mutual_information_size
-from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.simulation import population
-from ldpbayes.theory import bounds, risk
+from ldpbayes.theory import base, bounds, risk
 
 PRIORS = ("jeffreys", "flat")
 TARGETS = ("distribution", "frequency")
@@ -31,16 +27,10 @@ TARGETS = ("distribution", "frequency")
 SURROGATE = Surrogate(draws=1000, chains=1)
 #: Post-processing of the oracle, by the word that the tables use.
 DECODERS = {"norm_sub": norm_sub, "projected": project_to_simplex, "normalized": truncate_and_renormalize}
+#: Protocols that take more than ε, and one that studies alone name.
 _PROTOCOLS = {
-    "grr": GRR,
-    "sue": UnaryEncoding.symmetric,
-    "oue": UnaryEncoding.optimized,
-    "subset": SubsetSelection,
     "subset_information": lambda a, e: SubsetSelection(a, e, mutual_information_size(a, e)),
-    "blh": lambda a, e: LocalHashing(a, e, 2),
-    "olh": LocalHashing,
-    "hadamard": HadamardResponse,
-    "cohort_rr": lambda a, e: CohortRR(a, e, buckets=4, cohorts=8),
+    "cohort_rr": lambda a, e: make_protocol("cohort_rr", labels(a), {"epsilon": e, "buckets": 4, "cohorts": 8}),
     "rappor": lambda a, e: Rappor.one_time(a, e, n_bits=16, cohorts=4, hashes=2, candidates=labels(a)),
 }
 
@@ -52,15 +42,15 @@ def labels(a):
 
 def protocol_of(cell):
     """Return the protocol of a cell."""
-    return _PROTOCOLS[cell["protocol"]](cell["n_categories"], cell["epsilon"])
+    name, a, epsilon = cell["protocol"], cell["n_categories"], cell["epsilon"]
+    return _PROTOCOLS[name](a, epsilon) if name in _PROTOCOLS else make_protocol(name, labels(a), {"epsilon": epsilon})
 
 
 def truth(cell, rng):
     """Return (distribution, true counts) of one replication: P drawn from the prior, or a fixed law."""
     a, name = cell["n_categories"], cell["population"]
     if name in PRIORS:
-        p = np.maximum(rng.dirichlet(as_prior(name, a).alpha), 1e-300)
-        p /= p.sum()
+        (p,) = base.draw_distributions(as_prior(name, a), 1, rng)
     else:
         p = population(name, a).distribution
     return p, rng.multinomial(cell["n_reports"], p)

@@ -7,6 +7,7 @@ import numpy as np
 
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.progress import track
 from ldpbayes.study.base import SETTINGS, Study
 
 #: What makes a cell; a study uses some of them, the rest are null.
@@ -137,7 +138,7 @@ def run_study(study, setting="small", *, output=None, jobs=1, random_seed=0, rep
     todo = [i for i, table in enumerate(tables) if table is None]
     parallel = joblib.Parallel(n_jobs=max(1, min(jobs, len(todo))) if jobs > 0 else jobs, return_as="generator_unordered")
     finished = parallel(joblib.delayed(_run_cell)(study, i, cells[i], random_seed, paths[i]) for i in todo)
-    for i, table in _progress(finished, len(cells), len(todo), study, progressbar):
+    for i, table in track(finished, study.name, len(todo), shown=progressbar):
         tables[i] = table
     result = pa.concat_tables(tables)
     if folder is not None:
@@ -189,22 +190,6 @@ def _schema():
     import pyarrow as pa
 
     return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()])
-
-
-def _progress(finished, total, left, study, shown):
-    """Yield from finished, with a bar on standard error where wanted."""
-    if not shown:
-        yield from finished
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    bar = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*bar, console=Console(stderr=True)) as progress:
-        task = progress.add_task(study.name, total=total, completed=total - left)
-        for item in finished:
-            progress.advance(task)
-            yield item
 
 
 def _write(table, path):
