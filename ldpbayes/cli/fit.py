@@ -15,18 +15,10 @@ KEYS = (
     *("weights", "strata", "cluster", "by_user", "missing", "population_size?"),
     *("noncompliance.", "noncompliance_prior", "deniers.", "deniers_prior"),
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Posterior:
-    """How the posterior is computed: arguments of fit."""
-
-    prior: str = "default"
-    method: str = "auto"
-    exclude: list[str] | None = None
-    ci_prob: float = 0.95
-    draws: int | None = None
-    random_seed: int | None = None
+#: How the posterior is computed.
+POSTERIOR = options.Group(prior="default", method="auto", exclude=None, ci_prob=0.95, draws=None, random_seed=None)
+#: What becomes of rows that hold no report.
+ROWS = options.Group(bad_rows="refuse", quarantine=None)
 
 
 def command(
@@ -34,8 +26,8 @@ def command(
     by=None,
     assignments=None,
     *,
-    posterior: Posterior,
-    rows: options.Rows,
+    posterior=POSTERIOR,
+    rows=ROWS,
     table: options.Table,
     outputs: options.Outputs,
 ):
@@ -74,13 +66,12 @@ def command(
     doubts = {key: sample.pop(key, None) for key in ("noncompliance", "deniers", "noncompliance_prior", "deniers_prior")}
     if "population_size" in sample:
         sample["population_size"] = _population(sample["population_size"])
-    collection = options.read(file, by, **table.settings, **sample, **rows.settings)
-    collection, belief = _doubted(collection, options.prior(posterior.prior), doubts)
-    exclude = tuple(options.columns(posterior.exclude) or ())
+    collection = options.read(file, by, **table.settings, **sample, **({} if rows == ROWS else rows))
+    collection, belief = _doubted(collection, options.prior(posterior["prior"]), doubts)
+    exclude = tuple(options.columns(posterior["exclude"]) or ())
     outputs.check()
-    settings = dataclasses.asdict(posterior) | {"prior": belief, "exclude": exclude}
-    tree = fit(collection, **settings, progressbar=outputs.shows_progress)
-    again = options.command_line(posterior.random_seed, tree.attrs["random_seed"])
+    tree = fit(collection, **posterior | {"prior": belief, "exclude": exclude}, progressbar=outputs.shows_progress)
+    again = options.command_line(posterior["random_seed"], tree.attrs["random_seed"])
     content = show(tree, top=outputs.top, collection=collection, command=again)
     if outputs.explain and not collection.by:  # the method is chosen for every cell apart
         considered = show(select_method(collection, belief, exclude=exclude), title="Methods").tables

@@ -270,21 +270,27 @@ PANELS: dict[str, dict[str, tuple]] = {
 _OPTIONS = {name: (panel, *entry) for panel, options in PANELS.items() for name, entry in options.items()}
 
 
+class Group(dict):
+    """Options that a command passes on together, with their defaults: the arguments of a function of the package."""
+
+
 def spread(command: Callable, name: str) -> Callable:
-    """Return a command for typer: its arguments, and the fields of those that are a dataclass, are the options they name."""
+    """Return a command for typer: its arguments, and those of a Group or a dataclass, are the options that they name."""
     groups: dict[str, Any] = {}
     parameters = []
     for key, parameter in inspect.signature(command).parameters.items():
         if dataclasses.is_dataclass(parameter.annotation):
-            groups[key] = parameter.annotation
-            parameters += [_declared(field.name, name, field.default) for field in dataclasses.fields(parameter.annotation)]
-        else:
-            parameters.append(_declared(key, name, parameter.default))
+            fields = {field.name: field.default for field in dataclasses.fields(parameter.annotation)}
+            groups[key] = parameter.annotation, fields
+        elif isinstance(parameter.default, Group):
+            groups[key] = Group, parameter.default
+        stated = groups[key][1] if key in groups else {key: parameter.default}
+        parameters += [_declared(option, name, default) for option, default in stated.items()]
 
     @functools.wraps(command)
     def run(**options):
-        for key, group in groups.items():
-            options[key] = group(**{field.name: options.pop(field.name) for field in dataclasses.fields(group)})
+        for key, (make, names) in groups.items():
+            options[key] = make(**{option: options.pop(option) for option in names})
         return command(**options)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -474,19 +480,6 @@ def located(file):
     from ldpbayes.examples import path_of
 
     return str(path_of(name))
-
-
-@dataclasses.dataclass(frozen=True)
-class Rows:
-    """What becomes of rows that hold no report: arguments of read."""
-
-    bad_rows: str = "refuse"
-    quarantine: Any = None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The arguments that are not the default."""
-        return {} if self == Rows() else dataclasses.asdict(self)
 
 
 def read(file, by=None, **rows):

@@ -11,6 +11,8 @@ from ldpbayes.errors import ArgumentError
 POINTS = 25
 #: Protocols of a plotted plan: the best ones.
 DRAWN = 2
+#: What else is asked of every plan.
+QUESTIONS = options.Group(groups=None, delta=None, power=None, fakes=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,16 +31,6 @@ class Four:
         if len(missing) != 1:
             more = f"{', '.join(missing)} are missing" if missing else "all four were given"
             raise ArgumentError(f"Three of --categories, --epsilon, --users, --error determine the fourth; {more}.")
-
-
-@dataclasses.dataclass(frozen=True)
-class Questions:
-    """What else is asked of every plan."""
-
-    groups: int | None = None
-    delta: float | None = None
-    power: float | None = None
-    fakes: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +59,7 @@ def command(
     plot=None,
     *,
     four: Four,
-    questions: Questions,
+    questions=QUESTIONS,
     wave: Wave,
     outputs: options.Shown,
 ):
@@ -121,8 +113,8 @@ def command(
     gamma = 0.1 if gamma is None else options.levels(gamma, "gamma")[0]
     words = stated.pop("p", "uniform")
     rest = {"p": _distribution(words), "target": "distribution", "estimator": "mle", "ci_prob": ci_prob} | stated
-    earlier = wave.check(laws, deniers, stated, words != "uniform", questions != Questions())
-    if questions.power is not None:
+    earlier = wave.check(laws, deniers, stated, words != "uniform", questions != QUESTIONS)
+    if questions["power"] is not None:
         four, kind = _with_power(four, kind, ci_prob, questions)
     assumptions = {"kind": kind} | rest | earlier
     settings, names = options.parameters(parameter), protocol or ()
@@ -143,7 +135,7 @@ def command(
     plans = planning.plan(**dataclasses.asdict(four), protocols=makers, **assumptions)
     if fixed and not plans[0].feasible:
         raise ArgumentError(plans[0].note)
-    asked = {name: getattr(questions, name) for name in ("groups", "delta", "fakes")}
+    asked = {name: questions[name] for name in ("groups", "delta", "fakes")}
     if not earlier:
         plans = prospects.with_prospects(plans, **asked, laws=laws or {}, gamma=gamma, deniers=deniers, **rest)
     along = "n" if fixed or (four.epsilon is not None and four.n is None) else "epsilon"
@@ -173,11 +165,12 @@ def _with_power(four, kind, ci_prob, questions):
     """Return the four and the kind with the half-width over all users at which two of the groups differ."""
     from ldpbayes.theory import prospects
 
-    if questions.delta is None:
+    groups, delta, power = (questions[name] for name in ("groups", "delta", "power"))
+    if delta is None:
         raise ArgumentError("power needs --delta, the difference to be found.")
     if four.error is not None or kind not in ("l2", "half_width"):
         raise ArgumentError("power stands for --error and --kind; leave these out.")
-    error = prospects.half_width_for(questions.delta, questions.power, groups=questions.groups or 2, ci_prob=ci_prob)
+    error = prospects.half_width_for(delta, power, groups=groups or 2, ci_prob=ci_prob)
     return dataclasses.replace(four, error=error), "half_width"
 
 

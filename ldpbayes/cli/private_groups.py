@@ -42,17 +42,10 @@ class Reports(options.Reports):
         return " ".join(filter(None, ["Reports through", self.protocol, parts, at])) + "."
 
 
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """What is computed, and how: arguments of by_private_group."""
-
-    quantiles: str = ".5,.75,.95"
-    target: str = "distribution"
-    method: str = "auto"
-    bins: int | None = None
-    ci_prob: float = 0.95
-    draws: int = 500
-    random_seed: int | None = None
+#: What is computed, and how.
+ANSWER = options.Group(
+    quantiles=".5,.75,.95", target="distribution", method="auto", bins=None, ci_prob=0.95, draws=500, random_seed=None
+)
 
 
 def command(
@@ -64,7 +57,7 @@ def command(
     output=None,
     plot=None,
     *,
-    answer: Answer,
+    answer=ANSWER,
     reports: Reports,
     outputs: options.Shown,
 ):
@@ -90,8 +83,8 @@ def command(
     from ldpbayes.pages.groups import rows_table
     from ldpbayes.pages.page import Page
 
-    settings = dataclasses.asdict(answer) | {"random_seed": options.chosen_seed(answer.random_seed)}
-    settings["quantiles"] = options.levels(answer.quantiles, "quantiles", "levels such as .5,.75,.95")
+    settings = answer | {"random_seed": options.chosen_seed(answer["random_seed"])}
+    settings["quantiles"] = options.levels(answer["quantiles"], "quantiles", "levels such as .5,.75,.95")
     weight = options.assigned(assignments, "weights").get("weights")
     if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"output must end in .csv or .parquet, got {shown(str(output))}.")
@@ -101,7 +94,7 @@ def command(
     frame = options.read_table(path, [value, reports.rate_column, reports.epsilon_column, weight, *cells], reports.columns)
     _refuse_half_numbers(frame, value, path)
     found = by_private_group(frame, value, **stated, by=cells or None, weights=weight, **settings)
-    again = options.command_line(answer.random_seed, settings["random_seed"])
+    again = options.command_line(answer["random_seed"], settings["random_seed"])
     if output:
         Page("", (rows_table(found),)).save(output)
     outputs.show(show(found, unit=unit, design=reports.words(), top=outputs.top, command=again), output=output, plot=plot)

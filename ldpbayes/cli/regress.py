@@ -8,18 +8,10 @@ import typer
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
 
-
-@dataclasses.dataclass(frozen=True)
-class Model:
-    """How the regression is computed: arguments of regress."""
-
-    reference: str | None = None
-    prior: float | None = None
-    method: str = "auto"
-    missing: str = "refuse"
-    ci_prob: float = 0.95
-    draws: int = 1000
-    random_seed: int | None = None
+#: How the regression is computed.
+MODEL = options.Group(
+    reference=None, prior=None, method="auto", missing="refuse", ci_prob=0.95, draws=1000, random_seed=None
+)
 
 
 def command(
@@ -28,7 +20,7 @@ def command(
     count=None,
     assignments=None,
     *,
-    model: Model,
+    model=MODEL,
     reports: options.Reports,
     outputs: options.Outputs,
 ):
@@ -54,18 +46,18 @@ def command(
     from ldpbayes.pages import show
     from ldpbayes.regression import METHODS, regress
 
-    if model.method not in METHODS:
-        raise ArgumentError(f"method must be one of {', '.join(METHODS)}, got {shown(model.method)}.")
-    if outputs.output is not None and model.method == "mle":
+    method, stated_seed = model["method"], model["random_seed"]
+    if method not in METHODS:
+        raise ArgumentError(f"method must be one of {', '.join(METHODS)}, got {shown(method)}.")
+    if outputs.output is not None and method == "mle":
         raise ArgumentError("output must be left out with method mle, which has no draws; use --json or --page.")
     sample = options.assigned(assignments, "weights", "strata", "cluster")
     columns = {"count": count, **sample, "report": reports.columns}
     data, stated, collection = _read(options.located(file), formula, reports, columns)
     outputs.check()
-    seed = options.chosen_seed(model.random_seed)
-    settings = dataclasses.asdict(model) | {"random_seed": seed}
-    found = regress(data, formula, **stated, **settings, progressbar=outputs.shows_progress)
-    line = options.command_line(model.random_seed, None if model.method == "mle" else seed)
+    seed = options.chosen_seed(stated_seed)
+    found = regress(data, formula, **stated, **model | {"random_seed": seed}, progressbar=outputs.shows_progress)
+    line = options.command_line(stated_seed, None if method == "mle" else seed)
     outputs.show(show(found, top=outputs.top, collection=collection, command=line), result=found)
     raise typer.Exit(printing.status_of(found))
 

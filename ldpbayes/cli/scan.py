@@ -1,23 +1,12 @@
 """The command ``ldpbayes scan``."""
 
-import dataclasses
-
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
 
-
-@dataclasses.dataclass(frozen=True)
-class Reading:
-    """How the files are read: arguments of scan."""
-
-    sample: int | None = None
-    keep: int | None = None
-    random_seed: int | None = 0
-    jobs: int = 1
-    spark: str | None = None
-    checkpoint: str | None = None
-    bad_rows: str = "refuse"
-    quarantine: str | None = None
+#: How the files are read.
+READING = options.Group(
+    sample=None, keep=None, random_seed=0, jobs=1, spark=None, checkpoint=None, bad_rows="refuse", quarantine=None
+)
 
 
 def command(
@@ -28,7 +17,7 @@ def command(
     assignments=None,
     *,
     reports: options.Reports,
-    reading: Reading,
+    reading=READING,
     outputs: options.Shown,
 ):
     """Scan reports that need not fit in memory, and keep of each cell what its posterior needs.
@@ -60,7 +49,8 @@ def command(
 
     if output is not None and output.suffix.lower() not in (".parquet", ".pq"):
         raise ArgumentError(f"output must end in .parquet, got {shown(str(output))}.")
-    outputs.check(output, reading.checkpoint, reading.quarantine)
+    checkpoint = reading["checkpoint"]
+    outputs.check(output, checkpoint, reading["quarantine"])
     named = reports.protocol is not None or reports.parameter or (reports.categories and not reports.labels)
     prepared = scan(
         list(sources),
@@ -71,13 +61,13 @@ def command(
         categories=reports.labels,
         progressbar=outputs.shows_progress,
         missing=options.assigned(assignments, "missing").get("missing"),
-        **dataclasses.asdict(reading),
+        **reading,
     )
     try:
         found = prepared()
     except KeyboardInterrupt:
-        if reading.checkpoint is not None:
-            printing.complain(f"{reading.checkpoint} holds what was read: the same command goes on from there.", style=None)
+        if checkpoint is not None:
+            printing.complain(f"{checkpoint} holds what was read: the same command goes on from there.", style=None)
         raise
     if output is not None:
         summary_files.write(found, output, found.protocol, found.samples)
