@@ -7,7 +7,3 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 #: Counts, positions and reports that are numbers.
 IntArray = NDArray[np.int64]
-#: Packed bits, as ``np.packbits`` gives them.
-BitArray = NDArray[np.uint8]
-#: True or False.
-BoolArray = NDArray[np.bool_]

@@ -6,12 +6,10 @@
 import contextlib
 import decimal
 import difflib
-import functools
-import inspect
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any, cast
 
 import numpy as np
@@ -402,43 +400,6 @@ def real(value: object, name: str = "value", rule: str = "a number") -> float:
         return float(value)
     except OverflowError:  # an integer above 1e308
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.") from None
-
-
-def by_name[F: Callable](
-    rules: Mapping[str, Callable[[Any, str], Any]], together: Callable[[Mapping[str, Any]], None] | None = None
-) -> Callable[[F], F]:
-    """Return a decorator for functions that share arguments: each is checked by the rule of its name before the call.
-
-    Parameters
-    ----------
-    rules : mapping of str to callable
-        (value, name) -> anything; raises an ArgumentError where the value breaks the rule. What it returns is not used.
-    together : callable, optional
-        Takes all arguments that were given, by name; raises an ArgumentError where they do not go together.
-
-    Returns
-    -------
-    callable
-        Decorator that keeps the signature. None passes where it is the default of an argument.
-    """
-
-    def decorate(function: F) -> F:
-        signature = inspect.signature(function)
-        optional = {name for name, parameter in signature.parameters.items() if parameter.default is None}
-
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            given = signature.bind(*args, **kwargs).arguments
-            for name, value in given.items():
-                if name in rules and not (value is None and name in optional):
-                    rules[name](value, name)
-            if together is not None:
-                together(given)
-            return function(*args, **kwargs)
-
-        return cast(F, call)
-
-    return decorate
 
 
 _ANY = object()

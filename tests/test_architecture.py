@@ -14,6 +14,7 @@ LAYERS = [
     {
         "_hash_kernels",
         "answer",
+        "arguments",
         "arrays",
         "checks",
         "compiling",

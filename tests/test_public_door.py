@@ -46,6 +46,19 @@ def test_signatures_change_on_purpose():
     assert stored == now, "\n".join(["python tools/write_signatures.py takes these on:", *changed])
 
 
+def test_arguments_of_questions_figures_and_the_theory_are_described():
+    """Most of them once, by name, for all functions that take them."""
+    theory = [value for name in lb.theory.__all__ if inspect.ismodule(value := getattr(lb.theory, name))]
+    for module in (lb.answers, lb.plots, *theory):
+        for name in module.__all__:
+            function = getattr(module, name)
+            names = list(inspect.signature(function).parameters) if inspect.isfunction(function) else []
+            described = inspect.getdoc(function).partition("\nParameters\n")[2].partition("\n\n")[0] if names else ""
+            heads = [line.partition(" : ")[0] for line in described.splitlines() if not line.startswith(" ")]
+            known = {one.strip(" *") for head in heads for one in head.split(",")}
+            assert len(names) < 3 or known >= set(names), f"{module.__name__}.{name}: {set(names) - known}"
+
+
 def test_mend_27_submodules_are_attributes():
     code = "import ldpbayes as lb; lb.answers.contrast, lb.theory.risk, lb.theory.planning, lb.plots.plot_forest"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)

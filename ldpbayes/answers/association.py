@@ -12,24 +12,23 @@ from numpy.typing import NDArray
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
+from ldpbayes.arguments import explained
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.ends import tails
 
 #: Where a result of an earlier version does not know the evidence and does not say why.
 NOT_STATED = "the engine gave no evidence"
+_WORDS = base.WORDS | {
+    "result": "result : Result\n    From ``associate``.",
+    "attributes": "attributes : sequence of str, optional\n    All by default; one name gives a margin.",
+    **dict.fromkeys(("first", "second"), "first, second : str\n    Attributes."),
+}
+asks, part = explained(_WORDS, base.ANSWER), explained(_WORDS)
 
 
+@part
 def attributes_of(result: xr.DataTree) -> dict[str, tuple[str, ...]]:
     """Return the attributes of a joint table with their levels, in the order of the cells.
-
-    Parameters
-    ----------
-    result : Result
-        From ``associate``.
-
-    Returns
-    -------
-    dict
 
     Raises
     ------
@@ -41,28 +40,16 @@ def attributes_of(result: xr.DataTree) -> dict[str, tuple[str, ...]]:
     return {name: tuple(levels) for name, levels in json.loads(result.attrs["attributes"])}
 
 
+@part
 def joint_draws(
     result: xr.DataTree, attributes: Sequence[str] | None = None, *, target: str = "distribution"
 ) -> tuple[NDArray, dict[str, tuple[str, ...]]]:
     """Return draws of the joint table of some attributes, summed over all others, and the levels of these attributes.
 
-    Parameters
-    ----------
-    result : Result
-        From ``associate``.
-    attributes : sequence of str, optional
-        All by default.
-    target : {"distribution", "frequency"}
-
     Returns
     -------
     tuple
         (draws, \\*levels) array, chains in order; attribute → levels.
-
-    Raises
-    ------
-    ArgumentError
-        If an attribute is unknown or named twice.
     """
     known = attributes_of(result)
     given = [attributes] if isinstance(attributes, str) else attributes
@@ -80,36 +67,19 @@ def joint_draws(
     return table.transpose(0, *order), {name: known[name] for name in chosen}
 
 
+@asks
 def joint_table(
     result: xr.DataTree, attributes: Sequence[str] | None = None, *, target: str = "distribution", ci_prob: float = 0.95
 ) -> Answer:
     """Return shares of the combinations of levels of some attributes, with one dim for each attribute.
 
     Margins of the same table agree with each other: they are sums of the same draws.
-
-    Parameters
-    ----------
-    result : Result
-        From ``associate``.
-    attributes : sequence of str, optional
-        All by default; one name gives a margin.
-    target : {"distribution", "frequency"}
-    ci_prob : float
-
-    Returns
-    -------
-    Answer
-        mean, sd, lower, upper and mcse.
-
-    Raises
-    ------
-    ArgumentError
-        If an attribute, the target or ci_prob breaks its rule.
     """
     draws, levels = joint_draws(result, attributes, target=target)
     return base.described(result, draws, _coords(levels), ci_prob, f"Shares of {listed(levels)}")
 
 
+@asks
 def conditional(
     result: xr.DataTree, of: str, given: str | Sequence[str], *, target: str = "distribution", ci_prob: float = 0.95
 ) -> Answer:
@@ -117,22 +87,8 @@ def conditional(
 
     Parameters
     ----------
-    result : Result
-        From ``associate``.
     of : str
     given : str or sequence of str
-    target : {"distribution", "frequency"}
-    ci_prob : float
-
-    Returns
-    -------
-    Answer
-        mean, sd, lower, upper and mcse.
-
-    Raises
-    ------
-    ArgumentError
-        If an attribute, the target or ci_prob breaks its rule.
     """
     names = [given] if isinstance(given, str) else checks.entries(given, "given", "names of attributes")
     draws, levels = joint_draws(result, [*names, of], target=target)
@@ -140,6 +96,7 @@ def conditional(
     return base.described(result, shares, _coords(levels), ci_prob, f"Shares of {of} given {listed(names)}")
 
 
+@asks
 def odds_ratio(
     result: xr.DataTree, first: str, second: str, *, kind: str = "local", target: str = "distribution", ci_prob: float = 0.95
 ) -> Answer:
@@ -147,24 +104,14 @@ def odds_ratio(
 
     Parameters
     ----------
-    result : Result
-        From ``associate``.
-    first, second : str
     kind : {"local", "reference", "all"}
         Levels that are compared: neighbours, all with the first one, or all pairs.
-    target : {"distribution", "frequency"}
-    ci_prob : float
 
     Returns
     -------
     Answer
         median, lower and upper of the odds ratio; log_mean, log_sd and log_mcse of its logarithm; probability_above_one.
         Dims are the attributes, with labels such as "yes / no".
-
-    Raises
-    ------
-    ArgumentError
-        If an attribute, kind, target or ci_prob breaks its rule.
     """
     checks.choice(kind, "kind", ("local", "reference", "all"))
     ci_prob = checks.level(ci_prob)
@@ -186,6 +133,7 @@ def odds_ratio(
     return Answer({key: (dims, values) for key, values in found.items()}, labels, about)
 
 
+@asks
 def cramers_v(
     result: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95
 ) -> Answer:
@@ -193,24 +141,6 @@ def cramers_v(
 
     0 is independence and 1 that one attribute follows from the other. It cannot be negative, so that its interval never
     holds 0: ``independence`` says whether 0 is plausible.
-
-    Parameters
-    ----------
-    result : Result
-        From ``associate``.
-    first, second : str
-    target : {"distribution", "frequency"}
-    ci_prob : float
-
-    Returns
-    -------
-    Answer
-        mean, sd, lower, upper and mcse.
-
-    Raises
-    ------
-    ArgumentError
-        If an attribute, the target or ci_prob breaks its rule.
     """
     draws, _ = joint_draws(result, [first, second], target=target)
     product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
@@ -219,29 +149,11 @@ def cramers_v(
     return base.described(result, v, {}, ci_prob, f"Cramér's V of {first} and {second}")
 
 
+@asks
 def mutual_information(
     result: xr.DataTree, first: str, second: str, *, target: str = "distribution", ci_prob: float = 0.95
 ) -> Answer:
-    """Return the mutual information ``Σ_ij p_ij log [p_ij / (p_i· p_·j)]`` of two attributes, in nats.
-
-    Parameters
-    ----------
-    result : Result
-        From ``associate``.
-    first, second : str
-    target : {"distribution", "frequency"}
-    ci_prob : float
-
-    Returns
-    -------
-    Answer
-        mean, sd, lower, upper and mcse.
-
-    Raises
-    ------
-    ArgumentError
-        If an attribute, the target or ci_prob breaks its rule.
-    """
+    """Return the mutual information ``Σ_ij p_ij log [p_ij / (p_i· p_·j)]`` of two attributes, in nats."""
     draws, _ = joint_draws(result, [first, second], target=target)
     product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -249,13 +161,12 @@ def mutual_information(
     return base.described(result, terms, {}, ci_prob, f"Mutual information of {first} and {second}, in nats")
 
 
+@asks
 def independence(result: xr.DataTree, first: str | None = None, second: str | None = None) -> Answer:
     """Return the Bayes factor of independence, and its probability where it was as likely as not before the reports.
 
     Parameters
     ----------
-    result : Result
-        From ``associate``.
     first, second : str, optional
         Two attributes; by default mutual independence of all.
 
@@ -264,11 +175,6 @@ def independence(result: xr.DataTree, first: str | None = None, second: str | No
     Answer
         log_bayes_factor (independence over association), its Monte Carlo error, and probability. They are nan where the
         evidence is not known; attrs ``reason`` then says why, and is empty elsewhere.
-
-    Raises
-    ------
-    ArgumentError
-        If an attribute is unknown or named twice.
     """
     known = list(attributes_of(result))
     if first is None and second is None:

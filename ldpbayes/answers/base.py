@@ -14,11 +14,13 @@ from scipy.special import ndtr, ndtri
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
+from ldpbayes.arguments import REFUSES, explained
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.estimators.confidence import combined_interval
 from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.ends import beta_ends, ends_of_draws, ends_of_equal_draws, tails
+from ldpbayes.result.validation import NO_DRAWS, need_draws, need_result
 
 TARGETS = ("distribution", "frequency")
 #: A conclusion about shares of categories, and the number that it may end with.
@@ -26,6 +28,20 @@ _CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*(.+?)\s*")
 #: Points of a lattice in two dimensions, and the step along its second one: the golden section.
 LATTICE, GOLDEN = 2**13, (math.sqrt(5) - 1) / 2
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\s*%?")
+#: What questions take.
+WORDS = {
+    "result": "result : DataTree\n    A result of fit, or another that answers the question.",
+    "categories": "categories : str or sequence of str\n    Distinct labels, whose shares are added up.",
+    "ci_prob": "ci_prob : float\n    Probability of the equal-tailed intervals.",
+    "target": 'target : {"distribution", "frequency"}\n    P, or these users\' own F.',
+    "cell": "cell : str or tuple of str, optional\n    Which cell, by its label or its key, for a result with cells.",
+    "collection": """collection : Collection, optional
+    The reports: a confidence interval of P, from these alone, stands beside the credible one.""",
+}
+#: What they return unless they say more.
+ANSWER = REFUSES | {"Returns": "Answer\n    mean, sd, lower, upper and their errors mcse, lower_error and upper_error."}
+#: Decorate questions, and what they share.
+asks, part = explained(WORDS, ANSWER), explained(WORDS)
 
 
 def variable(result: xr.DataTree, group: str, name: str) -> xr.DataArray:
@@ -53,12 +69,12 @@ def as_result(result: Any) -> Any:
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=draws.attrs), "posterior": posterior})
 
 
+@part
 def cell_position(result: xr.DataTree, cell: str | tuple[str, ...] | None) -> int | None:
     """Return the position of a cell along the dim ``cell``; None for a result without cells.
 
     Parameters
     ----------
-    result : DataTree
     cell : str or tuple of str, optional
         Label of the cell, or its key with one entry for each key column.
 
@@ -71,8 +87,6 @@ def cell_position(result: xr.DataTree, cell: str | tuple[str, ...] | None) -> in
     ArgumentError
         If the result has cells and none of them is named, if the name is unknown, or if there are no cells.
     """
-    from ldpbayes.result.validation import need_result  # results load ArviZ
-
     result = as_result(result)
     need_result(result)
     values = result["posterior"].to_dataset()
@@ -85,7 +99,7 @@ def cell_position(result: xr.DataTree, cell: str | tuple[str, ...] | None) -> in
     if cell is None:
         raise ArgumentError(f"cell must name one of the {len(labels)} cells ({named}), got none.")
     if isinstance(cell, tuple):
-        columns = [c for c in values.coords if values[c].dims == ("cell",) and c != "cell"] or ["cell"]
+        columns = keys_of(values) or ["cell"]
         keys = list(zip(*([str(entry) for entry in values[c].values] for c in columns), strict=True))
         wanted = tuple(entry if isinstance(entry, str) else shown(entry) for entry in cell)
         if keys.count(wanted) == 1:
@@ -95,14 +109,14 @@ def cell_position(result: xr.DataTree, cell: str | tuple[str, ...] | None) -> in
     raise ArgumentError(f"cell must be one of {named}, got {shown(cell)}.")
 
 
+def keys_of(values: Any) -> list[str]:
+    """Return the names of the grouping columns of a group of a result, which the labels of its cells list the values of."""
+    return [str(name) for name, held in values.coords.items() if name != "cell" and held.dims == ("cell",)]
+
+
+@part
 def draws_of(result: xr.DataTree, target: str, cell: str | tuple[str, ...] | None = None) -> tuple[NDArray, NDArray]:
     """Return (draws, shape (chains · draws, a), chains in order; category labels, shape (a,)).
-
-    Parameters
-    ----------
-    result : DataTree
-    target : {"distribution", "frequency"}
-    cell : str or tuple of str, optional
 
     Returns
     -------
@@ -120,8 +134,6 @@ def draws_of(result: xr.DataTree, target: str, cell: str | tuple[str, ...] | Non
 def values_of(result: xr.DataTree, target: str) -> xr.DataArray:
     """Return the draws of a target, of all cells where the result has cells; or refuse one that the result lacks."""
     checks.choice(target, "target", TARGETS)
-    from ldpbayes.result.validation import need_draws  # results load ArviZ
-
     result = as_result(result)
     need_draws(result)
     if target not in result["posterior"]:
@@ -135,17 +147,14 @@ def of_cell(result: xr.DataTree, values: Any, cell: str | tuple[str, ...] | None
     return values.isel(cell=position) if position is not None and "cell" in values.dims else values
 
 
+@part
 def exact_part(result: xr.DataTree, name: str, cell: str | tuple[str, ...] | None = None) -> NDArray | None:
     """Return a variable of the group ``exact`` for one cell, or None if the method does not know it exactly.
 
     Parameters
     ----------
-    result : DataTree
-        Result of fit().
     name : str
         A variable of the group ``exact``.
-    cell : str or tuple of str, optional
-        The cell of a result of cells.
 
     Returns
     -------
@@ -309,6 +318,7 @@ def mcse(result: xr.DataTree, draws: NDArray) -> NDArray:
     return error.reshape(draws.shape[1:]) / np.sqrt(min(share, 1.0))
 
 
+@part
 def described(
     result: xr.DataTree, draws: NDArray, coords: Mapping[str, Any], ci_prob: float, question: str, **more: NDArray | float
 ) -> Answer:
@@ -316,14 +326,10 @@ def described(
 
     Parameters
     ----------
-    result : DataTree
-        The result.
     draws : (n, …) array
         Of some quantities, in the order of the result's draws; some of them at equal steps will do.
     coords : mapping of str to sequence
         Labels of the quantities along each dim.
-    ci_prob : float
-        Probability of the intervals.
     question : str
         What was asked, in words.
     **more : array
@@ -356,13 +362,12 @@ def described(
 
 def without_draws(result: xr.DataTree) -> bool:
     """Return whether a result has moments and intervals, and no draws."""
-    from ldpbayes.result.validation import NO_DRAWS, need_result  # results load ArviZ
-
     result = as_result(result)
     need_result(result)
     return result.attrs.get("draws") == NO_DRAWS
 
 
+@part
 def moments_of(
     result: xr.DataTree, categories: str | Iterable[str], minus: str | Iterable[str] | None, target: str, cell: Any
 ) -> tuple[NDArray, NDArray, float]:
@@ -373,13 +378,10 @@ def moments_of(
 
     Parameters
     ----------
-    result : DataTree
     categories : str or sequence of str
         A.
     minus : str or sequence of str, optional
         B.
-    target : {"distribution", "frequency"}
-    cell : str or tuple of str, optional
 
     Raises
     ------
@@ -403,6 +405,7 @@ def moments_of(
     return weights @ mean, weights @ cov @ weights.T, float(away[:, weights.any(axis=0)].max())
 
 
+@part
 def of_moments(mean: NDArray, cov: NDArray, off: float, ci_prob: float, question: str, **more: Any) -> Answer:
     """Return the answer of ``described`` about a share, or about one share less another, from their moments.
 
@@ -413,7 +416,6 @@ def of_moments(mean: NDArray, cov: NDArray, off: float, ci_prob: float, question
     ----------
     mean, cov, off
         From ``moments_of``: of one share or of two.
-    ci_prob : float
     question : str
     **more : array
         Further variables.
@@ -447,8 +449,6 @@ def of_moments(mean: NDArray, cov: NDArray, off: float, ci_prob: float, question
 
 def summary(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:
     """Return the group ``summary``, of one cell where the result has cells."""
-    from ldpbayes.result.validation import need_result  # results load ArviZ
-
     need_result(result)
     return of_cell(result, result["summary"].to_dataset(), cell)
 
@@ -461,8 +461,6 @@ def prior_weight(result: xr.DataTree, cell: str | tuple[str, ...] | None = None)
     ArgumentError
         If the prior has no such weight.
     """
-    from ldpbayes.result.validation import need_result  # results load ArviZ
-
     need_result(result)
     if "alpha" in result["constant_data"]:  # also in results of version 0.1.0, which hold nothing else
         return float(of_cell(result, variable(result, "constant_data", "alpha"), cell).sum())

@@ -21,6 +21,7 @@ MAX_PULL = 0.5
 LEAST_DATA = 0.1
 
 
+@base.asks
 def poststratify(
     result: xr.DataTree,
     weights: Mapping | ArrayLike | Any,
@@ -44,9 +45,6 @@ def poststratify(
         Of a regression only: the column of the table that holds the numbers of people.
     by : str or sequence of str, optional
         Of a regression only: columns of the table; each combination of their values gets a distribution.
-    ci_prob : float
-        Of the equal-tailed intervals.
-    target : {"distribution", "frequency"}
 
     Returns
     -------

@@ -12,8 +12,10 @@ from ldpbayes.answers import base
 from ldpbayes.answers.sums import total
 from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError
+from ldpbayes.result.validation import need_result
 
 
+@base.asks
 def contrast(
     result: xr.DataTree,
     first: str | Iterable[str],
@@ -30,30 +32,18 @@ def contrast(
 
     Parameters
     ----------
-    result : DataTree
     first, second : str or sequence of str
         Category labels; several are summed.
     other : DataTree, optional
         Take ``second`` from this result of another, independent collection.
-    ci_prob : float
-    target : {"distribution", "frequency"}
-    cell : str or tuple of str, optional
-        Which cell of ``tree``, for a result with cells.
     other_cell : str or tuple of str, optional
         Which cell ``second`` is taken from; ``cell`` by default, unless ``other`` is given.
-    collection : Collection, optional
-        The reports that both shares come from: a confidence interval of P, from these alone, stands beside the credible one.
 
     Returns
     -------
     Answer
         mean, sd, lower, upper, mcse, lower_error, upper_error, probability_positive, probability_mcse; with a collection
         confidence_lower and confidence_upper.
-
-    Raises
-    ------
-    ArgumentError
-        If a label is unknown or repeated, or ci_prob, target or a cell breaks its rule.
 
     Notes
     -----
@@ -63,8 +53,6 @@ def contrast(
     a difference of two beta distributions; the errors of its ends say how far that may be off.
     """
     if other is not None:
-        from ldpbayes.result.validation import need_result  # results load ArviZ
-
         need_result(other, "other")
     if other is None and other_cell is None:
         other_cell = cell

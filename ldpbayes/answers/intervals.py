@@ -23,6 +23,7 @@ ROUNDING = 1e-12
 PARTS = "How much of each sd is sampling, how much privacy"
 
 
+@base.asks
 def simultaneous_intervals(
     result: xr.DataTree,
     *,
@@ -40,25 +41,11 @@ def simultaneous_intervals(
     of √p_x and l, u its spreads below and above; c is calibrated on draws that took no part in m, l and u (the draws are
     cut into five parts, each left out once).
 
-    Parameters
-    ----------
-    result : DataTree
-    ci_prob : float
-    target : {"distribution", "frequency"}
-        P, or these users' own F.
-    cell : str or tuple of str, optional
-        Which cell, for a result with cells.
-
     Returns
     -------
     Answer
         lower, upper (category); attrs ci_prob, ``probability``, the posterior probability of the band estimated out of
         sample, and ``mcse``, its Monte Carlo standard error.
-
-    Raises
-    ------
-    ArgumentError
-        If ci_prob, target or cell breaks its rule.
     """
     ci_prob = checks.level(ci_prob)
     draws, category = base.draws_of(result, target, cell)
@@ -76,6 +63,7 @@ def simultaneous_intervals(
     )
 
 
+@base.asks
 def largest(
     result: xr.DataTree,
     k: int,
@@ -100,8 +88,6 @@ def largest(
     ci_prob : float
         c.
     simultaneous : bool
-    cell : str or tuple of str, optional
-        Which cell, for a result with cells.
 
     Returns
     -------
@@ -159,17 +145,12 @@ def largest(
     return Answer(data, {"category": shares["category"].values[chosen]}, about)
 
 
+@base.asks
 def interval_parts(result: xr.DataTree, *, cell: str | tuple[str, ...] | None = None) -> Answer:
     """Return the posterior variance of P split into a sampling part and a privacy part.
 
     Var(P_x|Y) = E[Var(P_x|T)|Y] + Var(E[P_x|T]|Y): what would remain had the true tallies T been seen, and what the
     randomization adds, (n/A)² Var(F_x|Y) with A = Σα + n (law of total variance under a Dirichlet(α) prior).
-
-    Parameters
-    ----------
-    result : DataTree
-    cell : str or tuple of str, optional
-        Which cell, for a result with cells.
 
     Returns
     -------

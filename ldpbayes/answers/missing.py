@@ -15,6 +15,7 @@ from ldpbayes.inference.ends import tails
 ODDS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, np.inf)
 
 
+@base.asks
 def missing_answers(
     result: xr.DataTree,
     question: str | Iterable[str],
@@ -38,12 +39,8 @@ def missing_answers(
         A category; several, for their sum; or a conclusion such as "yes > 0.2".
     odds_ratio : float or sequence of float
         At least 0; 0 and inf are the bounds.
-    ci_prob : float
-        Of the equal-tailed intervals.
     target : {"distribution", "frequency"}
         "frequency": of the people themselves who were asked, so that m is known.
-    cell : str or tuple of str, optional
-        Which cell, for a result with cells.
 
     Returns
     -------

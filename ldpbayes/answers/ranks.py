@@ -8,6 +8,7 @@ from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 
 
+@base.asks
 def probability_in_top(
     result: xr.DataTree, k: int, *, target: str = "distribution", cell: str | tuple[str, ...] | None = None
 ) -> Answer:
@@ -18,22 +19,13 @@ def probability_in_top(
 
     Parameters
     ----------
-    result : DataTree
     k : int
         From 1 to the number of categories.
-    target : {"distribution", "frequency"}
-    cell : str or tuple of str, optional
-        Which cell, for a result with cells.
 
     Returns
     -------
     Answer
         probability, mcse (category).
-
-    Raises
-    ------
-    ArgumentError
-        If k, target or cell breaks its rule.
     """
     draws, category = base.draws_of(result, target, cell)
     k = checks.integer(k, "k", minimum=1, maximum=category.size)

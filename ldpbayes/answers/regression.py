@@ -13,6 +13,7 @@ from scipy.special import softmax
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
+from ldpbayes.arguments import explained
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.priors.regression import walk_between
@@ -33,6 +34,15 @@ POPULATION = "population"
 MARGINS_APART, RAKED, MOST_RAKED = 1e-3, 1e-9, 2000
 #: A slope is a difference over this share of the column's standard deviation.
 STEP = 1e-3
+asks = explained(
+    base.WORDS
+    | {
+        "result": "result : Result\n    A result of regress.",
+        "variable": "variable : str\n    A covariate of the formula.",
+        "data": "data : data frame, optional\n    The people to average over; by default those of the fit.",
+    },
+    base.ANSWER,
+)
 
 
 class Fitted:
@@ -199,17 +209,14 @@ class Fitted:
         return base.described(self.result, draws, {**coords, "category": self.categories}, ci_prob, question, **more)
 
 
+@asks
 def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -> Answer:
     """Return the distribution of the private answer for each row of a table.
 
     Parameters
     ----------
-    result : Result
-        A result of regress.
     data : data frame, optional
         With the covariates; by default the distinct combinations of covariates that the fit had.
-    ci_prob : float
-        Of the equal-tailed intervals.
 
     Returns
     -------
@@ -256,6 +263,7 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     return Answer(whole.data_vars, whole.coords, whole.attrs | ({"unseen": said} if said else {}))
 
 
+@asks
 def comparisons(
     result: xr.DataTree,
     variable: str,
@@ -271,17 +279,9 @@ def comparisons(
 
     Parameters
     ----------
-    result : Result
-        A result of regress.
-    variable : str
-        A covariate of the formula.
     values : sequence, optional
         Values to compare; each is compared with the first. By default the levels of a factor, the two values of a number
         that has two, and otherwise everybody's own value with one more.
-    data : data frame, optional
-        The people to average over; by default those of the fit.
-    ci_prob : float
-        Of the equal-tailed intervals.
 
     Returns
     -------
@@ -324,19 +324,14 @@ def comparisons(
     return found.assign_coords(variable=variable)
 
 
+@asks
 def slopes(result: xr.DataTree, variable: str, *, data: Any = None, ci_prob: float = 0.95) -> Answer:
     """Return the average marginal effect of a number: the slope of each share, averaged over people.
 
     Parameters
     ----------
-    result : Result
-        A result of regress.
     variable : str
         A covariate that holds numbers.
-    data : data frame, optional
-        The people to average over; by default those of the fit.
-    ci_prob : float
-        Of the equal-tailed intervals.
 
     Returns
     -------
@@ -372,6 +367,7 @@ def slopes(result: xr.DataTree, variable: str, *, data: Any = None, ci_prob: flo
     return found.assign_coords(variable=variable)
 
 
+@asks
 def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answer:
     """Return the coefficients as odds ratios against the reference category.
 
@@ -404,6 +400,7 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
     return Answer({name: (("term", "category"), values) for name, values in data.items()}, coords, about)
 
 
+@asks
 def poststratify_table(
     result: xr.DataTree,
     table: Any,
@@ -416,15 +413,12 @@ def poststratify_table(
 
     Parameters
     ----------
-    result : Result
-        A result of regress.
     table : data frame, or list of them
         A row for each combination of the covariates, with the number of people in the population; or the margins of it.
     count : str
         The column of these numbers.
     by : str or sequence of str, optional
         Columns of the table: one distribution for each combination of their values, and the population's.
-    ci_prob : float
     """
     import pandas as pd
 

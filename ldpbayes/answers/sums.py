@@ -12,6 +12,7 @@ from ldpbayes.answers import base
 from ldpbayes.collections import Collection
 
 
+@base.asks
 def category_sum(
     result: xr.DataTree,
     categories: str | Iterable[str],
@@ -23,28 +24,10 @@ def category_sum(
 ) -> Answer:
     """Return mean, sd, interval and Monte Carlo errors of the share of several categories together.
 
-    Parameters
-    ----------
-    result : DataTree
-    categories : str or sequence of str
-        Distinct labels.
-    ci_prob : float
-        Of the equal-tailed interval.
-    target : {"distribution", "frequency"}
-    cell : str or tuple of str, optional
-        Which cell, for a result with cells.
-    collection : Collection, optional
-        The reports: a confidence interval of P, from these alone, stands beside the credible one.
-
     Returns
     -------
     Answer
         mean, sd, lower, upper, mcse, lower_error, upper_error; with a collection confidence_lower and confidence_upper.
-
-    Raises
-    ------
-    ArgumentError
-        If a label is unknown or repeated, or target or cell breaks its rule.
 
     Notes
     -----
@@ -63,6 +46,7 @@ def category_sum(
     return found
 
 
+@base.asks
 def entropy(
     result: xr.DataTree,
     *,
@@ -70,32 +54,13 @@ def entropy(
     target: str = "distribution",
     cell: str | tuple[str, ...] | None = None,
 ) -> Answer:
-    """Return mean, sd, interval and Monte Carlo error of the entropy −Σ p log p, in nats.
-
-    Parameters
-    ----------
-    result : DataTree
-    ci_prob : float
-        Of the equal-tailed interval.
-    target : {"distribution", "frequency"}
-    cell : str or tuple of str, optional
-        Which cell, for a result with cells.
-
-    Returns
-    -------
-    Answer
-        mean, sd, lower, upper, mcse.
-
-    Raises
-    ------
-    ArgumentError
-        If ci_prob, target or cell breaks its rule.
-    """
+    """Return mean, sd, interval and Monte Carlo error of the entropy −Σ p log p, in nats."""
     draws, _ = base.draws_of(result, target, cell)
     terms = np.where(draws > 0, draws * np.log(np.where(draws > 0, draws, 1.0)), 0.0)
     return base.described(result, -terms.sum(axis=1), {}, ci_prob, "Entropy, in nats")
 
 
+@base.part
 def total(
     result: xr.DataTree,
     categories: str | Iterable[str],
@@ -105,23 +70,9 @@ def total(
 ) -> NDArray:
     """Return the draws of the share of one or several categories together, shape (draws,), chains in order.
 
-    Parameters
-    ----------
-    result : DataTree
-    categories : str or sequence of str
-        Distinct labels.
-    target : {"distribution", "frequency"}
-    cell : str or tuple of str, optional
-        Which cell, for a result with cells.
-
     Returns
     -------
     (draws,) array
-
-    Raises
-    ------
-    ArgumentError
-        If a label is unknown or repeated, or target or cell breaks its rule.
     """
     draws, known = base.draws_of(result, target, cell)
     return draws[:, base.positions(categories, known)].sum(axis=1)

@@ -29,7 +29,7 @@ def of_association(result, *, top: int = TOP) -> Page:
     title = f"{name}: association" if name and name != "collection" else "Association"
     tables = (
         _pairs_table(ordered, percent(ci_prob)),
-        _margins_table(margins, interval_of(ci_prob)),
+        _margins_table(margins),
         *(_conditional_table(result, pair["first"], pair["second"], ci_prob) for pair in ordered[:top]),
     )
     figure = Figure(
@@ -109,7 +109,7 @@ def _pairs_table(pairs, level):
     return filled(title, [(column, [pair[column.key] for pair in pairs]) for column in columns])
 
 
-def _margins_table(margins, level, every=False):
+def _margins_table(margins, every=False):
     """Return the table of the margins: of two levels the one that is asked for, and all where all are wanted."""
     parts = []
     for name, found in margins.items():
@@ -117,8 +117,8 @@ def _margins_table(margins, level, every=False):
         rows = Rows(found, name, at=slice(None) if yes is None else [yes])
         column, levels = rows.label(name, "level", "level")
         labels = [(Column("attribute", "attribute", "text"), [name] * len(levels)), (column, levels)]
-        parts.append(filled("Margins", [*labels, *rows.summary(found, level, heading="share", priority=(0, 1, 0))]))
-    whole = None if every else functools.partial(_margins_table, margins, level, True)
+        parts.append(filled("Margins", [*labels, *rows.summary(found, heading="share", priority=(0, 1, 0))]))
+    whole = None if every else functools.partial(_margins_table, margins, True)
     return replace(parts[0], rows=tuple(row for part in parts for row in part.rows), whole=whole)
 
 
@@ -128,7 +128,7 @@ def _conditional_table(tree, first, second, ci_prob, every=False):
     yes = None if every else asked(found[second].values)
     rows = Rows(found if yes is None else found.isel({second: [yes]}), first, second)
     found = rows.data
-    mean, _, interval = rows.summary(found, interval_of(ci_prob), heading="share", spec=".3f")
+    mean, _, interval = rows.summary(found, heading="share", spec=".3f")
     columns = [rows.label(first, key="given"), rows.label(second, key="level"), mean, interval]
     whole = None if yes is None else functools.partial(_conditional_table, tree, first, second, ci_prob, True)
     return filled(f"Shares of {second} given {first}", columns, whole=whole)

@@ -1,7 +1,7 @@
 """The page of a check of fit."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -34,12 +34,17 @@ def of_check(result, *, title: str = "Check of fit", collection=None) -> Page:
         for one, adjusted in zip(result.checks, result.adjusted, strict=True)
     ]
     notes = [Note(Kind.METHOD, text) for text in (result.notes if result.checks else ())]
+    page = _page(result, title, columns, rows, notes, facts_of(result))
+    return page if collection is None else replace(page, figures=tuple(_figures(result, collection)))
+
+
+def _page(result, title, columns, rows, notes, facts) -> Page:
+    """Return the page of a check: the verdict is its summary, and the last of its notes where it is long."""
     summary, rest = split(result.verdict)
     notes += [Note(Kind.WARNING if result.flagged else Kind.VERDICT, rest)] if rest else []
     heading = f"{title}: do the reports fit the design?"
     tables = (Table(heading, columns, tuple(rows)),) if rows else ()
-    figures = () if collection is None else tuple(_figures(result, collection))
-    return Page(heading, tables, tuple(notes), figures, facts_of(result), summary)
+    return Page(heading, tables, tuple(notes), facts=facts, summary=summary)
 
 
 def _figures(found, collection):
@@ -83,11 +88,7 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
             Note(Kind.EVIDENCE, f"The reports {words} (p = {result.equality.p_value:.3g}, {result.equality.detail}).")
         )
         facts["equality"] = {name: getattr(result.equality, name) for name in ("statistic", "df", "p_value")}
-    summary, rest = split(result.verdict)
-    notes += [Note(Kind.WARNING if result.flagged else Kind.VERDICT, rest)] if rest else []
-    heading = f"{title}: do the reports fit the design?"
-    facts |= {"size": result.size, "verdict": result.verdict}
-    return Page(heading, (Table(heading, columns, tuple(rows)),), tuple(notes), facts=facts, summary=summary)
+    return _page(result, title, columns, rows, notes, facts | {"size": result.size, "verdict": result.verdict})
 
 
 def fakes_table(collection) -> Table | None:

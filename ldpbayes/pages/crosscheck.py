@@ -10,8 +10,8 @@ from ldpbayes.fitness.crosschecking import MIN_P_VALUE
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.tables import Rows, filled
+from ldpbayes.plots.base import NAMES
 
-_LABELS = {"mle": "MLE", "oracle": "oracle"}
 _MCSE = "The same difference in Monte Carlo standard errors."
 
 
@@ -31,7 +31,7 @@ def _of_one(check, title) -> Page:
     ):
         columns.append((Column(name, heading, spec=spec, priority=priority, means=means), rows.numbers(check[name])))
     for name in map(str, away["estimator"].values):
-        heading = f"{_LABELS.get(name, name)} − mean (sd)"
+        heading = f"{NAMES.get(name, name)} − mean (sd)"
         column = Column(f"{name}_difference_sd", heading, spec="+.2f", priority=3 + (name != "mle"))
         columns.append((column, rows.numbers(away.sel(estimator=name))))
     columns.append((Column("verdict", "verdict", "text"), rows(check["verdict"]).tolist()))

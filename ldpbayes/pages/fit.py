@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbayes import plots
+from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.fitness.noncompliance import sensitivity
@@ -17,8 +18,8 @@ from ldpbayes.inference.ends import level_of_largest
 from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
-from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, percent
-from ldpbayes.plots.base import asked, largest, title_of
+from ldpbayes.pages.tables import Rows, decimals, filled, percent
+from ldpbayes.plots.base import NAMES, asked, largest, title_of
 from ldpbayes.plots.groups import drawn, spaced, words_of
 from ldpbayes.posteriors import evidence
 
@@ -28,7 +29,6 @@ DRAWN = 6
 FEWEST = 3
 #: Numbers of reports a user that are listed one by one.
 _SPENT_ROWS = 12
-_LABELS = {"mle": "MLE", "oracle": "oracle"}
 #: What the columns of point estimates are.
 _MEANS = {
     "mle": "Maximum-likelihood estimate: uses no prior and is a distribution.",
@@ -108,14 +108,14 @@ def _known(values):
 def _target_columns(tree, rows, target, spec, top):
     """Return posterior and confidence intervals of P or of F as columns; the latter hold for so many of the largest."""
     letter, order = {"distribution": ("P", (0, 5, 0, 2)), "frequency": ("F", (6, 8, 7, 8))}[target]
-    ci_prob = rows.data.attrs["ci_prob"]
     means = (
         f"Posterior mean of the share among {_WHOSE[letter]}, with its sd.",
         "Credible interval: holds this probability of the posterior.",
     )
     settings = {"key": f"{target}_", "bar": True, "heading": f"mean of {letter}", "of": letter, "spec": spec}
-    columns = rows.summary(rows.data.sel(target=target), interval_of(ci_prob), **settings, priority=order[:3], means=means)
+    columns = rows.summary(rows.data.sel(target=target), **settings, priority=order[:3], means=means)
     if _has_confidence(tree, target):
+        ci_prob = rows.data.attrs["ci_prob"]
         words, found = f"{percent(ci_prob)} confidence", tree["confidence"].to_dataset()
         full, size = f"{words} interval of {letter}", rows.data.sizes["category"]
         means = "From the reports alone: covers the true share with this probability, whichever it is."
@@ -135,7 +135,7 @@ def _estimator_columns(tree, rows, name, spec, values="value", errors="standard_
     The oracle is left out first, then F, then the standard errors, the MLE and the sd of P. Of several quantities those
     that only the posterior has, such as what a prior learns, are nan.
     """
-    label = _LABELS.get(name, name)
+    label = NAMES.get(name, name)
     value, error = (9, 10) if name != "mle" else (3, 4)
     found = tree["estimate"].to_dataset()[[values, errors]].sel(estimator=name)
     found = found.reindex({dim: rows.data[dim] for dim in rows.sizes if dim != "cell" and dim in found.dims})
@@ -160,7 +160,7 @@ def _derived_table(tree, top):
     spec, n = f".{decimals(data['derived_sd'].values)}f", data.sizes["quantity"]
     rows = Rows(data, "cell", "quantity")
     columns = [*_key_columns(rows), rows.label("quantity")]
-    columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix="derived_", spec=spec, priority=(0, 5, 0))
+    columns += rows.summary(data, prefix="derived_", spec=spec, priority=(0, 5, 0))
     known = "estimate" in tree.children and "derived" in tree["estimate"]
     for name in _estimators(tree) if known else ():
         columns += _estimator_columns(tree, rows, name, spec, "derived", "derived_standard_error")
@@ -197,12 +197,8 @@ def _key_columns(rows):
 
 def _by(summary):
     """Return the names of the grouping columns, with "cell" for keys that have no name; none for a single collection."""
-    if "cell" not in summary.coords:
-        return []
-    own = [str(name) for name, values in summary.coords.items() if name != "cell" and values.dims == summary["cell"].dims]
-    if own or summary["cell"].values.tolist() == ["all"]:  # the second is what a scan without groups has
-        return own
-    return ["cell"]
+    own, nameless = keys_of(summary), "cell" in summary.coords and summary["cell"].values.tolist() != ["all"]
+    return own or (["cell"] if nameless else [])  # a scan without groups has "all"
 
 
 def _unknown_table(tree, name, top):
@@ -210,7 +206,7 @@ def _unknown_table(tree, name, top):
     data, dims = tree["summary"].to_dataset(), tree["posterior"][name].dims[2:]
     spec, rows = f".{min(decimals(data[f'{name}_sd'].values), 4)}f", Rows(data, *dims)
     columns = [rows.label(str(dim), key=f"label_{dim}" if dim in _TAKEN else str(dim)) for dim in dims]
-    columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
+    columns += rows.summary(data, prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
     columns += rows.diagnostics(data, f"{name}_", (3, 2))
     return filled(f"{name[0].upper()}{name[1:]}".replace("_", " "), columns, _ARRAYS.get(name, "")).first(top)
 
@@ -221,7 +217,7 @@ def _parameter_table(tree, top):
     each, n = "cell" in data["parameter_mean"].dims, data.sizes["parameter"]
     rows = Rows(data, *(["cell"] if each else []), "parameter")
     columns = [*(_key_columns(rows) if each else ()), rows.label("parameter")]
-    columns += rows.summary(data, interval_of(data.attrs["ci_prob"]), prefix="parameter_", spec=".4g")
+    columns += rows.summary(data, prefix="parameter_", spec=".4g")
     if np.isfinite(data["parameter_r_hat"].values).any():
         columns += rows.diagnostics(data, "parameter_", (1, 2))
     if not each and "sensitivity" in tree.children and tree["sensitivity"].sizes.get("parameter") == n:
@@ -246,7 +242,7 @@ def _notes(tree):
         yield Note(Kind.EVIDENCE, attrs["bayes_factors"])
     if "estimate" in tree.children and tree["estimate"]["outcome"].ndim == 1:
         for name, text in zip(_estimators(tree), tree["estimate"]["outcome"].values, strict=True):
-            label = _LABELS.get(name, name)
+            label = NAMES.get(name, name)
             yield Note(Kind.ESTIMATE, f"{label[0].upper()}{label[1:]}: {as_sentences(str(text))}")
 
 

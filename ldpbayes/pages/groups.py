@@ -115,9 +115,7 @@ def _share_table(found, top):
     """Return the table of the groups' shares."""
 
     def columns(rows, data):
-        mean, sd, interval = rows.summary(
-            data, interval_of(found.ci_prob), key="share_", heading="share", priority=(0, 2, 0)
-        )
+        mean, sd, interval = rows.summary(data, key="share_", heading="share", priority=(0, 2, 0))
         return [mean, interval, sd, *_recipe_column(found, rows, data, "share", ".4f")]
 
     return _table(found, "Shares of the groups", found.summary().sel(quantity=["share"]), columns, top)
@@ -131,7 +129,7 @@ def _value_table(found, unit, top):
 
     def columns(rows, data):
         settings = {"key": "value_", "heading": "estimate", "spec": spec, "priority": (0, 2, 0)}
-        (mean, values), sd, interval = rows.summary(data, interval_of(found.ci_prob), **settings)
+        (mean, values), sd, interval = rows.summary(data, **settings)
         recipe = _recipe_column(found, rows, data, "value", spec) if found.levels is None else []
         return [_quantities(found, rows), (replace(mean, full="posterior mean"), values), interval, sd, *recipe]
 
@@ -147,7 +145,7 @@ def _difference_table(found, unit, top):
 
     def columns(rows, data):
         settings = {"key": "difference_", "heading": "difference", "spec": spec}
-        mean, _, interval = rows.summary(data, interval_of(found.ci_prob), **settings)
+        mean, _, interval = rows.summary(data, **settings)
         above = Column("probability", "P(> 0)", spec=".3f", priority=1, means=means)
         return [_quantities(found, rows), mean, interval, (above, rows.numbers(data["probability"]))]
 

@@ -191,13 +191,13 @@ class Table:
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
         return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
 
-    def first(self, top: int, what: str = "row") -> "Table":
+    def first(self, top: int) -> "Table":
         """Return the table with its first rows, or with those that matter most; it knows all of them."""
         if len(self.rows) <= top:
             return self
         if self.brief is not None:
             return self.brief(top)
-        note = f"{self.note} The first {top:,} of {len(self.rows):,} {what}s are shown.".lstrip()
+        note = f"{self.note} The first {top:,} of {len(self.rows):,} rows are shown.".lstrip()
         return replace(self, rows=self.rows[:top], note=note, whole=self.whole or (lambda: self))
 
     def records(self) -> list[dict[str, Any]]:

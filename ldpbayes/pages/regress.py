@@ -61,7 +61,7 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     ci_prob = result.ci_prob if ci_prob is None else ci_prob
     summary = result.summary(ci_prob)
     level, rows = interval_of(ci_prob), Rows(summary, "term", "category")
-    columns = _coefficient_columns(summary, rows, level, "")
+    columns = _coefficient_columns(summary, rows, "")
     odds = [rows(summary[name]) for name in ("odds_ratio", "odds_lower", "odds_upper")]
     (_, estimate), (_, error), (interval, ends) = columns[-3:]
     columns[-3:] = [
@@ -91,11 +91,11 @@ def _coefficients_of(reference, categories):
     return f"Coefficients: {which} against {reference}"
 
 
-def _coefficient_columns(summary, rows, level, prefix):
+def _coefficient_columns(summary, rows, prefix):
     """Return term, category where there are several, and the log odds as columns."""
     labels = [rows.label("term"), *([rows.label("category")] if summary.sizes["category"] > 1 else [])]
     settings = {"prefix": prefix, "heading": "log odds", "priority": (0, 3, 0), "means": (_LOG_ODDS, "")}
-    (mean, values), *rest = rows.summary(summary, level, **settings)
+    (mean, values), *rest = rows.summary(summary, **settings)
     return [*labels, (replace(mean, full="mean of the log odds"), values), *rest]
 
 
@@ -121,7 +121,7 @@ def _coefficient_table(tree):
         "positive", "P(> 0)", spec=".3f", priority=5, means="Posterior probability that the log odds are above zero."
     )
     columns = [
-        *_coefficient_columns(summary, rows, level, "coefficients_"),
+        *_coefficient_columns(summary, rows, "coefficients_"),
         *_odds_columns(odds, level, (1, 4)),
         (positive, rows.numbers((draws > 0).mean(("chain", "draw")))),
     ]
@@ -134,37 +134,27 @@ def _share_table(summary, every=False):
     yes = None if every else asked(labels)
     rows = Rows(summary, "category", at=slice(None) if yes is None else [yes])
     settings = {"key": "distribution_", "heading": "mean of P", "of": "P", "priority": (0, 1, 0)}
-    columns = [rows.label("category"), *rows.summary(p, interval_of(summary.attrs["ci_prob"]), **settings)]
     whole = None if yes is None else functools.partial(_share_table, summary, True)
-    return filled("Average over the respondents' covariates", columns, whole=whole)
+    return rows.table("Average over the respondents' covariates", p, whole=whole, **settings)
 
 
 def _spread_table(summary):
     rows = Rows(summary, "parameter")
     column, names = rows.label("parameter", "sd between groups")
-    level = interval_of(summary.attrs["ci_prob"])
-    columns = rows.summary(summary, level, prefix="parameter_", priority=(0, 1, 0))
+    columns = rows.summary(summary, prefix="parameter_", priority=(0, 1, 0))
     return filled("Effects of groups", [(column, [name.removesuffix("_sigma") for name in names]), *columns])
 
 
 def _tables_beside(summary, tables):
     """Yield the tables of who denies, or of how many items of a list apply, and of what that hangs on."""
-    level = interval_of(summary.attrs["ci_prob"])
     for title, name, dims in tables:
-        if f"{name}_mean" not in summary:  # no covariates
-            continue
-        rows = Rows(summary, *dims)
-        columns = rows.summary(summary, level, prefix=f"{name}_", priority=(0, 1, 0))
-        yield filled(title, [*map(rows.label, dims), *columns])
+        if f"{name}_mean" in summary:  # the coefficients need covariates
+            yield Rows(summary, *dims).table(title, prefix=f"{name}_", priority=(0, 1, 0))
 
 
 def _change_table(summary, name):
-    rows, level = Rows(summary, "category"), interval_of(summary.attrs["ci_prob"])
-    columns = [
-        rows.label("category"),
-        *rows.summary(summary, level, prefix=f"{name}_change_", heading="log odds", priority=(0, 1, 0)),
-    ]
-    return filled(f"From the first to the last level of {name}", columns)
+    settings = {"prefix": f"{name}_change_", "heading": "log odds", "priority": (0, 1, 0)}
+    return Rows(summary, "category").table(f"From the first to the last level of {name}", **settings)
 
 
 def _notes(tree):

@@ -76,10 +76,14 @@ class Rows:
         """Return the ends of intervals, one pair a row."""
         return list(zip(self.numbers(lower), self.numbers(upper), strict=True))
 
+    def table(self, title: str, data: Any = None, note: str = "", whole: Any = None, **settings: Any) -> Table:
+        """Return the table of the labels and of a summary, that of the data set itself by default; see ``summary``."""
+        columns = [*map(self.label, self.sizes), *self.summary(self.data if data is None else data, **settings)]
+        return filled(title, columns, note, whole=whole)
+
     def summary(
         self,
         data: Any,
-        level: str,
         *,
         prefix: str = "",
         key: str = "",
@@ -95,9 +99,7 @@ class Rows:
         Parameters
         ----------
         data : xarray.Dataset
-            With mean, sd, lower and upper, each after the prefix.
-        level : str
-            Heading of the intervals.
+            With mean, sd, lower and upper, each after the prefix, and ci_prob among its attributes.
         prefix : str
             Of the variables.
         key : str
@@ -113,6 +115,7 @@ class Rows:
         bar : bool
             Whether the means are shares that a page may draw.
         """
+        level = interval_of(float(data.attrs["ci_prob"]))
         mean, sd, low, high = (data[f"{prefix}{name}"] for name in ("mean", "sd", "lower", "upper"))
         full = [f"{name} of {of}" if of else "" for name in ("sd", level)]
         return [

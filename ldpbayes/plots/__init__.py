@@ -86,10 +86,6 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
 
     Parameters
     ----------
-    result : DataTree
-        From fit().
-    target : {"distribution", "frequency"}
-        P, or F of these people.
     top : int
         Number of categories shown: those with the largest posterior means. Of two only one is drawn, such as yes.
     """
@@ -363,7 +359,6 @@ def save_figure(figure: Any, path: Any) -> Any:
 
     Parameters
     ----------
-    figure : matplotlib.figure.Figure
     path : path-like
 
     Raises

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.answers.base import keys_of
+from ldpbayes.arguments import REFUSES, by_name
 from ldpbayes.errors import ArgumentError, InfeasibleError, printable, shown
 
 #: Colours of Okabe & Ito (2008), yellow left out: it is too pale on white.
@@ -20,6 +22,7 @@ _DASHES = ("-", (0, (6, 2)), (0, (3, 1.5)), (0, (6, 2, 1, 2)), (0, (1, 1.2)), (0
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 #: Marker, place in the palette and name of point estimates.
 ESTIMATES = {"mle": ("D", 1, "MLE"), "oracle": ("x", 5, "oracle")}
+NAMES = {name: words for name, (_, _, words) in ESTIMATES.items()}
 #: Width of a figure in inches, and sizes of text in points: on a screen of 360 pixels the text is still legible.
 WIDTH, TITLE, LABEL, SMALL = 4.7, 10, 9, 8
 
@@ -98,31 +101,44 @@ _RULES = {
     **dict.fromkeys(("lines", "panels"), checks.labels),
 }
 
-#: What every figure takes and returns, in words.
-_EVERY = """ax : matplotlib Axes, Figure or SubFigure, optional
-    Where to draw; a new figure by default. Axes take a single panel.
-**style
-    ``title``, ``figsize`` in inches, ``legend`` (whether there is one) and ``palette`` (colours, by default PALETTE).
+#: What they are.
+_WORDS = {
+    "result": "result : DataTree\n    From fit().",
+    "hull": "hull : ContaminationHull\n    From ``ldpbayes.robust.contamination_hull``.",
+    "answer": "answer : Answer\n    From ``ldpbayes.answers.missing_answers``.",
+    "curve": "curve : Sensitivity\n    From ``ldpbayes.robust.sensitivity``.",
+    "target": 'target : {"distribution", "frequency"}\n    P, or F of these people.',
+    "collection": "collection : Collection",
+    "cells": "cells : Cells",
+    "figure": "figure : matplotlib.figure.Figure",
+    "random_seed": "random_seed : int or Generator",
+    "ax": """ax : matplotlib Axes, Figure or SubFigure, optional
+    Where to draw; a new figure by default. Axes take a single panel.""",
+    "style": """**style
+    ``title``, ``figsize`` in inches, ``legend`` (whether there is one) and ``palette`` (colours, by default PALETTE).""",
+}
+_SECTIONS = {"Returns": "matplotlib Figure, or what was given as ax"} | REFUSES
 
-Returns
--------
-matplotlib Figure, or what was given as ax"""
+#: Rules and words where the argument ``result`` is no result of fit.
+REGRESSION = {"result": _regression}, {"result": "result : DataTree or Maximum\n    From regress()."}
+PRIVATE = (
+    {"result": _one_of("ldpbayes.outcomes", "PrivateGroups", "what by_private_group returned")},
+    {
+        "result": "result : PrivateGroups\n    From ``by_private_group``.",
+        "unit": 'unit : str\n    Of the open value, such as "ms".',
+        "top": "top : int\n    Combinations of open covariates drawn: those with most records.",
+    },
+)
 
 
-#: Rules of the argument ``result`` where it is no result of fit.
-REGRESSION = {"result": _regression}
-PRIVATE = {"result": _one_of("ldpbayes.outcomes", "PrivateGroups", "what by_private_group returned")}
-
-
-def checked[F: Callable](rules: Mapping[str, Callable] | None = None) -> Callable[[F], F]:
-    """Return a decorator of figures: arguments are checked by name, and what every figure takes joins its description."""
+def checked[F: Callable](
+    rules: Mapping[str, Callable] | None = None, words: Mapping[str, str] | None = None
+) -> Callable[[F], F]:
+    """Return a decorator of figures: arguments are checked, and described, by name; what is stated here comes first."""
 
     def decorate(function: F) -> F:
-        call = checks.by_name({**_RULES, **(rules or {})})(function)
-        if "ax" in inspect.signature(function).parameters and function.__doc__:  # python -OO leaves none
-            start, raises, rest = inspect.cleandoc(function.__doc__).partition("\n\nRaises\n")
-            call.__doc__ = f"{start}\n{_EVERY}{raises}{rest}"
-        return call
+        sections = _SECTIONS if "ax" in inspect.signature(function).parameters else REFUSES
+        return by_name({**_RULES, **(rules or {})}, words={**_WORDS, **(words or {})}, sections=sections)(function)
 
     return decorate
 
@@ -240,7 +256,7 @@ def forest(axes, labels, series, *, width=34, reach=0.28, palette=PALETTE):
     list of artists
         One for each series, for a legend.
     """
-    y = np.arange(len(labels))[::-1].astype(float)
+    y = lines(axes, labels, width)
     shifts = np.linspace(reach, -reach, len(series)) if len(series) > 1 else [0.0]
     handles = []
     for i, (shift, (name, *numbers)) in enumerate(zip(shifts, series, strict=True)):
@@ -248,9 +264,15 @@ def forest(axes, labels, series, *, width=34, reach=0.28, palette=PALETTE):
         axes.hlines(y + shift, lower, upper, color=style["color"], lw=2)
         label = wrapped(name, 40)
         handles += axes.plot(mean, y + shift, style["marker"], color=style["color"], ms=5, label=label)
+    return handles
+
+
+def lines(axes, labels, width=28):
+    """Give every label a line of its own, the first on top, and return the heights of the lines."""
+    y = np.arange(len(labels))[::-1]
     axes.set_yticks(y, [wrapped(label, width) for label in labels], fontsize=SMALL)
     axes.set_ylim(-0.7, len(labels) - 0.3)
-    return handles
+    return y
 
 
 def turning(canvas, threshold, at, symbol):
@@ -286,7 +308,7 @@ class _Wrapper(textwrap.TextWrapper):
     wordsep_re = re.compile(r"(\s+|(?<=[/_])(?=[^\s/_]))")
 
 
-def legend_below(figure, handles=None, labels=None, *, most=3, size=SMALL):
+def legend_below(figure, handles=None, labels=None, *, most=3):
     """Put one legend below all axes, in as many columns as fit the width of the figure.
 
     Parameters
@@ -297,19 +319,17 @@ def legend_below(figure, handles=None, labels=None, *, most=3, size=SMALL):
     labels : sequence of str, optional
     most : int
         Most columns.
-    size : float
-        Size of the text in points.
     """
     if handles is None:
         pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
         handles, labels = [handle for handle, _ in pairs], [label for _, label in pairs]
     texts = list(map(plain, (handle.get_label() for handle in handles) if labels is None else labels))
     # A letter is about 0.56 of the size wide; the sample of a curve and the gaps take 4.8 sizes in each column.
-    widths = [max((len(line) for line in text.splitlines()), default=0) * 0.56 * size + 4.8 * size for text in texts]
+    widths = [max((len(line) for line in text.splitlines()), default=0) * 0.56 * SMALL + 4.8 * SMALL for text in texts]
     columns = min(most, len(texts))
     while columns > 1 and sum(part.max() for part in np.array_split(widths, columns)) > 72 * figure.bbox.width / figure.dpi:
         columns -= 1
-    figure.legend(list(handles), texts, loc="outside lower center", ncols=max(columns, 1), fontsize=size, frameon=False)
+    figure.legend(list(handles), texts, loc="outside lower center", ncols=max(columns, 1), fontsize=SMALL, frameon=False)
 
 
 def title_of(result):
@@ -317,8 +337,7 @@ def title_of(result):
     name = result.attrs["title"] or result.attrs["collection"]
     if name not in ("collection", "cells"):  # what data are called that have no name
         return name
-    summary = result["summary"]
-    by = [str(key) for key, held in summary.coords.items() if key != "cell" and held.dims == ("cell",)]
+    by = keys_of(result["summary"])
     return f"Shares by {' and '.join(by)}" if by else "Shares"
 
 
@@ -358,16 +377,7 @@ def _no_ticks():
 
 @checked()
 def to_svg(figure) -> str:
-    """Return a figure as SVG text, the same each time; letters are outlines, so that no font has to be there.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-
-    Returns
-    -------
-    str
-    """
+    """Return a figure as SVG text, the same each time; letters are outlines, so that no font has to be there."""
     from matplotlib import rc_context
 
     picture = io.StringIO()
@@ -378,16 +388,7 @@ def to_svg(figure) -> str:
 
 @checked()
 def to_pdf(figure) -> bytes:
-    """Return a figure as the bytes of a PDF file, the same each time.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-
-    Returns
-    -------
-    bytes
-    """
+    """Return a figure as the bytes of a PDF file, the same each time."""
     picture = io.BytesIO()
     figure.savefig(picture, format="pdf", metadata={"CreationDate": None})
     return picture.getvalue()

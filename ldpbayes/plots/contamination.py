@@ -16,11 +16,6 @@ def plot_contamination(hull: Any, *, ax: Any = None, **style: Any) -> Any:
 
     For a question: the range against the largest share of fakes, and where a conclusion turns. For every category: the
     ranges at the largest share.
-
-    Parameters
-    ----------
-    hull : ContaminationHull
-        From ``ldpbayes.robust.contamination_hull``.
     """
     return (_curve if len(hull.curve) else _categories)(hull, ax, style)
 
@@ -37,9 +32,8 @@ def _curve(hull, ax, style):
         curve["share"][[0, -1]], hull["estimate"][[0, 0]], color=main, lw=2, label="estimate from all reports"
     )
     if hull.posterior is not None:
-        ends = axes.vlines(hull["share"], hull["posterior_low"], hull["posterior_high"], color="0.1", lw=2)
-        ends.set_label("posterior means")
-        handles.append(ends)
+        ends = hull["posterior_low"], hull["posterior_high"]
+        handles.append(axes.vlines(hull["share"], *ends, color="0.1", lw=2, label="posterior means"))
     handles += turning(canvas, hull.threshold, hull.turning, "η")
     axes.set_xlim(0, curve["share"][-1])
     axes.set_xlabel("η, the largest share of fake reports", fontsize=LABEL)

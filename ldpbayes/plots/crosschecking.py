@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import numpy as np
-
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import ESTIMATES, LABEL, WIDTH, Canvas, checked, largest, wrapped
+from ldpbayes.plots.base import ESTIMATES, LABEL, WIDTH, Canvas, checked, largest, lines, wrapped
 
 
 @checked()
@@ -22,9 +20,9 @@ def plot_crosscheck(check: Any, *, top: Any = 40, ax: Any = None, **style: Any) 
     if "cell" in check.dims:
         raise ArgumentError("check must be of one collection, got one of cells.")
     shown, reference, total = largest(check["mean"].values, top), check["reference"].item(), check.sizes["category"]
-    y = np.arange(shown.size)[::-1]
     canvas = Canvas(ax, style, (WIDTH, 2.0 + 0.3 * shown.size))
     (axes,), colors = canvas.axes, canvas.colors
+    y = lines(axes, check["category"].values[shown])
     handles = [axes.axvspan(-1, 1, color=colors[0], alpha=0.15, lw=0, label=f"one posterior sd of {reference}")]
     handles += axes.plot(
         check["difference_sd"].values[shown], y, "o", color=colors[0], ms=6, label=f"mean by {check['sampler'].item()}"
@@ -33,8 +31,6 @@ def plot_crosscheck(check: Any, *, top: Any = 40, ax: Any = None, **style: Any) 
         mark, color, label = ESTIMATES.get(name, (".", 6, name))
         handles += axes.plot(away[shown], y, mark, color=colors[color], ms=6, label=label)
     axes.axvline(0, color="0.4", lw=0.8)
-    axes.set_yticks(y, [wrapped(str(check["category"].values[x]), 28) for x in shown])
-    axes.set_ylim(-0.7, shown.size - 0.3)
     left_out = "" if shown.size == total else f" (the {shown.size} largest of {total:,} categories)"
     words = f"difference from the mean by {reference}, in posterior sd{left_out}"
     axes.set_xlabel(wrapped(words, 40), fontsize=LABEL)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError
 from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, asked, checked, plain, share_label, title_of, wrapped
@@ -90,11 +91,6 @@ def _extremes(mean, most):
         return np.arange(mean.size)
     order = np.argsort(mean, kind="stable")
     return np.sort(np.concatenate([order[: most // 2], order[-(most - most // 2) :]]))
-
-
-def keys_of(summary) -> list[str]:
-    """Return the names of the grouping columns, which the labels of groups list the values of."""
-    return [str(name) for name, held in summary.coords.items() if name != "cell" and held.dims == ("cell",)]
 
 
 def group_names(summary) -> list[str]:

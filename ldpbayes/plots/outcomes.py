@@ -15,19 +15,9 @@ POINTS, EDGES = 160, (0.002, 0.995)
 DECADES = 1.3
 
 
-@checked(PRIVATE)
+@checked(*PRIVATE)
 def plot_private_functions(result: Any, *, unit: Any = "", top: Any = PANELS, ax: Any = None, **style: Any) -> Any:
-    """Return a matplotlib figure of each private group's distribution function with a pointwise band.
-
-    Parameters
-    ----------
-    result : PrivateGroups
-        From ``by_private_group``, of a number.
-    unit : str
-        Of the open value, such as "ms".
-    top : int
-        Combinations of open covariates drawn: those with most records.
-    """
+    """Return a matplotlib figure of each private group's distribution function with a pointwise band."""
     _numbers(result)
     shown = _largest(result, top)
     grid, logarithmic = _grid(result, shown)
@@ -44,18 +34,11 @@ def plot_private_functions(result: Any, *, unit: Any = "", top: Any = PANELS, ax
     return _finish(canvas, f"Distribution of {result.value} by private group", "bands at each value", result)
 
 
-@checked(PRIVATE)
+@checked(*PRIVATE)
 def plot_private_quantiles(result: Any, *, unit: Any = "", top: Any = PANELS, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of shares, means and quantiles of each private group with intervals.
 
     Of an open category the shares of its levels take the place of means and quantiles.
-
-    Parameters
-    ----------
-    result : PrivateGroups
-    unit : str
-    top : int
-        Combinations of open covariates drawn: those with most records.
     """
     shown = _largest(result, top)
     table = result.summary()
@@ -85,7 +68,7 @@ def plot_private_quantiles(result: Any, *, unit: Any = "", top: Any = PANELS, ax
     return _finish(canvas, f"{what} {result.value}", "intervals", result)
 
 
-@checked(PRIVATE)
+@checked(*PRIVATE)
 def plot_private_differences(
     result: Any, *, unit: Any = "", versus: Any = None, top: Any = PANELS, ax: Any = None, **style: Any
 ) -> Any:
@@ -93,13 +76,8 @@ def plot_private_differences(
 
     Parameters
     ----------
-    result : PrivateGroups
-        Of a number.
-    unit : str
     versus : str, optional
         The group to compare with; the first by default.
-    top : int
-        Combinations of open covariates drawn: those with most records.
     """
     _numbers(result)
     shown = _largest(result, top)

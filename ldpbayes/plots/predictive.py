@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.answers.base import keys_of
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, plain, wrapped
-from ldpbayes.plots.groups import keys_of
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, lines, plain, wrapped
 from ldpbayes.result.compliers import extended_draws
 
 #: Counts with more entries are drawn as distances from their expectation, without names.
@@ -31,23 +31,20 @@ def plot_predictive(
 
     Parameters
     ----------
-    collection : Collection
     result : DataTree
         Its posterior.
     draws : int
         Draws of the posterior.
     most : int, optional
         Counts that a panel with names shows at most: those farthest from what is predicted. All by default.
-    random_seed : int or Generator
 
     Raises
     ------
     InfeasibleError
         Where the reports of no channel can be counted.
     """
-    flat = extended_draws(result, collection)
     rng = checks.generator(random_seed, "random_seed")
-    chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
+    chosen = _some(extended_draws(result, collection), draws, rng)
     title = "Reports that came in, and those that the posterior predicts"
     return _drawn(collection, chosen, rng, title, "predicted", most, ax, style)
 
@@ -60,13 +57,11 @@ def plot_expected(
 
     Parameters
     ----------
-    collection : Collection
     p : (a,) array
     draws : int
         Simulated collections.
     most : int, optional
         Counts that a panel with names shows at most: those farthest from what is expected. All by default.
-    random_seed : int or Generator
     """
     chosen = np.tile(checks.distribution(p, "p", collection.n_categories), (draws, 1))
     rng = checks.generator(random_seed, "random_seed")
@@ -76,10 +71,9 @@ def plot_expected(
 
 def _drawn(collection, chosen, rng, title, word, most, ax, style):
     """Return the figure of counts under distributions (S, a), one simulated collection for each."""
-    found = [(tally, law) for tally in collection.tallies if (law := tally.protocol.report_law()) is not None]
-    if not found:
+    panels = _panels(collection, chosen, rng)
+    if not panels:
         raise InfeasibleError("The reports of these channels can be counted neither whole nor by support.")
-    panels = [_panel(tally, law, chosen, rng) for tally, law in found]
     shown = [_farthest(seen, fresh, most) for _, _, seen, fresh in panels]
     heights = [
         0.5 + 0.24 * len(own) if len(seen) <= NAMED else 2.4 for own, (_, _, seen, _) in zip(shown, panels, strict=True)
@@ -97,9 +91,19 @@ def _drawn(collection, chosen, rng, title, word, most, ax, style):
     return canvas.finish(title, handles)
 
 
-def _panel(tally, law, chosen, rng):
-    fresh = np.stack([law.simulate(rng.multinomial(tally.n_reports, p / p.sum()), rng) for p in chosen])
-    return tally, law, np.asarray(law.tally(tally.reports, tally.counts), dtype=float), fresh
+def _some(flat, draws, rng):
+    """Return some of the draws of P, by chance."""
+    return flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
+
+
+def _panels(collection, chosen, rng):
+    """Return (tally, law, counts, counts under each distribution) of every channel whose reports can be counted."""
+    panels = []
+    for tally in collection.tallies:
+        if (law := tally.protocol.report_law()) is not None:
+            fresh = np.stack([law.simulate(rng.multinomial(tally.n_reports, p / p.sum()), rng) for p in chosen])
+            panels.append((tally, law, np.asarray(law.tally(tally.reports, tally.counts), dtype=float), fresh))
+    return panels
 
 
 def _farthest(seen, fresh, most):
@@ -110,12 +114,10 @@ def _farthest(seen, fresh, most):
 
 def _named(canvas, axes, labels, seen, fresh):
     """Draw shares of reports with their predictive intervals; return the legend's handles."""
-    y = np.arange(len(seen))[::-1]
+    y = lines(axes, labels)
     low, high = np.quantile(fresh, (0.025, 0.975), axis=0)
     handle = axes.hlines(y, low, high, color=canvas.colors[0], lw=6, alpha=0.45, label="95 % interval")
     handles = [handle, *axes.plot(seen, y, "D", color=canvas.colors[6], ms=5, label="observed")]
-    axes.set_yticks(y, [wrapped(label, 28) for label in labels])
-    axes.set_ylim(-0.7, len(seen) - 0.3)
     axes.set_xlabel("share of the reports", fontsize=LABEL)
     return handles
 
@@ -166,14 +168,12 @@ def plot_predictive_cells(
 
     Parameters
     ----------
-    cells : Cells
     result : DataTree
         Their posterior.
     draws : int
         Draws of the posterior of each cell.
     most : int
         Cells drawn at most: those whose tests of fit have the least p-values, where the result has them; else the first.
-    random_seed : int or Generator
 
     Raises
     ------
@@ -199,11 +199,8 @@ def plot_predictive_cells(
     band = axes.axvspan(-2, 2, color=canvas.colors[0], alpha=0.2, lw=0, label="two standard deviations")
     reach, dots = 3.5, []
     for y, (c, _, cell) in zip(range(len(found))[::-1], found, strict=True):
-        flat = extended_draws(result, cell, c)
-        chosen = flat[rng.choice(len(flat), size=min(draws, len(flat)), replace=False)]
-        laws = [(tally, tally.protocol.report_law()) for tally in cell.tallies]
-        panels = [_panel(tally, law, chosen, rng) for tally, law in laws if law is not None]
-        away = np.concatenate([_standardized(seen, fresh) for _, _, seen, fresh in panels])
+        chosen = _some(extended_draws(result, cell, c), draws, rng)
+        away = np.concatenate([_standardized(seen, fresh) for _, _, seen, fresh in _panels(cell, chosen, rng)])
         dots = axes.plot(away, np.full(away.size, y), ".", color=canvas.colors[6], ms=4, alpha=0.7, label="observed")
         reach = max(reach, 1.1 * float(np.abs(away).max()))
     axes.set_xlim(-reach, reach)

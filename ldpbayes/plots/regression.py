@@ -8,6 +8,7 @@ import numpy as np
 from ldpbayes.errors import ArgumentError
 from ldpbayes.plots.base import LABEL, REGRESSION, WIDTH, Canvas, asked, checked, forest, plain
 from ldpbayes.plots.groups import in_words, spaced
+from ldpbayes.regression.maximum import Maximum
 
 #: Rows of a figure; the first of them are drawn.
 ROWS = 40
@@ -15,14 +16,12 @@ ROWS = 40
 CATEGORIES = 6
 
 
-@checked(REGRESSION)
+@checked(*REGRESSION)
 def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of the coefficients: log odds against the reference category with intervals.
 
     Parameters
     ----------
-    result : DataTree or Maximum
-        From regress().
     intercept : bool
         Whether to draw the intercept, which often lies far from the others.
     """
@@ -92,17 +91,13 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
 
 def _coefficients(fitted):
     """Return (mean, lower, upper) without the reference category, its name, a title and the level of the intervals."""
-    try:
-        found = fitted.summary()
-        parts = [found[key] for key in ("mean", "lower", "upper")]
-        return *parts, fitted.reference, fitted.formula, f"{fitted.ci_prob * 100:g} %"
-    except (AttributeError, TypeError):
-        pass  # a result; only maximum likelihood makes its own summary
-    if "regression" not in fitted.attrs:
-        raise ArgumentError("result must be what regress returned.")
-    summary, reference = fitted["summary"].to_dataset(), fitted.attrs["reference"]
-    parts = [summary[f"coefficients_{key}"].drop_sel(category=reference) for key in ("mean", "lower", "upper")]
-    return *parts, reference, fitted.attrs["title"], f"{summary.attrs['ci_prob'] * 100:g} %"
+    if isinstance(fitted, Maximum):
+        found, start, reference, title = fitted.summary(), "", fitted.reference, fitted.formula
+    else:
+        reference, start, title = fitted.attrs["reference"], "coefficients_", fitted.attrs["title"]
+        found = fitted["summary"].to_dataset().drop_sel(category=reference)
+    parts = [found[f"{start}{key}"] for key in ("mean", "lower", "upper")]
+    return *parts, reference, title, f"{found.attrs['ci_prob'] * 100:g} %"
 
 
 def _labels(predicted, dim):

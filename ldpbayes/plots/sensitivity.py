@@ -7,20 +7,14 @@ from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, turning
 
 @checked()
 def plot_sensitivity(curve: Any, *, ax: Any = None, **style: Any) -> Any:
-    """Return a matplotlib figure of an answer for every γ that the reports allow, and the γ at which a conclusion turns.
-
-    Parameters
-    ----------
-    curve : Sensitivity
-        From ``ldpbayes.robust.sensitivity``.
-    """
+    """Return a matplotlib figure of an answer for every γ that the reports allow, and the γ at which a conclusion turns."""
     canvas = Canvas(ax, style, (WIDTH, 4.0))
     (axes,), color = canvas.axes, canvas.colors[0]
     symbol = curve.attrs.get("symbol", "γ")
     gamma, answer, error = (curve[name].values for name in ("gamma", "answer", "error"))
     low, high = answer - 1.96 * error, answer + 1.96 * error
-    band = axes.fill_between(gamma, low.clip(0, 1), high.clip(0, 1), color=color, alpha=0.2, lw=0)
-    band.set_label(f"95 % interval at each {symbol}")
+    words = f"95 % interval at each {symbol}"
+    band = axes.fill_between(gamma, low.clip(0, 1), high.clip(0, 1), color=color, alpha=0.2, lw=0, label=words)
     handles = [*axes.plot(gamma, answer, color=color, lw=2, label="MLE"), band]
     handles += turning(canvas, curve.threshold, curve.turning, symbol)
     which = f"all {symbol} that the reports allow" if curve.allowed else "two standard deviations about the estimate"

@@ -12,6 +12,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.special import betaln, expit, gammaln
 
 from ldpbayes import checks
+from ldpbayes.arguments import REFUSES, by_name, explained
 from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -19,11 +20,13 @@ from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import AbstractProtocol
 
 __all__ = [
+    "WORDS",
     "Value",
     "average",
     "beta_expectation",
     "beta_rule",
     "checked",
+    "described",
     "draw_distributions",
     "every_tally",
     "exact_moments",
@@ -72,6 +75,22 @@ _RULES: dict[str, Callable[[Any, str], Any]] = {
     "reports": lambda value, name: checks.integer(value, name, 1, 10**8),
     "random_seed": checks.generator,
 }
+#: What they are. Draws and simulations matter only where no quadrature or sum is feasible.
+WORDS = {
+    "protocol": "protocol : AbstractProtocol",
+    "prior": "prior : Dirichlet",
+    "p": "p : (a,) array\n    The distribution of the private values.",
+    "n": "n : int\n    Number of users.",
+    "n_categories": "n_categories : int",
+    "epsilon": "epsilon : float",
+    "n_outputs": "n_outputs : int, optional\n    b, for the paper's own term.",
+    "target": 'target : {"distribution", "frequency"}\n    P, or the users\' own frequencies F.',
+    "norm": 'norm : {"l2", "l1", "max"}\n    Sum of squared or of absolute errors, or the largest standard error.',
+    "draws": "draws : int\n    Draws of P or of collections.",
+    "simulations": "simulations : int\n    Reports that stand for a channel which is too large to sum over.",
+    "random_seed": "random_seed : int, SeedSequence or Generator",
+}
+_SECTIONS = {"Returns": "Value"} | REFUSES
 
 
 def _same_categories(arguments: Mapping[str, Any]) -> None:
@@ -81,8 +100,10 @@ def _same_categories(arguments: Mapping[str, Any]) -> None:
             raise ArgumentError(f"prior must be over the {wanted} categories of the protocol, got {found}.")
 
 
-#: Decorates the questions of the theory: their arguments are checked by name.
-checked = checks.by_name(_RULES, _same_categories)
+#: Decorates the questions of the theory: their arguments are checked, and described, by name.
+checked = by_name(_RULES, _same_categories, WORDS, _SECTIONS)
+#: Decorates what they share: its arguments are described alone.
+described = explained(WORDS, _SECTIONS)
 
 
 def jackknife(function: Callable[[FloatArray], Any], batches: FloatArray, method: str) -> Value:
@@ -111,6 +132,10 @@ def jackknife(function: Callable[[FloatArray], Any], batches: FloatArray, method
 
 
 # ---- averages over a Dirichlet prior -------------------------------------------------------------------------------
+_of_beta = explained(dict.fromkeys(("p", "q"), "p, q : float\n    Parameters of the Beta law, above 0."), {})
+
+
+@_of_beta
 def beta_rule(p: float, q: float, order: int) -> tuple[FloatArray, FloatArray]:
     """Return (nodes, weights) of the Gauss–Jacobi rule for E f(B), B ~ Beta(p, q); weights sum to one.
 
@@ -119,10 +144,6 @@ def beta_rule(p: float, q: float, order: int) -> tuple[FloatArray, FloatArray]:
 
     Parameters
     ----------
-    p : float
-        First parameter of the Beta law, above 0.
-    q : float
-        Second parameter, above 0.
     order : int
         Number of nodes.
 
@@ -143,6 +164,7 @@ def beta_rule(p: float, q: float, order: int) -> tuple[FloatArray, FloatArray]:
     return np.clip((1 + nodes) / 2, 0.0, 1.0), vectors[0] ** 2
 
 
+@_of_beta
 def beta_expectation(function: Callable[[FloatArray], FloatArray], p: float, q: float, scale: float = 1.0) -> Value:
     """Return E f(B), B ~ Beta(p, q), for f with a singularity at −1/scale; the Value's error is that to a coarser rule.
 
@@ -153,10 +175,6 @@ def beta_expectation(function: Callable[[FloatArray], FloatArray], p: float, q: 
     ----------
     function : callable
         Takes an array of nodes, returns their values.
-    p : float
-        First parameter of the Beta law, above 0.
-    q : float
-        Second parameter, above 0.
     scale : float
         The singularity of f lies at −1/scale.
 
@@ -184,6 +202,7 @@ def _logit_rule(p: float, q: float, step: float) -> tuple[FloatArray, FloatArray
     return expit(x), step * np.exp(log_density)
 
 
+@described
 def average(
     prior: Dirichlet,
     function: Callable[[FloatArray], FloatArray],
@@ -196,12 +215,8 @@ def average(
 
     Parameters
     ----------
-    prior : Dirichlet
     function : callable
         Takes P of shape (m, a), returns (m,) values.
-    draws : int
-        Monte Carlo draws of P.
-    random_seed : int, SeedSequence or Generator
     pointwise : bool
         Whether function works one p at a time, so that thousands of nodes would take too long.
     """
@@ -217,14 +232,12 @@ def average(
     return Value(float(values.mean()), float(values.std(ddof=1) / math.sqrt(draws)), "Monte Carlo")
 
 
+@described
 def draw_distributions(prior: Dirichlet, draws: int, rng: np.random.Generator) -> FloatArray:
     """Return draws of P, shape (draws, a), none exactly on the boundary.
 
     Parameters
     ----------
-    prior : Dirichlet
-    draws : int
-        Number of draws.
     rng : numpy.random.Generator
 
     Returns
@@ -248,13 +261,13 @@ def _sticks(prior: Dirichlet, order: int) -> tuple[FloatArray, FloatArray]:
 
 
 # ---- reports simulated or listed under a prior -----------------------------------------------------------------------
+@described
 def exact_moments(collection: Collection, prior: Dirichlet) -> Any:
     """Return the exact posterior moments: by integrals where every report singles out a category, else over all tallies.
 
     Parameters
     ----------
     collection : Collection
-    prior : Dirichlet
 
     Returns
     -------
@@ -300,6 +313,7 @@ def log_multinomial(counts: np.ndarray) -> FloatArray:
     return gammaln(counts.sum(axis=-1) + 1) - gammaln(counts + 1).sum(axis=-1)
 
 
+@described
 def over_reports(
     protocol: AbstractProtocol,
     prior: Dirichlet,
@@ -317,15 +331,10 @@ def over_reports(
 
     Parameters
     ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    n : int
-        Number of users.
     function : callable
         (collection, moments, P or None) -> float.
     draws : int
         Simulated collections.
-    random_seed : int, SeedSequence or Generator
     limit : int
         Most report tallies that are listed.
 

@@ -1,7 +1,6 @@
 """Lower bounds on the error of any estimator, for one protocol or for every ε-LDP protocol.
 
-Squared errors are sums over the categories. Each function says for which n it holds. ``draws``, ``simulations`` and
-``random_seed`` are those of the Monte Carlo where quadrature over P or a sum over the reports is too large.
+Squared errors are sums over the categories. Each function says for which n it holds.
 """
 
 import math
@@ -16,7 +15,6 @@ from ldpbayes.theory.base import Value
 __all__ = ["corollary_4_3", "delta", "exact_floor", "gamma", "theorem_4_1", "theorem_4_4", "theorem_4_5"]
 
 _LOG_2PIE = math.log(2 * math.pi * math.e)
-TARGETS = ("distribution", "frequency")
 
 
 # ---- one protocol, one prior -----------------------------------------------------------------------------------------
@@ -25,16 +23,6 @@ def gamma(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     """Return γ_μ(Q) = ((a−1)/2) log 2πe − ½ E log det Qᵀ diag(QP)⁻¹ Q = lim h(P|Y⃗) + ((a−1)/2) log n; +inf if rank Q < a.
 
     Large n. Equals −(a−1) U^as (Lopuhaä-Zwakenberg et al. 2020, (39) and Thm 4.2).
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    draws : int
-        Draws of P where no quadrature is feasible.
-    simulations : int
-        Reports simulated where the channel is too large to sum over.
-    random_seed : int, SeedSequence or Generator
 
     Returns
     -------
@@ -54,33 +42,16 @@ def delta(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     information of one report and S = Uᵀ(diag p − ppᵀ)U, so the cost does not grow with b. −inf where the reports give the
     values away (2020, (40)).
 
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    draws, simulations, random_seed
-        As for gamma.
-
     Returns
     -------
     Value
         In nats.
     """
-    free, rng = protocol.n_categories - 1, checks.generator(random_seed)
-    channel = information.explicit_channel(protocol)
-
-    def log_det(p):
-        if channel is not None:
-            return _log_frequency_dets(information.dense_informations(channel, p), p)
-        return np.array([one(row) for row in p])
-
-    def one(p):
-        batches, method = information.informations(protocol, p, simulations=simulations, random_seed=rng)
-        return base.jackknife(lambda fisher: float(_log_frequency_dets(fisher[None], p[None])[0]), batches, method).value
-
-    found = base.average(prior, log_det, draws=draws, random_seed=rng, pointwise=channel is None)
+    rng = checks.generator(random_seed)
+    log_det, pointwise = information.at_each(protocol, _log_frequency_dets, simulations=simulations, random_seed=rng)
+    found = base.average(prior, log_det, draws=draws, random_seed=rng, pointwise=pointwise)
     # log det D = log a + log det T on the tangent.
-    value = free / 2 * _LOG_2PIE + (found.value - math.log(protocol.n_categories)) / 2
+    value = (protocol.n_categories - 1) / 2 * _LOG_2PIE + (found.value - math.log(protocol.n_categories)) / 2
     return Value(value, found.standard_error / 2, found.method)
 
 
@@ -90,26 +61,11 @@ def corollary_4_3(protocol, prior, target="distribution", *, draws=400, simulati
 
     Holds as n → ∞, for this protocol and prior and any estimator (2020, Cor. 4.3).
 
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    target : {"distribution", "frequency"}
-        Error in P, or in the users' own frequencies F.
-    draws, simulations, random_seed
-        As for gamma.
-
     Returns
     -------
     Value
         Squared error of one user; divide by n.
-
-    Raises
-    ------
-    ArgumentError
-        If an argument breaks its rule.
     """
-    checks.choice(target, "target", TARGETS)
     entropy = (gamma if target == "distribution" else delta)(
         protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed
     )
@@ -122,15 +78,6 @@ def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0):
 
     Holds at every n. I(P;Y⃗) is a sum over report tallies at tiny n, else the Monte Carlo mean of log P(Y|P)/P(Y) with
     exact evidences: for GRR any n and a (2020, Thm 4.1 and (23)).
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    n : int
-    draws : int
-        Simulated collections.
-    random_seed : int, SeedSequence or Generator
     """
     from scipy.stats import dirichlet
 
@@ -140,22 +87,14 @@ def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0):
 
 
 # ---- every ε-LDP protocol ----------------------------------------------------------------------------------------------
+@base.checked
 def theorem_4_4(n_categories, epsilon, target="distribution", n_outputs=None):
     """Return the floor of γ_μ(Q) or δ_μ(Q) over ε-LDP protocols: (a−1) log(√(2πe)/(e^ε−1)), less a term for δ.
 
     Large n, any prior. For δ the paper subtracts bε/2; without n_outputs the term here is (a−1)ε/2, which is smaller for
     every channel that identifies P (b ≥ a): an ε-LDP report is an erasure with probability e^{−ε}, hence no eigenvalue of
     ST (see delta) exceeds 1 − e^{−ε}.
-
-    Parameters
-    ----------
-    n_categories : int
-    epsilon : float
-    target : {"distribution", "frequency"}
-    n_outputs : int, optional
-        b, for the paper's own term.
     """
-    checks.choice(target, "target", TARGETS)
     free = checks.categories_count(n_categories) - 1
     floor = free * (0.5 * _LOG_2PIE - math.log(math.expm1(checks.epsilon(epsilon))))
     if target == "distribution":
@@ -164,20 +103,17 @@ def theorem_4_4(n_categories, epsilon, target="distribution", n_outputs=None):
     return Value(floor - b * epsilon / 2)
 
 
+@base.checked
 def theorem_4_5(n_categories, epsilon, target="distribution", n_outputs=None):
     """Return the floor under lim n·MSE for any ε-LDP protocol, prior and estimator: a/(e^ε−1)², or less for F.
 
     Holds as n → ∞; tight at a = 2 as ε → 0. For F the factor is e^{−ε} (see theorem_4_4), or with n_outputs the
     e^{−bε/(a−1)} that follows from the paper's (55); its (60) prints half that exponent.
-
-    Parameters
-    ----------
-    n_categories, epsilon, target, n_outputs
-        As for theorem_4_4.
     """
     return _entropy_power(theorem_4_4(n_categories, epsilon, target, n_outputs), n_categories)
 
 
+@base.checked
 def exact_floor(n_categories: int, epsilon: float, target: str = "distribution") -> Value:
     """Return the least n·Σ_x E(P̂_x − p_x)² of any ε-LDP protocol and unbiased estimator at uniform p.
 
@@ -185,21 +121,6 @@ def exact_floor(n_categories: int, epsilon: float, target: str = "distribution")
     estimators, and as n → ∞ for all (locally minimax). Subset selection with the minimizing k attains it. It is the floor of
     the worst case over p: at other p, and averaged over a prior, a protocol can have less, and at small n a biased
     estimator can.
-
-    Parameters
-    ----------
-    n_categories : int
-    epsilon : float
-    target : {"distribution", "frequency"}
-
-    Returns
-    -------
-    Value
-
-    Raises
-    ------
-    ArgumentError
-        If n_categories, epsilon or target breaks its rule.
 
     Notes
     -----
@@ -216,7 +137,6 @@ def exact_floor(n_categories: int, epsilon: float, target: str = "distribution")
     >>> round(exact_floor(16, 1.0).value, 2)
     51.91
     """
-    checks.choice(target, "target", TARGETS)
     a, beta = checks.categories_count(n_categories), math.expm1(checks.epsilon(epsilon))
 
     def information_of(k: int) -> float:

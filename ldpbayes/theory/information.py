@@ -104,6 +104,7 @@ def explicit_channel(protocol):
     return mass[members.sum(axis=1)][:, None] * (1 + law.beta * members)
 
 
+@base.described
 def informations(protocol, p, *, simulations=20_000, random_seed=0):
     """Return (T, method): Fisher informations of one report about p on the simplex tangent, shape (m, a−1, a−1).
 
@@ -112,11 +113,8 @@ def informations(protocol, p, *, simulations=20_000, random_seed=0):
 
     Parameters
     ----------
-    protocol : AbstractProtocol
-    p : (a,) array
     simulations : int
         Reports simulated in all, where simulation is needed.
-    random_seed : int, SeedSequence or Generator
     """
     a = protocol.n_categories
     p = checks.distribution(p, "p", a)
@@ -252,37 +250,50 @@ def _pairs(included, weight):
 
 
 # ---- log determinants over a prior ------------------------------------------------------------------------------------
+def at_each(protocol, function, *, simulations, random_seed):
+    """Return (p of shape (m, a) → the function of the tangent informations and p, (m,); whether it takes them one by one).
+
+    Where informations are simulated, the value is corrected for the bias that their error brings.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    function : callable
+        (informations of shape (m, a−1, a−1), p) -> (m,) array.
+    simulations, random_seed
+        As for ``informations``.
+    """
+    channel, rng = explicit_channel(protocol), checks.generator(random_seed)
+
+    def one(p):
+        batches, method = informations(protocol, p, simulations=simulations, random_seed=rng)
+        return base.jackknife(lambda mean: float(function(mean[None], p[None])[0]), batches, method).value
+
+    def values(p):
+        if channel is not None:
+            return function(dense_informations(channel, p), p)
+        return np.array([one(row) for row in p], dtype=float)
+
+    return values, channel is None
+
+
+@base.described
 def log_det_informations(protocol, p, *, simulations=20_000, random_seed=0):
-    """Return log det T at each p of shape (m, a), T the tangent information; −inf where the channel does not have full rank.
+    """Return log det T at each p, T the tangent information; −inf where the channel does not have full rank.
 
     det Qᵀ diag(Qp)⁻¹ Q = a det T.
 
     Parameters
     ----------
-    protocol : AbstractProtocol
     p : (m, a) array
         Distributions.
-    simulations : int
-        Reports simulated where the channel is too large to sum over.
-    random_seed : int, SeedSequence or Generator
 
     Returns
     -------
     (m,) array
     """
-    channel = explicit_channel(protocol)
-    if channel is not None:
-        return log_dets(dense_informations(channel, p))
-    rng = checks.generator(random_seed)
-    out = []
-    for row in p:
-        batches, method = informations(protocol, row, simulations=simulations, random_seed=rng)
-        out.append(base.jackknife(_log_det, batches, method).value)
-    return np.array(out, dtype=float)
-
-
-def _log_det(information):
-    return float(log_dets(information[None])[0])
+    at = at_each(protocol, lambda informations, p: log_dets(informations), simulations=simulations, random_seed=random_seed)
+    return at[0](p)
 
 
 def log_dets(stack):
@@ -294,25 +305,12 @@ def log_dets(stack):
     return np.where(deficient, -np.inf, np.log(values).sum(axis=1))
 
 
+@base.described
 def log_det_gram(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     """Return E log det Qᵀ diag(QP)⁻¹ Q over the prior, as a Value; −inf where rank Q < a.
 
     Closed up to one quadrature for GRR under a symmetric prior (2019, Prop. 10.1): the determinant is
     β^{2(a−1)} (a+β)^{2−a} / Π_x (1 + βp_x).
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    draws : int
-        Draws of P where no quadrature is feasible.
-    simulations : int
-        Reports simulated where the channel is too large to sum over.
-    random_seed : int, SeedSequence or Generator
-
-    Returns
-    -------
-    Value
     """
     a = protocol.n_categories
     law = support_law(protocol)
@@ -325,12 +323,10 @@ def log_det_gram(protocol, prior, *, draws=400, simulations=20_000, random_seed=
     # Where some report gives x away, det ~ 1/p_x: its logarithm is taken out and put back through its known mean.
     given_away = _given_away(protocol)
 
-    def regular(p):
-        return log_det_informations(protocol, p, simulations=simulations, random_seed=rng) + np.log(p[:, given_away]).sum(
-            axis=1
-        )
+    def at_known(informations, p):
+        return log_dets(informations) + np.log(p[:, given_away]).sum(axis=1)
 
-    pointwise = explicit_channel(protocol) is None
+    regular, pointwise = at_each(protocol, at_known, simulations=simulations, random_seed=rng)
     found = base.average(prior, regular, draws=draws, random_seed=rng, pointwise=pointwise)
     known = (digamma(prior.alpha[given_away]) - digamma(prior.total)).sum()
     return Value(math.log(a) + found.value - float(known), found.standard_error, found.method)
@@ -351,19 +347,13 @@ def value_entropy(prior):
     return Value(float(digamma(prior.total + 1) - prior.mean @ digamma(prior.alpha + 1)))
 
 
+@base.described
 def conditional_information(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     """Return I(Y;X|P) in nats: the information of one report about its user, P known.
 
     One-dimensional quadrature where the reports are exchangeable sets and α is symmetric (the support's mass is
     Beta(kα, (a−k)α) given its size k), and where every row of a listed channel has two levels; an average over P for
     other listed channels; simulation of reports otherwise.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    draws, simulations, random_seed
-        As for log_det_gram.
 
     Returns
     -------
@@ -393,21 +383,12 @@ def conditional_information(protocol, prior, *, draws=400, simulations=20_000, r
     return base.average(prior, information, draws=draws, random_seed=random_seed)
 
 
+@base.described
 def reports_information(protocol, prior, n, *, draws=200, random_seed=0):
     """Return I(Y⃗;P) in nats of n reports, exact at tiny n and else the Monte Carlo mean of log P(Y|P)/P(Y).
 
     Holds at every n. GRR: Prop. D.10 of the 2019 paper through the exact evidence,
     which costs the same at any n.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    n : int
-        Number of users.
-    draws : int
-        Simulated collections.
-    random_seed : int, SeedSequence or Generator
 
     Returns
     -------
@@ -489,27 +470,9 @@ def _simulated_information(protocol, prior, draws, simulations, random_seed):
     """Return the mean of log Q[Y,X]/(QP)_Y over P, X and Y; the error is over P, whose draws hold several users."""
     rng = checks.generator(random_seed)
     size = max(simulations // draws, 1)
-    means = [log_ratios(protocol, p, size, rng).mean() for p in base.draw_distributions(prior, draws, rng)]
+    means = []
+    for p in base.draw_distributions(prior, draws, rng):
+        values = rng.choice(p.size, size, p=p)
+        rows = protocol.rows(protocol.check_reports(protocol.privatize(values, rng)), np.ones(size))
+        means.append(np.log(rows.dense()[np.arange(size), values] / rows.matvec(p)).mean())
     return Value(float(np.mean(means)), float(np.std(means, ddof=1) / math.sqrt(draws)), "Monte Carlo")
-
-
-def log_ratios(protocol, p, size, rng):
-    """Return log Q[y,x]/(Qp)_y of simulated users.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    p : (a,) array
-        On the simplex.
-    size : int
-        Number of simulated users.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    (size,) array
-    """
-    values = rng.choice(p.size, size, p=p)
-    reports = protocol.check_reports(protocol.privatize(values, rng))
-    rows = protocol.rows(reports, np.ones(size))
-    return np.log(rows.dense()[np.arange(size), values] / rows.matvec(p))

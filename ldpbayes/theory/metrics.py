@@ -1,9 +1,4 @@
-"""Information-theoretic privacy and utility under a Dirichlet prior (Lopuhaä-Zwakenberg et al. 2019).
-
-Where they appear, ``draws`` counts draws of P, ``simulations`` reports that stand for a channel too large to sum over, and
-``random_seed`` (int, SeedSequence or Generator) seeds both. They matter only where no quadrature or sum is feasible; the
-Value then carries its Monte Carlo error.
-"""
+"""Information-theoretic privacy and utility under a Dirichlet prior (Lopuhaä-Zwakenberg et al. 2019)."""
 
 import math
 
@@ -53,22 +48,7 @@ def worst_case_privacy(protocol):
 
 @base.checked
 def average_privacy(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
-    """Return S_μ(Q) = H(X|Y,P)/H(X|P) = 1 − I(Y;X|P)/H(X|P), in [S^wc, 1]; independent of n (2019, Def. 4.3).
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    draws : int
-        Draws of P where no quadrature is feasible.
-    simulations : int
-        Reports simulated where the channel is too large to sum over.
-    random_seed : int, SeedSequence or Generator
-
-    Returns
-    -------
-    Value
-    """
+    """Return S_μ(Q) = H(X|Y,P)/H(X|P) = 1 − I(Y;X|P)/H(X|P), in [S^wc, 1]; independent of n (2019, Def. 4.3)."""
     found = conditional_information(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
     entropy = value_entropy(prior).value
     return Value(1 - found.value / entropy, found.standard_error / entropy, found.method)
@@ -80,13 +60,6 @@ def asymptotic_utility(protocol, prior, *, draws=400, simulations=20_000, random
     """Return U^as = −½log(2πe) + E log det(Qᵀ diag(QP)⁻¹ Q)/(2a − 2); −inf where rank Q < a (2019, Def. 6.5).
 
     The limit of (I(Y⃗;P) − h(P))/(a − 1) − ½ log n as n → ∞.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    draws, simulations, random_seed
-        As for average_privacy.
 
     Returns
     -------
@@ -110,17 +83,6 @@ def participation_factor(protocol, prior, *, draws=400, simulations=20_000, rand
     """Return F_μ = e^{2U^as − 2C_μ} in (0, 1]; 0 if rank Q < a.
 
     For large n, n reports carry as much information as F_μ n open answers.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    draws, simulations, random_seed
-        As for average_privacy.
-
-    Returns
-    -------
-    Value
     """
     utility = asymptotic_utility(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
     ceiling = open_answers_utility(prior).value

@@ -12,13 +12,14 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from ldpbayes import checks
+from ldpbayes.arguments import explained
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol, describe_protocols, make_protocol
 from ldpbayes.protocols.registry import Numbered, describe_protocol, known_name, parse_name, resolve
-from ldpbayes.theory import bounds, information, risk, waves
+from ldpbayes.theory import base, bounds, information, risk, waves
 
 __all__ = [
     "ESTIMATORS",
@@ -46,6 +47,20 @@ KINDS = {
     "half_width": "half-width of the widest category's interval at ci_prob",
 }
 ESTIMATORS = ("mle", "oracle")
+#: What plans and prospects take, beside what all the theory does.
+WORDS = base.WORDS | {
+    "n": "n : float\n    Number of reports in all.",
+    "kind": """kind : {"l2", "l1", "max", "half_width"}
+    What the error is; see KINDS. "max" is simultaneous over the categories (Šidák), both intervals are normal.""",
+    "p": """p : "uniform", (a,) array, or Dirichlet, "jeffreys", "flat", number
+    Assumption about the distribution. Uniform is the worst case for "l2"; a prior averages over it.""",
+    "estimator": """estimator : {"mle", "oracle"}
+    "mle" is what the MLE and the posterior attain, "oracle" the protocol's unbiased decoder.""",
+    "groups": "groups : int\n    Number of groups of equal size.",
+    "ci_prob": "ci_prob : float\n    Probability of intervals, and one minus the level of a two-sided test.",
+}
+#: Decorates them.
+described = explained(WORDS)
 SMALLEST_EPSILON, LARGEST_CATEGORIES = 1e-4, 2**20
 #: Above this many terms b·a² the scalar (trace) form of a balanced design's information stands for the matrix.
 _FULL_WORK = 2**29
@@ -168,6 +183,7 @@ class Plans(AbstractResult, tuple):
         return super().page(**{"kind": self.kind, "ci_prob": self.ci_prob, **settings})
 
 
+@described
 def plan(
     *,
     n_categories=None,
@@ -195,17 +211,8 @@ def plan(
         Exactly one of them None: the unknown. The planned ε is the least, the planned n_categories the most, that keep
         the error at or below the one asked for. ε is left out besides where the parameters of all protocols fix it, as
         those of survey designs do.
-    kind : {"l2", "l1", "max", "half_width"}
-        What the error is; see KINDS. "max" is simultaneous over the categories (Šidák), both intervals are normal.
-    p : "uniform", (a,) array, or Dirichlet, "jeffreys", "flat", number
-        Assumption about the distribution. Uniform is the worst case for "l2"; a prior averages over it.
-    target : {"distribution", "frequency"}
-    estimator : {"mle", "oracle"}
-        "mle" is what the MLE and the posterior attain, "oracle" the protocol's unbiased decoder.
     protocols : str, sequence of str, or dict of name -> callable (n_categories, epsilon), optional
         All of PROTOCOLS by default; names as in collection files, with their parameters: "olh:seeds=4096".
-    ci_prob : float
-        For "max" and "half_width".
     after : DataTree, optional
         The result of what was collected so far, in place of p; ε must be given, and n or error.
     cell : str or tuple of str, optional
@@ -252,32 +259,13 @@ def plan(
     return Plans(sorted(plans, key=lambda plan: _rank(plan, unknown[0])), kind, ci_prob)
 
 
+@described
 def expected_error(protocol, n, *, kind="l2", p="uniform", target="distribution", estimator="mle", ci_prob=0.95):
-    """Return the error of this kind at n reports of a protocol; parameters as for plan.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    n : float
-        Number of reports.
-    kind : {"l2", "l1", "max", "half_width"}
-        What the error is; see KINDS.
-    p : "uniform", (a,) array, or Dirichlet, "jeffreys", "flat", number
-        Assumption about the distribution.
-    target : {"distribution", "frequency"}
-        Error in P, or in the users' own frequencies F.
-    estimator : {"mle", "oracle"}
-    ci_prob : float
-        For "max" and "half_width".
+    """Return the error of this kind at n reports of a protocol.
 
     Returns
     -------
     float
-
-    Raises
-    ------
-    ArgumentError
-        If an argument breaks its rule.
     """
     return _scale(_Question(kind, p, target, estimator, ci_prob).unit(protocol)[0], kind, checks.users(n))
 

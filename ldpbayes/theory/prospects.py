@@ -41,6 +41,7 @@ _MAX_ENTRIES = 2**22
 _HALVES = "extended_crosswise"
 
 
+@planning.described
 def with_prospects(
     plans,
     *,
@@ -120,6 +121,7 @@ def with_prospects(
     return out
 
 
+@planning.described
 def power(protocol: AbstractProtocol, n: float, delta: float, *, groups: int = 2, ci_prob: float = 0.95, **assumed) -> float:
     """Return the probability that a difference between two groups is found.
 
@@ -129,15 +131,8 @@ def power(protocol: AbstractProtocol, n: float, delta: float, *, groups: int = 2
 
     Parameters
     ----------
-    protocol : AbstractProtocol
-    n : float
-        Reports in all groups.
     delta : float
         The true difference of the share of the category with the widest interval.
-    groups : int
-        Number of groups, of equal size.
-    ci_prob : float
-        One minus the level of the two-sided test.
     **assumed
         p and estimator, as for ``planning.plan``.
 
@@ -151,6 +146,7 @@ def power(protocol: AbstractProtocol, n: float, delta: float, *, groups: int = 2
     return _power(delta / (sd * math.sqrt(2)), width)
 
 
+@planning.described
 def least_difference(half_width_of_group: float, *, probability: float = POWER, ci_prob: float = 0.95) -> float:
     """Return the least difference of two groups' shares that is found with some probability.
 
@@ -160,8 +156,6 @@ def least_difference(half_width_of_group: float, *, probability: float = POWER, 
         Of each group's interval.
     probability : float
         The power.
-    ci_prob : float
-        Of the interval, and one minus the level of the test.
 
     Returns
     -------
@@ -173,6 +167,7 @@ def least_difference(half_width_of_group: float, *, probability: float = POWER, 
     return math.sqrt(2) * half_width_of_group / width * _distance(probability, width)
 
 
+@planning.described
 def half_width_for(delta: float, probability: float, *, groups: int = 2, ci_prob: float = 0.95) -> float:
     """Return the half-width of the interval over all users at which two of the groups differ detectably.
 
@@ -182,9 +177,6 @@ def half_width_for(delta: float, probability: float, *, groups: int = 2, ci_prob
         Difference of the two groups' shares.
     probability : float
         The power.
-    groups : int
-        Number of groups, of equal size.
-    ci_prob : float
 
     Returns
     -------
@@ -199,6 +191,7 @@ def half_width_for(delta: float, probability: float, *, groups: int = 2, ci_prob
     return _delta(delta) / one / math.sqrt(groups)
 
 
+@planning.described
 def poisoned_share(protocol: AbstractProtocol, fakes: float, share: float = SHARE) -> float:
     """Return what the estimate of a share becomes where some of the reports are crafted to raise it.
 
@@ -208,7 +201,6 @@ def poisoned_share(protocol: AbstractProtocol, fakes: float, share: float = SHAR
 
     Parameters
     ----------
-    protocol : AbstractProtocol
     fakes : float
         Share f of the reports that are crafted.
     share : float
@@ -244,6 +236,7 @@ def _largest_weight(protocol):
     return float((np.linalg.pinv(weighted @ channel) @ weighted).max(axis=1).mean())
 
 
+@planning.described
 def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=None):
     """Return what n reports can tell of the share γ of respondents who ignore the device.
 
@@ -251,8 +244,6 @@ def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=N
     ----------
     protocols : sequence of AbstractProtocol
         Channels with as many categories, each asked of an equal part of the users.
-    n : float
-        Reports in all channels.
     laws : mapping of str to law
         As for ``Collection.with_noncompliers``.
     gamma : float
@@ -291,6 +282,7 @@ def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=N
     return identification(held, gamma, max(n, 1))
 
 
+@planning.described
 def asked_directly(
     protocol: AbstractProtocol, n: float, *, of: int = 1, say: int = 0, delta: float = 0.1, p=None, direct=DIRECT
 ) -> np.ndarray:
@@ -303,8 +295,6 @@ def asked_directly(
     ----------
     protocol : AbstractProtocol
         The device, whose reports can be listed.
-    n : float
-        Respondents in all.
     of, say : int
         Positions of the category that is denied, and of the one that those say who deny.
     delta : float

@@ -34,24 +34,14 @@ def oracle_risk(protocol, p, n, target="distribution", norm="l2"):
 
     Parameters
     ----------
-    protocol : AbstractProtocol
     p : (a,) array
         The distribution, or the users' true frequencies for target "frequency".
-    n : int
-    target : {"distribution", "frequency"}
-    norm : {"l2", "l1", "max"}
-
-    Returns
-    -------
-    Value
 
     References
     ----------
     Kairouz, Bonawitz, Ramage (2016), Prop. 3 and 4.
     """
-    checks.choice(target, "target", TARGETS)
-    variance = np.asarray(protocol.oracle_variance(p, checks.positive(n, "n"), target))
-    return Value(spread(variance, norm))
+    return Value(spread(np.asarray(protocol.oracle_variance(p, n, target)), norm))
 
 
 @base.checked
@@ -64,38 +54,25 @@ def mle_risk(protocol, p, n, target="distribution", norm="l2", *, simulations=20
 
     Parameters
     ----------
-    protocol : AbstractProtocol
-    p : (a,) array
     n : int
         Users; the formula is the leading term in 1/n.
-    target : {"distribution", "frequency"}
-    norm : {"l2", "l1", "max"}
-    simulations, random_seed
-        As for mle_covariance.
-
-    Returns
-    -------
-    Value
 
     References
     ----------
     van der Vaart (1998), ch. 5 and 8.
     """
-    checks.choice(target, "target", TARGETS)
-    n = checks.positive(n, "n")
     p = checks.distribution(p, "p", protocol.n_categories)
-    open_answers = p * (1 - p) if target == "frequency" else 0.0
     saturated = _saturated_variance(protocol, p)
     if saturated is not None:
-        return Value(spread((saturated - open_answers) / n, norm))
+        return Value(_error(saturated, p, n, target, norm))
     law = information.support_law(protocol)
     if law is not None and np.ptp(p) <= 1e-15:
         curvature, a = law.curvature(), p.size
         variance = np.full(a, (a - 1) / (a * curvature) if curvature > 0 else math.inf)
-        return Value(spread((variance - open_answers) / n, norm))
+        return Value(_error(variance, p, n, target, norm))
 
     def risk(fisher):
-        return spread((_variances(fisher[None])[0] - open_answers) / n, norm)
+        return _error(_variances(fisher[None])[0], p, n, target, norm)
 
     batches, method = information.informations(protocol, p, simulations=simulations, random_seed=random_seed)
     return base.jackknife(risk, batches, method)
@@ -106,29 +83,8 @@ def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2"):
     """Return mle_risk from the trace of the information alone, O(a b): exact where it is a multiple of I, else a floor.
 
     (a−1)²/tr T ≤ tr T⁻¹. For Hadamard response at uniform p the gap is below 0.2 % from a = 30 on, for block designs below
-    0.5 % from a = 16 on. If the channel
-    cannot be listed, the result is the oracle's risk, an upper bound; the field ``method`` of the Value states this.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    p : (a,) array
-        On the simplex.
-    n : int
-        Number of users.
-    target : {"distribution", "frequency"}
-        Error in P, or in the users' own frequencies F.
-    norm : {"l2", "l1", "max"}
-        As for oracle_risk.
-
-    Returns
-    -------
-    Value
-
-    Raises
-    ------
-    ArgumentError
-        If an argument breaks its rule.
+    0.5 % from a = 16 on. If the channel cannot be listed, the result is the oracle's risk, an upper bound; the field
+    ``method`` of the Value states this.
     """
     p = checks.distribution(p, "p", protocol.n_categories)
     a, b = p.size, protocol.n_outputs
@@ -140,8 +96,8 @@ def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2"):
         channel = protocol.channel()
         centred = channel - channel.mean(axis=1, keepdims=True)
         trace = float(((centred**2).sum(axis=1) / (channel @ p)).sum())
-    variance = np.full(a, (a - 1) ** 2 / (a * trace)) - (p * (1 - p) if target == "frequency" else 0.0)
-    return Value(spread(variance / n, norm), 0.0, "trace of the information")
+    variance = np.full(a, (a - 1) ** 2 / (a * trace))
+    return Value(_error(variance, p, n, target, norm), 0.0, "trace of the information")
 
 
 @base.checked
@@ -151,21 +107,10 @@ def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_s
     A sum over all report tallies where n users can send at most 1,000 of them; else a Monte Carlo mean, over simulated
     reports, of the exact inner variance (unbiased, with its standard error). Holds at every n.
 
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    prior : Dirichlet
-    n : int
-    target : {"distribution", "frequency"}
-    draws : int
-        Simulated collections.
-    random_seed : int, SeedSequence or Generator
-
     References
     ----------
     Lopuhaä-Zwakenberg et al. (2020), Thm 3.1 and (87).
     """
-    checks.choice(target, "target", TARGETS)
 
     def posterior_spread(collection, found, p):
         if target == "distribution":
@@ -184,8 +129,6 @@ def average_risk(protocol, prior, n, target="distribution", norm="l2", *, estima
     Parameters
     ----------
     estimator : {"oracle", "mle"}
-    draws : int
-        Draws of p where more than four categories leave no quadrature.
     """
     checks.choice(estimator, "estimator", ("oracle", "mle"))
     rng = checks.generator(random_seed)
@@ -194,24 +137,17 @@ def average_risk(protocol, prior, n, target="distribution", norm="l2", *, estima
         return Value(_expected_oracle_risk(protocol, prior, n, target))
     channel = information.explicit_channel(protocol) if estimator == "mle" else None
 
-    def one(p):
-        found = (
-            oracle_risk(protocol, p, n, target, norm)
-            if estimator == "oracle"
-            else mle_risk(protocol, p, n, target, norm, random_seed=rng)
-        )
-        return found.value
-
     def many(p):
+        if estimator == "oracle":
+            return np.array([oracle_risk(protocol, row, n, target, norm).value for row in p])
         if channel is None:
-            return np.array([one(row) for row in p])
-        variance = _variances(information.dense_informations(channel, p)) - (p * (1 - p) if target == "frequency" else 0.0)
-        return np.array([spread(row / n, norm) for row in variance])
+            return np.array([mle_risk(protocol, row, n, target, norm, random_seed=rng).value for row in p])
+        variances = _variances(information.dense_informations(channel, p))
+        return np.array([_error(variance, row, n, target, norm) for variance, row in zip(variances, p, strict=True)])
 
     return base.average(prior, many, draws=draws, random_seed=rng, pointwise=channel is None)
 
 
-@base.checked
 def spread(variance, norm):
     """Return the risk in this norm from the variances of the coordinates: Σ Var, Σ √(2 Var/π) or √max Var."""
     checks.choice(norm, "norm", NORMS)
@@ -220,6 +156,11 @@ def spread(variance, norm):
         return float(np.sum(variance))
     deviations = np.sqrt(np.maximum(variance, 0.0))
     return float(math.sqrt(2 / math.pi) * deviations.sum()) if norm == "l1" else float(deviations.max())
+
+
+def _error(variance, p, n, target, norm):
+    """Return the error of n reports from n times the variances about P: that about F is less by what open answers vary."""
+    return spread((variance - (p * (1 - p) if target == "frequency" else 0.0)) / n, norm)
 
 
 def _variances(fisher):

@@ -93,7 +93,7 @@ def test_theorem_4_4_over_channels(channel):
 def test_tight_at_two_categories():
     """n·MSE of binary randomized response over the bound of Theorem 4.5 goes to one as ε → 0 (2020, Cor. 4.7)."""
     prior = Dirichlet.jeffreys(2)
-    for target in bounds.TARGETS:
+    for target in risk.TARGETS:
         ratios = []
         for epsilon in (1.0, 0.1, 0.01):
             attained = risk.average_risk(GRR(2, epsilon), prior, 1, target).value
@@ -115,7 +115,7 @@ def test_bound_attainable_oracle(case):
     protocol = three_or_two(case)
     prior = Dirichlet.flat(protocol.n_categories)
     simulated = protocol.n_outputs is None and protocol.support_sizes is None  # each risk is then a simulation
-    for target in bounds.TARGETS:
+    for target in risk.TARGETS:
         p = np.random.default_rng(1).dirichlet(prior.alpha, 100)[: 4 if simulated else 100]
         level = protocol.epsilon  # infinite for designs that keep no secret, which no theorem bounds
         universal = bounds.theorem_4_5(prior.n_categories, level, target).value if level < math.inf else 0.0
