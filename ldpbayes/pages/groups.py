@@ -15,8 +15,11 @@ from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.plots.base import asked
 from ldpbayes.plots.outcomes import largest_cells, quantity_name
 
+#: What the facts take from a result as it is.
+_FACTS = ("target", "method", "reason", "outcome", "trusted", "left_out", "n_records", "n_bins", "ci_prob", "random_seed")
 #: Numbers of a table of which the largest is so many times the middle one have four digits each.
 SPREAD = 1e4
+_ABOVE = "Posterior probability that the difference is above zero."
 _RECIPE = "What negative weights give: unbiased, without an interval."
 
 
@@ -28,7 +31,13 @@ def of_groups(
     top: int = TOP,
 ) -> Page:
     """Return the Page of the groups that by_private_group found."""
-    tables = [_value_table(result, unit, top), _share_table(result, top), _difference_table(result, unit, top)]
+    heading = _capital(result.value) + (f" ({unit})" if unit else "")
+    apart = f"{heading}: differences from {result.groups[0]}"
+    tables = [
+        _value_table(result, heading, result.summary(), "value_", "estimate", top),
+        _share_table(result, top),
+        _value_table(result, apart, result.differences(), "difference_", "difference", top),
+    ]
     title = f"{_capital(result.value)} by private group"
     about = {"Groups": f"{len(result.groups)} private groups: {listed(result.groups)}.", "Design": design}
     if result.by:
@@ -121,40 +130,23 @@ def _share_table(found, top):
     return _table(found, "Shares of the groups", found.summary().sel(quantity=["share"]), columns, top)
 
 
-def _value_table(found, unit, top):
-    """Return the table of mean and quantiles, or of the shares of the levels of an open category."""
-    summary = found.summary()
-    summary = summary.sel(quantity=summary["quantity"] != "share")
-    spec = _spec(found, summary["mean"].values)
+def _value_table(found, title, answer, key, heading, top):
+    """Return the table of mean and quantiles, or of the levels of an open category: of the groups, or of differences."""
+    answer = answer.sel(quantity=answer["quantity"] != "share")
+    spec = _spec(found, answer["mean"].values)
 
     def columns(rows, data):
-        settings = {"key": "value_", "heading": "estimate", "spec": spec, "priority": (0, 2, 0)}
-        (mean, values), sd, interval = rows.summary(data, **settings)
-        recipe = _recipe_column(found, rows, data, "value", spec) if found.levels is None else []
-        return [_quantities(found, rows), (replace(mean, full="posterior mean"), values), interval, sd, *recipe]
+        label, names = rows.label("quantity", found.value if found.levels is not None else "quantity")
+        (mean, values), sd, interval = rows.summary(data, key=key, heading=heading, spec=spec, priority=(0, 2, 0))
+        if "probability" in data:
+            above = Column("probability", "P(> 0)", spec=".3f", priority=1, means=_ABOVE)
+            more = [(above, rows.numbers(data["probability"]))]
+        else:
+            mean = replace(mean, full="posterior mean")
+            more = [sd, *(_recipe_column(found, rows, data, "value", spec) if found.levels is None else [])]
+        return [(label, list(map(quantity_name, names))), (mean, values), interval, *more]
 
-    return _table(found, _headed(found, unit), summary, columns, top)
-
-
-def _difference_table(found, unit, top):
-    """Return the table of how much larger mean and quantiles are than in the first group."""
-    apart = found.differences()
-    apart = apart.sel(quantity=apart["quantity"] != "share")
-    spec = _spec(found, apart["mean"].values)
-    means = "Posterior probability that the difference is above zero."
-
-    def columns(rows, data):
-        settings = {"key": "difference_", "heading": "difference", "spec": spec}
-        mean, _, interval = rows.summary(data, **settings)
-        above = Column("probability", "P(> 0)", spec=".3f", priority=1, means=means)
-        return [_quantities(found, rows), mean, interval, (above, rows.numbers(data["probability"]))]
-
-    return _table(found, f"{_headed(found, unit)}: differences from {found.groups[0]}", apart, columns, top)
-
-
-def _quantities(found, rows):
-    column, names = rows.label("quantity", found.value if found.levels is not None else "quantity")
-    return column, list(map(quantity_name, names))
+    return _table(found, title, answer, columns, top)
 
 
 def _recipe_column(found, rows, data, key, spec):
@@ -163,10 +155,6 @@ def _recipe_column(found, rows, data, key, spec):
         return []
     settings = {"spec": spec, "priority": 1, "full": "reweighting recipe", "means": _RECIPE}
     return [(Column(f"{key}_recipe", "recipe", **settings), rows.numbers(data["recipe"]))]
-
-
-def _headed(found, unit):
-    return _capital(found.value) + (f" ({unit})" if unit else "")
 
 
 def _table(found, title, data, columns, top):
@@ -287,16 +275,7 @@ def _facts(found, unit):
         "groups": list(found.groups),
         "by": list(found.by),
         "cells": [list(map(str, key)) for key in found.cells],
-        "target": found.target,
-        "method": found.method,
-        "reason": found.reason,
-        "outcome": found.outcome,
-        "trusted": found.trusted,
-        "left_out": found.left_out,
-        "n_records": found.n_records,
-        "n_bins": list(found.n_bins),
-        "ci_prob": found.ci_prob,
-        "random_seed": found.random_seed,
+        **{name: getattr(found, name) for name in _FACTS},
         "diagnostics": {
             "sampling": found.sampling,
             "k_hat": found.k_hat,
