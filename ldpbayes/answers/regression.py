@@ -521,20 +521,14 @@ def _known(fitted: Fitted, variable: str) -> None:
 
 
 def _with(frame: Any, variable: str, value: Any, own: Any) -> Any:
-    """Return the frame with one value for everybody, in the type of the variable."""
-    import pandas as pd
-
-    if str(own.dtype) == "category":
-        levels = list(own.cat.categories)
-        if str(value) not in levels:
-            said = f"{variable} has the level {shown(str(value))}, which the fit has not seen; it has {listed(levels)}"
-            raise DataError(said)
-        return frame.assign(**{variable: pd.Categorical([str(value)] * len(frame), levels, ordered=True)})
+    """Return the frame with one value for everybody, in the type of the variable; the design refuses levels it has not."""
     if own.dtype.kind in "iuf":
         number = float(checks.reals(value, "values", f"finite numbers like those of {variable!r}", ndim=0))
-        return frame.assign(**{variable: int(number) if own.dtype.kind != "f" and number.is_integer() else number})
-    if own.dtype.kind == "b":
+        value = int(number) if own.dtype.kind != "f" and number.is_integer() else number
+    elif own.dtype.kind == "b":
         if not isinstance(value, (bool, np.bool_)) and (isinstance(value, str) or value not in (0, 1)):
             raise ArgumentError(f"values must be True or False like those of {variable!r}, got {shown(value)}.")
-        return frame.assign(**{variable: bool(value)})
-    return frame.assign(**{variable: str(value)})
+        value = bool(value)
+    else:
+        value = str(value)
+    return frame.assign(**{variable: value})

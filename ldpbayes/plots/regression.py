@@ -8,7 +8,6 @@ import numpy as np
 from ldpbayes.errors import ArgumentError
 from ldpbayes.plots.base import LABEL, REGRESSION, WIDTH, Canvas, asked, checked, forest, plain
 from ldpbayes.plots.groups import in_words, spaced
-from ldpbayes.regression.maximum import Maximum
 
 #: Rows of a figure; the first of them are drawn.
 ROWS = 40
@@ -30,12 +29,10 @@ def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **
     kept = [k for k, name in enumerate(terms) if intercept or name != "Intercept"] or list(range(len(terms)))
     shown = kept[:ROWS]
     categories = [str(name) for name in mean["category"].values]
-    height = 1.0 + 0.26 * len(shown) * max(1, 0.55 * min(len(categories), CATEGORIES))
-    canvas = Canvas(ax, style, (WIDTH, height))
-    (axes,) = canvas.axes
     order = np.argsort(-np.abs(mean.values[shown]).max(axis=0), kind="stable")[:CATEGORIES]
-    series = [(categories[x], mean[shown, x], lower[shown, x], upper[shown, x]) for x in order]
-    forest(axes, [term_in_words(terms[k]) for k in shown], series, palette=canvas.colors)
+    labels = [term_in_words(terms[k]) for k in shown]
+    canvas = _forest(ax, style, labels, categories, order, [part.values[shown] for part in (mean, lower, upper)])
+    (axes,) = canvas.axes
     axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     axes.set_xlabel(plain(f"log odds against {reference}, {level} interval"), fontsize=LABEL)
     more = f" (the first {len(shown)} of {len(kept)} terms)" if len(shown) < len(kept) else ""
@@ -56,20 +53,12 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
         raise ArgumentError("predicted must be what predictions, comparisons, slopes or poststratify returned.")
     rows = predicted.sizes[dims[0]] if dims else 1
     labels = _labels(predicted, dims[0]) if dims else ["all"]
-    shown = list(range(min(rows, ROWS)))
     categories = [str(name) for name in predicted["category"].values]
     values = [np.atleast_2d(predicted[key].transpose(*dims, "category").values) for key in ("mean", "lower", "upper")]
     yes = asked(categories)
     order = [yes] if yes is not None else list(np.argsort(-np.abs(values[0]).mean(axis=0), kind="stable")[:CATEGORIES])
-    canvas = Canvas(ax, style, (WIDTH, 1.0 + 0.26 * len(shown) * max(1, 0.55 * len(order))))
+    canvas = _forest(ax, style, labels[:ROWS], categories, order, [part[:ROWS] for part in values])
     (axes,) = canvas.axes
-    forest(
-        axes,
-        [labels[r] for r in shown],
-        [(categories[x], *(part[shown, x] for part in values)) for x in order],
-        width=34,
-        palette=canvas.colors,
-    )
     level = f"{predicted.attrs['ci_prob'] * 100:g} % interval"
     what = f"of {categories[order[0]]}, " if len(order) == 1 else ""
     kind = (
@@ -84,13 +73,23 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
         axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     elif dims == ["group"] and len(order) == 1:
         axes.axvline(values[0][0, order[0]], color="0.5", lw=0.8, zorder=0)  # the first group is the population
-    more = f" (the first {len(shown)} of {rows:,} rows)" if len(shown) < rows else ""
+    more = f" (the first {ROWS} of {rows:,} rows)" if ROWS < rows else ""
     title = predicted.attrs.get("question") if dims == ["group"] else ""
     return canvas.finish(title or "Predicted shares", most=3, width=50, legend=len(order) > 1, more=more)
 
 
+def _forest(ax, style, labels, categories, order, values):
+    """Return the canvas of a forest of some categories: means, lower and upper ends of shape (labels, categories)."""
+    canvas = Canvas(ax, style, (WIDTH, 1.0 + 0.26 * len(labels) * max(1, 0.55 * len(order))))
+    series = [(categories[x], *(part[:, x] for part in values)) for x in order]
+    forest(canvas.axes[0], labels, series, palette=canvas.colors)
+    return canvas
+
+
 def _coefficients(fitted):
     """Return (mean, lower, upper) without the reference category, its name, a title and the level of the intervals."""
+    from ldpbayes.regression.maximum import Maximum  # loads the engines of regressions
+
     if isinstance(fitted, Maximum):
         found, start, reference, title = fitted.summary(), "", fitted.reference, fitted.formula
     else:
