@@ -360,6 +360,12 @@ def described(
     return Answer(data, dict(coords), {"question": question, "ci_prob": ci_prob})
 
 
+def by_category(labels: NDArray, question: str, values: Mapping[str, NDArray], **about: Any) -> Answer:
+    """Return the answer of some numbers of each category."""
+    data = {name: (("category",), each) for name, each in values.items()}
+    return Answer(data, {"category": labels}, {"question": question} | about)
+
+
 def without_draws(result: xr.DataTree) -> bool:
     """Return whether a result has moments and intervals, and no draws."""
     result = as_result(result)

@@ -56,11 +56,8 @@ def simultaneous_intervals(
         lower, upper, probability, error = _from_quantiles(
             result, draws, base.variable(result, "exact", "level").values, quantiles, ci_prob
         )
-    return Answer(
-        {"lower": (("category",), lower), "upper": (("category",), upper)},
-        {"category": category},
-        {"question": "Shares of all categories at once", "ci_prob": ci_prob, "probability": probability, "mcse": error},
-    )
+    about = {"ci_prob": ci_prob, "probability": probability, "mcse": error}
+    return base.by_category(category, "Shares of all categories at once", {"lower": lower, "upper": upper}, **about)
 
 
 @base.asks
@@ -127,10 +124,7 @@ def largest(
     level = level_of_largest(ci_prob, k, a, simultaneous=simultaneous)
     ends = intervals_at(base.of_cell(result, result["confidence"].to_dataset(), cell), level)
     chosen = np.argsort(-shares.values, kind="stable")[:k]
-    data = {
-        name: (("category",), values[chosen])
-        for name, values in zip(("mean", "lower", "upper"), (shares.values, *ends), strict=True)
-    }
+    found = {name: one[chosen] for name, one in zip(("mean", "lower", "upper"), (shares.values, *ends), strict=True)}
     names = ", ".join(map(str, shares["category"].values[chosen][:6])) + (", …" if k > 6 else "")
     kind = (
         f"cover all {k} with confidence {ci_prob:g}"
@@ -141,8 +135,8 @@ def largest(
     picked = "these were picked for being the largest" if k > 1 else "it was picked for being the largest"
     title = f"The {k} largest shares" if k > 1 else "The largest share"
     sentence = f"{title}: {names}. The confidence intervals {kind}, although {picked}."
-    about = {"question": title, "ci_prob": ci_prob, "level": level, "sentence": sentence}
-    return Answer(data, {"category": shares["category"].values[chosen]}, about)
+    about = {"ci_prob": ci_prob, "level": level, "sentence": sentence}
+    return base.by_category(shares["category"].values[chosen], title, found, **about)
 
 
 @base.asks
@@ -168,9 +162,8 @@ def interval_parts(result: xr.DataTree, *, cell: str | tuple[str, ...] | None = 
     privacy = np.minimum((n / (n + weight) * frequency) ** 2, variance)
     share = np.divide(privacy, variance, out=np.zeros_like(variance), where=variance > 0)
     parts = {"sd": variance, "sampling_sd": variance - privacy, "privacy_sd": privacy}
-    data = {name: (("category",), np.sqrt(value)) for name, value in parts.items()}
-    data["privacy_share"] = (("category",), share)
-    return Answer(data, {"category": summary["category"].values}, {"question": PARTS})
+    found = {name: np.sqrt(value) for name, value in parts.items()} | {"privacy_share": share}
+    return base.by_category(summary["category"].values, PARTS, found)
 
 
 # ---- a band from exact quantiles -------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
     evidence_of : callable
         As for ``compliance.findings``.
     """
-    cells, known = list(data.collections()), _known(tree, len(problems))
+    cells, known = list(data.collections()), _known(tree)
     estimates: list[list] = [[] for _ in cells]
     with leaving_out(tree, "Point estimates"):
         estimates = [point_estimates(cell) if cell.keeps_reports else [] for cell in cells]
@@ -105,7 +105,7 @@ def _shares(tree, cell, problem):
     return prior_of_shares(cell, problem.alpha, {item.name: (mean[item.name], sd[item.name]) for item in cell.derived})
 
 
-def _known(tree, count):
+def _known(tree):
     """Return (log-evidence, its error) of each cell under the prior used, or None where it is not known."""
     if "cells" not in tree.children:
         return [of_result(tree)]

@@ -63,7 +63,7 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
         title,
         tuple(tables),
         tuple(_notes(result)),
-        tuple(_figures(result, title, top, collection)),
+        tuple(_figures(result, top, collection)),
         _facts(result),
         summary_of_fit(result),
     )
@@ -285,7 +285,7 @@ def notes_of(tree):
         yield Note(Kind.EVIDENCE, f"Log-evidence {found:.4f}{known}.")
 
 
-def _figures(tree, title, top, collection):
+def _figures(tree, top, collection):
     """Yield the figures of a fit: intervals or groups, then the predictive check where the collection is known."""
     several = "cell" in tree["summary"].dims
     yield _groups_figure(tree) if several else _forest(tree, top)

@@ -31,7 +31,6 @@ def of_plan(
     assumed: str = "uniform",
     ci_prob: float = 0.95,
     draw=None,
-    command="",
     groups: int | None = None,
     delta: float | None = None,
     fakes: float | None = None,

@@ -40,7 +40,7 @@ def of_study(table, study) -> Page:
     """Return the Page of a study's results."""
     headers, rows = pivot(table, study)
     curves = {line[study.lines[-1]] for line in table.to_pylist()}
-    columns = tuple(Column(h, h, "text", priority=_priority(h, curves), align=_align(h)) for h in headers)
+    columns = tuple(Column(h, h, "text", priority=_priority(h), align=_align(h)) for h in headers)
     title = f"{study.title} ({study.source})"
 
     settings = {"title": study.title, "most_panels": PANELS, "most_columns": 1}
@@ -89,7 +89,7 @@ def pivot(table, study):
     return headers, cells
 
 
-def _priority(heading, curves):
+def _priority(heading):
     floors = {_HEADERS[name]: i for i, name in enumerate(_FLOORS, 3)}
     return floors.get(heading, 0)
 
