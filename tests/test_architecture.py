@@ -63,7 +63,6 @@ BUILT_ON = {
     "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
     "theory.planning": {"theory.risk", "theory.bounds", "theory.waves"},
     "theory.prospects": {"theory.planning"},
-    "posteriors.conjugate": {"posteriors.exact", "posteriors.mixing"},
     "posteriors.evidence": {"posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {
@@ -71,7 +70,6 @@ BUILT_ON = {
         "posteriors.laplace",
         "posteriors.mixing",
         "posteriors.mixture",
-        "posteriors.surrogate",
         "posteriors.walk",
     },
     "posteriors.joint.laplace": {"posteriors.joint.sampled", "posteriors.laplace"},
@@ -85,7 +83,7 @@ BUILT_ON = {
         "posteriors.surrogate",
     },
     "posteriors.mixing": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
-    "posteriors.mixture": {"posteriors.expansion", "posteriors.mixing"},
+    "posteriors.mixture": {"posteriors.exact", "posteriors.expansion", "posteriors.mixing"},
     "posteriors.walk": {"posteriors._walk_kernels", "posteriors.surrogate"},
 }
 HOMES = {

@@ -53,13 +53,13 @@ def numerical_error(facts: Mapping[str, Any], ci_prob: float) -> float:
     Parameters
     ----------
     facts : mapping
-        ``predicted_error`` of an expansion and ``quadrature_error``, of means and sds; ``mixing_error``, of ends;
+        ``predicted_error`` of an expansion and ``quadrature_error``, of means and sds;
         ``rough_cells``, whose moments are of second order in the saddle point.
     ci_prob : float
     """
     moments = max(float(facts.get(name, 0.0)) for name in ("predicted_error", "quadrature_error"))
     least = ROUGH if facts.get("rough_cells") else SOLVED
-    return max(least, (1 + normal_reach(ci_prob)) * moments) + float(facts.get("mixing_error", 0.0))
+    return max(least, (1 + normal_reach(ci_prob)) * moments)
 
 
 def ends_of_equal_draws(draws: np.ndarray, ci_prob: float) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammaln, logsumexp, ndtr, softmax
 
-from ldpbayes.inference.importance import enough, resample, weigh
+from ldpbayes.inference.importance import resample
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
 from ldpbayes.posteriors.conditioned_product import TiltedFactors
@@ -38,8 +38,6 @@ BLOCK = 2**14
 TRIED = 8
 #: Nodes with less weight have no draws.
 LIGHT = 1e-4
-#: Draws hold at most so many numbers where more of them are weighted than are kept.
-MOST_WEIGHTED = 2**21
 #: Operations of the nodes, for one category.
 FACTOR = 1e7
 
@@ -337,32 +335,17 @@ class Floored(AbstractPosterior):
         own, nodes = settled(problem, watch)
         heavy = np.flatnonzero(nodes.weight > LIGHT)
         chance = nodes.weight[heavy] / nodes.weight[heavy].sum()
-        made: list = []
+        counts = np.bincount(heavy[resample(chance, rng, size)], minlength=nodes.share.size)
 
-        def make(total):
-            counts = np.bincount(resample(chance, rng, total), minlength=heavy.size)
-            parts = [
-                own.draws(nodes.share[i], nodes.alpha[i], count, rng)
-                for i, count in zip(heavy, counts, strict=True)
-                if count
-            ]
-            which = np.repeat(heavy, counts)
-            p, log_surrogate = (np.concatenate(some) for some in zip(*parts, strict=True))
-            log_ratio = nodes.log_weight[which] - np.log(np.repeat(counts / total, counts)) - log_surrogate
-            order = rng.permutation(total)  # so that an interruption leaves draws of every node
-            log_likelihood = surrogate.log_likelihood_of(problem.likelihood, p[order], watch)
-            kept = order[: log_likelihood.size]
-            made[:] = [which[kept]]
-            return weigh(p[kept], log_likelihood + log_ratio[kept])
+        def draw(i, count):
+            return own.draws(nodes.share[i], nodes.alpha[i], count, rng)
 
-        found, verdict = enough(make, size, MOST_WEIGHTED // problem.n_categories)
-        if verdict.problem and watch.interrupted:
-            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {verdict.problem}")
+        found, node, verdict = surrogate.weighed(draw, nodes.log_weight, counts, problem.likelihood, rng, watch)
         kept = min(size, found.log_weight.size)
-        rows, which = kept // self.chains * self.chains, made[0]
+        rows = kept // self.chains * self.chains
         chosen = rng.permutation(resample(found.weight, rng, kept))[:rows]
         shape = (self.chains, rows // self.chains)
-        which, worth = which[chosen], np.bincount(which, found.weight, nodes.share.size)
+        which, worth = node[chosen], np.bincount(node, found.weight, nodes.share.size)
         z, none = nodes.spread_out(which, worth, rng), min(float(worth[nodes.share == 0].sum()), 1.0)
         share = np.where(nodes.share[which] > 0, ndtr(z[:, 0]), 0.0)
         alpha = problem.prior.floor().learnt.alpha(z[:, 1])

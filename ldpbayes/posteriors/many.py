@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import logsumexp, softmax
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
@@ -13,14 +12,11 @@ from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.exact import singling
 from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal, refuse_doubtful
 from ldpbayes.posteriors.mixing import (
-    INTERPOLATED,
     Expanded,
     Few,
     Separable,
     blocks,
-    levels_at_nodes,
-    mixed_ends,
-    mixed_moments,
+    entries_of,
     servers_of,
 )
 from ldpbayes.posteriors.mixture import facts_of as facts_of_nodes
@@ -120,11 +116,13 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
     else:
         nodes = Nodes.alone(prior, float(sum(server.log_evidence(prior).sum() for server in servers)))
         facts, checked = servers[0].checked(prior)
-        rough = sum(server.rough_cells(prior) for server in servers)
+        rough = int(sum(server.engine(prior).rough.sum() for server in servers))
         facts |= {"rough_cells": rough} if labels and rough else {}
-    entries = _entries(servers, nodes, levels, len(problems), watch)
-    if nodes.values.size > 1 and not (servers[0].exact and len(problems) == 1):
-        facts["mixing_error"] = INTERPOLATED
+    entries: dict = {}
+    dependent = len(problems) == 1 and one.n_categories <= DEPENDENT
+    for server in watch.track(servers, "Posteriors of the cells"):
+        for name, values in entries_of(server, nodes, levels, dependent=dependent).items():
+            entries.setdefault(name, np.empty((len(problems), *values.shape[1:])))[server.places] = values
     if not labels:
         entries["log_evidence"] = np.array([nodes.log_evidence])
     if accuracies := [found] if found is not None else _accuracies(problems, entries, labels):
@@ -157,7 +155,7 @@ def _servers(problems, method):
         kinds[Separable if form is not None and (form.slope >= 0).all() else Expanded].append(k)
     if len(problems) == 1 and kinds[Separable]:
         exact = Separable([one])
-        if not exact.rough_cells(one.prior):  # powers that are no whole numbers, of few weighted reports
+        if not exact.engine(one.prior).rough.any():  # powers that are no whole numbers, of few weighted reports
             return [exact], None
         kinds = {Separable: [], Expanded: [0]}
     if len(problems) == 1 and one.keeps_reports:
@@ -172,54 +170,6 @@ def _servers(problems, method):
         own, found = checked_expansion(one.likelihood, one.alpha)
         problems = [replace(one, likelihood=own.summary)]
     return [server for kind, places in kinds.items() for server in blocks(kind, problems, places)], found
-
-
-def _entries(servers, nodes, levels, cells, watch):
-    """Return the entries of ``exact`` of all cells: moments of P and F, two ends, and evidence, over nodes."""
-    out: dict = {}
-    for server in watch.track(servers, "Posteriors of the cells"):
-        inverted = server.exact and len(server.problems) == 1 and nodes.values.size > 1
-        means, variances, evidences, quantiles, covariances = [], [], [], [], []
-        dependent = cells == 1 and server.problems[0].n_categories <= DEPENDENT
-        for prior in nodes.priors:
-            mean, variance = server.moments(prior)
-            means.append(mean)
-            variances.append(variance)
-            evidences.append(server.log_evidence(prior))
-            if dependent:
-                covariances.append(server.covariance(prior))
-            if not inverted:
-                quantiles.append(server.ends(prior, levels_at_nodes(nodes, levels)))
-        users = np.array([[one.n_users] for one in server.problems])
-        some = mixed_moments(nodes, np.array(means), variances := np.array(variances), users)
-        if dependent:
-            away = np.array(means)[:, 0] - some["distribution_mean"]
-            within = np.tensordot(nodes.weights, np.array(covariances), 1)
-            some["distribution_cov"] = (within + (nodes.weights * away.T) @ away)[None]
-        parameter = {} if nodes.mixture is None else {nodes.mixture.parameter: nodes.values}
-        log_ratio = server.problems[0].prior.log_hyperprior(parameter) if parameter else None
-        if log_ratio is not None:
-            some["under"] = _under(nodes, log_ratio, np.array(means), variances)
-        about = (None, None) if inverted else (np.array(quantiles), variances)
-        lower, upper = mixed_ends(nodes, server, some["distribution_mean"], some["distribution_sd"], levels, *about)
-        some |= {"distribution_lower": lower, "distribution_upper": upper}
-        some["log_evidence"] = logsumexp(evidences, axis=0, b=nodes.weights[:, None])
-        for name, values in some.items():
-            out.setdefault(name, np.empty((cells, *values.shape[1:])))[server.places] = values
-    return out
-
-
-def _under(nodes, log_ratio, means, variances):
-    """Return means and sds of P under the prior of the hyperparameter to both POWERS, shape (cells, 2, 2, a).
-
-    ``log_ratio`` is what it gains at each node for one unit of the log of the power.
-    """
-    out = []
-    for power in POWERS:
-        weight = softmax(np.log(nodes.weights) + math.log(power) * log_ratio)
-        mean = np.tensordot(weight, means, 1)
-        out.append((mean, np.sqrt(np.tensordot(weight, variances + (means - mean) ** 2, 1))))
-    return np.moveaxis(np.array(out), 2, 0).swapaxes(1, 2)
 
 
 def _accuracies(problems, entries, labels):
@@ -338,7 +288,8 @@ def _again(problems, servers, entries):
     def moments(alpha):
         out = np.empty((2, len(problems), alpha.size))
         for server in servers:
-            out[:, server.places] = server.moments(Dirichlet(alpha))
+            engine = server.engine(Dirichlet(alpha))
+            out[:, server.places] = engine.mean, engine.variance
         return out.reshape(2, *mean.shape)
 
     return moments

@@ -4,16 +4,15 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import logsumexp, softmax
 
 from ldpbayes.errors import CellsError, InfeasibleError
-from ldpbayes.inference.ends import ends_of_weighted_draws
-from ldpbayes.inference.importance import enough, weigh
+from ldpbayes.inference.scaling import POWERS
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Pace, Watch
 from ldpbayes.posteriors.conditioned_product.batched import BLOCK
-from ldpbayes.posteriors.exact import Exact, singling
-from ldpbayes.posteriors.frequency import frequency_moments, mixed_frequency_moments
+from ldpbayes.posteriors.exact import Exact, certain, singling
+from ldpbayes.posteriors.frequency import complete, frequency_moments
 from ldpbayes.posteriors.nodes import NODES, place
 from ldpbayes.posteriors.products import Products
 from ldpbayes.posteriors.quadrature import Quadrature
@@ -33,8 +32,6 @@ WIDER = 0.6
 EXACT_FACTOR, SURROGATE_FACTOR = 1250, 4e6
 #: From so many entries of the rows on, the first pilot comes from the support counts.
 LARGE = 1e9
-#: Draws hold at most so many numbers where more of them are weighted than are kept.
-MOST_WEIGHTED = 2**21
 #: Above so many categories of a summary the saddle point is used, which is then accurate to its second order.
 MAX_LINE = 2000
 #: Engines of so many values of the hyperparameter are kept of one cell: those of the nodes, and Jeffreys'.
@@ -44,11 +41,7 @@ KEPT = NODES + 1
 #: rounds.
 SETTLED, ROUNDS = 0.1, 4
 #: Quantiles are sought from e^−LONGEST on, in at most so many steps, until the level is met to this share of the tail.
-LONGEST, STEPS, CLOSE = 690.0, 60, 1e-6
-#: Where the sd of the hyperparameter's coordinate is above APART, averages of the nodes' quantiles are off by more than so
-#: many sds: quantiles at the levels of LADDER, interpolated at RUNGS points, make the mixture's, to about that.
-INTERPOLATED = 0.01
-APART, LADDER, RUNGS = 0.1, ndtr(np.linspace(-4.2, 4.2, 15)), 801
+LONGEST, STEPS, CLOSE = 690.0, 60, 1e-5
 
 
 class _Factored:
@@ -56,7 +49,7 @@ class _Factored:
 
     A server of cells has ``problems`` and their ``places``; ``name``, that of the method without draws; ``exact``, whether
     moments and ends are; ``weighted``, whether its draws have weights; ``together``, whether it takes several cells.
-    ``log_evidence`` and ``rough``, which may be faster and places nodes, have shape (cells,), moments (cells, a).
+    ``log_evidence`` and ``rough``, which may be faster and places nodes, have shape (cells,).
     """
 
     name, exact, weighted, together = "summary", True, False, True
@@ -119,27 +112,6 @@ class _Factored:
             self._evidences[key] = value
         return self._evidences[key]
 
-    def moments(self, prior):
-        """Return (means, variances) of P under one prior."""
-        found = self.engine(prior)
-        return found.mean, found.variance
-
-    def covariance(self, prior):
-        """Return Cov(P) of a single cell under one prior, shape (a, a)."""
-        return self.engine(prior).covariance()
-
-    def ends(self, prior, levels):
-        """Return quantiles of every P_x under one prior, shape (levels, cells, a)."""
-        return self.engine(prior).quantile(levels)
-
-    def cdf(self, prior, value):
-        """Return P(P_x ≤ value_x) under one prior."""
-        return self.engine(prior).cdf(value)
-
-    def rough_cells(self, prior):
-        """Return how many cells have moments of second order in the saddle point under one prior."""
-        return int(self.engine(prior).rough.sum())
-
     def checked(self, prior):
         """Return (attrs, what was checked) of answers without draws under one prior."""
         return {}, "Moments, intervals and evidence are integrals; no draws were made."
@@ -163,27 +135,16 @@ class _Factored:
         -----
         The weights are relative to the log-evidences that placed the nodes: the log of their mean says what the draws add.
         """
-        size, problem, used = int(counts.sum()), self.problems[c], np.flatnonzero(counts)
-        proposals, made = [self.proposal(nodes.priors[i], c, watch) for i in used], []
-        proposals = [widened(one) for one in proposals] if wider else proposals
-        evidences = np.array([self.log_evidence(nodes.priors[i])[c] for i in used])
-        offset = np.log(nodes.weights[used]) - np.log(counts[used] / size) - evidences
+        log_mass = np.log(nodes.weights) - [self.log_evidence(prior)[c] for prior in nodes.priors]
 
-        def make(total):
-            times = total // size
-            parts = [surrogate.proposals(one, int(counts[i]) * times, rng) for i, one in zip(used, proposals, strict=True)]
-            order = rng.permutation(total)  # so that an interruption leaves draws of every node
-            node = np.repeat(np.arange(used.size), counts[used] * times)[order]
-            p, log_surrogate = (np.concatenate(each)[order] for each in zip(*parts, strict=True))
-            log_likelihood = surrogate.log_likelihood_of(problem.likelihood, p, watch)
-            kept = log_likelihood.size
-            made[:] = [used[node[:kept]]]
-            return weigh(p[:kept], log_likelihood + (offset[node] - log_surrogate)[:kept])
+        def draw(i, count):
+            if i not in proposals:
+                made = self.proposal(nodes.priors[i], c, watch)
+                proposals[i] = widened(made) if wider else made
+            return surrogate.proposals(proposals[i], count, rng)
 
-        found, verdict = enough(make, size, MOST_WEIGHTED // problem.n_categories)
-        if verdict.problem and watch.interrupted:
-            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {verdict.problem}")
-        return found, made[0], verdict
+        proposals: dict = {}
+        return surrogate.weighed(draw, log_mass, counts, self.problems[c].likelihood, rng, watch)
 
 
 class Separable(_Factored):
@@ -208,9 +169,12 @@ class Separable(_Factored):
         return f"Exact at {counts.size} values of the {whose}. Independent draws need no chain diagnostics."
 
     def draws(self, prior, count, rngs):
-        """Yield (draws of P, of the signal tallies), two (count, a) arrays, of each cell under one prior."""
-        engine = self.engine(prior)
-        return (engine.draws(count, rng, c)[:2] for c, rng in enumerate(rngs))
+        """Yield (draws of P, of the true tallies), two (count, a) arrays, of each cell under one prior."""
+        for c, (problem, rng) in enumerate(zip(self.problems, rngs, strict=True)):
+            p, signal, _ = self.engine(prior).draws(count, rng, c)
+            tallies = signal + certain(problem.separable, problem.n_categories).astype(float)
+            complete(tallies, p, problem.n_users, rng)
+            yield p, tallies
 
 
 class Few(_Factored):
@@ -248,22 +212,8 @@ class Few(_Factored):
 
     rough = log_evidence
 
-    def moments(self, prior):
-        found = self.integrals(prior).entries
-        return found["distribution_mean"][None], found["distribution_sd"][None] ** 2
-
-    def covariance(self, prior):
-        return self.integrals(prior).entries["distribution_cov"]
-
-    def ends(self, prior, levels):
-        found = self.integrals(prior).intervals(levels[1] - levels[0])
-        return np.array([found["distribution_lower"], found["distribution_upper"]])[:, None]
-
-    def cdf(self, prior, value):
-        return self.integrals(prior).cdf(value[0])[None]
-
-    def rough_cells(self, prior):
-        return 0
+    def engine(self, prior):
+        return _OfIntegrals(self.integrals(prior))
 
     def checked(self, prior):
         found = self.integrals(prior)
@@ -279,6 +229,34 @@ class Few(_Factored):
         engine = Quadrature(draws=max(count, 2), chains=1)
         found = engine.run(engine.plan(replace(self.problems[0], prior=prior)), rngs[0], Watch())
         yield found.distribution[0, :count], found.tallies[0, :count]
+
+
+class _OfIntegrals:
+    """Integrals of one cell with what a ConditionedProduct of one set says.
+
+    Parameters
+    ----------
+    found : Integrals
+    """
+
+    rough = np.zeros(1, dtype=bool)
+
+    def __init__(self, found):
+        self._found, self.mean = found, found.entries["distribution_mean"][None]
+        self.variance = found.entries["distribution_sd"][None] ** 2
+
+    def covariance(self):
+        """Return Cov(P), shape (a, a)."""
+        return self._found.entries["distribution_cov"]
+
+    def quantile(self, levels):
+        """Return the ends at two levels, shape (2, 1, a)."""
+        found = self._found.intervals(levels[1] - levels[0])
+        return np.array([found["distribution_lower"], found["distribution_upper"]])[:, None]
+
+    def cdf(self, value):
+        """Return P(P_x ≤ value_x), shape (1, a)."""
+        return self._found.cdf(value[0])[None]
 
 
 class Expanded(_Factored):
@@ -344,7 +322,8 @@ class Weighted(_Factored):
         nodes = None
         for _ in range(ROUNDS):
             nodes = place(mixture, lambda prior: float(self.log_evidence(prior)[0]), near=nodes)
-            means, variances = map(np.concatenate, zip(*(self.moments(prior) for prior in nodes.priors), strict=True))
+            engines = [self.engine(prior) for prior in nodes.priors]
+            means, variances = (np.concatenate([getattr(one, name) for one in engines]) for name in ("mean", "variance"))
             mean = nodes.weights @ means
             spread = nodes.weights @ (variances + (means - mean) ** 2)
             if (np.abs(mean - self._centre) < SETTLED * np.sqrt(spread)).all():
@@ -378,7 +357,7 @@ class Weighted(_Factored):
 
     def proposal(self, prior, c, watch):
         """Return the surrogate expanded at its own mean under one prior."""
-        alpha, start = prior.concentrations(), self.moments(prior)[0][0]
+        alpha, start = prior.concentrations(), self.engine(prior).mean[0]
         return surrogate.expand(self._rows, alpha, watch=watch, start=start)[0]
 
 
@@ -420,91 +399,66 @@ def shares(weights, size):
     return counts
 
 
-def mixed_moments(nodes, means, variances, n):
-    """Return entries of result.EXACT: moments of P and F over nodes with conjugate moments.
+def entries_of(server, nodes, levels=None, quantiles=(), dependent=False):
+    """Return entries of result.EXACT with an axis of cells: moments of P and F over nodes, and evidence.
 
     Parameters
     ----------
+    server : one of the servers
     nodes : Nodes
-    means, variances : (k, …, a) arrays
-        E[P | Y] and Var(P | Y) given each node.
-    n : int or (…, 1) array
-        Number of users.
+    levels : pair of floats, optional
+        Of ends of intervals, which are entries too.
+    quantiles : sequence of float
+        Levels of further quantiles, under one Dirichlet prior.
+    dependent : bool
+        Whether Cov(P) of the one cell is an entry.
     """
+    engines = [server.engine(prior) for prior in nodes.priors]
+    evidences = [server.log_evidence(prior) for prior in nodes.priors]
+    means, variances = (np.array([getattr(one, name) for one in engines]) for name in ("mean", "variance"))
+    users = np.array([[one.n_users] for one in server.problems])
     pairs = zip(means, variances, nodes.priors, strict=True)
-    frequency = np.array([frequency_moments(m, v, prior.concentrations(), n) for m, v, prior in pairs])
-    out = {}
+    frequency = np.array([frequency_moments(m, v, prior.concentrations(), users) for m, v, prior in pairs])
+    out = {"log_evidence": logsumexp(evidences, axis=0, b=nodes.weights[:, None])}
     for name, mean, square in (("distribution", means, variances), ("frequency", frequency[:, 0], frequency[:, 1] ** 2)):
         centre = np.tensordot(nodes.weights, mean, 1)
         out[f"{name}_mean"] = centre
         out[f"{name}_sd"] = np.sqrt(np.tensordot(nodes.weights, square + (mean - centre) ** 2, 1))
-    return out
+    centre = out["distribution_mean"]
+    if dependent:
+        away, within = means[:, 0] - centre, np.tensordot(nodes.weights, [one.covariance() for one in engines], 1)
+        out["distribution_cov"] = (within + (nodes.weights * away.T) @ away)[None]
+    if levels is not None:
+        if len(engines) == 1:
+            lower, upper, *more = engines[0].quantile((*levels, *quantiles))
+        else:
+            lower, upper, *more = (_inverted(engines, nodes.weights, level, centre) for level in levels)
+        out |= {"distribution_lower": lower, "distribution_upper": upper}
+        out |= {"distribution_quantile": np.stack(more, axis=1)} if more else {}
+    parameter = {} if nodes.mixture is None else {nodes.mixture.parameter: nodes.values}
+    log_ratio = server.problems[0].prior.log_hyperprior(parameter) if parameter else None
+    return out if log_ratio is None else out | {"under": _under(nodes, log_ratio, means, variances)}
 
 
-def mixed_frequencies(nodes, distribution, weight, node, n):
-    """Return (mean, sd) of F from weighted draws of P (S, a) at nodes (S,)."""
-    alpha = np.array([prior.concentrations() for prior in nodes.priors])
-    return mixed_frequency_moments(distribution, weight, alpha[node], n)
+def _under(nodes, log_ratio, means, variances):
+    """Return means and sds of P under the prior of the hyperparameter to both POWERS, shape (cells, 2, 2, a).
 
-
-def levels_at_nodes(nodes, levels):
-    """Return the levels of the quantiles given each node from which ``mixed_ends`` makes those of the mixture.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    levels : pair of floats
+    ``log_ratio`` is what it gains at each node for one unit of the log of the power.
     """
-    return LADDER if nodes.values.size > 1 and nodes.sd > APART else levels
+    out = []
+    for power in POWERS:
+        weight = softmax(np.log(nodes.weights) + math.log(power) * log_ratio)
+        mean = np.tensordot(weight, means, 1)
+        out.append((mean, np.sqrt(np.tensordot(weight, variances + (means - mean) ** 2, 1))))
+    return np.moveaxis(np.array(out), 2, 0).swapaxes(1, 2)
 
 
-def mixed_ends(nodes, server, centre, sd, levels, quantiles=None, variances=None):
-    """Return quantiles of every P_x over nodes, shape (levels, cells, a).
-
-    Of one cell whose distribution functions are known, those of their mixture: F(x) = Σ_k w_k F_k(x) is inverted on the
-    scale of log x by the Illinois rule. Elsewhere the quantiles given each node, interpolated along the normal scale of
-    their levels, are weighted draws of the mixture; where the nodes hardly differ averages of their quantiles do, moved so
-    that the interval is as much wider than theirs as the sd is.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    server : one of the servers
-    centre, sd : (cells, a) arrays
-        Mean and sd of P over the nodes.
-    levels : pair of floats
-    quantiles, variances : (k, levels, cells, a) and (k, cells, a) arrays
-        Quantiles at ``levels_at_nodes`` and variances given each node, where distribution functions are not known.
-    """
-    if quantiles is None:
-        return np.array([_inverted(server, nodes.weights, nodes.priors, level, centre) for level in levels])
-    if levels_at_nodes(nodes, levels) is LADDER:
-        return _pooled(nodes.weights, quantiles, levels[1] - levels[0])
-    wider = sd / np.sqrt(np.tensordot(nodes.weights, variances, 1))
-    return np.clip(centre + wider * (np.tensordot(nodes.weights, quantiles, 1) - centre), 0.0, 1.0)
-
-
-def _pooled(weights, quantiles, ci_prob):
-    """Return the ends of the intervals of mixtures from quantiles (k, levels, cells, a) at LADDER given each node."""
-    from scipy.interpolate import PchipInterpolator  # loads slowly
-
-    scale = ndtri(LADDER)
-    fine = np.linspace(scale[0], scale[-1], RUNGS)
-    chance = np.exp(-0.5 * fine**2)
-    each = np.multiply.outer(weights, chance / chance.sum()).ravel()
-    out = np.empty((2, *quantiles.shape[2:]))
-    for c, own in enumerate(np.moveaxis(np.log(np.maximum(quantiles, math.exp(-LONGEST))), 2, 0)):
-        values = np.exp(PchipInterpolator(scale, own, axis=1)(fine))
-        out[:, c] = ends_of_weighted_draws(values.reshape(each.size, -1), each, ci_prob)[:2]
-    return out
-
-
-def _inverted(server, weights, priors, level, centre):
-    """Return where Σ_k w_k F_k(x) reaches a level, shape (1, a)."""
+def _inverted(engines, weights, level, centre):
+    """Return where Σ_k w_k F_k(x) reaches a level, shape (cells, a), on the scale of log x by the Illinois rule."""
 
     def off(y):
         value = np.exp(y)
-        return sum(weight * server.cdf(prior, value) for weight, prior in zip(weights, priors, strict=True)) - level
+        return sum(weight * one.cdf(value) for weight, one in zip(weights, engines, strict=True)) - level
 
     low, high = np.full(centre.shape, -LONGEST), np.full(centre.shape, -1e-15)
     below, above = np.full(centre.shape, -level), np.full(centre.shape, 1 - level)

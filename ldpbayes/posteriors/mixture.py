@@ -1,5 +1,6 @@
 """Priors that are one-parameter mixtures of Dirichlet priors: conjugate answers, mixed by what the reports say of each."""
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -7,24 +8,20 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from ldpbayes.inference.ends import tails
+from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.ends import LEVELS, tails
 from ldpbayes.inference.importance import resample
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, Sample, Watch
+from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
-from ldpbayes.posteriors.mixing import (
-    mixed_ends,
-    mixed_frequencies,
-    mixed_moments,
-    plan_of,
-    servers_of,
-    shares,
-)
-from ldpbayes.posteriors.nodes import place
+from ldpbayes.posteriors.frequency import mixed_frequency_moments
+from ldpbayes.posteriors.mixing import Separable, blocks, entries_of, plan_of, servers_of, shares
+from ldpbayes.posteriors.nodes import Nodes, place
 from ldpbayes.priors import Dirichlet
 
 #: Levels of the quantiles that moments of the hyperparameter come from.
-LEVELS = 20_000
+FINE = 20_000
 #: Draws of a node with the true likelihood correct its weight from this number on.
 ENOUGH = 50
 
@@ -65,7 +62,8 @@ class Mixture(AbstractPosterior):
     def run(self, plan, rng, watch):
         problem = plan.state
         servers = servers_of([problem], self.draws * self.chains)
-        (sample,), nodes, factor = sampled(problem.mixture, servers, (self.chains, self.draws), [rng], rng, watch)
+        nodes, factor = nodes_of(problem.mixture, servers)
+        (sample,), nodes = sampled(nodes, servers, (self.chains, self.draws), [rng], rng, watch)
         exact = sample.exact | ({"log_evidence": nodes.log_evidence} if sample.exact else {})
         facts = facts_of(nodes, factor) | sample.facts
         return replace(sample, exact=exact, facts=facts, facts_at=lambda ci_prob: interval_facts(nodes, ci_prob))
@@ -92,15 +90,47 @@ def fit_shared(method, cells, prior, run):
     root, *rngs = map(np.random.default_rng, np.random.SeedSequence(run["random_seed"]).spawn(len(cells) + 1))
     problems = [Problem.of(cell, prior) for cell in cells.collections()]
     servers = servers_of(problems, method.draws * method.chains, cells.labels)
-    samples, nodes, factor = sampled(prior.mixture(), servers, (method.chains, method.draws), rngs, root, watch)
+    nodes, factor = nodes_of(prior.mixture(), servers)
+    samples, nodes = sampled(nodes, servers, (method.chains, method.draws), rngs, root, watch)
     facts = facts_of(nodes, factor) | interval_facts(nodes, run["ci_prob"]) | {"log_evidence": float(nodes.log_evidence)}
     stated = {name: run[name] for name in ("random_seed", "ci_prob")}
     answers = []
     for problem, sample, rng in zip(problems, samples, rngs, strict=True):
-        about = {name: value for name, value in sample.facts.items() if name == "k_hat"}
+        about = {name: value for name, value in sample.facts.items() if name in ("k_hat", "frequency_draws")}
         sample = replace(sample, facts=about | {"prior_weight": facts["prior_weight"]})
         answers.append(Answer(method, problem, sample, rng, watch, stated))
     return answers, facts
+
+
+def fit_alone(cells, prior, sizes, seeds, run):
+    """Return the Answers of cells whose posteriors are all exact, in one computation; none where that of some cell is not.
+
+    Parameters
+    ----------
+    cells : Cells
+        Without respondents who ignore the device.
+    prior : AbstractPrior
+        Of each cell.
+    sizes : dict
+        draws and chains.
+    seeds : list of int
+        Of each cell: its draws do not depend on the other cells.
+    run : dict
+        ci_prob and progressbar.
+    """
+    problems = [Problem.of(cell, prior) for cell in cells.collections()]
+    if problems[0].alpha is None or any(problem.collection.nature.weighted for problem in problems):
+        return []
+    method, watch, rngs = Exact(**sizes), Watch(run["progressbar"]), [np.random.default_rng(seed) for seed in seeds]
+    try:
+        plans = [method.prepare(problem) for problem in problems]
+    except InfeasibleError:
+        return []
+    servers = list(blocks(Separable, problems, range(len(problems))))
+    samples, _ = sampled(Nodes.alone(prior), servers, (method.chains, method.draws), rngs, None, watch)
+    asked = [{"random_seed": seed, "ci_prob": run["ci_prob"]} for seed in seeds]
+    several = zip(problems, samples, rngs, asked, plans, strict=True)
+    return [Answer(method, problem, sample, rng, watch, one, plan.reason) for problem, sample, rng, one, plan in several]
 
 
 def nodes_of(mixture, servers):
@@ -121,14 +151,14 @@ def nodes_of(mixture, servers):
     return nodes, nodes.log_evidence - total(Dirichlet.jeffreys(servers[0].problems[0].n_categories))
 
 
-def sampled(mixture, servers, shape, rngs, rng, watch):
-    """Return (a Sample of every cell, nodes, log Bayes factor against Jeffreys' prior): ∫ p(P | Y, η) p(η | Y) dη.
+def sampled(nodes, servers, shape, rngs, rng, watch):
+    """Return (a Sample of every cell, nodes): ∫ p(P | Y, η) p(η | Y) dη.
 
     Draw d of all cells has the same η. Draws that are weighted by the true likelihood mend the weights of the nodes first.
 
     Parameters
     ----------
-    mixture : AbstractMixture
+    nodes : Nodes
     servers : list of servers
         Of all cells.
     shape : pair of int
@@ -136,10 +166,9 @@ def sampled(mixture, servers, shape, rngs, rng, watch):
     rngs : list of numpy.random.Generator
         Of each cell.
     rng : numpy.random.Generator
-        Of what they share.
+        Of what they share; no draws that are independent under one Dirichlet prior need it.
     watch : Watch
     """
-    nodes, factor = nodes_of(mixture, servers)
     size, several = math.prod(shape), len(rngs) > 1
     counts = shares(nodes.weights, size)
     pairs = [(server, c) for server in servers if server.weighted for c in range(len(server.problems))]
@@ -149,50 +178,57 @@ def sampled(mixture, servers, shape, rngs, rng, watch):
     nodes, chances = _mended(nodes, counts, weighed)
     size = min([size, *(found.log_weight.size for found, *_ in weighed.values())])  # less after an interruption
     wanted = shares(chances, size)
-    node = np.repeat(np.arange(wanted.size), wanted)
-    order = rng.permutation(size)
-    rows = order[: size // shape[0] * shape[0]]
-    hyper = {mixture.parameter: parameter_draws(nodes, node, rng)[rows].reshape(shape[0], -1)}
+    order = rng.permutation(size) if weighed or nodes.values.size > 1 else np.arange(size)
+    rows, hyper = order[: size // shape[0] * shape[0]], {}
+    if nodes.mixture is not None:
+        node = np.repeat(np.arange(wanted.size), wanted)
+        hyper = {nodes.mixture.parameter: parameter_draws(nodes, node, rng)[rows].reshape(shape[0], -1)}
     out: list = [None] * len(rngs)
     for server in watch.track(servers, "Posteriors at the nodes"):
         some = _samples(server, nodes, wanted, [rngs[k] for k in server.places], several)
         for c, (k, problem) in enumerate(zip(server.places, server.problems, strict=True)):
-            flat, sample = next(some)
+            (flat, *tallies), sample = next(some)
             if server.weighted:
                 flat, sample = _resampled(server, problem, nodes, chances, wanted, rngs[k], weighed[server, c], sample)
-            draws = flat[rows].reshape(shape[0], -1, problem.n_categories)
-            out[k] = replace(sample, distribution=draws, hyperparameters=hyper)
-    return out, nodes, factor
+            draws, *tallies = (one[rows].reshape(shape[0], -1, problem.n_categories) for one in (flat, *tallies))
+            out[k] = replace(sample, distribution=draws, tallies=tallies[0] if tallies else None, hyperparameters=hyper)
+    return out, nodes
 
 
 def _samples(server, nodes, wanted, rngs, several):
-    """Yield (draws of P, node by node, or None where they have weights, what else is known of it) of each cell."""
-    means, variances, drawn = [], [], [[] for _ in rngs]
-    for prior, count in zip(nodes.priors, wanted, strict=True):
-        if server.exact:
-            for known, one in zip((means, variances), server.moments(prior), strict=True):
-                known.append(one)
-        if count and not server.weighted:
-            for parts, (p, _) in zip(drawn, server.draws(prior, int(count), rngs), strict=True):
-                parts.append(p)
-    users = np.array([[one.n_users] for one in server.problems])
-    exact = mixed_moments(nodes, np.array(means), np.array(variances), users) if server.exact else {}
+    """Yield ((draws of P, of the true tallies), node by node, what else is known of it) of each cell.
 
-    def intervals(ci_prob):
-        """Return the ends of P's intervals: those of the mixture of the nodes' distribution functions."""
-        centre, sd = exact["distribution_mean"], exact["distribution_sd"]
-        ends = mixed_ends(nodes, server, centre, sd, tails(ci_prob))[:, 0]
-        return dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
+    Draws that have weights are not made here.
+    """
+    drawn: list = [[] for _ in rngs]
+    for prior, count in zip(nodes.priors, wanted, strict=True):
+        if count and not server.weighted:
+            for parts, one in zip(drawn, server.draws(prior, int(count), rngs), strict=True):
+                parts.append(one)
+    alone = nodes.values.size == 1
+
+    @functools.cache
+    def entries(ci_prob=None):
+        """Return entries of all cells; where a probability is given those of the ends of intervals."""
+        if ci_prob is None:
+            found = entries_of(server, nodes) if server.exact else {}
+            return {name: one for name, one in found.items() if alone or name.startswith(("distribution", "frequency"))}
+        found = entries_of(server, nodes, tails(ci_prob), LEVELS if alone and not server.weighted else ())
+        return {name: found[name] for name in found if name.endswith(("lower", "upper", "quantile"))}
+
+    def of_cell(c, ci_prob=None):
+        return {name: values[c] for name, values in entries(ci_prob).items()}
 
     whose = "shared hyperparameter" if several else "hyperparameter"
     for c, parts in enumerate(drawn):
         yield (
-            np.concatenate(parts) if parts else None,
+            [np.concatenate(one) for one in zip(*parts, strict=True)] or [None],
             Sample(
                 np.empty(0),
-                exact={name: values[c] for name, values in exact.items()},
-                intervals=None if several or not server.exact else intervals,
-                verdict=Verdict(checked=server.sentence(nodes, wanted, whose)) if parts else Verdict(),
+                exact=of_cell(c),
+                intervals=functools.partial(of_cell, c) if server.exact and (alone or not several) else None,
+                verdict=Verdict(checked=server.sentence(nodes, wanted, whose)) if parts and not alone else Verdict(),
+                facts={"frequency_draws": "allocated"} if parts else {},
             ),
         )
 
@@ -208,7 +244,8 @@ def _resampled(server, problem, nodes, chances, wanted, rng, weighed, sample):
         chosen.append(some[resample(weight[some] / weight[some].sum(), rng, int(wanted[i]))])
     p, chosen = found.distribution, np.concatenate(chosen)
     facts = found.facts | {"log_evidence": float(nodes.log_evidence)}
-    known = {} if server.exact else {"frequency": mixed_frequencies(nodes, p, weight, node, problem.n_users)}
+    alpha = np.array([prior.concentrations() for prior in nodes.priors])
+    known = {} if server.exact else {"frequency": mixed_frequency_moments(p, weight, alpha[node], problem.n_users)}
     effective = min(found.effective_sample, float(chosen.size))
     return p[chosen], replace(
         sample,
@@ -271,7 +308,7 @@ def facts_of(nodes, factor):
     """Return the attrs about the hyperparameter that every result under a mixture has."""
     name = nodes.mixture.parameter
     # From the curve through the nodes: the law of α has a tail that few nodes do not see.
-    values = nodes.quantile((np.arange(LEVELS) + 0.5) / LEVELS)
+    values = nodes.quantile((np.arange(FINE) + 0.5) / FINE)
     return {
         f"{name}_mean": float(values.mean()),
         f"{name}_sd": float(values.std()),

@@ -69,7 +69,7 @@ class Nodes:
     @property
     def t(self) -> np.ndarray:
         """The nodes."""
-        return self.mixture.coordinate(self.values)
+        return self.values if self.mixture is None else self.mixture.coordinate(self.values)
 
     @property
     def sd(self) -> float:

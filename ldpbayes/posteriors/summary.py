@@ -3,18 +3,15 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.ends import tails
-from ldpbayes.inference.importance import resample, weigh
-from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
+from ldpbayes.inference.importance import resample
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal
 from ldpbayes.posteriors.expansion import of_rows, refusal, trusted
-from ldpbayes.posteriors.frequency import AVERAGED, frequency_moments, moments_from_draws
+from ldpbayes.posteriors.frequency import AVERAGED, moments_from_draws
 from ldpbayes.posteriors.laplace import Laplace
 from ldpbayes.posteriors.mixing import Expanded
-from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.mixture import Mixture, sampled
+from ldpbayes.posteriors.nodes import Nodes
 from ldpbayes.posteriors.walk import RandomWalk
 
 
@@ -73,52 +70,35 @@ class OfSummary(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         problem, found, other = plan.state
-        if other is not None:
-            sample = other[0].run(other[1], rng, watch)
-            verdict = replace(sample.verdict, checked=f"{found.sentence} {sample.verdict.checked}".strip())
-            exact = dict(sample.exact)
-            if "frequency_mean" not in exact:
-                flat = (
-                    sample.weighted[0][resample(sample.weighted[1], rng)]
-                    if sample.weighted
-                    else (sample.distribution.reshape(-1, problem.n_categories))
-                )
-                some = flat[rng.permutation(len(flat))[:AVERAGED]]
-                exact["frequency_mean"], exact["frequency_sd"] = moments_from_draws(problem.likelihood, some)
-            intervals = _with_frequency(sample.intervals, exact, problem.n_users)
-            facts = dict(sample.facts) | found.facts()
-            return replace(sample, verdict=verdict, exact=exact, intervals=intervals, facts=facts)
-        return self._dirichlet(problem, found, rng)
-
-    def _dirichlet(self, problem, found, rng):
-        prior, server = problem.prior, Expanded([problem])
-        p, log_surrogate = surrogate.proposals(server.proposal(prior, 0, None), self.draws * self.chains, rng)
-        drawn = weigh(p, problem.likelihood.log_likelihood(p.T) - log_surrogate)
-        flat = p[rng.permutation(resample(drawn.weight, rng))]
-        facts, exact, intervals, known = found.facts(), {}, None, not (server.exact and server.rough_cells(prior))
-        if known:
-            mean, variance = (one[0] for one in server.moments(prior))
-            exact = {"distribution_mean": mean, "distribution_sd": np.sqrt(variance)}
-            exact["log_evidence"] = float(server.log_evidence(prior)[0])
-
-            def intervals(ci_prob):
-                lower, upper = server.ends(prior, tails(ci_prob))[:, 0]
-                return {"distribution_lower": lower, "distribution_upper": upper}
-
-        else:  # transforms that do not die out
-            mean = drawn.weight @ p
-            variance = drawn.weight @ (p - mean) ** 2
-            facts |= {"log_evidence": drawn.log_evidence, "log_evidence_error": drawn.log_evidence_error}
-        exact["frequency_mean"], exact["frequency_sd"] = frequency_moments(mean, variance, problem.alpha, problem.n_users)
-        return Sample(
-            flat.reshape(self.chains, self.draws, -1),
-            effective=drawn.effective_sample,
-            verdict=replace(drawn.verdict, checked=found.sentence),
-            weighted=None if known else (p, drawn.weight),
+        sample = self._dirichlet(problem, rng, watch) if other is None else other[0].run(other[1], rng, watch)
+        exact = dict(sample.exact)
+        if "frequency_mean" not in exact:
+            exact["frequency_mean"], exact["frequency_sd"] = sample.frequency or self._averaged(sample, problem, rng)
+        checked = f"{found.sentence} {sample.verdict.checked}".strip()
+        return replace(
+            sample,
+            verdict=replace(sample.verdict, checked=checked),
             exact=exact,
-            intervals=_with_frequency(intervals, exact, problem.n_users),
-            facts=facts,
+            intervals=_with_frequency(sample.intervals, exact, problem.n_users),
+            facts=dict(sample.facts) | found.facts(),
         )
+
+    def _dirichlet(self, problem, rng, watch):
+        """Return the Sample under a Dirichlet prior: integrals are known but for transforms that do not die out."""
+        prior, server = problem.prior, Expanded([problem])
+        server.exact = not (server.exact and server.engine(prior).rough.any())
+        nodes = Nodes.alone(prior, float(server.log_evidence(prior)[0]))
+        (sample,), _ = sampled(nodes, [server], (self.chains, self.draws), [rng], rng, watch)
+        return sample
+
+    @staticmethod
+    def _averaged(sample, problem, rng):
+        """Return (mean, sd) of F by draws of P."""
+        if sample.weighted:
+            flat = sample.weighted[0][resample(sample.weighted[1], rng)]
+        else:
+            flat = sample.distribution.reshape(-1, problem.n_categories)
+        return moments_from_draws(problem.likelihood, flat[rng.permutation(len(flat))[:AVERAGED]])
 
 
 def _with_frequency(intervals, exact, n_reports):

@@ -16,7 +16,7 @@ from scipy.special import gammaln, softmax
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.importance import resample, weigh
+from ldpbayes.inference.importance import enough, resample, weigh
 from ldpbayes.inference.proposals import MAX_DEFENDED
 from ldpbayes.inference.verdict import hopeless
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Problem, Refusal, Sample, Watch, whole
@@ -30,6 +30,8 @@ LOGARITHM, EXPANDING, FACTOR = 4, 20, 4e5
 LOOKED_AT, MAX_LOOKED_AT = 250, 1e6
 #: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
 BLOCK = 500
+#: Draws hold at most so many numbers where more of them are weighted than are kept.
+MOST_WEIGHTED = 2**21
 #: The expansion point is settled when the mean moves by less than this many posterior sd.
 SETTLED = 1e-3
 #: Nodes of the integral over the radius of a proposal, three times as many where Σα < 1, whose left tail is long; steps to
@@ -426,6 +428,41 @@ def _log_radius(engine, p):
     step = (s[:, -1] - s[:, 0]) / (size - 1)
     inside = (np.exp(log_density - top[:, None]) * np.cosh(s)).sum(axis=1)
     return constant + top + np.log(inside * scale * step)
+
+
+def weighed(draw, log_mass, counts, likelihood, rng, watch):
+    """Return (draws from the proposals of nodes, Weighted by the true likelihood, the node of each, Verdict).
+
+    Parameters
+    ----------
+    draw : callable
+        (node, number) → (draws of P, log of their density over that of the node's prior).
+    log_mass : (k,) array
+        Of each node, up to a constant: the log of its mass, which the likelihood multiplies.
+    counts : (k,) int array
+        Draws of each; multiples of these where weights ask for more.
+    likelihood : likelihood of one cell
+    rng : numpy.random.Generator
+    watch : Watch
+    """
+    size, used, made = int(counts.sum()), np.flatnonzero(counts), []
+    offset = log_mass[used] - np.log(counts[used] / size)
+
+    def make(total):
+        each = counts[used] * (total // size)
+        parts = [draw(i, int(count)) for i, count in zip(used, each, strict=True)]
+        order = rng.permutation(total)  # so that an interruption leaves draws of every node
+        node = np.repeat(np.arange(used.size), each)[order]
+        p, log_surrogate = (np.concatenate(one)[order] for one in zip(*parts, strict=True))
+        log_likelihood = log_likelihood_of(likelihood, p, watch)
+        kept = log_likelihood.size
+        made[:] = [used[node[:kept]]]
+        return weigh(p[:kept], log_likelihood + (offset[node] - log_surrogate)[:kept])
+
+    found, verdict = enough(make, size, MOST_WEIGHTED // likelihood.n_categories)
+    if verdict.problem and watch.interrupted:
+        raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {verdict.problem}")
+    return found, made[0], verdict
 
 
 def log_likelihood_of(rows, distribution, watch):

@@ -12,7 +12,7 @@ from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBa
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
 from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.many import NEITHER, in_one_call, moments_of, seconds_of_mixture
-from ldpbayes.posteriors.mixture import fit_shared
+from ldpbayes.posteriors.mixture import fit_alone, fit_shared
 from ldpbayes.posteriors.problem import Joint, Problem, prior_of_cells, scaled
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.beside import cells_left_out, leave_out, leaving_out
@@ -116,12 +116,11 @@ def _sampled(cells: Cells, prior: AbstractPrior | Any, request: Request, refused
 def _each(cells: Cells, prior, request: Request, left_out: dict[str, str]) -> "xr.DataTree":
     """Return the result of cells with posteriors of their own; a cell that cannot be served is left out by its name."""
     from ldpbayes import result
-    from ldpbayes.posteriors import conjugate
 
     seeds = [int(one.generate_state(1)[0]) for one in np.random.SeedSequence(request.random_seed).spawn(len(cells))]
     exact, known = request.method in ("auto", "exact") and "exact" not in request.exclude, []
     if exact and not cells.laws and request.draws != 0:
-        known = conjugate.answers(cells, prior, request.sizes(), seeds, request.run)
+        known = fit_alone(cells, prior, request.sizes(), seeds, request.run)
     found, refused = {}, {}
     for k, (key, label, cell) in enumerate(zip(cells, cells.labels, cells.collections(), strict=True)):
         own = replace(request, random_seed=seeds[k], estimates=False)
