@@ -89,31 +89,35 @@ def read_batches(path: Any, columns: Sequence[str], groups: Sequence[int] | None
     import pyarrow as pa
 
     held: list = []
-    rows = size = 0
+    rows, most = 0, BATCH
     with foreign("is not a readable Parquet file", path):
-        for part, decoded in _parts(pa, path, columns, groups):
-            if held and (rows + part.num_rows > BATCH or size + decoded > MOST_BYTES):
+        for part, fit in _parts(path, columns, groups):
+            if held and rows + part.num_rows > min(most, fit):
                 yield pa.Table.from_batches(held).unify_dictionaries()
-                held, rows, size = [], 0, 0
+                held, rows, most = [], 0, BATCH
             held.append(part)
-            rows, size = rows + part.num_rows, size + decoded
+            rows, most = rows + part.num_rows, min(most, fit)
         if held:
             yield pa.Table.from_batches(held).unify_dictionaries()
 
 
-def _parts(pa, path, columns, groups):
-    """Yield (record batch, about its bytes where dictionaries are decoded)."""
+def _parts(path, columns, groups):
+    """Yield (record batch, how many of such rows fit in one table)."""
     from pyarrow import parquet
 
     known = _known(path)
     codes = [name for name in columns if name in known.texts]
     settings = {"metadata": known.metadata, "read_dictionary": codes, "page_checksum_verification": True}
-    with parquet.ParquetFile(path, **settings) as file:
+    with (
+        parquet.ParquetFile(path, **settings) as file,
+        open(path, "rb") as handle,
+        mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
         _check_rows(path, file.metadata)
         for together in _together(file, range(file.num_row_groups) if groups is None else groups):
-            size = min(_most_rows(path, file, group, columns) for group in together)
+            size = min(_most_rows(path, file, data, group, columns) for group in together)
             for batch in file.iter_batches(size, row_groups=together, columns=list(columns), use_threads=False):
-                yield from sliced(batch)
+                yield from ((part, min(size, most)) for part, most in sliced(batch))
 
 
 def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
@@ -194,21 +198,20 @@ def _check_rows(path, metadata):
         raise DataError(f"says that it holds {rows:,} rows in {size:,} bytes, which no reports do", source=path)
 
 
-def _most_rows(path, file, group, columns):
+def _most_rows(path, file, data, group, columns):
     """Return how many rows of a row group are read at once: so many that no column takes more than about MOST_BYTES."""
     n_rows, most = file.metadata.row_group(group).num_rows, BATCH
-    with open(path, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        for i, chunk in enumerate(_known(path).groups[group]):
-            leaf = file.schema.column(i)
-            name = next((name for name in columns if leaf.path == name or leaf.path.startswith(f"{name}.")), None)
-            if name is None:
-                continue
-            if chunk is None:
-                raise DataError("is encrypted, and only plain columns are read", source=path, field=name)
-            try:
-                most = min(most, _most_of_column(path, group, data, chunk, leaf, n_rows))
-            except DataError as err:
-                raise err.at(source=path, field=name) from None
+    for i, chunk in enumerate(_known(path).groups[group]):
+        leaf = file.schema.column(i)
+        name = next((name for name in columns if leaf.path == name or leaf.path.startswith(f"{name}.")), None)
+        if name is None:
+            continue
+        if chunk is None:
+            raise DataError("is encrypted, and only plain columns are read", source=path, field=name)
+        try:
+            most = min(most, _most_of_column(path, group, data, chunk, leaf, n_rows))
+        except DataError as err:
+            raise err.at(source=path, field=name) from None
     return max(1, most)
 
 
@@ -224,41 +227,24 @@ def _most_of_column(path, group, data, chunk, leaf, n_rows):
             raise DataError(f"has a dictionary of {n_values:,} entries in {size:,} bytes")
     if small:  # of texts the codes are read, and long entries are told apart after that
         return BATCH
-    if leaf.max_repetition_level:
-        stored = max(chunk[_STORED], 1)
-        n_items = max(chunk[_VALUES], sum(n for kind, _, n in pages if kind == "data"))
-        if n_items > _MOST_ITEMS or (n_items > _ITEMS and n_items > _ITEMS_A_BYTE * stored):
-            raise DataError(f"says that it holds {n_items:,} items in {stored:,} bytes of lists; write smaller row groups")
-        return BATCH if n_items <= _ITEMS else max(1, _ITEMS * n_rows // n_items)
+    lists, most = leaf.max_repetition_level, BATCH  # values that are read at once; a list has several
+    n_values = max(chunk[_VALUES], sum(n for kind, _, n in pages if kind == "data"), 1)
+    if lists:
+        stored, most = max(chunk[_STORED], 1), _ITEMS
+        if n_values > _MOST_ITEMS or (n_values > _ITEMS and n_values > _ITEMS_A_BYTE * stored):
+            raise DataError(f"says that it holds {n_values:,} items in {stored:,} bytes of lists; write smaller row groups")
     if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY":
-        return MOST_BYTES // max(leaf.length, 1)
-    if leaf.physical_type != "BYTE_ARRAY":
-        return BATCH
-    most = _windows([(size, n) for kind, size, n in pages if kind == "data"])
-    if _DELTA in chunk[_ENCODINGS]:  # a value may repeat the one before it for a byte or two
-        most = min(most, MOST_BYTES // max((size for _, size, _ in pages), default=1))
-    dictionary = max((size for kind, size, _ in pages if kind == "dictionary"), default=0)
-    if dictionary and chunk[_VALUES]:  # no entry is longer than all of them, which saves a look at most files
-        longest = dictionary if MOST_BYTES // dictionary >= _SMALL else _longest(path, group, leaf.path)
-        most = most if longest is None else min(most, MOST_BYTES // max(longest, 1))
-    return most
-
-
-def _windows(pages):
-    """Return the largest power of two of rows, at most BATCH, of which no run takes more than MOST_BYTES of pages."""
-    total = sum(size for size, _ in pages)
-    rows = BATCH
-    while total > MOST_BYTES and rows > 1:
-        start = size = n = largest = 0
-        for own, many in pages:
-            size, n = size + own, n + many
-            while start < len(pages) and n - pages[start][1] >= rows:
-                size, n, start = size - pages[start][0], n - pages[start][1], start + 1
-            largest = max(largest, size)
-        if largest <= MOST_BYTES:
-            break
-        rows //= 4
-    return rows
+        most = min(most, MOST_BYTES // max(leaf.length, 1))
+    if leaf.physical_type == "BYTE_ARRAY":
+        fit = [MOST_BYTES * n // max(size, 1) for kind, size, n in pages if kind == "data"]
+        if _DELTA in chunk[_ENCODINGS]:  # a value may repeat the one before it for a byte or two
+            fit += [MOST_BYTES // max(size, 1) for _, size, _ in pages]
+        for kind, size, _ in pages:  # no entry is longer than all of them, which saves a look at most files
+            if kind == "dictionary" and size:
+                longest = size if lists or MOST_BYTES // size >= _SMALL else _longest(path, group, leaf.path)
+                fit += [MOST_BYTES // max(longest, 1)] if longest is not None else []
+        most = min([most, *fit])
+    return most * n_rows // n_values if lists else most
 
 
 def _longest(path, group, name):
@@ -276,19 +262,17 @@ def _longest(path, group, name):
 
 
 def sliced(batch):
-    """Yield parts of a batch that would take at most about MOST_BYTES with decoded dictionaries, and their bytes."""
+    """Yield (part of a batch, how many of its rows take at most about MOST_BYTES with decoded dictionaries)."""
     import pyarrow as pa
     from pyarrow import compute
 
-    most = 0
+    longest = 1
     for array in batch.columns:
         if pa.types.is_dictionary(array.type) and arrow_kind(array.type) in ("texts", "bytes") and len(array.dictionary):
-            longest = compute.max(compute.binary_length(array.dictionary)).as_py() or 0
-            most = max(most, longest)
-    rows = max(1, min(batch.num_rows, MOST_BYTES // max(most, 1)))
-    for start in range(0, batch.num_rows, rows):
-        part = batch.slice(start, rows)
-        yield part, part.nbytes + most * part.num_rows
+            longest = max(longest, compute.max(compute.binary_length(array.dictionary)).as_py() or 0)
+    most = max(1, MOST_BYTES // longest)
+    for start in range(0, batch.num_rows, most):
+        yield batch.slice(start, most), most
 
 
 # ---- the footer and the headers of pages: Thrift's compact protocol --------------------------------------------------

@@ -128,12 +128,22 @@ def test_batches_hold_every_row_in_order(tmp_path, monkeypatch):
         }
     )
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=700, data_page_size=512)
-    monkeypatch.setattr(parquet_batches, "MOST_BYTES", 8192)
+    monkeypatch.setattr(parquet_batches, "MOST_BYTES", 6000)
     monkeypatch.setattr(parquet_batches, "_ITEMS", 500)
     parts = list(parquet_batches.read_batches(tmp_path / "t.parquet", table.column_names))
     assert len(parts) > 20
     whole = [row for part in parts for row in part.to_pylist()]
     assert whole == table.to_pylist()
+
+
+def test_lists_of_long_texts_are_read_in_parts(tmp_path):
+    """An entry of the dictionary that many lists name is written once, and takes its length in each of them."""
+    texts = pa.array(["x" * 20_000] * 2**14)
+    table = pa.table({"report": pa.ListArray.from_arrays(np.arange(2**14 + 1, dtype=np.int32), texts)})
+    pq.write_table(table, tmp_path / "t.parquet", compression="zstd", row_group_size=2**14)
+    sizes = [(part.num_rows, part.nbytes) for part in parquet_batches.read_batches(tmp_path / "t.parquet", ["report"])]
+    assert sum(rows for rows, _ in sizes) == 2**14
+    assert max(size for _, size in sizes) < 1.1 * parquet_batches.MOST_BYTES
 
 
 def test_encodings_that_arrow_makes_no_codes_of(tmp_path):
