@@ -1,14 +1,13 @@
 """Where reports come from: files, data frames and engines, as one stream of Arrow tables; see ``stream``.
 
-A kind of source is a subclass of AbstractSource, and a format of files one of AbstractFile that states its suffixes, in a
-file of this package.
+A format of files is a subclass of AbstractFile that states its suffixes, in a file of this package.
 """
 
 from ldpbayes.doors import lazily
 
 _HOMES = {
     "AbstractFile": "sources.stream",
-    "AbstractSource": "sources.stream",
+    "Source": "sources.stream",
     "open_source": "sources.opening",
     "read_collection": "sources.collection_file",
     "scan": "sources.scanning.driver",

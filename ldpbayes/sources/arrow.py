@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import mmap
 import struct
 import sys
@@ -10,76 +9,46 @@ from typing import ClassVar
 
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.sources.base import check_column, foreign, texts_of
-from ldpbayes.sources.frames import BatchPiece
+from ldpbayes.sources.base import foreign, texts_of
 from ldpbayes.sources.parquet import MOST_BYTES, ROWS_A_BYTE, sliced
-from ldpbayes.sources.stream import BATCH, AbstractFile, AbstractSource
+from ldpbayes.sources.stream import BATCH, AbstractFile, Source
 
 #: Bytes that one byte of a compressed file may hold; reports that privacy has made random take more.
 _BYTES_A_BYTE = 2**8
 
 
-class ArrowSource(AbstractSource):
-    """Anything of Arrow that yields record batches.
+def opened(data):
+    """Return the Source of a table, a record batch, a reader or a dataset of Arrow, None for all else."""
+    import pyarrow as pa
 
-    Parameters
-    ----------
-    open_batches : callable
-        From the columns in use to an iterable of record batches.
-    schema : pyarrow.Schema
-    n_rows : int, optional
-    once : bool
-        Whether it can be called only once.
-    """
+    dataset, n_rows, read = sys.modules.get("pyarrow.dataset"), None, None
+    if isinstance(data, (pa.RecordBatch, pa.Table)):
+        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+        n_rows = table.num_rows
 
-    def __init__(self, open_batches, schema, n_rows=None, once=False) -> None:
-        self._open, self.n_rows, self._once, self._read = open_batches, n_rows, once, False
-        self._schema = schema
+        def read(columns, most):
+            return table.to_batches(BATCH)
 
-    @classmethod
-    def opened(cls, data):
-        pa = sys.modules.get("pyarrow")
-        if pa is None:
-            return None
-        batches, tables, readers = pa.RecordBatch, pa.Table, pa.RecordBatchReader
-        if isinstance(data, batches):
-            data = pa.Table.from_batches([data])
-        if isinstance(data, tables):
-            return cls(lambda columns: data.to_batches(BATCH), data.schema, data.num_rows)
-        if isinstance(data, readers):
-            return cls(lambda columns: data, data.schema, once=True)
-        dataset = sys.modules.get("pyarrow.dataset")
-        if dataset is not None and isinstance(data, dataset.Dataset):
+    elif isinstance(data, pa.RecordBatchReader):
+        left = [data]
 
-            def batches(columns):
-                settings = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
-                return data.to_batches(columns=[name for name in columns if name in data.schema.names], **settings)
+        def read(columns, most):
+            if most is not None:  # what is looked at would be lost
+                return ()
+            if not left:
+                raise ArgumentError(
+                    "A RecordBatchReader can be read once, and these reports need two passes; give the dataset, the table "
+                    "or the files that it reads."
+                )
+            return left.pop()
 
-            return cls(batches, data.schema)
-        return None
+    elif dataset is not None and isinstance(data, dataset.Dataset):
 
-    def names(self):
-        return self._schema.names
+        def read(columns, most):
+            settings = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+            return data.to_batches(columns=columns, **settings)
 
-    def metadata(self):
-        return [texts_of(self._schema.metadata)]
-
-    def first(self, name):
-        return [] if self._once or name not in self.names() else super().first(name)
-
-    def pieces(self, columns):
-        for name in columns:
-            check_column(self.names(), name, "the frame ")
-        return self._pieces(columns)
-
-    def _pieces(self, columns):
-        if self._once and self._read:
-            raise ArgumentError(
-                "A RecordBatchReader can be read once, and these reports need two passes; give the dataset, the table "
-                "or the files that it reads."
-            )
-        self._read = True
-        return joined(self._open(list(dict.fromkeys(columns))))
+    return None if read is None else Source(data.schema.names, read, None, texts_of(data.schema.metadata), n_rows)
 
 
 class ArrowFile(AbstractFile):
@@ -181,25 +150,3 @@ def _vector(data, table, i):
     """Return (place of the first entry, number of entries) of a field that is a vector."""
     at = _place(data, table, i)
     return (0, 0) if at is None else (_root(data, at) + 4, _number(data, "<I", _root(data, at)))
-
-
-def joined(batches, source=None):
-    """Yield the pieces of record batches; small batches are joined.
-
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-    source : str, optional
-        What the pieces belong to, for messages.
-    """
-    import pyarrow as pa
-
-    first, held, size = 0, [], 0
-    with foreign("the Arrow source cannot be read"):
-        for batch in itertools.chain(batches, [None]):
-            if batch is not None:
-                held.append(batch)
-                size += batch.num_rows
-            if size >= BATCH // 2 or (batch is None and size):
-                yield BatchPiece(pa.Table.from_batches(held), first, source)
-                first, held, size = first + size, [], 0

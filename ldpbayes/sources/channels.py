@@ -23,7 +23,7 @@ from ldpbayes.sources.missing import Missing, sentence
 from ldpbayes.sources.numbers import number
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
-from ldpbayes.sources.stream import AbstractSource
+from ldpbayes.sources.stream import Source
 from ldpbayes.sources.tally import Channels, Columns, read_parts, tallies
 from ldpbayes.sources.users import check_user, read_users, single_protocols
 from ldpbayes.sources.writing import published_of
@@ -33,7 +33,7 @@ MAX_CHANNELS = 1000
 
 
 def find_channels(
-    source: AbstractSource,
+    source: Source,
     protocol: AbstractProtocol | str | None = None,
     *,
     categories: Sequence[str] | None = None,
@@ -48,7 +48,7 @@ def find_channels(
 
     Parameters
     ----------
-    source : AbstractSource
+    source : Source
     protocol : AbstractProtocol, str or callable, optional
         May be left out where the data state it. With ``epsilon`` it is the protocol at any level, whose other parameters
         stay, the name of one, whose other parameters then follow from ε, or a function from ε to the protocol.
@@ -186,13 +186,13 @@ def _read(source, rows, path, *, protocol=None, report=None, count=None, categor
 
 
 def read_cells(
-    source: AbstractSource, channels: Channels, columns: Columns, user: str | None, sample: SampleColumns
+    source: Source, channels: Channels, columns: Columns, user: str | None, sample: SampleColumns
 ) -> list[dict[tuple, tuple]]:
     """Return what ``tallies`` does for the channels of a table, also where its rows are those of users.
 
     Parameters
     ----------
-    source : AbstractSource
+    source : Source
     channels : Channels
     columns : Columns
     user : str or None

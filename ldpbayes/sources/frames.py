@@ -2,107 +2,41 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import itertools
-from typing import Any, ClassVar
+from typing import Any
 
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.sources.base import check_column, foreign, optional
+from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.keys import check_kinds, kinds_of, plain_keys
-from ldpbayes.sources.stream import BATCH, COUNT, AbstractPiece, AbstractSource
+from ldpbayes.sources.stream import BATCH, COUNT, Source
 
 
-class BatchPiece(AbstractPiece):
-    """A batch that is in memory: an Arrow record batch or table, or a data frame.
+def opened(data):
+    """Return the Source of a data frame, eager or lazy; a lazy one groups its own rows. None where narwhals reads none."""
+    try:
+        frame = narwhal(data)
+    except TypeError:
+        return None
+    with foreign("the frame cannot be read"):
+        names, lazy = list(frame.collect_schema()), _is_lazy(frame)
 
-    Parameters
-    ----------
-    batch : pyarrow.RecordBatch, pyarrow.Table or data frame
-    first_row : int
-        Rows of the source before it.
-    source : str, optional
-    """
+    def read(columns, most):
+        chosen = frame.select(columns)
+        return _tables(chosen if most is None else chosen.head(most))
 
-    def __init__(self, batch: Any, first_row: int = 0, source: str | None = None) -> None:
-        self.batch, self.source, self.first_row = batch, source, first_row
-        self.n_rows = None
-        with contextlib.suppress(TypeError):  # a lazy frame has no length
-            self.n_rows = len(batch)
-
-    def tables(self, columns):
-        import pyarrow as pa
-
-        batches, tables = pa.RecordBatch, pa.Table
-        if isinstance(self.batch, batches):
-            yield pa.Table.from_batches([self.batch])
-        elif isinstance(self.batch, tables):
-            yield self.batch
-        else:
-            yield arrow_of(self.batch, columns)
+    return Source(names, read, functools.partial(_counted, frame) if lazy else None, n_rows=None if lazy else len(frame))
 
 
-class FrameSource(AbstractSource):
-    """A data frame, eager or lazy; a lazy one groups its own rows where reports are counted.
+def _counted(frame, columns):
+    """Return the distinct rows of a lazy frame with their number, by its engine; None of columns that it does not group."""
+    import narwhals as nw
 
-    Parameters
-    ----------
-    frame : narwhals DataFrame or LazyFrame
-    """
-
-    asked_last: ClassVar[bool] = True
-
-    def __init__(self, frame) -> None:
-        self.frame = frame
-
-    @classmethod
-    def opened(cls, data):
-        try:
-            return cls(narwhal(data))
-        except TypeError:
+    with foreign("the frame cannot be read"):
+        schema = frame.collect_schema()
+        if any(schema[name] in (nw.List, nw.Array, nw.Object, nw.Struct, nw.Binary) for name in columns):
             return None
-
-    @property
-    def n_rows(self):  # type: ignore[override]
-        return None if _is_lazy(self.frame) else len(self.frame)
-
-    def names(self):
-        with foreign("the frame cannot be read"):
-            return list(self.frame.collect_schema())
-
-    def counted(self, columns):
-        import narwhals as nw
-
-        if not _is_lazy(self.frame) or not columns:
-            return None
-        with foreign("the frame cannot be read"):
-            schema = self._check(columns)
-            if any(schema[name] in (nw.List, nw.Array, nw.Object, nw.Struct, nw.Binary) for name in columns):
-                return None
-            grouped = self.frame.group_by(list(dict.fromkeys(columns))).agg(nw.len().alias(COUNT))
-            return arrow_of(grouped, [*columns, COUNT])
-
-    def pieces(self, columns):
-        with foreign("the frame cannot be read"):
-            self._check(columns)
-        return self._pieces(list(dict.fromkeys(columns)))
-
-    def _pieces(self, columns):
-        first = 0
-        for batch in _batches(self.frame.select(columns)):
-            yield BatchPiece(batch, first)
-            first += batch.num_rows
-
-    def first(self, name):
-        with foreign("the frame cannot be read"):
-            if name not in self.frame.collect_schema():
-                return []
-            return arrow_of(self.frame.head(1), [name]).column(0).to_pylist()
-
-    def _check(self, columns):
-        schema = dict(self.frame.collect_schema())
-        for name in columns:
-            check_column(schema, name, "the frame ")
-        return schema
+        return arrow_of(frame.group_by(columns).agg(nw.len().alias(COUNT)), [*columns, COUNT])
 
 
 def narwhal(frame: Any) -> Any:
@@ -184,7 +118,7 @@ def _collected(frame):
     return frame.collect() if kind.is_polars() or kind.is_dask() else frame.collect("pyarrow")
 
 
-def _batches(frame):
+def _tables(frame):
     """Yield a frame's rows as Arrow tables of about BATCH rows, without holding all of them where the engine can."""
     with foreign("the frame cannot be read"):
         parts = _lazy_batches(frame.to_native(), frame.implementation) if _is_lazy(frame) else None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.sources.paths import FileSource
-from ldpbayes.sources.stream import AbstractSource, load
+from ldpbayes.sources.stream import Source
 
 
-def open_source(data: Any) -> AbstractSource:
-    """Return the source of data, by the classes of this package.
+def open_source(data: Any) -> Source:
+    """Return the source of data.
 
     Parameters
     ----------
@@ -19,17 +20,22 @@ def open_source(data: Any) -> AbstractSource:
     Raises
     ------
     ArgumentError
-        Where none of them reads it.
+        Where it is none of these.
     """
     source = FileSource.opened(data)
-    if source is not None:
-        return source
-    load()
-    for cls in sorted(AbstractSource.__subclasses__(), key=lambda cls: cls.asked_last):
-        source = cls.opened(data)
-        if source is not None:
-            return source
-    raise ArgumentError(
-        "the data must be files (a path, a pattern or a list), an Arrow table, dataset or reader, a DuckDB relation, a "
-        f"data frame of Spark or any other that narwhals reads, got {type(data).__name__}."
-    )
+    if source is None:
+        from ldpbayes.sources import arrow, frames
+
+        source = arrow.opened(data) or (_spark(data) if "pyspark.sql" in sys.modules else None) or frames.opened(data)
+    if source is None:
+        raise ArgumentError(
+            "the data must be files (a path, a pattern or a list), an Arrow table, dataset or reader, a DuckDB relation, a "
+            f"data frame of Spark or any other that narwhals reads, got {type(data).__name__}."
+        )
+    return source
+
+
+def _spark(data):
+    from ldpbayes.sources.scanning.spark import SparkSource
+
+    return SparkSource.opened(data)

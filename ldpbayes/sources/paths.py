@@ -15,10 +15,11 @@ from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.sources.base import arrow_kind, check_column, foreign, is_whole, texts_of
 from ldpbayes.sources.csv import CsvFile
-from ldpbayes.sources.stream import AbstractSource, formats
+from ldpbayes.sources.encode import listed_texts
+from ldpbayes.sources.stream import Source, formats
 
 
-class FileSource(AbstractSource):
+class FileSource(Source):
     """One or more files, each in the format of its suffix; others are read as CSV.
 
     Parameters
@@ -36,6 +37,7 @@ class FileSource(AbstractSource):
 
     @classmethod
     def opened(cls, data):
+        """Return the source of a path or several, None for all else."""
         if isinstance(data, (str, bytes, os.PathLike)):
             return cls(matching([data]))
         if isinstance(data, (list, tuple)) and data and all(isinstance(one, (str, os.PathLike)) for one in data):
@@ -43,15 +45,14 @@ class FileSource(AbstractSource):
         return None
 
     def names(self):
-        return list(dict.fromkeys(name for path in self.paths for name in self._names(path)))
+        return list(dict.fromkeys(name for _, schema, own in self._known for name in (*schema.names, *own)))
 
     def metadata(self):
-        return [texts_of(schema.metadata) for schema in self._schemas.values()]
+        return [texts_of(schema.metadata) for _, schema, _ in self._known]
 
     def pieces(self, columns, strict=True):
         found, kinds = [], {}
-        for file in self.files:
-            schema, own = self._schemas[file.source], self._of_folders(file.source)
+        for file, schema, own in self._known:
             for name in columns if strict else ():
                 if name not in own:
                     check_column(schema.names, name, source=file.source, line=file.header)
@@ -64,35 +65,34 @@ class FileSource(AbstractSource):
         return found
 
     def batches(self, columns, strict=True):
+        held = {file.source: [*schema.names, *own] for file, schema, own in self._known}
         for piece in self.pieces(columns, strict):
-            names = self._names(piece.source)
+            names = held[piece.source]
             yield from piece.batches([name for name in columns if name in names], names)
 
-    def marks(self):
-        out = []
-        for path in self.paths:
-            state = os.stat(path)
-            out.append(f"{os.path.realpath(path)} {state.st_size} {state.st_mtime_ns}")
-        return out
+    def first(self, name):
+        for batch in self.batches([name], strict=False) if name in self.names() else ():
+            if batch.table.num_rows and name in batch.table.schema.names:
+                try:
+                    return listed_texts(batch.table.column(name).slice(0, 1), name)
+                except DataError as err:
+                    raise batch.located(err) from err
+        return []
 
-    def _names(self, path):
-        return [*self._schemas[path].names, *self._of_folders(path)]
-
-    def _of_folders(self, path):
-        """Return the columns that the names of a file's folders hold, without those that it holds itself."""
-        held = self._schemas[path].names
-        return {name: value for name, value in self._folders[path].items() if name not in held}
-
-    @functools.cached_property
-    def _folders(self):
-        return columns_of_folders(self.paths)
+    def marks(self) -> list[str]:
+        """Return what changes when a file does: its name, size and time."""
+        states = ((os.path.realpath(path), os.stat(path)) for path in self.paths)
+        return [f"{path} {state.st_size} {state.st_mtime_ns}" for path, state in states]
 
     @functools.cached_property
-    def _schemas(self):
-        found = {file.source: file.schema() for file in self.files}
-        for path, schema in found.items():
-            with foreign("has names of columns that cannot be read", path):  # in a damaged file they are no UTF-8
-                schema.names  # noqa: B018
+    def _known(self):
+        """Every file, its Arrow schema, and the columns that the names of its folders hold and it does not hold itself."""
+        found, folders = [], columns_of_folders(self.paths)
+        for file in self.files:
+            schema = file.schema()
+            with foreign("has names of columns that cannot be read", file.source):  # in a damaged file they are no UTF-8
+                names = schema.names
+            found.append((file, schema, {name: one for name, one in folders[file.source].items() if name not in names}))
         return found
 
 

@@ -14,7 +14,7 @@ from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, listed, shown
 from ldpbayes.sources.encode import column
 from ldpbayes.sources.parameters import COLUMN
-from ldpbayes.sources.stream import AbstractPiece, Batch
+from ldpbayes.sources.stream import Batch, Piece
 
 #: Rows that a sentence names, and rows that a quarantine file holds.
 NAMED, KEPT = 10, 10**6
@@ -101,7 +101,7 @@ class Skipped:
             place = None if batch.piece is None else batch.first + row + 1
             self.rows.append((source or "", None, place, reason, json.dumps(entry, default=_text, ensure_ascii=False)))
 
-    def finish(self, piece: AbstractPiece | None) -> None:
+    def finish(self, piece: Piece | None) -> None:
         """Add the lines of a piece that is read to its end: those of its bad rows, and those that are no rows at all."""
         if piece is None:
             return

@@ -10,8 +10,8 @@ Readers, scans and records share this interface::
 
 ``encode.Format`` turns a table into reports, and a batch says in which file and row a report stood. What is made of the
 stream is a fold: ``tally.read_parts`` (counts of reports), ``scanning.fold.Fold`` (sums that add up) and the records of
-private groups. A kind of source is a subclass of AbstractSource, and a format of files one of AbstractFile, in a file of
-this package.
+private groups. A table in memory or behind an engine is a Source, files are a FileSource, and a format of files is a
+subclass of AbstractFile in a file of this package.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ldpbayes.errors import DataError
-from ldpbayes.sources.base import check_total
+from ldpbayes.sources.base import check_column, check_total, foreign
 from ldpbayes.sources.encode import listed_texts, with_folders
 
 #: Rows of one batch.
 BATCH = 2**20
-#: Name of the column of counts that ``AbstractSource.counted`` returns.
+#: Name of the column of counts where a source has grouped its rows.
 COUNT = "count of reports"
 
 
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
     Attributes
     ----------
     table : pyarrow.Table
-    piece : AbstractPiece or None
+    piece : Piece or None
         What they belong to; None for rows that an engine has grouped, which have no place.
     first : int
         Rows of the file, or of what has no files, before them.
@@ -57,7 +57,7 @@ class Batch(NamedTuple):
     """
 
     table: Any
-    piece: AbstractPiece | None = None
+    piece: Piece | None = None
     first: int = 0
     names: Sequence[str] | None = None
     weights: np.ndarray | None = None
@@ -73,26 +73,30 @@ class Batch(NamedTuple):
         return DataError(message, source=source, line=line, field=err.field)
 
 
-class AbstractPiece(abc.ABC):
-    """A part of a source that is read by itself, and that can be sent to another process.
+@dataclass(frozen=True)
+class Piece:
+    """A part of a source that is read by itself, and that can be sent to another process: here rows in memory.
 
     Attributes
     ----------
     source : str or None
         The file, for messages.
     first_row : int
-        Rows of the file before this piece.
+        Rows of the file, or of what has no files, before this piece.
     n_rows : int or None
         Where it is known.
+    table : pyarrow.Table, optional
+        The rows, where no file holds them.
     """
 
-    source: str | None
-    first_row: int
-    n_rows: int | None
+    source: str | None = None
+    first_row: int = 0
+    n_rows: int | None = None
+    table: Any = None
 
-    @abc.abstractmethod
     def tables(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield Arrow tables of these columns, in order."""
+        yield self.table
 
     def batches(self, columns: Sequence[str], names: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield the rows of the piece with their origin.
@@ -127,7 +131,7 @@ class AbstractPiece(abc.ABC):
 
 
 @dataclass(frozen=True)
-class AbstractFile(AbstractPiece):
+class AbstractFile(Piece, abc.ABC):
     """A file of rows in one format, or a part of one.
 
     Attributes
@@ -146,9 +150,6 @@ class AbstractFile(AbstractPiece):
     #: The line on which the names of columns stand, in formats of lines.
     header: ClassVar[int | None] = None
 
-    source: str
-    first_row: int = 0
-    n_rows: int | None = None
     folders: tuple[tuple[str, str | int], ...] = ()
     lenient: bool = False
 
@@ -170,41 +171,48 @@ class AbstractFile(AbstractPiece):
         """Yield Arrow tables of columns that the file itself holds."""
 
 
-class AbstractSource(abc.ABC):
-    """A source of reports.
+class Source:
+    """A table of reports: of Arrow, a data frame, or rows that an engine holds.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of its columns.
+    read : callable
+        From columns, and the most rows that are wanted or None, to an iterable of Arrow's record batches or tables.
+    count : callable, optional
+        From columns to an Arrow table of their distinct rows with the column ``COUNT`` of how often each came; None where
+        the engine cannot group by these columns.
+    metadata : mapping of str to str, optional
+    n_rows : int, optional
+        Where it is known.
 
     Attributes
     ----------
-    n_rows : int or None
-        Where it is known, for the progress bar.
-    identified : bool
-        Whether ``AbstractPiece.identity`` names the same rows in another run, so that a scan can be resumed.
-    asked_last : bool
-        Whether the class also takes what others read better.
     lenient : bool
         Whether a reader that leaves out bad rows asks, so that lines of a file that are no rows are left out too.
+    identified : bool
+        Whether ``Piece.identity`` names the same rows in another run, so that a scan can be resumed.
     """
 
-    n_rows: int | None = None
     lenient: bool = False
     identified: ClassVar[bool] = False
-    asked_last: ClassVar[bool] = False
+    n_rows: int | None = None
+    _count: Callable | None = None
 
-    @classmethod
-    @abc.abstractmethod
-    def opened(cls, data: Any) -> AbstractSource | None:
-        """Return the source of data that this class reads, else None."""
+    def __init__(self, names, read, count=None, metadata=None, n_rows=None) -> None:
+        self._names, self._read, self._count, self.n_rows = list(names), read, count, n_rows
+        self._metadata = [] if metadata is None else [metadata]
 
-    @abc.abstractmethod
     def names(self) -> Sequence[str]:
         """Return the names of the columns."""
+        return self._names
 
     def metadata(self) -> Sequence[Mapping[str, str]]:
         """Return the key-value metadata of every file, where the format has any."""
-        return ()
+        return self._metadata
 
-    @abc.abstractmethod
-    def pieces(self, columns: Sequence[str]) -> Iterable[AbstractPiece]:
+    def pieces(self, columns: Sequence[str]) -> Iterable[Piece]:
         """Return the pieces, in order.
 
         Parameters
@@ -217,6 +225,7 @@ class AbstractSource(abc.ABC):
         DataError
             Where the source lacks one of them, or its parts do not agree.
         """
+        return joined(self._read(self._checked(columns), None))
 
     def batches(self, columns: Sequence[str], strict: bool = True) -> Iterator[Batch]:
         """Yield all rows, in order.
@@ -231,16 +240,9 @@ class AbstractSource(abc.ABC):
         for piece in self.pieces(columns):
             yield from piece.batches(columns)
 
-    def counted(self, columns: Sequence[str]) -> Any | None:
-        """Return the distinct rows of columns with the column ``COUNT`` of how often each came, as an Arrow table.
-
-        None where the source has no GROUP BY; its rows are then counted as they come.
-        """
-        return None
-
     def grouped(self, columns: Sequence[str]) -> Batch | None:
         """Return the distinct rows of columns as a batch with weights, None where the source has no GROUP BY."""
-        table = self.counted(columns)
+        table = self._count(self._checked(columns)) if self._count and columns else None
         return None if table is None else Batch(table, weights=table.column(COUNT).to_numpy().astype(np.int64))
 
     def condensed(self, columns: Sequence[str], strict: bool = True) -> Iterable[Batch]:
@@ -250,7 +252,7 @@ class AbstractSource(abc.ABC):
             return self.batches(columns, strict)
         return [batch] if batch.table.num_rows else []
 
-    def total(self, partial: Callable[[AbstractPiece], Any], columns: Sequence[str]) -> Any | None:
+    def total(self, partial: Callable[[Piece], Any], columns: Sequence[str]) -> Any | None:
         """Return the sum of ``partial`` over all rows where the source computes that itself, else None.
 
         Engines that send the work to where the rows are do so here; ``partial`` can be pickled, and also takes an Arrow
@@ -260,31 +262,44 @@ class AbstractSource(abc.ABC):
 
     def first(self, name: str) -> list:
         """Return the first entry of a column as a list, which is empty where there is none."""
-        for batch in self.batches([name], strict=False) if name in self.names() else ():
-            if batch.table.num_rows and name in batch.table.schema.names:
-                try:
-                    return listed_texts(batch.table.column(name).slice(0, 1), name)
-                except DataError as err:
-                    raise batch.located(err) from err
-        return []
+        tables = self._read([name], 1) if name in self.names() else ()
+        return next((listed_texts(table.column(name).slice(0, 1), name) for table in tables if table.num_rows), [])
 
-    def marks(self) -> list[str]:
-        """Return what changes when the source does: names, sizes and times of files."""
-        return []
+    def _checked(self, columns):
+        for name in columns:
+            check_column(self._names, name, "the frame ")
+        return list(dict.fromkeys(columns))
+
+
+def joined(batches: Iterable[Any], source: str | None = None) -> Iterator[Piece]:
+    """Yield the pieces of record batches or tables; small ones are joined.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch or pyarrow.Table
+    source : str, optional
+        What the pieces belong to, for messages.
+    """
+    import pyarrow as pa
+
+    first, held, size = 0, [], 0
+    with foreign("the Arrow source cannot be read"):
+        for batch in itertools.chain(batches, [None]):
+            if batch is not None:
+                held.append(batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch]))
+                size += batch.num_rows
+            if size >= BATCH // 2 or (batch is None and size):
+                yield Piece(source, first, size, pa.concat_tables(held))
+                first, held, size = first + size, [], 0
 
 
 @functools.cache
 def formats() -> dict[str, type[AbstractFile]]:
     """Return the formats of files by suffix, those of every file of this package."""
-    load()
-    return {suffix: cls for cls in AbstractFile.__subclasses__() for suffix in cls.suffixes}
-
-
-def load() -> None:
-    """Load every file of this package, so that the subclasses of its classes are known."""
     package = importlib.import_module("ldpbayes.sources")
-    for module in pkgutil.walk_packages(package.__path__, "ldpbayes.sources."):
+    for module in pkgutil.iter_modules(package.__path__, "ldpbayes.sources."):
         importlib.import_module(module.name)
+    return {suffix: cls for cls in AbstractFile.__subclasses__() for suffix in cls.suffixes}
 
 
 def in_order(work: Callable, items: Iterable, jobs: int) -> Iterator:

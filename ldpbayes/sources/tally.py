@@ -17,7 +17,7 @@ from ldpbayes.sources.encode import Format, by_group, counts_of, encoded_key, ma
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, added
 from ldpbayes.sources.skipping import Skipped, good_rows
-from ldpbayes.sources.stream import AbstractSource
+from ldpbayes.sources.stream import Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +111,12 @@ def tallies(
     return out
 
 
-def read_parts(source: AbstractSource, channels: Channels, columns: Columns) -> list[dict[tuple, list]]:
+def read_parts(source: Source, channels: Channels, columns: Columns) -> list[dict[tuple, list]]:
     """Return the canonical reports of a source by channel and key: lists of (reports, counts), not merged.
 
     Parameters
     ----------
-    source : AbstractSource
+    source : Source
     channels : Channels
     columns : Columns
 

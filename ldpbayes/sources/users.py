@@ -33,7 +33,7 @@ def read_users(source, channels, columns, user):
 
     Parameters
     ----------
-    source : AbstractSource
+    source : Source
     channels : Channels
         Of histories, or of any other protocols, by which each report was then made anew.
     columns : Columns

@@ -14,7 +14,7 @@ from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.sources import parameters
 from ldpbayes.sources.base import arrow_kind, foreign
-from ldpbayes.sources.stream import AbstractSource
+from ldpbayes.sources.stream import Source
 
 #: Rows of a row group: what a reader decodes together.
 ROW_GROUP = 2**17
@@ -219,7 +219,7 @@ def _joined(table):
     return table.unify_dictionaries().combine_chunks()
 
 
-def published_of(source: AbstractSource) -> tuple[dict, ...]:
+def published_of(source: Source) -> tuple[dict, ...]:
     """Return the numbers that belong to the reports of a source, where one of its files holds them."""
     texts = [one[PUBLISHED] for one in source.metadata() if PUBLISHED in one]
     if len(texts) != 1 or len(source.metadata()) != 1:

@@ -25,7 +25,7 @@ from ldpbayes.sources.scanning.partials import Partial, combined
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.scanning.spark import SparkFiles
 from ldpbayes.sources.skipping import Skipped
-from ldpbayes.sources.stream import AbstractPiece, in_order
+from ldpbayes.sources.stream import Piece, in_order
 
 #: Up to this ε the expansion at a point is within a tenth of a posterior sd for any number of reports.
 PLAIN = 1.5
@@ -56,7 +56,7 @@ class Scan:
     ----------
     fold : Fold
         The map and the reduce.
-    table : AbstractSource
+    table : Source
         The source.
     jobs : int
     progressbar : bool
@@ -131,7 +131,7 @@ class Scan:
         at = self.fold.pilots_at(self._first, pilots, spread)
         return self.fold.finish(self._first, self._pass(at), at)
 
-    def pieces(self) -> list[AbstractPiece]:
+    def pieces(self) -> list[Piece]:
         """Return the pieces of the source, each of which any worker can read."""
         return list(self.table.pieces(self.fold.columns))
 
@@ -142,7 +142,7 @@ class Scan:
         if fold.countable:
             batch = self.table.grouped(fold.columns)
             if batch is not None:
-                return self._whole(fold.counted(batch))
+                return self._whole(fold.partial(batch))
         work = functools.partial(fold.partial, at=at)
         total = self.table.total(work, fold.columns)
         if total is not None:

@@ -17,16 +17,16 @@ from ldpbayes.likelihoods import Summary, passes
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total, sorted_keys
 from ldpbayes.sources.encode import Format, by_group, cells, encoded_key
-from ldpbayes.sources.frames import BatchPiece
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, sentence
+from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import pilots
 from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import Partial, ReportSample, combined
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.skipping import Skipped, good_rows
-from ldpbayes.sources.stream import AbstractPiece, Batch
+from ldpbayes.sources.stream import Batch, Piece
 from ldpbayes.sources.tally import moved
 
 #: The key of the only cell where no grouping columns are given.
@@ -102,12 +102,12 @@ class Fold:
         return tuple(dict.fromkeys([*self.by, *self.report, *([COLUMN] if self.stated else [])]))
 
     # ---- map ---------------------------------------------------------------------------------------------------------
-    def partial(self, piece: AbstractPiece | Any, at: Pilots | None = None) -> Partial:
+    def partial(self, piece: Piece | Any, at: Pilots | None = None) -> Partial:
         """Return the partial result of a piece of the table.
 
         Parameters
         ----------
-        piece : AbstractPiece, pyarrow.RecordBatch, pyarrow.Table or data frame
+        piece : Piece, Batch, pyarrow.RecordBatch, pyarrow.Table or data frame
         at : Pilots, optional
             Given, the second pass is made: the likelihood is expanded there. Without it the first pass counts.
 
@@ -120,15 +120,14 @@ class Fold:
         DataError
             On a bad report, naming the file and the row, and where a cell was not there in the first pass.
         """
-        if not isinstance(piece, AbstractPiece):
-            piece = BatchPiece(piece)
         skipped, total = Skipped(self.skip) if self.skip else None, None
         least = 0 if at is None else min(_ROWS_A_CELL * len(at.places), _MOST_ROWS)
-        for batch in _joined(piece.batches(self.columns), least):
+        own = piece if isinstance(piece, Batch | Piece) else open_source(piece)
+        for batch in [own] if isinstance(own, Batch) else _joined(own.batches(self.columns), least):
             if batch.table.num_rows:
                 total = combined(self._good(batch, skipped, at), start=total)
         if skipped is not None:
-            skipped.finish(piece)
+            skipped.finish(own if isinstance(own, Piece) else None)
             total = combined([Partial((), skipped=skipped)], start=total)
         return Partial(()) if total is None else total
 
@@ -139,11 +138,6 @@ class Fold:
             return self._batch(table, weights, at, batch, rows)
 
         return good_rows(batch, work, skipped, {name: self.report for name in self.report})
-
-    def counted(self, batch: Batch) -> Partial:
-        """Return the total of distinct rows with their weights, as ``AbstractSource.grouped`` has them."""
-        skipped = Skipped(self.skip) if self.skip else None
-        return sum(self._good(batch, skipped) if batch.table.num_rows else (), start=Partial((), skipped=skipped))
 
     def _check_protocol(self, batch):
         """Refuse a batch whose column ``protocol`` states another one."""

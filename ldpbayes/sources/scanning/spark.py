@@ -19,11 +19,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
-from ldpbayes.sources.arrow import joined
-from ldpbayes.sources.base import check_column, optional
+from ldpbayes.sources.base import optional
 from ldpbayes.sources.paths import FileSource
 from ldpbayes.sources.scanning.partials import Partial, combined
-from ldpbayes.sources.stream import COUNT, AbstractSource
+from ldpbayes.sources.stream import COUNT, Source, joined
 
 #: What a task returns: the place of its rows among those of all tasks, and its partial result or the error that ended it.
 _RESULT = "place long, partial binary, error binary"
@@ -35,7 +34,7 @@ _JAVA = "Spark needs Java 17, and there is none: apt-get install openjdk-17-jre-
 _PORTS = {"spark": 7077, "sc": 15002}
 
 
-class SparkSource(AbstractSource):
+class SparkSource(Source):
     """A data frame of Spark. It groups countable reports itself; other reports are added up where they are.
 
     Parameters
@@ -44,61 +43,48 @@ class SparkSource(AbstractSource):
     """
 
     def __init__(self, frame: Any) -> None:
+        with _by_spark():
+            super().__init__(frame.columns, self._rows, self._groups)
         self.frame = frame
 
     @classmethod
-    def opened(cls, source):
-        sql = sys.modules.get("pyspark.sql")
-        if sql is None:
-            return None
-        frames = sql.DataFrame
-        return cls(source) if isinstance(source, frames) else None
-
-    def counted(self, columns):
-        frame = self._selected(columns)
-        kinds = dict(frame.dtypes)
-        if not columns or any(kinds[name].startswith(("array", "map", "struct")) for name in columns):
-            return None
-        with _by_spark():
-            return frame.groupBy(*frame.columns).count().withColumnRenamed("count", COUNT).toArrow()
+    def opened(cls, data):
+        """Return the source of a data frame of Spark, None for all else."""
+        return cls(data) if isinstance(data, sys.modules["pyspark.sql"].DataFrame) else None
 
     def total(self, partial, columns):
-        frame = self._selected(columns)
         with _by_spark():
-            return _collected(frame.mapInArrow(_over_rows(partial), _RESULT))
+            return _collected(self._selected(columns).mapInArrow(_over_rows(partial), _RESULT))
 
     def pieces(self, columns):
         raise ArgumentError(
             "source must be files to be read in pieces: the rows of a Spark data frame stay with its workers; call the scan."
         )
 
-    def names(self):
-        with _by_spark():
-            return self.frame.columns
-
     def batches(self, columns, strict=True):
-        with _by_spark():
-            table = self._selected(columns).toArrow()
-        for piece in joined(table.to_batches()):
+        for piece in super().pieces(columns):
             yield from piece.batches(columns)
 
-    def first(self, name):
+    def _rows(self, columns, most):
         with _by_spark():
-            if name not in self.frame.columns:
-                return []
-            return self.frame.select(name).limit(1).toArrow().column(0).to_pylist()
+            frame = self._selected(columns)
+            return (frame if most is None else frame.limit(most)).toArrow().to_batches()
+
+    def _groups(self, columns):
+        with _by_spark():
+            frame = self._selected(columns)
+            if any(kind.startswith(("array", "map", "struct")) for _, kind in frame.dtypes):
+                return None
+            return frame.groupBy(*frame.columns).count().withColumnRenamed("count", COUNT).toArrow()
 
     def _selected(self, columns):
         """Return the columns in use; whole numbers that Spark holds as decimals, such as seeds of 64 bits, as integers."""
-        with _by_spark():
-            names, kinds = self.frame.columns, dict(self.frame.dtypes)
-            for name in columns:
-                check_column(names, name, "the frame ")
-            frame = self.frame.select(*(f"`{name.replace('`', '``')}`" for name in dict.fromkeys(columns)))
-            for name in frame.columns:
-                if re.fullmatch(r"decimal\(\d+,0\)", kinds[name]):
-                    frame = frame.withColumn(name, frame[f"`{name.replace('`', '``')}`"].cast("long"))
-            return frame
+        kinds = dict(self.frame.dtypes)
+        frame = self.frame.select(*(f"`{name.replace('`', '``')}`" for name in self._checked(columns)))
+        for name in frame.columns:
+            if re.fullmatch(r"decimal\(\d+,0\)", kinds[name]):
+                frame = frame.withColumn(name, frame[f"`{name.replace('`', '``')}`"].cast("long"))
+        return frame
 
 
 class SparkFiles(FileSource):
@@ -117,12 +103,12 @@ class SparkFiles(FileSource):
         self.session = session
 
     @classmethod
-    def of(cls, table: AbstractSource, spark: Any, progressbar: bool = False) -> SparkFiles:
+    def of(cls, table: Source, spark: Any, progressbar: bool = False) -> SparkFiles:
         """Return the files of a table to be read by Spark.
 
         Parameters
         ----------
-        table : AbstractSource
+        table : Source
         spark : pyspark.sql.SparkSession or str
         progressbar : bool
             See ``session_of``.
