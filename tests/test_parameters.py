@@ -338,7 +338,7 @@ def test_a_broken_batch_leaves_the_old_file(tmp_path):
         (("x.parquet", [0], GRR(3, 1.0)), {"day": [1, 2]}, "must have one entry per report (1), got 2"),
         (("x.parquet", [0], GRR(3, 1.0)), {"day": [None]}, "field 'day': has missing entries"),
         (("x.parquet", [0, 1], GRR(3, 1.0)), {"day": [1, "a"]}, "the column 'day' cannot be stored"),
-        (("x.parquet", [0], GRR(3, 1.0)), {"categories": ["a", "b"]}, "categories must be 3 distinct labels"),
+        (("x.parquet", [0], GRR(3, 1.0)), {"categories": ["a", "b"]}, "categories must be the protocol's 3 labels, got 2"),
         (("nowhere/x.parquet", [0], GRR(3, 1.0)), {}, "cannot be written (No such file or directory)"),
     ],
 )

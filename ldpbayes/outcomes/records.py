@@ -9,11 +9,12 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.sources.base import check_column, sorted_keys
-from ldpbayes.sources.channels import find_channels, labels_of
+from ldpbayes.sources.channels import find_channels
 from ldpbayes.sources.encode import Format, encoded_key
 from ldpbayes.sources.encode import cells as grouped
 from ldpbayes.sources.frames import arrow_of, eager
 from ldpbayes.sources.opening import open_source
+from ldpbayes.sources.parameters import labels_of
 from ldpbayes.sources.records import entries_of, numbers_of, report_columns, sent, weights_of
 
 #: Largest size of an open value.

@@ -13,9 +13,9 @@ from ldpbayes.collections.survey import SampleColumns, design_effect
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column
-from ldpbayes.sources.channels import labels_of
 from ldpbayes.sources.encode import Format
 from ldpbayes.sources.frames import arrow_of
+from ldpbayes.sources.parameters import labels_of
 from ldpbayes.sources.records import Entries, entries_of, numbers_of, report_columns, sent, weights_of
 
 
@@ -130,9 +130,7 @@ def read_reports(
             check_column(names, name, "the frame ", f" for {what}")
     protocols = _protocols(protocol, design)
     first = next(iter(protocols.values()))
-    labels = labels_of(categories) or tuple(str(x) for x in range(first.n_categories))
-    if len(labels) != first.n_categories:
-        raise ArgumentError(f"categories must be the protocol's {first.n_categories} labels, got {len(labels)}.")
+    labels = labels_of(categories, first) or tuple(str(x) for x in range(first.n_categories))
     report = checks.columns(report, "report")
     columns = [report_columns(one, report, names, answer) for one in protocols.values()]
     used = [*(name for own in columns for name in own), *(name for name in stated.values() if name is not None)]

@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.collections.survey import SampleColumns
+from ldpbayes.collections.tally import places
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.protocols import AbstractProtocol, designs, make_protocol
 from ldpbayes.protocols.grr import GRR
@@ -24,8 +27,8 @@ from ldpbayes.sources.numbers import number
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import Source
-from ldpbayes.sources.tally import Channels, Columns, read_parts, tallies
-from ldpbayes.sources.users import check_user, read_users, single_protocols
+from ldpbayes.sources.tally import Channels, Columns, read_parts
+from ldpbayes.sources.users import check_user, read_users
 from ldpbayes.sources.writing import published_of
 
 #: Most different values of a column of ε, rates or protocols: each is a channel.
@@ -155,16 +158,18 @@ def _read(source, rows, path, *, protocol=None, report=None, count=None, categor
     stated = {"count": count, "epsilon_column": None, "rate_column": None, **levels, "by_user": rows.by_user}
     count, epsilon, rate, by_user = (checks.column(value, what) for what, value in stated.items())
     skipped, absent = Skipped.of(rows.bad_rows, rows.quarantine), Missing.of(rows.missing, by)
-    levels = {"categories": labels_of(categories), "report": report or (), "epsilon": epsilon, "rate": rate, "name": name}
+    levels = {
+        "categories": parameters.labels_of(categories),
+        "report": report or (),
+        "epsilon": epsilon,
+        "rate": rate,
+        "name": name,
+    }
     source.lenient = skipped is not None
     if path is not None and not source.names():  # an unreadable or empty file
         raise DataError("has no columns")
     channels = find_channels(source, protocol, **levels, lenient=skipped is not None)
     user = check_user(by_user, sample, absent)
-    made_by = channels.protocols if user is None else single_protocols(channels.protocols)
-    fields = made_by[0].report_fields
-    if report is not None and any(len(one.report_fields) != len(report) for one in made_by):
-        raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(report)}.")
     columns = Columns(report, count, {}, by, categories is not None, skipped, absent)
     found = read_cells(source, channels, columns, user, sample)
     said = "" if skipped is None else skipped.tell(rows.quarantine)
@@ -188,7 +193,7 @@ def _read(source, rows, path, *, protocol=None, report=None, count=None, categor
 def read_cells(
     source: Source, channels: Channels, columns: Columns, user: str | None, sample: SampleColumns
 ) -> list[dict[tuple, tuple]]:
-    """Return what ``tallies`` does for the channels of a table, also where its rows are those of users.
+    """Return the tallies of the channels of a table, a dict for each.
 
     Parameters
     ----------
@@ -198,11 +203,30 @@ def read_cells(
     user : str or None
         The column of users.
     sample : SampleColumns
+
+    Returns
+    -------
+    list of dict
+        From the key of a cell to (tally, places of the reports in it, counts, entries of the columns of the sample), which
+        is what ``SampleColumns.survey`` takes; without a sample only the tally is there.
     """
     if user is not None:
         return [{key: (tally,) for key, tally in cells.items()} for cells in read_users(source, channels, columns, user)]
     found = read_parts(source, channels, replace(columns, by=(*columns.by, *sample.names)))
-    return tallies(channels, found, len(columns.by), bool(sample))
+    out: list[dict] = []
+    for protocol, name, held in zip(channels.protocols, channels.names, found, strict=True):
+        cells: dict[tuple, list] = {}
+        for key, parts in held.items():
+            cells.setdefault(key[: len(columns.by)], []).extend((*part, key[len(columns.by) :]) for part in parts)
+        out.append({})
+        for key, parts in cells.items():
+            reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+            tally = Tally.trusted(protocol, reports, counts, name, channels.categories)
+            out[-1][key] = (tally,)
+            if sample:
+                entries = [entry for *_, own, entry in parts for _ in own]
+                out[-1][key] = tally, places(tally.reports, reports), counts, entries
+    return out
 
 
 def assembled(
@@ -218,7 +242,7 @@ def assembled(
     Parameters
     ----------
     found : sequence of mapping
-        As from ``read_channels``, one for each channel.
+        As from ``read_cells``, one for each channel.
     categories : sequence of str
     by : sequence of str
     sample : SampleColumns
@@ -245,17 +269,6 @@ def assembled(
         except DataError as err:
             raise (DataError(f"cell {facts['id']!r}: {err.message}", field=err.field) if by else err) from err.__cause__
     return Cells(made, by, **named) if by else made[()]
-
-
-def labels_of(categories):
-    """Return the caller's labels as a tuple of distinct texts, or None."""
-    if categories is None:
-        return None
-    rule = "distinct texts, one per category"
-    labels = None if isinstance(categories, str) else checks.labels(categories, "categories", rule)
-    if labels is None or len(set(labels)) != len(labels):
-        raise ArgumentError(f"categories must be distinct texts, one per category, got {shown(categories)}.")
-    return labels
 
 
 def _check(protocol, epsilon, rate):

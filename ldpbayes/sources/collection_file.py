@@ -20,7 +20,7 @@ from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.tally import Columns
-from ldpbayes.sources.users import check_user, single_protocols
+from ldpbayes.sources.users import check_user
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _SAMPLE = ("weights", "strata", "cluster", "population_size")
@@ -334,10 +334,6 @@ def _read_channel(path, categories, channel, position, by, sample, skipped, abse
         source.lenient = skipped is not None
         levels |= {"name": name, "lenient": skipped is not None}
         found = find_channels(source, protocol, categories=categories, where=where, report=report or (), **levels)
-        for one in found.protocols if user is None else single_protocols(found.protocols):
-            if report is not None and len(report) != len(one.report_fields):
-                fields = ", ".join(one.report_fields)
-                raise DataError(f"report must name {len(one.report_fields)} columns ({fields})", source=path, field=field)
         stated = _typed(channel, "n", int, path, field)
         tallies = read_cells(source, found, Columns(report, count, where, by, skipped=skipped, missing=absent), user, sample)
         if not any(tallies):
@@ -345,6 +341,8 @@ def _read_channel(path, categories, channel, position, by, sample, skipped, abse
             raise DataError(f"has no rows for channel {shown(name)}" + (f", where {condition}" if where else ""))
     except DataError as err:
         raise err.at(source=file) from err.__cause__
+    except ArgumentError as err:  # what the channel states does not go with the table
+        raise DataError(str(err).rstrip("."), source=path, field=field) from err
     except LDPBayesError as err:
         raise DataError(str(err).rstrip("."), source=file) from err
     total = sum(tally.n_reports for cells in tallies for tally, *_ in cells.values())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.checks import MAX_COUNT
-from ldpbayes.errors import DataError, shown
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, sure
 from ldpbayes.sources import keys as plain
@@ -287,6 +287,12 @@ class Format:
     labels: Sequence[str]
     labelled: bool = False
     positions: bool = False
+
+    def __post_init__(self) -> None:
+        a, fields, form = self.protocol.n_categories, self.protocol.report_fields, self.protocol.supports()
+        sets = form is not None and form.hashed is None
+        if len(self.report) not in (len(fields), *((-(-a // 8), a) if sets else ())):
+            raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(self.report)}.")
 
     def rows(self, table: Any) -> np.ndarray:
         """Return the canonical reports of all rows of a table.

@@ -85,24 +85,20 @@ def parse_protocol(text: str) -> Stated:
     for key in document:
         if key not in _KEYS:
             raise DataError(f"has the unknown key {shown(key)}; known are {', '.join(sorted(_KEYS))}", field=COLUMN)
-    labels, parameters = document.get("categories"), document.get("parameters", {})
-    if labels is not None and not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
-        raise DataError(f"categories must be a list of labels, got {shown(labels)}", field=COLUMN)
-    if labels is not None and len(set(labels)) != len(labels):
-        raise DataError("categories must be distinct labels", field=COLUMN)
+    parameters = document.get("parameters", {})
     if not isinstance(parameters, dict):
         raise DataError(f"parameters must be a JSON object, got {shown(parameters)}", field=COLUMN)
-    if labels is None and "n_categories" not in document:
+    if document.get("categories") is None and "n_categories" not in document:
         raise DataError("must state n_categories or categories", field=COLUMN)
     try:
+        labels = labels_of(document.get("categories"))
         size = checks.categories_count(document.get("n_categories", len(labels or ())))
         if labels is not None and len(labels) != size:
             raise ArgumentError(f"categories must be {size} labels, got {len(labels)}.")
-        names = labels if labels is not None else [str(x) for x in range(size)]
-        protocol = make_protocol(document["protocol"], names, parameters)
+        protocol = make_protocol(document["protocol"], labels or [str(x) for x in range(size)], parameters)
     except (LDPBayesError, TypeError, ValueError, OverflowError) as err:
         raise DataError(str(err).rstrip("."), field=COLUMN) from None
-    return Stated(protocol, None if labels is None else tuple(labels))
+    return Stated(protocol, labels)
 
 
 def states_protocols(texts: Iterable[object]) -> bool:
@@ -153,7 +149,7 @@ def protocols_of(
     if not stated:
         if given is None:
             raise ArgumentError("protocol must be given: the data have no column 'protocol' that states it.")
-        return {"": given}, _labels(categories, given)
+        return {"": given}, labels_of(categories, given)
     where = "the column 'protocol'" if column else "the metadata"
     for one in stated:
         if given is not None and one.protocol != given:
@@ -179,7 +175,7 @@ def protocols_of(
                 source = "the caller" if categories is not None else "another entry"
                 raise DataError(f"{where} states other categories than {source}{hint}")
             labels = one.categories
-    labels = _labels(labels, stated[0].protocol)
+    labels = labels_of(labels, stated[0].protocol)
     return {text: one.protocol for text, one in column.items()} or {"": stated[0].protocol}, labels
 
 
@@ -193,11 +189,17 @@ def channel_names(protocols: Sequence[AbstractProtocol]) -> list[str]:
     return names
 
 
-def _labels(categories: Sequence[str] | None, protocol: AbstractProtocol) -> tuple[str, ...] | None:
-    """Return labels, of which there is one for each category of a protocol."""
-    if categories is not None and len(categories) != protocol.n_categories:
-        raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(categories)}.")
-    return None if categories is None else tuple(categories)
+def labels_of(categories: Any, protocol: AbstractProtocol | None = None) -> tuple[str, ...] | None:
+    """Return labels as distinct texts, one for each category of a protocol where it is known; None where none are given."""
+    if categories is None:
+        return None
+    rule = "distinct texts, one per category"
+    labels = None if isinstance(categories, str) else checks.labels(categories, "categories", rule)
+    if labels is None or len(set(labels)) != len(labels):
+        raise ArgumentError(f"categories must be {rule}, got {shown(categories)}.")
+    if protocol is not None and len(labels) != protocol.n_categories:
+        raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(labels)}.")
+    return labels
 
 
 def _plain(value: Any) -> Any:

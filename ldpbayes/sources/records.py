@@ -122,8 +122,6 @@ def report_columns(
         if len(fields) == 1 and other in names:
             return (str(other),)
         raise ArgumentError(f"report must name the column of reports ({', '.join(fields)}), got none.")
-    if len(report) != len(fields):
-        raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(report)}.")
     for name in report:
         check_column(names, name, "the frame ", " for report")
     return tuple(report)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ldpbayes.checks import MAX_COUNT
-from ldpbayes.collections import Tally
-from ldpbayes.collections.tally import places
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column, check_total
@@ -76,41 +75,6 @@ class Columns:
     missing: Missing | None = None
 
 
-def tallies(
-    channels: Channels, found: Sequence[Mapping[tuple, list]], n_by: int, sampled: bool
-) -> list[dict[tuple, tuple[Tally, np.ndarray | None, np.ndarray | None, list]]]:
-    """Return the tallies of the parts that ``read_parts`` found, a dict for each channel.
-
-    Parameters
-    ----------
-    channels : Channels
-    found : sequence of mapping
-    n_by : int
-        How many of the grouping columns are those of cells; the others say how the respondents were sampled.
-    sampled : bool
-        Whether places are wanted.
-
-    Returns
-    -------
-    list of dict
-        From the key of a cell to (tally, places of the reports in it, counts, entries of the other columns), which is what
-        ``SampleColumns.survey`` takes.
-    """
-    out: list[dict] = []
-    for protocol, name, held in zip(channels.protocols, channels.names, found, strict=True):
-        cells: dict[tuple, list] = {}
-        for key, parts in held.items():
-            cells.setdefault(key[:n_by], []).extend((*part, key[n_by:]) for part in parts)
-        out.append({})
-        for key, parts in cells.items():
-            reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
-            tally = Tally.trusted(protocol, reports, counts, name, channels.categories)
-            entries = [entry for part in parts for entry in [part[2]] * len(part[1])] if sampled else []
-            where_from = (places(tally.reports, reports), counts) if sampled else (None, None)
-            out[-1][key] = tally, *where_from, entries
-    return out
-
-
 def read_parts(source: Source, channels: Channels, columns: Columns) -> list[dict[tuple, list]]:
     """Return the canonical reports of a source by channel and key: lists of (reports, counts), not merged.
 
@@ -125,16 +89,34 @@ def read_parts(source: Source, channels: Channels, columns: Columns) -> list[dic
     DataError
         Naming line and column where the source knows them.
     """
-    fold = _Fold(channels, columns)
-    fold.read(source)
-    check_total(fold.n_read, sum(int(part[1].sum()) for cells in fold.found for parts in cells.values() for part in parts))
-    for cells in fold.found:
+    fold, skipped, last, n_read = _Fold(channels, columns), columns.skipped, None, 0
+    found: list[dict[tuple, list]] = [{} for _ in channels.names]
+    totals = [0] * len(found)
+    alike = {name: [*fold.fields, *fold.level] for name in fold.fields}
+    for batch in source.condensed(fold.used, strict=not columns.where and len(found) == 1):
+        if skipped is not None and batch.piece is not last:
+            skipped.finish(last)
+            last = batch.piece
+        for many, absent, parts in good_rows(batch, functools.partial(fold.parts, batch), skipped, alike):
+            n_read += many
+            if columns.missing is not None:
+                columns.missing.counts = added(columns.missing.counts, absent)
+            for place, keys, group, reports, counts in parts:
+                totals[place] += int(counts.sum())
+                if totals[place] > MAX_COUNT:
+                    raise batch.located(DataError(f"channel {channels.names[place]!r} has more than 10**12 reports"))
+                for key, held in zip(keys, by_group(group, len(keys)), strict=True):
+                    found[place].setdefault(key, []).append((reports[held], counts[held]))
+    if skipped is not None:
+        skipped.finish(last)
+    check_total(n_read, sum(int(part[1].sum()) for cells in found for parts in cells.values() for part in parts))
+    for cells in found:
         check_kinds(kinds_of(cells), columns.by)
-    return fold.found
+    return found
 
 
 class _Fold:
-    """The canonical reports of a source as they are read, by channel and key."""
+    """From a batch to the canonical reports of each channel and cell."""
 
     def __init__(self, channels, columns):
         self.channels, self.columns = channels, columns
@@ -151,38 +133,10 @@ class _Fold:
             if name == columns.count or name in self.fields:
                 raise ArgumentError(f"a grouping column must not hold the reports or their counts, got {shown(name)}.")
         self.level = [channels.level[0]] if channels.level else []
-        self.found: list[dict[tuple, list]] = [{} for _ in channels.names]
-        self.totals = [0] * len(channels.names)
-        self.n_read = 0
+        count = [columns.count] if columns.count else []
+        self.used = list(dict.fromkeys([*self.fields, *columns.where, *self.level, *columns.by, *count]))
 
-    def read(self, source):
-        """Read all rows of a source."""
-        own, last = self.columns, None
-        used = [*self.fields, *own.where, *self.level, *own.by, *([own.count] if own.count else [])]
-        alike = {name: [*self.fields, *self.level] for name in self.fields}
-        for batch in source.condensed(list(dict.fromkeys(used)), strict=not own.where and len(self.formats) == 1):
-            if own.skipped is not None and batch.piece is not last:
-                own.skipped.finish(last)
-                last = batch.piece
-
-            def work(table, weights, rows, batch=batch):
-                return self._parts(batch, table, weights)
-
-            for n_read, absent, parts in good_rows(batch, work, own.skipped, alike):
-                self.n_read += n_read
-                if own.missing is not None:
-                    own.missing.counts = added(own.missing.counts, absent)
-                for place, keys, group, reports, counts in parts:
-                    self.totals[place] += int(counts.sum())
-                    if self.totals[place] > MAX_COUNT:
-                        problem = f"channel {self.channels.names[place]!r} has more than 10**12 reports"
-                        raise batch.located(DataError(problem))
-                    for key, held in zip(keys, by_group(group, len(keys)), strict=True):
-                        self.found[place].setdefault(key, []).append((reports[held], counts[held]))
-        if own.skipped is not None:
-            own.skipped.finish(last)
-
-    def _parts(self, batch, table, weights):
+    def parts(self, batch, table, weights, places):
         """Return (reports that were read, missing answers by cell, parts by channel) of a table of rows of a batch."""
         rows, own, held = None, self.columns, batch.names or table.schema.names
         absent: dict[tuple, int] = {}

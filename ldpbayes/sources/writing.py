@@ -99,13 +99,7 @@ class Layout:
         import pyarrow as arrow
 
         self.arrow, self.protocol = arrow, protocol
-        self.labels = None if categories is None else checks.labels(categories, "categories")
-        if self.labels is not None:
-            good = len(set(self.labels)) == len(self.labels) == protocol.n_categories
-            if not good or not all(isinstance(label, str) for label in self.labels):
-                raise ArgumentError(
-                    f"categories must be {protocol.n_categories} distinct labels, got {shown(list(self.labels))}."
-                )
+        self.labels = parameters.labels_of(categories, protocol)
         try:
             self.text = parameters.protocol_text(protocol, self.labels)
             if parameters.parse_protocol(self.text).protocol != protocol:

@@ -15,9 +15,8 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total
-from ldpbayes.sources.channels import labels_of
 from ldpbayes.sources.opening import open_source
-from ldpbayes.sources.parameters import COLUMN, METADATA, protocol_text, protocols_of, states_protocols
+from ldpbayes.sources.parameters import COLUMN, METADATA, labels_of, protocol_text, protocols_of, states_protocols
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
 from ldpbayes.sources.scanning.fold import Fold, make_fold
 from ldpbayes.sources.scanning.found import Found

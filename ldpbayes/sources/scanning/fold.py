@@ -425,9 +425,6 @@ def make_fold(protocol, report, by, pilot_by, missing, sizes, **stated) -> Fold:
         Other fields of the Fold.
     """
     report = protocol.report_fields if report is None else checks.columns(report, "report")
-    if len(report) not in _widths(protocol):
-        fields = ", ".join(protocol.report_fields)
-        raise ArgumentError(f"report must name {len(protocol.report_fields)} columns ({fields}), got {len(report)}.")
     by = checks.columns(by, "by") or ()
     twice = [name for name in by if by.count(name) > 1 or name in report]
     if twice:
@@ -461,13 +458,6 @@ def _one(held):
     import pyarrow as pa
 
     return held[0] if len(held) == 1 else held[0]._replace(table=pa.concat_tables([batch.table for batch in held]))
-
-
-def _widths(protocol):
-    """Return how many columns a report may have: its fields; for a set also its bytes, or a zero or one per category."""
-    a, form = protocol.n_categories, protocol.supports()
-    sets = form is not None and form.hashed is None
-    return {len(protocol.report_fields), *((-(-a // 8), a) if sets else ())}
 
 
 def _of_rows(protocol, reports, group, n_groups, points, spread):
