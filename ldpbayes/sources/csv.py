@@ -95,24 +95,19 @@ class CsvFile(AbstractFile):
         return "skip"
 
     def lines(self, rows):
-        wanted = set(rows)
-        return {row: line for row, line in enumerate(self._read(max(rows, default=-1) + 1)) if row in wanted}
-
-    def _read(self, most):
-        """Yield the lines of the first rows."""
-        with contextlib.suppress(csv.Error, DataError), _reader(self.source, strict=False) as rows:
-            next(rows, None)
-            for _ in itertools.islice((row for row in rows if len(row) == len(self.names)), most):
-                yield rows.line_num
+        wanted, good = set(rows), (line for line, row in self._slowly() if len(row) == len(self.names))
+        return {row: line for row, line in enumerate(itertools.islice(good, max(rows, default=-1) + 1)) if row in wanted}
 
     def broken(self):
-        if not self.n_broken:
-            return
+        for line, row in self._slowly() if self.n_broken else ():
+            if len(row) != len(self.names):
+                yield line, "has other cells than the header", ",".join(row)
+
+    def _slowly(self):
+        """Yield (line on which it ends, cells) of every row but the header, as far as Python's reader comes."""
         with contextlib.suppress(csv.Error, DataError), _reader(self.source, strict=False) as rows:
             next(rows, None)
-            for row in filter(None, rows):
-                if len(row) != len(self.names):
-                    yield rows.line_num, "has other cells than the header", ",".join(row)
+            yield from ((rows.line_num, row) for row in rows if row)
 
     def _refusal(self, err):
         """Return what is wrong with a file that Arrow does not read."""

@@ -98,18 +98,24 @@ class Piece:
         """Yield Arrow tables of these columns, in order."""
         yield self.table
 
-    def batches(self, columns: Sequence[str], names: Sequence[str] | None = None) -> Iterator[Batch]:
-        """Yield the rows of the piece with their origin.
+    def batches(self, columns: Sequence[str], names: Sequence[str] | None = None, least: int = 0) -> Iterator[Batch]:
+        """Yield the rows of the piece with their origin, in batches of at least so many rows.
 
         Raises
         ------
         DataError
             Where they are not as many as the piece has.
         """
-        first = self.first_row
-        for table in self.tables(columns):
-            yield Batch(table, self, first, names)
-            first += table.num_rows
+        import pyarrow as pa
+
+        first, held, size = self.first_row, [], 0
+        for table in itertools.chain(self.tables(columns), [None]):
+            if table is not None:
+                held.append(table)
+                size += table.num_rows
+            if held and (table is None or size >= least):
+                yield Batch(held[0] if len(held) == 1 else pa.concat_tables(held), self, first, names)
+                first, held, size = first + size, [], 0
         if self.n_rows is not None:
             check_total(self.n_rows, first - self.first_row, self.source)
 

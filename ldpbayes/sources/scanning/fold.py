@@ -122,12 +122,14 @@ class Fold:
         """
         skipped, total = Skipped(self.skip) if self.skip else None, None
         least = 0 if at is None else min(_ROWS_A_CELL * len(at.places), _MOST_ROWS)
-        own = piece if isinstance(piece, Batch | Piece) else open_source(piece)
-        for batch in [own] if isinstance(own, Batch) else _joined(own.batches(self.columns), least):
-            if batch.table.num_rows:
-                total = combined(self._good(batch, skipped, at), start=total)
+        pieces = [piece] if isinstance(piece, Batch | Piece) else open_source(piece).pieces(self.columns)
+        for own in pieces:
+            for batch in [own] if isinstance(own, Batch) else own.batches(self.columns, None, least):
+                if batch.table.num_rows:
+                    total = combined(self._good(batch, skipped, at), start=total)
+            if skipped is not None and isinstance(own, Piece):
+                skipped.finish(own)
         if skipped is not None:
-            skipped.finish(own if isinstance(own, Piece) else None)
             total = combined([Partial((), skipped=skipped)], start=total)
         return Partial(()) if total is None else total
 
@@ -440,24 +442,6 @@ def make_fold(protocol, report, by, pilot_by, missing, sizes, **stated) -> Fold:
         "keep": checks.integer(sizes["keep"], "keep", 0, 10**9),
     }
     return Fold(protocol, tuple(report), tuple(by), pilot_by, missing=Missing.of(missing, by), **stated)
-
-
-def _joined(batches, least):
-    """Yield batches of at least so many rows, made of those that follow each other."""
-    held: list = []
-    for batch in batches:
-        held.append(batch)
-        if sum(part.table.num_rows for part in held) >= least:
-            yield _one(held)
-            held = []
-    if held:
-        yield _one(held)
-
-
-def _one(held):
-    import pyarrow as pa
-
-    return held[0] if len(held) == 1 else held[0]._replace(table=pa.concat_tables([batch.table for batch in held]))
 
 
 def _of_rows(protocol, reports, group, n_groups, points, spread):
