@@ -20,9 +20,9 @@ SHIPPED = [*sorted((ROOT / "data").glob("rr_*.toml")), *sorted(EXAMPLES.glob("*.
 
 def test_schema_and_reader_know_the_same_keys():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    known = collection_file._COLLECTION_KEYS | set(collection_file._FORMER)
+    known = set(collection_file._COLLECTION) | set(collection_file._FORMER)
     assert set(SCHEMA["properties"]) == known
-    assert set(SCHEMA["properties"]["channels"]["items"]["properties"]) == collection_file._CHANNEL_KEYS
+    assert set(SCHEMA["properties"]["channels"]["items"]["properties"]) == set(collection_file._CHANNEL)
 
 
 def test_shipped_and_recorded_files_meet_the_schema():

@@ -16,6 +16,7 @@ from ldpbayes.sources.frames import arrow_of, eager
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import labels_of
 from ldpbayes.sources.records import entries_of, numbers_of, report_columns, sent, weights_of
+from ldpbayes.sources.tally import Columns
 
 #: Largest size of an open value.
 LARGEST = 1e150
@@ -129,7 +130,7 @@ def read_records(
     if rate is not None and labels is None and protocol is None:
         labels = _reported(frame, columns, names)
     source = open_source(frame.to_native())
-    channels = find_channels(source, protocol, categories=labels, report=columns or (), epsilon=epsilon, rate=rate)
+    channels = find_channels(source, protocol, Columns(columns), categories=labels, epsilon=epsilon, rate=rate)
     *_, columns = (report_columns(one, columns, names) for one in channels.protocols)
     for name in covariates:
         if name == value or name in columns or covariates.count(name) > 1:

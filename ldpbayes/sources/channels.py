@@ -27,7 +27,7 @@ from ldpbayes.sources.numbers import number
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import Source
-from ldpbayes.sources.tally import Channels, Columns, read_parts
+from ldpbayes.sources.tally import EVERY, Channels, Columns, read_parts
 from ldpbayes.sources.users import check_user, read_users
 from ldpbayes.sources.writing import published_of
 
@@ -38,34 +38,28 @@ MAX_CHANNELS = 1000
 def find_channels(
     source: Source,
     protocol: AbstractProtocol | str | None = None,
+    columns: Columns = EVERY,
     *,
     categories: Sequence[str] | None = None,
-    where: Mapping[str, object] | None = None,
-    report: Sequence[str] = (),
     epsilon: str | None = None,
     rate: str | None = None,
     name: str = "all",
-    lenient: bool = False,
 ) -> Channels:
     """Return the channels of a table from what it states and what the caller states.
 
     Parameters
     ----------
     source : Source
+        Of a lenient one, an ε or a rate that is missing or no number is left to the reader of the rows, who leaves them out.
     protocol : AbstractProtocol, str or callable, optional
         May be left out where the data state it. With ``epsilon`` it is the protocol at any level, whose other parameters
         stay, the name of one, whose other parameters then follow from ε, or a function from ε to the protocol.
+    columns : Columns
     categories : sequence of str, optional
-    where : mapping, optional
-        Column = value; only rows that match all of them count.
-    report : sequence of str
-        The columns of a report, where the caller names them.
     epsilon, rate : str, optional
         The column of every report's ε, or of the probability with which it was replaced by a uniform category.
     name : str
         Of the channel; several channels get a name each.
-    lenient : bool
-        Whether an ε or a rate that is missing or no number is left to the reader of the rows, who leaves them out.
 
     Returns
     -------
@@ -81,16 +75,16 @@ def find_channels(
         column = epsilon if rate is None else rate
         make = _by_epsilon(protocol, categories) if rate is None else _by_rate(categories)
         made = {}
-        for text in _texts(source, column, where, lenient):
+        for text in _texts(source, column, columns.where, source.lenient):
             try:
                 made[text] = _level(make, text, column)
             except DataError:
-                if not lenient:
+                if not source.lenient:
                     raise
         return _channels(made, column, categories, False, name)
     texts: list[str] = []
-    if parameters.COLUMN in source.names() and parameters.COLUMN not in report:
-        texts = _texts(source, parameters.COLUMN, where)
+    if parameters.COLUMN in source.names() and parameters.COLUMN not in (columns.report or ()):
+        texts = _texts(source, parameters.COLUMN, columns.where)
         if not parameters.states_protocols(texts):  # a column of this name with another meaning
             if protocol is None and texts:
                 parameters.parse_protocol(next(text for text in texts if not parameters.states_protocols([text])))
@@ -158,19 +152,12 @@ def _read(source, rows, path, *, protocol=None, report=None, count=None, categor
     stated = {"count": count, "epsilon_column": None, "rate_column": None, **levels, "by_user": rows.by_user}
     count, epsilon, rate, by_user = (checks.column(value, what) for what, value in stated.items())
     skipped, absent = Skipped.of(rows.bad_rows, rows.quarantine), Missing.of(rows.missing, by)
-    levels = {
-        "categories": parameters.labels_of(categories),
-        "report": report or (),
-        "epsilon": epsilon,
-        "rate": rate,
-        "name": name,
-    }
     source.lenient = skipped is not None
     if path is not None and not source.names():  # an unreadable or empty file
         raise DataError("has no columns")
-    channels = find_channels(source, protocol, **levels, lenient=skipped is not None)
-    user = check_user(by_user, sample, absent)
-    columns = Columns(report, count, {}, by, categories is not None, skipped, absent)
+    columns, user = Columns(report, count, {}, by, skipped, absent), check_user(by_user, sample, absent)
+    levels = {"categories": parameters.labels_of(categories), "epsilon": epsilon, "rate": rate, "name": name}
+    channels = find_channels(source, protocol, columns, **levels)
     found = read_cells(source, channels, columns, user, sample)
     said = "" if skipped is None else skipped.tell(rows.quarantine)
     if not any(found) and absent is not None and absent.counts:
@@ -278,9 +265,6 @@ def _check(protocol, epsilon, rate):
             f"protocol must be an object, such as GRR(4, epsilon=1.0), got the class {protocol.__name__}; call it with its "
             "parameters."
         )
-    for column, name in ((epsilon, "epsilon_column"), (rate, "rate_column")):
-        if column is not None and not isinstance(column, str):
-            raise ArgumentError(f"{name} must be the name of a column, got {shown(column)}.")
     if epsilon is not None and rate is not None:
         raise ArgumentError("epsilon_column and rate_column must not both be given: a rate fixes epsilon.")
     if protocol is not None and rate is not None:
@@ -292,7 +276,7 @@ def _check(protocol, epsilon, rate):
 
 def _texts(source, column, where, lenient=False):
     """Return the distinct entries of a column, as texts, in order; missing ones are refused, or left out."""
-    where, found = where or {}, {}
+    found = {}
     for batch in source.condensed([column, *(name for name in where if name != column)], strict=not where):
         rows, table = None, batch.table
         try:

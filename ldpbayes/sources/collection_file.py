@@ -28,9 +28,20 @@ _SAMPLE = ("weights", "strata", "cluster", "population_size")
 _ASKED = (*_SAMPLE, "by", "missing")
 #: Keys as earlier files have them.
 _FORMER = {"weight": "weights", "population": "population_size"}
-_COLLECTION_KEYS = {*_TEXTS, *_SAMPLE, "by", "categories", "channels", "derived", "noncompliance", "ordered", "published"}
-_COLLECTION_KEYS |= {"deniers", "missing"}
-_CHANNEL_KEYS = {"name", "protocol", "parameters", "file", "where", "report", "count", "n", "epsilon", "rate", "by_user"}
+#: The keys of a collection file and of its channels; ``object`` stands for those whose values are looked at in detail.
+_COLLECTION: dict[str, type] = {
+    **dict.fromkeys(_TEXTS, str),
+    **dict.fromkeys((*_SAMPLE, "by", "missing", "categories", "channels"), object),
+    **dict.fromkeys(("derived", "noncompliance", "deniers"), dict),
+    "ordered": bool,
+    "published": list,
+}
+_CHANNEL: dict[str, type] = {
+    **dict.fromkeys(("name", "count", "epsilon", "rate", "by_user"), str),
+    **dict.fromkeys(("protocol", "file", "report"), object),
+    **dict.fromkeys(("parameters", "where"), dict),
+    "n": int,
+}
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
 
 
@@ -94,30 +105,26 @@ def read_collection(path, rows=None):
     """
     rows, path = Rows() if rows is None else checks.instance(rows, "rows", Rows, "Rows"), files.as_path(path)
     document = {_FORMER.get(key, key): value for key, value in files.read_toml(path).items()}
-    _known(document, _COLLECTION_KEYS, path)
-    texts = {key: _typed(document, key, str, path) for key in _TEXTS if key in document}
-    lists = {} if "categories" in document else _lists(document)
-    categories = document.get("categories", lists.get("categories"))
+    stated = _checked(document, _COLLECTION, path)
+    if stated["categories"] is None:
+        stated |= {key: value for key, value in _lists(document).items() if stated[key] is None}
+    categories, channels = stated["categories"], stated["channels"]
     if not isinstance(categories, list) or not all(isinstance(c, str) for c in categories):
         raise DataError('must be a list of labels, such as ["no", "yes"]', source=path, field="categories")
     if len(categories) < 2:
         raise DataError(f"must be at least two labels, got {len(categories)}", source=path, field="categories")
-    channels = document.get("channels")
     if not isinstance(channels, list) or not channels or not all(isinstance(c, dict) for c in channels):
         raise DataError("needs at least one [[channels]] table", source=path, field="channels")
-    published = _typed(document, "published", list, path, default=[])
-    if not all(isinstance(entry, dict) for entry in published):
+    if not all(isinstance(entry, dict) for entry in stated["published"] or ()):
         raise DataError("must be [[published]] tables", source=path, field="published")
-    derived = _typed(document, "derived", dict, path, default=lists.get("derived", {}))
-    rows = replace(rows, **{name: document[name] for name in _ASKED if name in document and getattr(rows, name) is None})
+    rows = replace(rows, **{name: stated[name] for name in _ASKED if getattr(rows, name) is None})
     by = _grouping(rows.by, path)
-    laws = _typed(document, "noncompliance", dict, path, default={})
-    deniers = _typed(document, "deniers", dict, path, default={})
     skipped = Skipped.of(rows.bad_rows, rows.quarantine)
     try:
         absent, sample = Missing.of(rows.missing, by), rows.sample
-        facts = {"derived": tuple(_derived(name, entry) for name, entry in derived.items()), "published": tuple(published)}
-        facts |= {"id": files.stem(path), "ordered": _typed(document, "ordered", bool, path, default=False), **texts}
+        facts = {"id": files.stem(path)} | {key: stated[key] for key in _TEXTS if stated[key] is not None}
+        facts |= {"ordered": bool(stated["ordered"]), "published": tuple(stated["published"] or ())}
+        facts |= {"derived": tuple(_derived(name, entry) for name, entry in (stated["derived"] or {}).items())}
         check_user(next((c["by_user"] for c in channels if "by_user" in c), rows.by_user), sample, absent)
         own = [channel if rows.by_user is None else channel | {"by_user": rows.by_user} for channel in channels]
         read = [_read_channel(path, categories, channel, i, by, sample, skipped, absent) for i, channel in enumerate(own)]
@@ -126,10 +133,10 @@ def read_collection(path, rows=None):
             facts["notes"] = "\n".join(filter(None, (facts.get("notes"), said)))
         read = read if sample else _plain(read)
         collection = assembled(read, categories, by, sample, facts, {} if absent is None else absent.counts)
-        if laws:
-            collection = collection.with_noncompliers(laws)
-        if deniers:
-            collection = collection.with_deniers(**deniers_stated(deniers))
+        if stated["noncompliance"]:
+            collection = collection.with_noncompliers(stated["noncompliance"])
+        if stated["deniers"]:
+            collection = collection.with_deniers(**deniers_stated(stated["deniers"]))
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     except LDPBayesError as err:
@@ -176,26 +183,20 @@ def write_collection(collection, path):
     for _, tally in parts:
         channels.setdefault(tally.name, []).append(tally)
     single = len(channels) == 1
-    document = {key: _shared(collection, key, by) for key in _TEXTS if _shared(collection, key, by)}
-    document |= {"by": list(by)} if by else {}
-    document |= {key: getattr(sample, key) for key in _SAMPLE if getattr(sample, key) is not None}
     lost = [(tuple(map(str, key)), cell.missing) for key, cell in collection.items()] if by else [((), collection.missing)]
     lost = [(key, n) for key, n in lost if n]
     label = "no answer"
     while label in collection.categories:
         label += "?"
-    document |= {"missing": label} if lost else {}
-    document["categories"] = list(collection.categories)
-    document |= {"ordered": True} if _shared(collection, "ordered", by) else {}
+    shared = {key: _shared(collection, key, by) for key in (*_TEXTS, "ordered", "published")}
+    document = {key: shared[key] for key in _TEXTS} | {"by": list(by)} | {key: getattr(sample, key) for key in _SAMPLE}
+    document |= {"missing": label if lost else None, "categories": list(collection.categories), "ordered": shared["ordered"]}
     document["channels"] = [_channel_entry(tallies, table.name, single) for tallies in channels.values()]
-    if collection.derived:
-        document["derived"] = {
-            item.name: {"of": list(item.of)} | ({"given": list(item.given)} if item.given else {})
-            for item in collection.derived
-        }
-    document |= {"deniers": deniers} if deniers else {}
-    if _shared(collection, "published", by):
-        document["published"] = list(_shared(collection, "published", by))
+    document["derived"] = {
+        item.name: {"of": list(item.of)} | ({"given": list(item.given)} if item.given else {}) for item in collection.derived
+    }
+    document |= {"deniers": deniers, "published": list(shared["published"] or ())}
+    document = {key: value for key, value in document.items() if value}
     described = tomli_w.dumps(document, multiline_strings=True)
     if tomllib.loads(described) != document:  # carriage returns survive only in one-line strings
         described = tomli_w.dumps(document)
@@ -310,32 +311,27 @@ def _grouping(by, path):
 
 def _read_channel(path, categories, channel, position, by, sample, skipped, absent):
     """Return the tallies by key of every channel of a [[channels]] table; the only key is () without grouping columns."""
-    name = _typed(channel, "name", str, path, "channels", default="all" if position == 0 else f"channel {position + 1}")
-    field = f"channels.{name}"
-    _known(channel, _CHANNEL_KEYS, path, field)
-    if not isinstance(channel.get("file"), str) or not channel["file"]:
+    name = channel.get("name", "all" if position == 0 else f"channel {position + 1}")
+    field = f"channels.{name}" if isinstance(name, str) else "channels"
+    stated = _checked(channel, _CHANNEL, path, field)
+    if not isinstance(stated["file"], str) or not stated["file"]:
         raise DataError("needs 'file'", source=path, field=field)
-    protocol = _stated_protocol(path, categories, channel, field)
-    user = _typed(channel, "by_user", str, path, field)
-    report = channel.get("report")
-    report = [report] if isinstance(report, str) else report
+    protocol = _stated_protocol(path, categories, stated, field)
+    report = [stated["report"]] if isinstance(stated["report"], str) else stated["report"]
     if report is not None and (not isinstance(report, list) or not all(isinstance(column, str) for column in report)):
-        fields = () if protocol is None or "epsilon" in channel else protocol.report_fields
+        fields = () if protocol is None or stated["epsilon"] is not None else protocol.report_fields
         what = f"{len(fields)} columns ({', '.join(fields)})" if fields else "a column or a list of columns"
         raise DataError(f"report must name {what}", source=path, field=field)
-    count = _typed(channel, "count", str, path, field)
-    if count is not None and not count.strip():
+    if stated["count"] is not None and not stated["count"].strip():
         raise DataError("count must name a column; leave it out where every row is one report", source=path, field=field)
-    where = _typed(channel, "where", dict, path, field, default={})
-    levels = {key: _typed(channel, key, str, path, field) for key in ("epsilon", "rate")}
-    file = path.parent / channel["file"]
+    file, where = path.parent / stated["file"], stated["where"] or {}
+    columns = Columns(report, stated["count"], where, by, skipped, absent)
     try:
         source = open_source(file)
         source.lenient = skipped is not None
-        levels |= {"name": name, "lenient": skipped is not None}
-        found = find_channels(source, protocol, categories=categories, where=where, report=report or (), **levels)
-        stated = _typed(channel, "n", int, path, field)
-        tallies = read_cells(source, found, Columns(report, count, where, by, skipped=skipped, missing=absent), user, sample)
+        levels = {"epsilon": stated["epsilon"], "rate": stated["rate"], "name": name}
+        found = find_channels(source, protocol, columns, categories=categories, **levels)
+        tallies = read_cells(source, found, columns, stated["by_user"], sample)
         if not any(tallies):
             condition = " and ".join(f"{key} = {shown(value)}" for key, value in where.items())
             raise DataError(f"has no rows for channel {shown(name)}" + (f", where {condition}" if where else ""))
@@ -346,29 +342,27 @@ def _read_channel(path, categories, channel, position, by, sample, skipped, abse
     except LDPBayesError as err:
         raise DataError(str(err).rstrip("."), source=file) from err
     total = sum(tally.n_reports for cells in tallies for tally, *_ in cells.values())
-    if stated is not None and stated != total:
-        raise DataError(f"counts add up to {total}, but n says {stated}", source=path, field=field)
+    if stated["n"] not in (None, total):
+        raise DataError(f"counts add up to {total}, but n says {stated['n']}", source=path, field=field)
     return tallies
 
 
 def _stated_protocol(path, categories, channel, field):
     """Return what a [[channels]] table states as protocol: an object, with ``epsilon`` a function of levels, or None."""
-    name, varies = channel.get("protocol"), "epsilon" in channel
+    name, varies = channel["protocol"], channel["epsilon"] is not None
     if name is None and not varies:
-        if "parameters" in channel:
+        if channel["parameters"] is not None:
             raise DataError("needs 'protocol' beside its parameters", source=path, field=field)
         return None
     if not isinstance(name, str):
         raise DataError("needs 'protocol'", source=path, field=field)
     try:
-        parameters = as_numbers(_typed(channel, "parameters", dict, path, field, default={}))
+        parameters = as_numbers(channel["parameters"] or {})
         if varies and "epsilon" in parameters:
             raise ArgumentError("epsilon must not be among the parameters where a column holds it.")
         if varies:
             return lambda level: make_protocol(name, categories, parameters | {"epsilon": level})
         return make_protocol(name, categories, parameters)
-    except DataError:
-        raise
     except (LDPBayesError, TypeError) as err:
         raise DataError(str(err).rstrip("."), source=path, field=field) from err
 
@@ -402,18 +396,17 @@ def _derived(name, entry):
     return Derived(name, tuple(entry["of"]), tuple(entry.get("given", ())))
 
 
-def _typed(table, key, kind, path, field=None, default=None):
-    """Return table[key], or default where it is missing; a value of another type is refused."""
-    value = table.get(key, default)
-    if key in table and not (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
-        raise DataError(f"{key} must be {_KINDS[kind]}, got {shown(value)}", source=path, field=field or key)
-    return value
-
-
-def _known(table, keys, path, field=None):
-    for key in table:
-        if key not in keys:
-            raise DataError(f"unknown key {shown(key)}; known are {listed(sorted(keys), most=20)}", source=path, field=field)
+def _checked(table, kinds, path, field=None):
+    """Return the values of all keys that a table may have, None where one is missing; other keys and types are refused."""
+    other = next((key for key in table if key not in kinds), None)
+    if other is not None:
+        known = listed(sorted(kinds), most=20)
+        raise DataError(f"unknown key {shown(other)}; known are {known}", source=path, field=field)
+    for key, kind in kinds.items():
+        value = table.get(key, kind())
+        if kind is not object and not (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
+            raise DataError(f"{key} must be {_KINDS[kind]}, got {shown(value)}", source=path, field=field or key)
+    return {key: table.get(key) for key in kinds}
 
 
 def _canonical(value):

@@ -58,8 +58,6 @@ class Columns:
         Column = value; only rows that match all of them are read.
     by : sequence of str
         Grouping columns.
-    labelled : bool, optional
-        Whether the caller named the categories; by default where they are named.
     skipped : Skipped, optional
         Takes bad rows, which are refused without it.
     missing : Missing, optional
@@ -70,9 +68,12 @@ class Columns:
     count: str | None = None
     where: Mapping[str, object] = field(default_factory=dict)
     by: Sequence[str] = ()
-    labelled: bool | None = None
     skipped: Skipped | None = None
     missing: Missing | None = None
+
+
+#: Every row, and the columns of reports by the protocols' own names.
+EVERY = Columns()
 
 
 def read_parts(source: Source, channels: Channels, columns: Columns) -> list[dict[tuple, list]]:
@@ -121,11 +122,10 @@ class _Fold:
     def __init__(self, channels, columns):
         self.channels, self.columns = channels, columns
         labels = channels.categories or [str(i) for i in range(channels.protocols[0].n_categories)]
-        labelled = channels.categories is not None if columns.labelled is None else columns.labelled
         self.formats = []
         for protocol in channels.protocols:
             report = protocol.report_fields if columns.report is None else tuple(columns.report)
-            self.formats.append(Format(protocol, report, list(labels), labelled, channels.positions))
+            self.formats.append(Format(protocol, report, list(labels), channels.categories is not None, channels.positions))
         if columns.missing is not None:
             columns.missing.check(labels)
         self.fields = list(dict.fromkeys(name for one in self.formats for name in one.report))
