@@ -15,10 +15,11 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total
+from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import COLUMN, METADATA, labels_of, protocol_text, protocols_of, states_protocols
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
-from ldpbayes.sources.scanning.fold import Fold, make_fold
+from ldpbayes.sources.scanning.fold import Fold
 from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import Partial, combined
 from ldpbayes.sources.scanning.pilots import Pilots
@@ -288,13 +289,22 @@ def scan(
     known, categories = protocols_of(texts, courtesy, protocol, given)
     (protocol,) = known.values()  # of the first row; the fold refuses those of others
     plain = protocol.epsilon <= PLAIN
-    sizes = {
-        "sample": (0 if plain or protocol.countable() else SAMPLED) if sample is None else sample,
-        "random_seed": random_seed,
-        "keep": kept_below(protocol) if keep is None else keep,
-    }
-    said = {"categories": categories, "spread": not plain, "labelled": given is not None, "stated": bool(texts)}
-    fold = make_fold(protocol, report, by, pilot_by, missing, sizes, skip=skipped.most if skipped else 0, **said)
+    by = checks.columns(by, "by") or ()
+    fold = Fold(
+        protocol,
+        tuple(protocol.report_fields if report is None else checks.columns(report, "report") or ()),
+        tuple(by),
+        checks.columns(pilot_by, "pilot_by"),
+        categories,
+        checks.integer((0 if plain or protocol.countable() else SAMPLED) if sample is None else sample, "sample", 0, 10**8),
+        checks.integer(random_seed, "random_seed", 0, checks.MAX_SEED - 1),
+        checks.integer(kept_below(protocol) if keep is None else keep, "keep", 0, 10**9),
+        spread=not plain,
+        labelled=given is not None,
+        stated=bool(texts),
+        skip=skipped.most if skipped else 0,
+        missing=Missing.of(missing, by),
+    )
     prepared = Scan(table, fold, jobs, shown, checkpoint)
     prepared.quarantine = quarantine
     return prepared

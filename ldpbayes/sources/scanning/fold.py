@@ -85,6 +85,12 @@ class Fold:
 
     def __post_init__(self) -> None:
         labels = self.categories or tuple(str(i) for i in range(self.protocol.n_categories))
+        twice = [name for name in self.by if self.by.count(name) > 1 or name in self.report]
+        if twice:
+            raise ArgumentError(f"by must name distinct columns other than those of the report, got {shown(twice[0])}.")
+        if self.pilot_by is not None and not set(self.pilot_by) <= set(self.by):
+            own, theirs = listed(self.pilot_by), listed(self.by) or "none"
+            raise ArgumentError(f"pilot_by must name some of the columns of by ({theirs}), got {own}.")
         if self.missing is not None:
             self.missing.check(labels)
         object.__setattr__(self, "labels", labels)
@@ -412,36 +418,6 @@ class Fold:
             said = first.skipped.sentence if first.skipped is not None else ""
             raise DataError(f"the source has no good row: {said.rstrip('.')}" if said else "the source has no rows")
         check_kinds(first.kinds, self.by)
-
-
-def make_fold(protocol, report, by, pilot_by, missing, sizes, **stated) -> Fold:
-    """Return the Fold of arguments as ``scan`` takes them, checked.
-
-    Parameters
-    ----------
-    protocol, report, by, pilot_by, missing
-        As ``scan`` takes them.
-    sizes : dict
-        sample, random_seed and keep, as ``scan`` takes them.
-    **stated
-        Other fields of the Fold.
-    """
-    report = protocol.report_fields if report is None else checks.columns(report, "report")
-    by = checks.columns(by, "by") or ()
-    twice = [name for name in by if by.count(name) > 1 or name in report]
-    if twice:
-        raise ArgumentError(f"by must name distinct columns other than those of the report, got {shown(twice[0])}.")
-    pilot_by = checks.columns(pilot_by, "pilot_by")
-    if pilot_by is not None and not set(pilot_by) <= set(by):
-        raise ArgumentError(
-            f"pilot_by must name some of the columns of by ({listed(by) or 'none'}), got {listed(pilot_by)}."
-        )
-    stated |= {
-        "sample": checks.integer(sizes["sample"], "sample", 0, 10**8),
-        "seed": checks.integer(sizes["random_seed"], "random_seed", 0, checks.MAX_SEED - 1),
-        "keep": checks.integer(sizes["keep"], "keep", 0, 10**9),
-    }
-    return Fold(protocol, tuple(report), tuple(by), pilot_by, missing=Missing.of(missing, by), **stated)
 
 
 def _of_rows(protocol, reports, group, n_groups, points, spread):
