@@ -117,7 +117,7 @@ def check_output(path):
     """
     try:
         target = pathlib.Path(os.path.realpath(path))
-        found = target.stat() if target.exists() else None
+        found = os.stat(path) if os.path.exists(path) else None  # also of the pipe behind /dev/stdout
         above = target.parent.stat()
     except ValueError:
         raise DataError("cannot be written (a name cannot hold a NUL character)", source=path) from None
@@ -125,7 +125,7 @@ def check_output(path):
         raise DataError(f"cannot be written ({_reason(err)})", source=path) from err
     if found is not None and stat.S_ISDIR(found.st_mode):
         raise DataError("cannot be written (Is a directory); name a file in it", source=path)
-    if (found is not None and not stat.S_ISREG(found.st_mode)) or _is_special(path):
+    if found is not None and not stat.S_ISREG(found.st_mode):
         raise DataError("cannot be written (not a regular file)", source=path)
     if not stat.S_ISDIR(above.st_mode):
         raise DataError("cannot be written (Not a directory)", source=path)
@@ -223,15 +223,6 @@ def _settle(temporary, target):
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _is_special(path):
-    """Return whether path leads to something that is neither a file nor a folder, such as the pipe behind /dev/stdout."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _reason(err):

@@ -501,11 +501,13 @@ def read_table(path, names, report=None):
         Columns of reports, which are text in a CSV file. Of a Parquet file only these and the names are read, and all
         columns where None is given.
     """
-    from ldpbayes.sources.base import check_column, foreign, optional
+    import pyarrow
+    import pyarrow.csv
+
+    from ldpbayes.sources.base import check_column, foreign
     from ldpbayes.sources.csv import opened
     from ldpbayes.sources.parquet import read_whole, schema_of
 
-    pyarrow = optional("pyarrow", "Reading a table of records")
     names = list(dict.fromkeys(filter(None, (*names, *(report or ())))))
     if path.suffix.lower() in (".parquet", ".pq"):
         files.open_input(path).close()
@@ -513,11 +515,10 @@ def read_table(path, names, report=None):
         table = read_whole(path, [name for name in names if name in found] if report else found)
     else:
         opened(path).close()
-        csv_reader = optional("pyarrow.csv", "Reading CSV")
         types = {name: pyarrow.string() for name in report or ()}
         with foreign("is not a readable CSV file", path):
-            settings = csv_reader.ConvertOptions(column_types=types, strings_can_be_null=True)
-            table = csv_reader.read_csv(path, convert_options=settings)
+            settings = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+            table = pyarrow.csv.read_csv(path, convert_options=settings)
         try:
             found, texts = table.column_names, not any(pyarrow.types.is_binary(column.type) for column in table.schema)
         except UnicodeDecodeError:

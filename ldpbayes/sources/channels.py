@@ -28,7 +28,7 @@ from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import Source
 from ldpbayes.sources.tally import EVERY, Channels, Columns, read_parts
-from ldpbayes.sources.users import check_user, read_users
+from ldpbayes.sources.users import read_users
 from ldpbayes.sources.writing import published_of
 
 #: Most different values of a column of ε, rates or protocols: each is a channel.
@@ -155,10 +155,10 @@ def _read(source, rows, path, *, protocol=None, report=None, count=None, categor
     source.lenient = skipped is not None
     if path is not None and not source.names():  # an unreadable or empty file
         raise DataError("has no columns")
-    columns, user = Columns(report, count, {}, by, skipped, absent), check_user(by_user, sample, absent)
+    columns = Columns(report, count, {}, by, skipped, absent)
     levels = {"categories": parameters.labels_of(categories), "epsilon": epsilon, "rate": rate, "name": name}
     channels = find_channels(source, protocol, columns, **levels)
-    found = read_cells(source, channels, columns, user, sample)
+    found = read_cells(source, channels, columns, by_user, sample)
     said = "" if skipped is None else skipped.tell(rows.quarantine)
     if not any(found) and absent is not None and absent.counts:
         raise DataError("has no answer: all are missing")
@@ -197,6 +197,8 @@ def read_cells(
         From the key of a cell to (tally, places of the reports in it, counts, entries of the columns of the sample), which
         is what ``SampleColumns.survey`` takes; without a sample only the tally is there.
     """
+    if user is not None and sample:
+        raise ArgumentError("weights, strata, cluster and population_size must be left out with by_user.")
     if user is not None:
         return [{key: (tally,) for key, tally in cells.items()} for cells in read_users(source, channels, columns, user)]
     found = read_parts(source, channels, replace(columns, by=(*columns.by, *sample.names)))

@@ -20,7 +20,6 @@ from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.tally import Columns
-from ldpbayes.sources.users import check_user
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _SAMPLE = ("weights", "strata", "cluster", "population_size")
@@ -125,7 +124,6 @@ def read_collection(path, rows=None):
         facts = {"id": files.stem(path)} | {key: stated[key] for key in _TEXTS if stated[key] is not None}
         facts |= {"ordered": bool(stated["ordered"]), "published": tuple(stated["published"] or ())}
         facts |= {"derived": tuple(_derived(name, entry) for name, entry in (stated["derived"] or {}).items())}
-        check_user(next((c["by_user"] for c in channels if "by_user" in c), rows.by_user), sample, absent)
         own = [channel if rows.by_user is None else channel | {"by_user": rows.by_user} for channel in channels]
         read = [_read_channel(path, categories, channel, i, by, sample, skipped, absent) for i, channel in enumerate(own)]
         read = [cells for found in read for cells in found]

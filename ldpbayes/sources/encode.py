@@ -41,16 +41,14 @@ def column(batch, name, missing=False, why="holds missing values"):
     array = batch.column(name)
     if isinstance(array, pa.ChunkedArray):
         array = _whole(pa, array)
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:  # a code may stand for nothing
+        array = array.dictionary_decode()
     # Of these types Arrow takes no rows, or codes them since version 22 alone.
     for odd, plain_one in (pa.string_view(), pa.string()), (pa.binary_view(), pa.binary()), (pa.float16(), pa.float64()):
         array = array.cast(plain_one) if array.type == odd else array
     if array.null_count and not missing:
-        raise DataError(why, line=_first_null(array), field=name)
+        raise DataError(why, line=int(np.argmax(array.is_null().to_numpy(zero_copy_only=False))), field=name)
     return array
-
-
-def _first_null(array):
-    return int(np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False))[0])
 
 
 def _whole(pa, chunked):
@@ -95,11 +93,6 @@ def encoded(array, name, missing=False):
     if missing and array.null_count:
         codes = array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy()
         return codes, pa.concat_arrays([array.dictionary, pa.nulls(1, array.dictionary.type)])
-    if array.dictionary.null_count and not missing:
-        bad = int(np.flatnonzero(~array.dictionary.is_valid().to_numpy(zero_copy_only=False))[0])
-        rows = np.flatnonzero(array.indices.to_numpy() == bad)
-        if rows.size:
-            raise DataError(_NO_REPORT, line=int(rows[0]), field=name)
     return array.indices.to_numpy(), array.dictionary
 
 
@@ -157,10 +150,7 @@ def encoded_key(batch, name, missing=False):
 
     None is a value that does not occur, or with ``missing`` that of a missing cell.
     """
-    array = column(batch, name, missing=True)
-    if array.null_count and not missing:
-        raise DataError(_NO_KEY, line=_first_null(array), field=name)
-    found = encoded(array, name, missing)
+    found = encoded(column(batch, name, missing, _NO_KEY), name, missing)
     if found is None:
         raise DataError("must hold texts, numbers or dates, got lists", field=name)
     keys = plain.plain_keys(found[1], name)
@@ -179,7 +169,8 @@ def arrow_column(array, name, labelled):
 
     Parameters
     ----------
-    array : pyarrow.Array or pyarrow.ChunkedArray
+    array : pyarrow.Array
+        Without missing entries.
     name : str
         The column, for messages.
     labelled : bool
@@ -188,14 +179,11 @@ def arrow_column(array, name, labelled):
     Raises
     ------
     DataError
-        On missing reports, and on types that no report has.
+        On numbers that are none, and on types that no report has.
     """
     import pyarrow as pa
 
-    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-    if array.null_count:
-        raise DataError("holds missing values", field=name)
     kind, held = array.type, arrow_kind(array.type)
     if pa.types.is_fixed_size_binary(kind):
         size, start = kind.byte_width, array.offset * kind.byte_width
@@ -329,6 +317,8 @@ class Format:
             Canonical.
         counts : (k,) int64 array
         """
+        import pyarrow as pa
+
         columns = [self._codes(table, name) for name in self.report]
         grouping = [encoded_key(table, name) for name in by]
         if any(found is None for found in columns) or len(columns) != len(self.protocol.report_fields):
@@ -349,7 +339,7 @@ class Format:
             indices = tuple(codes[first] for codes, _ in parts)
         keys, _, group = cells([(index, values) for index, (_, values) in zip(indices, grouping, strict=False)], len(seen))
         taken = [
-            (values.take(_indices(index)), name)
+            (values.take(pa.array(index)), name)
             for (_, values), index, name in zip(columns, indices[len(by) :], self.report, strict=True)
         ]
         try:
@@ -405,12 +395,6 @@ def _weighed(places, weights, n):
     out = np.zeros(n, dtype=np.int64)
     np.add.at(out, places, weights)
     return out
-
-
-def _indices(index):
-    import pyarrow as pa
-
-    return pa.array(np.asarray(index, dtype=np.int64))
 
 
 # ---- counts and conditions -------------------------------------------------------------------------------------------

@@ -11,23 +11,6 @@ from ldpbayes.sources.base import check_total
 from ldpbayes.sources.tally import read_parts
 
 
-def single_protocols(protocols):
-    """Return the protocols of one report by itself, the form in which long data have it."""
-    wholes = [protocol.repeats() for protocol in protocols]
-    return tuple(protocol if whole is None else whole.single for protocol, whole in zip(protocols, wholes, strict=True))
-
-
-def check_user(user, sample=None, missing=None):
-    """Return the name of the column of users, or refuse what is none and what does not go with it."""
-    if user is not None and missing is not None:
-        raise ArgumentError(
-            "missing must be left out with by_user: it counts people, and a user's other reports are answers."
-        )
-    if user is not None and sample:
-        raise ArgumentError("weights, strata, cluster and population_size must be left out with by_user.")
-    return user
-
-
 def read_users(source, channels, columns, user):
     """Return the tallies of users of a source by cell, a dict for each channel.
 
@@ -52,12 +35,18 @@ def read_users(source, channels, columns, user):
         On a row without a user; on a user with reports of two protocols, or in two cells where a permanent answer ties them
         together; and as ``histories_of``.
     """
-    singles = replace(channels, protocols=single_protocols(channels.protocols))
-    found = read_parts(source, singles, replace(columns, by=(*columns.by, user)))
+    if columns.missing is not None:
+        raise ArgumentError(
+            "missing must be left out with by_user: it counts people, and a user's other reports are answers."
+        )
+    wholes = [protocol.repeats() for protocol in channels.protocols]
+    singles = [one if whole is None else whole.single for one, whole in zip(channels.protocols, wholes, strict=True)]
+    long = replace(channels, protocols=tuple(singles))
+    found = read_parts(source, long, replace(columns, by=(*columns.by, user)))
     seen: dict = {}
     out: list[dict] = []
-    for protocol, name, parts in zip(channels.protocols, channels.names, found, strict=True):
-        whole, cells = protocol.repeats(), {}
+    for protocol, whole, name, parts in zip(channels.protocols, wholes, channels.names, found, strict=True):
+        cells: dict = {}
         tied = whole is not None and whole.memoized
         for key, held in parts.items():
             *cell, who = key

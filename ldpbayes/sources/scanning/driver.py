@@ -60,13 +60,12 @@ class Scan:
         The source.
     jobs : int
     progressbar : bool
-    checkpoint : path-like or None
+    checkpoint, quarantine : path-like or None
     """
 
-    def __init__(self, table, fold: Fold, jobs: int, progressbar: bool, checkpoint: Any = None) -> None:
+    def __init__(self, table, fold: Fold, jobs: int, progressbar: bool, checkpoint: Any, quarantine: Any) -> None:
         self.table, self.fold, self.jobs = table, fold, jobs
-        self.progressbar, self.checkpoint = progressbar, checkpoint
-        self.quarantine: Any = None
+        self.progressbar, self.checkpoint, self.quarantine = progressbar, checkpoint, quarantine
         self._first: Partial | None = None
         self._state: Checkpoint | None = None
 
@@ -280,7 +279,7 @@ def scan(
     if spark is not None:
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
-        table = SparkFiles.of(table, spark, shown)
+        table = SparkFiles(table, spark, shown)
     table.lenient = skipped is not None
     courtesy = [one[METADATA] for one in table.metadata() if METADATA in one]
     texts = table.first(COLUMN)
@@ -305,9 +304,7 @@ def scan(
         skip=skipped.most if skipped else 0,
         missing=Missing.of(missing, by),
     )
-    prepared = Scan(table, fold, jobs, shown, checkpoint)
-    prepared.quarantine = quarantine
-    return prepared
+    return Scan(table, fold, jobs, shown, checkpoint, quarantine)
 
 
 def kept_below(protocol: AbstractProtocol) -> int:

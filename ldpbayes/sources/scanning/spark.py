@@ -92,35 +92,24 @@ class SparkFiles(FileSource):
 
     Parameters
     ----------
-    paths : list of str
-    session : pyspark.sql.SparkSession
+    table : Source
+        Of files.
+    spark, progressbar
+        See ``session_of``.
+
+    Raises
+    ------
+    ArgumentError
+        Where the table is none of files, or there is no such session.
     """
 
     identified = False
 
-    def __init__(self, paths: list[str], session: Any) -> None:
-        super().__init__([os.path.abspath(path) for path in paths])
-        self.session = session
-
-    @classmethod
-    def of(cls, table: Source, spark: Any, progressbar: bool = False) -> SparkFiles:
-        """Return the files of a table to be read by Spark.
-
-        Parameters
-        ----------
-        table : Source
-        spark : pyspark.sql.SparkSession or str
-        progressbar : bool
-            See ``session_of``.
-
-        Raises
-        ------
-        ArgumentError
-            Where the table is none of files, or there is no such session.
-        """
+    def __init__(self, table: Source, spark: Any, progressbar: bool = False) -> None:
         if not isinstance(table, FileSource):
             raise ArgumentError("spark reads files; leave it out, a Spark data frame brings its session along.")
-        return cls(table.paths, session_of(spark, progressbar))
+        super().__init__([os.path.abspath(path) for path in table.paths])
+        self.session = session_of(spark, progressbar)
 
     def total(self, partial, columns):
         pieces = list(self.pieces(columns))  # as on one machine: sums of the same rows round alike
