@@ -22,12 +22,13 @@ def opened(data):
     import pyarrow as pa
 
     dataset, n_rows, read = sys.modules.get("pyarrow.dataset"), None, None
-    if isinstance(data, (pa.RecordBatch, pa.Table)):
-        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-        n_rows = table.num_rows
+    kinds = batch, table = pa.RecordBatch, pa.Table
+    if isinstance(data, kinds):
+        rows = table.from_batches([data]) if isinstance(data, batch) else data
+        n_rows = rows.num_rows
 
         def read(columns, most):
-            return table.to_batches(BATCH)
+            return rows.to_batches(BATCH)
 
     elif isinstance(data, pa.RecordBatchReader):
         left = [data]

@@ -23,7 +23,8 @@ def opened(data):
 
     def read(columns, most):
         chosen = frame.select(columns)
-        return _tables(chosen if most is None else chosen.head(most))
+        tables = _tables(chosen if most is None else chosen.head(most))
+        return itertools.chain.from_iterable(table.to_batches() for table in tables)
 
     return Source(names, read, functools.partial(_counted, frame) if lazy else None, n_rows=None if lazy else len(frame))
 

@@ -185,7 +185,7 @@ class Source:
     names : sequence of str
         Of its columns.
     read : callable
-        From columns, and the most rows that are wanted or None, to an iterable of Arrow's record batches or tables.
+        From columns, and the most rows that are wanted or None, to an iterable of Arrow's record batches.
     count : callable, optional
         From columns to an Arrow table of their distinct rows with the column ``COUNT`` of how often each came; None where
         the engine cannot group by these columns.
@@ -278,11 +278,11 @@ class Source:
 
 
 def joined(batches: Iterable[Any], source: str | None = None) -> Iterator[Piece]:
-    """Yield the pieces of record batches or tables; small ones are joined.
+    """Yield the pieces of record batches; small ones are joined.
 
     Parameters
     ----------
-    batches : iterable of pyarrow.RecordBatch or pyarrow.Table
+    batches : iterable of pyarrow.RecordBatch
     source : str, optional
         What the pieces belong to, for messages.
     """
@@ -292,10 +292,10 @@ def joined(batches: Iterable[Any], source: str | None = None) -> Iterator[Piece]
     with foreign("the Arrow source cannot be read"):
         for batch in itertools.chain(batches, [None]):
             if batch is not None:
-                held.append(batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch]))
+                held.append(batch)
                 size += batch.num_rows
             if size >= BATCH // 2 or (batch is None and size):
-                yield Piece(source, first, size, pa.concat_tables(held))
+                yield Piece(source, first, size, pa.Table.from_batches(held))
                 first, held, size = first + size, [], 0
 
 
