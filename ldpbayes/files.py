@@ -249,6 +249,19 @@ def as_path(path):
     return pathlib.Path(text)
 
 
+def is_parquet(path):
+    """Return whether a path names a Parquet file."""
+    return os.path.splitext(os.fsdecode(path))[1].lower() in (".parquet", ".pq")
+
+
+def as_parquet(path):
+    """Return the path of a Parquet file as a pathlib.Path, or raise an ArgumentError."""
+    path = as_path(path)
+    if not is_parquet(path):
+        raise ArgumentError(f"path must end in .parquet, got {shown(str(path))}.")
+    return path
+
+
 def stem(path):
     """Return the name of a file without its ending, as text; bytes that are not UTF-8 become replacement characters."""
     return path.stem.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

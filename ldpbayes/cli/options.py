@@ -509,7 +509,7 @@ def read_table(path, names, report=None):
     from ldpbayes.sources.parquet import read_whole, schema_of
 
     names = list(dict.fromkeys(filter(None, (*names, *(report or ())))))
-    if path.suffix.lower() in (".parquet", ".pq"):
+    if files.is_parquet(path):
         files.open_input(path).close()
         found = schema_of(path).names
         table = read_whole(path, [name for name in names if name in found] if report else found)

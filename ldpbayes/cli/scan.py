@@ -1,5 +1,6 @@
 """The command ``ldpbayes scan``."""
 
+from ldpbayes import files
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
 
@@ -47,7 +48,7 @@ def command(
     from ldpbayes.sources import scan
     from ldpbayes.sources.scanning import summary_files
 
-    if output is not None and output.suffix.lower() not in (".parquet", ".pq"):
+    if output is not None and not files.is_parquet(output):
         raise ArgumentError(f"output must end in .parquet, got {shown(str(output))}.")
     checkpoint = reading["checkpoint"]
     outputs.check(output, checkpoint, reading["quarantine"])

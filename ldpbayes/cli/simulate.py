@@ -33,21 +33,20 @@ def command(
     from ldpbayes.protocols import make_protocol
     from ldpbayes.simulation import population, simulate, simulate_reports
     from ldpbayes.sources import write_collection
-    from ldpbayes.sources.writing import is_parquet
 
     target = file if output is None else output
     if target is None or (file is not None and output is not None):
         raise ArgumentError("output must be given once: simulate OUT.toml, or simulate --output OUT.parquet.")
-    if not is_parquet(target) and target.suffix != ".toml":
+    if not files.is_parquet(target) and target.suffix != ".toml":
         raise ArgumentError(f"output must end in .toml or .parquet, got {shown(str(target))}.")
-    files.check_outputs(target, None if is_parquet(target) else target.with_suffix(".csv"))
+    files.check_outputs(target, None if files.is_parquet(target) else target.with_suffix(".csv"))
     if n_categories is None and truth in ("zipf", "geometric", "dirichlet"):
         raise ArgumentError(f"n_categories must be given for the population {truth}.")
     people = population(truth, n_categories, random_seed=random_seed)
     mechanism = make_protocol(protocol, people.categories, options.parameters(parameter))
     if n is None and people.counts is None:
         raise ArgumentError(f"n must be given for the {truth} population, got none.")
-    if is_parquet(target):
+    if files.is_parquet(target):
         n_reports = int(simulate_reports(target, mechanism, people, n, random_seed=random_seed).sum())
     else:
         collection, _ = simulate(people, mechanism, n, random_seed=random_seed, id=target.stem)

@@ -79,13 +79,6 @@ class Lists:
         return len(self.lengths)
 
 
-def sure(column):
-    """Return a column whose whole numbers, if it holds any, are known to be reports as the protocol makes them."""
-    if not isinstance(column, Integers):
-        return column
-    return Integers(column.values, boolean=column.boolean, positions=True)
-
-
 def rows_of(column, here):
     """Return some rows of a column.
 

@@ -109,17 +109,7 @@ class Numbers(AbstractFormat):
     limits: tuple[int, ...]
 
     def check(self, reports):
-        array, width = np.asarray(reports), len(self.fields)
-        if array.ndim != 2 or array.shape[1] != width or not np.issubdtype(array.dtype, np.integer):
-            raise DataError(
-                f"reports must be an (m, {width}) array of integers ({', '.join(self.fields)}), got shape {array.shape} of "
-                f"{array.dtype}"
-            )
-        for name, limit, column in zip(self.fields, self.limits, array.T, strict=True):
-            if column.size and not (column.min() >= 0 and column.max() < limit):
-                i = int(np.flatnonzero((column < 0) | (column >= limit))[0])
-                raise DataError(f"{name} {column[i]} is outside 0..{limit - 1}", line=i, field=name)
-        return array.astype(np.int64, copy=False)
+        return _check_numbers(reports, len(self.fields), f" ({', '.join(self.fields)})", self.fields, self.limits)
 
     def parse(self, columns, categories):
         parsed = zip(columns, self.fields, self.limits, strict=True)
@@ -203,20 +193,12 @@ class Histories(AbstractFormat):
     gaps: bool = False
 
     def check(self, reports):
-        array, width = np.asarray(reports), len(self.leading) + self.size
-        if array.ndim != 2 or array.shape[1] != width or not np.issubdtype(array.dtype, np.integer):
-            raise DataError(
-                f"reports must be an (m, {width}) array of integers, one history a row, got shape {array.shape} of "
-                f"{array.dtype}"
-            )
+        names, limits = zip(*self.leading, strict=True) if self.leading else ((), ())
+        array = _check_numbers(reports, len(names) + self.size, ", one history a row", names, limits)
         bad = np.flatnonzero((array < 0).any(axis=1))
         if bad.size:
             raise DataError(f"history {bad[0]} holds a number below zero", line=int(bad[0]))
-        for column, (name, limit) in zip(array.T, self.leading, strict=False):
-            bad = np.flatnonzero(column >= limit)
-            if bad.size:
-                raise DataError(f"{name} {column[bad[0]]} is outside 0..{limit - 1}", line=int(bad[0]), field=name)
-        return array.astype(np.int64, copy=False)
+        return array
 
     def parse(self, columns, categories):
         *leading, last = columns
@@ -256,6 +238,18 @@ def split_cohorts(reports):
     """Return (cohorts, packed bits) of reports."""
     heads = np.ascontiguousarray(reports[:, :COHORT_BYTES]).view(">u4").ravel()
     return heads.astype(np.int64), np.ascontiguousarray(reports[:, COHORT_BYTES:])
+
+
+def _check_numbers(reports, width, what, names, limits):
+    """Return reports of so many numbers as int64; the first numbers of each have names and limits."""
+    array = np.asarray(reports)
+    if array.ndim != 2 or array.shape[1] != width or not np.issubdtype(array.dtype, np.integer):
+        raise DataError(f"reports must be an (m, {width}) array of integers{what}, got shape {array.shape} of {array.dtype}")
+    for name, limit, column in zip(names, limits, array.T, strict=False):
+        if not checks.within(column, limit):
+            i = int(np.flatnonzero((column < 0) | (column >= limit))[0])
+            raise DataError(f"{name} {column[i]} is outside 0..{limit - 1}", line=i, field=name)
+    return array.astype(np.int64, copy=False)
 
 
 # ---- counting ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from ldpbayes.doors import lazily
 
 _HOMES = {
     "AbstractFile": "sources.stream",
-    "Source": "sources.stream",
     "open_source": "sources.opening",
     "read_collection": "sources.collection_file",
     "scan": "sources.scanning.driver",

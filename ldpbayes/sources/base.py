@@ -1,5 +1,6 @@
 """What all sources share: sentences for what a table lacks, for lost reports, and for errors of other libraries."""
 
+import contextlib
 import decimal
 import importlib
 
@@ -104,19 +105,15 @@ def arrow_kind(kind):
     return str(kind)
 
 
-class foreign:
-    """Context manager that turns errors of another library into a DataError in one sentence."""
-
-    def __init__(self, message, source=None):
-        self.message, self.source = message, source
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, err, trace):
-        if kind is None or not issubclass(kind, Exception) or issubclass(kind, (LDPBayesError, MemoryError)):
-            return False
+@contextlib.contextmanager
+def foreign(message, source=None):
+    """Turn errors of another library into a DataError in one sentence."""
+    try:
+        yield
+    except (LDPBayesError, MemoryError):
+        raise
+    except Exception as err:
         if isinstance(err, OSError) and err.strerror:
-            raise DataError(f"cannot be read ({err.strerror})", source=self.source) from err
-        first = next((line.strip() for line in str(err).splitlines() if line.strip()), kind.__name__)
-        raise DataError(f"{self.message}: {first[:200]}", source=self.source) from err
+            raise DataError(f"cannot be read ({err.strerror})", source=source) from err
+        first = next((line.strip() for line in str(err).splitlines() if line.strip()), type(err).__name__)
+        raise DataError(f"{message}: {first[:200]}", source=source) from err

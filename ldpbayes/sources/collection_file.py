@@ -5,8 +5,6 @@ import tomllib
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-
 from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
 from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, undenied
@@ -18,6 +16,7 @@ from ldpbayes.sources.channels import Rows, assembled, find_channels, read_cells
 from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.opening import open_source
+from ldpbayes.sources.parameters import plain
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.tally import Columns
 
@@ -279,7 +278,7 @@ def _channel_entry(tallies, table, single):
     fields = tally.protocol.report_fields
     entry |= {"report": fields[0] if len(fields) == 1 else list(fields), "count": "count"}
     entry |= {"n": sum(tally.n_reports for tally in tallies)}
-    parameters = _canonical(tally.protocol.parameters())
+    parameters = plain(tally.protocol.parameters(), _written)
     return entry | ({"parameters": parameters} if parameters else {})
 
 
@@ -407,16 +406,7 @@ def _checked(table, kinds, path, field=None):
     return {key: table.get(key) for key in kinds}
 
 
-def _canonical(value):
-    """Return value ready for TOML: floats that are small fractions but long decimals become "p/q"."""
-    if isinstance(value, dict):
-        return {key: _canonical(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_canonical(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and len(repr(value)) > 10:
-        fraction = Fraction(value).limit_denominator(1000)
-        if float(fraction) == value:
-            return str(fraction)
-    return value
+def _written(number):
+    """Return a number as TOML has it: small fractions that are long decimals become "p/q"."""
+    fraction = Fraction(number).limit_denominator(1000) if len(repr(number)) > 10 else None
+    return str(fraction) if fraction is not None and float(fraction) == number else number

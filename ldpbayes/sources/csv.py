@@ -156,23 +156,16 @@ def opened(path):
     return handle
 
 
-class _reader:
-    """Context manager for the rows of a CSV file by Python's reader."""
-
-    def __init__(self, path, strict=True, errors="strict"):
-        self.path = path
-        self.handle = io.TextIOWrapper(opened(path), encoding="utf-8-sig", errors=errors, newline="")
-        self.rows = csv.reader(self.handle, strict=strict)
-
-    def __enter__(self):
-        return self.rows
-
-    def __exit__(self, kind, err, trace):
-        self.handle.close()
-        if kind is not None and issubclass(kind, UnicodeDecodeError):
-            after = f" (after line {self.rows.line_num})" if self.rows.line_num else ""
-            raise DataError(f"is not UTF-8 text{after}", source=self.path) from err
-        return False
+@contextlib.contextmanager
+def _reader(path, strict=True, errors="strict"):
+    """Yield the rows of a CSV file by Python's reader."""
+    with io.TextIOWrapper(opened(path), encoding="utf-8-sig", errors=errors, newline="") as handle:
+        rows = csv.reader(handle, strict=strict)
+        try:
+            yield rows
+        except UnicodeDecodeError as err:
+            after = f" (after line {rows.line_num})" if rows.line_num else ""
+            raise DataError(f"is not UTF-8 text{after}", source=path) from err
 
 
 class _WithEnd(io.RawIOBase):

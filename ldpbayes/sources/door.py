@@ -159,11 +159,11 @@ def collected(source: Any, **settings: Any) -> Collection | Cells:
 def _read(source, rows, whole, layout):
     """Return the reports of a source by the reader of its kind."""
     source = text_of(source) if isinstance(source, str | bytes | os.PathLike) else source
-    kind = source.lower() if isinstance(source, str) else ""
-    if kind.endswith(".toml"):
+    path = source if isinstance(source, str) else ""
+    if path.lower().endswith(".toml"):
         _left_out(layout, "a collection file states it")
         return read_collection(source, rows)
-    if kind.endswith((".parquet", ".pq")) and layout.get("protocol") is None:
+    if files.is_parquet(path) and layout.get("protocol") is None:
         from ldpbayes.sources.scanning.found import of_file
         from ldpbayes.sources.scanning.summary_files import is_summaries
 

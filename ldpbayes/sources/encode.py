@@ -13,7 +13,7 @@ import numpy as np
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.protocols.columns import Bytes, Integers, Lists, sure
+from ldpbayes.protocols.columns import Bytes, Integers, Lists
 from ldpbayes.sources import keys as plain
 from ldpbayes.sources.base import arrow_kind, check_column, foreign
 
@@ -156,7 +156,10 @@ def encoded_key(batch, name, missing=False):
     keys = plain.plain_keys(found[1], name)
     if texts(batch):
         keys = [(key.strip() or None) if isinstance(key, str) else key for key in keys]
-    codes, values = plain.unique_codes(found[0], keys)
+    codes, places = found[0], {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    values = list(places)
+    if len(values) < len(keys):  # a dictionary may hold a value twice
+        codes = np.array([places[key] for key in keys])[codes]
     if None in values and not missing:
         rows = np.flatnonzero(codes == values.index(None))
         if rows.size:
@@ -164,7 +167,7 @@ def encoded_key(batch, name, missing=False):
     return codes, values
 
 
-def arrow_column(array, name, labelled):
+def arrow_column(array, name, labelled, positions):
     """Return an Arrow array of reports as parse_reports takes it.
 
     Parameters
@@ -173,8 +176,8 @@ def arrow_column(array, name, labelled):
         Without missing entries.
     name : str
         The column, for messages.
-    labelled : bool
-        Whether the caller named the categories; see ``columns.Integers``.
+    labelled, positions : bool
+        As for ``columns.Integers``.
 
     Raises
     ------
@@ -196,9 +199,9 @@ def arrow_column(array, name, labelled):
         lengths = np.full(len(array), kind.list_size) if lengths is None else lengths.to_numpy(zero_copy_only=False)
         return Lists(lengths.astype(np.int64), _items(pa, array.flatten(), name), "lists")
     if held == "booleans":
-        return Integers(array.to_numpy(zero_copy_only=False).astype(np.int64), labelled, boolean=True)
+        return Integers(array.to_numpy(zero_copy_only=False).astype(np.int64), labelled, True, positions)
     if held == "whole numbers":
-        return Integers(_whole_numbers(pa, array, name), labelled)
+        return Integers(_whole_numbers(pa, array, name), labelled, False, positions)
     if held == "texts":
         return listed_texts(array, name)
     if pa.types.is_date(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -360,9 +363,10 @@ class Format:
 
     def _parsed(self, columns):
         """Return the canonical reports of Arrow arrays, one for each field, with their names."""
-        found = [arrow_column(array, name, self.labelled and not self.positions) for array, name in columns]
+        labelled = self.labelled and not self.positions
+        found = [arrow_column(array, name, labelled, self.positions) for array, name in columns]
         try:
-            return self.protocol.parse_reports(list(map(sure, found)) if self.positions else found, self.labels)
+            return self.protocol.parse_reports(found, self.labels)
         except DataError as err:
             names = [name for _, name in columns]
             field = dict(zip(self.protocol.report_fields, names, strict=True)).get(err.field, names[0])

@@ -78,20 +78,6 @@ def finer(value: datetime.date) -> bool:
     return pandas is not None and isinstance(value, pandas.Timestamp) and value.nanosecond > 0
 
 
-def unique_codes(codes: np.ndarray, keys: Sequence) -> tuple[np.ndarray, list]:
-    """Return (codes, keys) in which every key comes once; a dictionary may hold a value twice.
-
-    Parameters
-    ----------
-    codes : (m,) array of int
-        The place of each row's entry among the keys.
-    keys : sequence
-    """
-    places: dict = {}
-    moved = [places.setdefault(key, len(places)) for key in keys]
-    return (codes, list(keys)) if len(places) == len(moved) else (np.array(moved)[codes], list(places))
-
-
 def kind_of(key: Any) -> str:
     """Return the kind of a key; values of two kinds may be equal in Python, as True, 1 and 1.0 are."""
     if isinstance(key, str):

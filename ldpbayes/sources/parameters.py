@@ -1,7 +1,7 @@
 """Protocols that travel with their reports: as JSON in a constant column, and in the metadata of a Parquet file."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -58,7 +58,7 @@ def protocol_text(protocol: AbstractProtocol, categories: Sequence[str] | None =
     """
     document: dict[str, Any] = {"protocol": protocol.design, "n_categories": protocol.n_categories}
     document |= {} if categories is None else {"categories": list(categories)}
-    document["parameters"] = _plain(protocol.parameters())
+    document["parameters"] = plain(protocol.parameters())
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -202,12 +202,12 @@ def labels_of(categories: Any, protocol: AbstractProtocol | None = None) -> tupl
     return labels
 
 
-def _plain(value: Any) -> Any:
-    """Return parameters as JSON holds them."""
+def plain(value: Any, number: Callable = lambda x: x) -> Any:
+    """Return parameters as JSON and TOML hold them, floating-point numbers as ``number`` writes them."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item, number) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    return value.item() if isinstance(value, np.generic) else value
+        return [plain(item, number) for item in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist(), number)
+    return number(value) if isinstance(value, float) else value

@@ -153,7 +153,7 @@ def _matching(text):
         tables = (file for file in path.rglob("*") if file.suffix.lower() in readers and not file.is_dir())
         # As Spark and Arrow have it: what programs leave in a folder of tables has names that begin with these.
         found = sorted(str(file) for file in tables if not any(part[0] in "._" for part in file.relative_to(path).parts))
-        found = [file for file in found if file.lower().endswith((".parquet", ".pq"))] or found
+        found = list(filter(files.is_parquet, found)) or found
         if len({readers[pathlib.Path(file).suffix.lower()] for file in found}) > 1:
             raise DataError("holds files of several formats; name a pattern such as folder/*.csv", source=text)
         if not found:

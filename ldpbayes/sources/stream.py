@@ -321,17 +321,14 @@ def in_order(work: Callable, items: Iterable, jobs: int) -> Iterator:
         for item in items:
             yield item, work(item)
         return
-    waiting: collections.deque = collections.deque()
     pool = ThreadPoolExecutor(jobs)
+    started = ((item, pool.submit(work, item)) for item in items)
     try:
-        source = iter(items)
-        for item in itertools.islice(source, jobs + 1):
-            waiting.append((item, pool.submit(work, item)))
+        waiting = collections.deque(itertools.islice(started, jobs + 1))
         while waiting:
             item, future = waiting.popleft()
             result = future.result()
-            for following in itertools.islice(source, 1):
-                waiting.append((following, pool.submit(work, following)))
+            waiting.extend(itertools.islice(started, 1))
             yield item, result
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

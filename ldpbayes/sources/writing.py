@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -46,24 +45,19 @@ def write_reports(
     import pyarrow as arrow
 
     layout = Layout(protocol, categories)
-    batches: Iterator[tuple]
-    if isinstance(reports, Iterator):
-        batches = (_pair(batch, columns) for batch in reports)
-    else:
-        batches = iter([(reports, columns)])
-    if path is None:
-        tables = [layout.table(*batch) for batch in batches]
-        if not tables:
-            raise ArgumentError("reports must hold at least one report, got none.")
-        return arrow.concat_tables(tables).unify_dictionaries().combine_chunks()
-    return write_batches(path, batches, layout)
+    several = isinstance(reports, Iterator)
+    batches = (_pair(batch, columns) for batch in reports) if several else iter([(reports, columns)])
+    if path is not None:
+        return write_batches(path, batches, layout)
+    tables = [layout.table(*batch) for batch in batches]
+    if not tables:
+        raise ArgumentError("reports must hold at least one report, got none.")
+    return _joined(arrow.concat_tables(tables))
 
 
 def write_batches(path: Any, batches: Iterable[tuple], layout: Layout) -> int:
     """Write (reports, columns) batches as one file, whole or not at all, and return the number of reports."""
-    path = files.as_path(path)
-    if path.suffix.lower() not in (".parquet", ".pq"):
-        raise ArgumentError(f"path must end in .parquet, got {shown(str(path))}.")
+    path = files.as_parquet(path)
     from pyarrow import parquet
 
     total = 0
@@ -224,8 +218,3 @@ def published_of(source: Source) -> tuple[dict, ...]:
         return ()
     good = isinstance(found, list) and all(isinstance(entry, dict) for entry in found)
     return tuple(found) if good else ()
-
-
-def is_parquet(path: Any) -> bool:
-    """Return whether a path names a Parquet file."""
-    return pathlib.Path(path).suffix.lower() in (".parquet", ".pq")

@@ -265,9 +265,8 @@ class Fold:
             uniform = np.full(self.protocol.n_categories, 1 / self.protocol.n_categories)
             sums = zip(held["gradient"], held["square"], held["cross"], strict=True)
             found = [Summary(1.0, uniform, 0.0, *vectors) for vectors in sums]
-            points, variances = pilots.from_expansion(
-                np.stack([one.linear for one in found]), np.stack([one.tangent_curvature for one in found])
-            )
+            curvature = np.stack([one.tangent_curvature for one in found])
+            points, variances = pilots.simplex_moments(np.stack([one.linear for one in found]) / curvature, 1 / curvature)
         kept = frozenset(key for key in first.keys if n[places[key]] < self.keep)
         return Pilots(places, points, variances if self.spread else None, kept)
 

@@ -90,17 +90,6 @@ def from_supports(protocol: AbstractProtocol, n: ArrayLike, supports: ArrayLike)
     return p, spread
 
 
-def from_expansion(linear: FloatArray, curvature: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance under exp(Σ_x b_x p_x − ½ D_x p_x²) and Jeffreys' prior, each of shape (cells, a).
-
-    Parameters
-    ----------
-    linear, curvature : (cells, a) arrays
-        b and D, D above zero.
-    """
-    return simplex_moments(linear / curvature, 1 / curvature)
-
-
 def simplex_moments(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance on the simplex of Π_x p_x^(−1/2) exp(−(p_x − m_x)²/(2 v_x)), by the saddle point.
 

@@ -54,9 +54,7 @@ def _types() -> dict[str, Any]:
 
 def write(found: Any, path: Any, protocol: Any = None, samples: Mapping = MappingProxyType({})) -> None:
     """Write cells that may be summaries, one row each, and of a scan its protocol and samples; whole or not at all."""
-    path = files.as_path(path)
-    if path.suffix.lower() not in (".parquet", ".pq"):
-        raise ArgumentError(f"path must end in .parquet, got {shown(str(path))}.")
+    path = files.as_parquet(path)
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -68,7 +66,11 @@ def write(found: Any, path: Any, protocol: Any = None, samples: Mapping = Mappin
     for key, cell in found.items():
         row = dict.fromkeys(rows) | dict(zip(found.by, key, strict=True)) | {"protocol": text}
         row[_MISSING] = cell.missing
-        row |= _of_collection(cell) if isinstance(cell, Collection) else _of_summary(cell)
+        if isinstance(cell, Collection):
+            (tally,) = cell.tallies
+            row |= {"n_reports": float(cell.n_reports), "reports": _to_bytes(tally.reports), "counts": tally.counts}
+        else:
+            row |= {name: getattr(cell, name) for name in ("n_reports", "value", "log_constant", *_VECTORS)}
         if key in samples:
             sample = samples[key]
             row |= {"sample_level": sample.level, "sample_keys": sample.keys, "sample_reports": _to_bytes(sample.reports)}
@@ -200,16 +202,6 @@ def _numbers(row, name, dtype, size):
     if held is None or None in held or len(held) != size:
         raise DataError(f"must hold {size:,} whole numbers", field=name)
     return np.array(held, dtype=dtype)
-
-
-def _of_summary(cell):
-    names = ("n_reports", "value", "log_constant", *_VECTORS)
-    return {name: getattr(cell, name) for name in names}
-
-
-def _of_collection(cell):
-    (tally,) = cell.tallies
-    return {"n_reports": float(cell.n_reports), "reports": _to_bytes(tally.reports), "counts": tally.counts}
 
 
 def _to_bytes(reports):
