@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import itertools
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -94,9 +93,8 @@ class CsvFile(AbstractFile):
         object.__setattr__(self, "n_broken", self.n_broken + 1)
         return "skip"
 
-    def lines(self, rows):
-        wanted, good = set(rows), (line for line, row in self._slowly() if len(row) == len(self.names))
-        return {row: line for row, line in enumerate(itertools.islice(good, max(rows, default=-1) + 1)) if row in wanted}
+    def every_line(self):
+        return (line for line, row in self._slowly() if len(row) == len(self.names))
 
     def broken(self):
         for line, row in self._slowly() if self.n_broken else ():

@@ -40,7 +40,7 @@ def column(batch, name, missing=False, why="holds missing values"):
     check_column(batch.schema.names, name)
     array = batch.column(name)
     if isinstance(array, pa.ChunkedArray):
-        array = _whole(pa, array)
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     if pa.types.is_dictionary(array.type) and array.dictionary.null_count:  # a code may stand for nothing
         array = array.dictionary_decode()
     # Of these types Arrow takes no rows, or codes them since version 22 alone.
@@ -49,16 +49,6 @@ def column(batch, name, missing=False, why="holds missing values"):
     if array.null_count and not missing:
         raise DataError(why, line=int(np.argmax(array.is_null().to_numpy(zero_copy_only=False))), field=name)
     return array
-
-
-def _whole(pa, chunked):
-    """Return the one array of a chunked one; the usual single chunk is not copied."""
-    if chunked.num_chunks == 1:
-        return chunked.chunk(0)
-    if pa.types.is_dictionary(chunked.type):
-        chunked = chunked.unify_dictionaries()
-    whole = chunked.combine_chunks()
-    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def encoded(array, name, missing=False):

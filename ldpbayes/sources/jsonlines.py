@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import ClassVar
 
@@ -31,13 +30,9 @@ class JsonFile(AbstractFile):
         except (OSError, ValueError, NotImplementedError) as err:  # also those of Arrow
             raise _refusal(self.source, err) from err
 
-    def lines(self, rows):
+    def every_line(self):
         with files.open_input(self.source) as handle:
-            every = (number for number, text in enumerate(handle, 1) if text.strip())
-            wanted = set(rows)
-            return {
-                row: number for row, number in enumerate(itertools.islice(every, max(rows, default=-1) + 1)) if row in wanted
-            }
+            yield from (number for number, text in enumerate(handle, 1) if text.strip())
 
 
 def _dataset(path):

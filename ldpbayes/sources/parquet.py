@@ -93,12 +93,12 @@ def read_batches(path: Any, columns: Sequence[str], groups: Sequence[int] | None
     with foreign("is not a readable Parquet file", path):
         for part, fit in _parts(path, columns, groups):
             if held and rows + part.num_rows > min(most, fit):
-                yield pa.Table.from_batches(held).unify_dictionaries()
+                yield pa.Table.from_batches(held)
                 held, rows, most = [], 0, BATCH
             held.append(part)
             rows, most = rows + part.num_rows, min(most, fit)
         if held:
-            yield pa.Table.from_batches(held).unify_dictionaries()
+            yield pa.Table.from_batches(held)
 
 
 def _parts(path, columns, groups):

@@ -121,7 +121,12 @@ class Piece:
 
     def lines(self, rows: Sequence[int]) -> dict[int, int]:
         """Return the lines on which rows of the file end, counted from one; none in formats without lines."""
-        return {}
+        wanted, every = set(rows), itertools.islice(self.every_line(), max(rows, default=-1) + 1)
+        return {row: line for row, line in enumerate(every) if row in wanted}
+
+    def every_line(self) -> Iterable[int]:
+        """Return the line on which each row of the file ends, in formats of lines."""
+        return ()
 
     def broken(self) -> Iterable[tuple[int | None, str, str]]:
         """Return (line, what is wrong, text) of what was no row at all, once all rows have been read."""

@@ -52,7 +52,7 @@ def write_reports(
     tables = [layout.table(*batch) for batch in batches]
     if not tables:
         raise ArgumentError("reports must hold at least one report, got none.")
-    return _joined(arrow.concat_tables(tables))
+    return arrow.concat_tables(tables).combine_chunks()
 
 
 def write_batches(path: Any, batches: Iterable[tuple], layout: Layout) -> int:
@@ -188,7 +188,7 @@ def _pair(batch, columns):
 
 
 def _row_groups(layout, batches):
-    """Yield tables of ROW_GROUP rows, the last one shorter."""
+    """Yield tables of ROW_GROUP rows, the last one shorter, with one chunk, and so one dictionary, a column."""
     held, size = [], 0
     for batch in batches:
         table = layout.table(*batch)
@@ -196,15 +196,10 @@ def _row_groups(layout, batches):
         size += table.num_rows
         while size >= ROW_GROUP:
             whole = layout.arrow.concat_tables(held)
-            yield _joined(whole.slice(0, ROW_GROUP))
+            yield whole.slice(0, ROW_GROUP).combine_chunks()
             held, size = [whole.slice(ROW_GROUP)], size - ROW_GROUP
     if size:
-        yield _joined(layout.arrow.concat_tables(held))
-
-
-def _joined(table):
-    """Return a table of one chunk per column, so that its row group has one dictionary per column."""
-    return table.unify_dictionaries().combine_chunks()
+        yield layout.arrow.concat_tables(held).combine_chunks()
 
 
 def published_of(source: Source) -> tuple[dict, ...]:
