@@ -482,6 +482,19 @@ def test_a_reader_is_a_class_and_an_entry(tmp_path, monkeypatch):
     assert read_collection(path).tallies[0] == Tally(designs.warner(0.7), [1], [3])
 
 
+def test_a_set_may_be_several_columns():
+    """Zeros and ones for each category, or bytes: ``read`` takes what ``scan`` takes."""
+    protocol = lb.protocols.UnaryEncoding.optimized(10, epsilon=1.0)
+    reports = protocol.privatize(np.arange(200) % 10, np.random.default_rng(1))
+    bits = np.unpackbits(reports, axis=1)[:, :10]
+    whole = read(pyarrow.table({"report": [bytes(report) for report in reports]}), protocol)
+    for parts in (bits, reports):
+        table = pyarrow.table({f"b{i}": part for i, part in enumerate(parts.T)})
+        assert read(table, protocol, report=table.column_names) == whole
+    with pytest.raises(ArgumentError, match=r"report must name 1 columns \(report\), got 3"):
+        read(table, protocol, report=["b0", "b1", "b2"])
+
+
 def test_every_reader_is_tested():
     assert set(stream.formats()) == {".csv", ".parquet", ".pq", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc"}
 

@@ -167,11 +167,11 @@ def _read(source, rows, path, *, protocol=None, report=None, count=None, categor
     labels = channels.categories or tuple(str(i) for i in range(channels.protocols[0].n_categories))
     if not by and not sample and path is None and skipped is absent is None and len(found) == 1:
         return found[0][()][0]
-    facts: dict[str, Any] = {"notes": said} if said else {}
+    facts: dict[str, Any] = {}
     if path is not None:
         named = {} if glob.has_magic(str(path)) else {"id": files.stem(files.as_path(path))}  # a pattern is no name
         facts |= named | ({} if by else {"published": published_of(source)})
-    made = assembled(found, labels, by, sample, facts, {} if absent is None else absent.counts)
+    made = assembled(found, labels, columns, sample, facts)
     if path is not None and not by:
         made.announce()
     return made
@@ -221,10 +221,9 @@ def read_cells(
 def assembled(
     found: Sequence[Mapping[tuple, tuple]],
     categories: Sequence[str],
-    by: Sequence[str],
+    columns: Columns,
     sample: SampleColumns,
     facts: dict,
-    missing: Mapping[tuple[str, ...], int],
 ) -> Collection | Cells:
     """Return the Collection, or with grouping columns the Cells, of the tallies of all channels by cell.
 
@@ -233,18 +232,19 @@ def assembled(
     found : sequence of mapping
         As from ``read_cells``, one for each channel.
     categories : sequence of str
-    by : sequence of str
+    columns : Columns
+        By which rows were grouped, left out and counted as missing.
     sample : SampleColumns
     facts : dict
         Fields of the collection, or of all cells; ``id`` and ``title`` are those of the cells as a whole.
-    missing : mapping
-        From the keys of cells, as texts, to the number of answers that are missing there.
     """
+    by, missing = columns.by, {} if columns.missing is None else columns.missing.counts
     keys = sorted_keys({key for cells in found for key in cells})
     groups = {key: [cells[key] for cells in found if key in cells] for key in keys}
     tallies = {key: tuple(tally for tally, *_ in held) for key, held in groups.items()}
-    if said := sentence(missing, sum(tally.n_reports for own in tallies.values() for tally in own)):
-        facts["notes"] = "\n".join(filter(None, (facts.get("notes"), said)))
+    said = [facts.get("notes"), "" if columns.skipped is None else columns.skipped.sentence]
+    said.append(sentence(missing, sum(tally.n_reports for own in tallies.values() for tally in own)))
+    facts["notes"] = "\n".join(filter(None, said))
     surveys: dict[Any, Any] = dict.fromkeys(keys)
     if sample:
         surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(held)] for key, held in groups.items()})

@@ -124,12 +124,12 @@ def read_collection(path, rows=None):
         facts |= {"ordered": bool(stated["ordered"]), "published": tuple(stated["published"] or ())}
         facts |= {"derived": tuple(_derived(name, entry) for name, entry in (stated["derived"] or {}).items())}
         own = [channel if rows.by_user is None else channel | {"by_user": rows.by_user} for channel in channels]
-        read = [_read_channel(path, categories, channel, i, by, sample, skipped, absent) for i, channel in enumerate(own)]
+        columns = Columns(by=by, skipped=skipped, missing=absent)
+        read = [_read_channel(path, categories, channel, i, columns, sample) for i, channel in enumerate(own)]
+        if skipped is not None:
+            skipped.tell(rows.quarantine)
         read = [cells for found in read for cells in found]
-        if said := "" if skipped is None else skipped.tell(rows.quarantine):
-            facts["notes"] = "\n".join(filter(None, (facts.get("notes"), said)))
-        read = read if sample else _plain(read)
-        collection = assembled(read, categories, by, sample, facts, {} if absent is None else absent.counts)
+        collection = assembled(read if sample else _plain(read), categories, columns, sample, facts)
         if stated["noncompliance"]:
             collection = collection.with_noncompliers(stated["noncompliance"])
         if stated["deniers"]:
@@ -306,7 +306,7 @@ def _grouping(by, path):
     return by
 
 
-def _read_channel(path, categories, channel, position, by, sample, skipped, absent):
+def _read_channel(path, categories, channel, position, columns, sample):
     """Return the tallies by key of every channel of a [[channels]] table; the only key is () without grouping columns."""
     name = channel.get("name", "all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}" if isinstance(name, str) else "channels"
@@ -322,10 +322,10 @@ def _read_channel(path, categories, channel, position, by, sample, skipped, abse
     if stated["count"] is not None and not stated["count"].strip():
         raise DataError("count must name a column; leave it out where every row is one report", source=path, field=field)
     file, where = path.parent / stated["file"], stated["where"] or {}
-    columns = Columns(report, stated["count"], where, by, skipped, absent)
+    columns = replace(columns, report=report, count=stated["count"], where=where)
     try:
         source = open_source(file)
-        source.lenient = skipped is not None
+        source.lenient = columns.skipped is not None
         levels = {"epsilon": stated["epsilon"], "rate": stated["rate"], "name": name}
         found = find_channels(source, protocol, columns, categories=categories, **levels)
         tallies = read_cells(source, found, columns, stated["by_user"], sample)

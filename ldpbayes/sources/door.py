@@ -73,7 +73,8 @@ def read(
         How the reports were made, where the source does not state it; what contradicts the source is refused. A name, such
         as ``"olh"``, goes with ``epsilon_column``.
     report : str or sequence of str, optional
-        The column or columns of one report; the protocol's own names by default.
+        The column or columns of one report; the protocol's own names by default. A set may also be several columns: its
+        ⌈a/8⌉ bytes, or a zero or one for each category.
     count : str, optional
         The column of counts; without it every row is one report.
     categories : sequence of str, optional

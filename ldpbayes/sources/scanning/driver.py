@@ -216,8 +216,7 @@ def scan(
         May be left out where the reports state it, as ``write`` makes them.
     report : str or sequence of str, optional
         The column or columns of one report; the protocol's own names by default. Packed bits (``numpy.packbits``) in a
-        column of bytes are read fastest; see ``read`` for other forms. A set may also be several columns: its ⌈a/8⌉
-        bytes, or a zero or one for each category.
+        column of bytes are read fastest; see ``read`` for other forms.
     by : str or sequence of str, optional
         Grouping columns: a cell for each combination that occurs.
     pilot_by : str or sequence of str, optional
