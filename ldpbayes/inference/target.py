@@ -50,14 +50,15 @@ class Target:
         from ldpbayes.inference import _kernels
 
         if self.kernel is None:
-            eta = np.ascontiguousarray(self.prior.logits_of(z)).reshape(-1, self.prior.shape[-1])
+            whole = np.ascontiguousarray(self.prior.logits_of(z))
+            eta = whole.reshape(-1, whole.shape[-1])
             if self.reports.arrays is None:
                 value, slope = self.reports.value_and_gradient(eta)
             else:
                 slope = np.empty_like(eta)
                 total, product = _kernels.of_logits(0, eta, slope, self.reports.arrays, 0.0, 1.0)
                 value = total + math.log(product)
-            return value, self.prior.pullback_logits(z, slope.reshape(self.prior.shape))
+            return value, self.prior.pullback_logits(z, slope.reshape(whole.shape))
         numbers, out = self.numbers(z), np.zeros(len(z))
         slope = np.empty_like(numbers)
         value = _kernels.likelihood(numbers, slope, *self.kernel[2])
@@ -138,7 +139,7 @@ class Target:
             return Arrow.at(gradient, at, local[0] - given, local[1])
         if spectrum is not None and (kept is not None or at.size > MAX_DENSE):
             return Arrow.near(gradient, at, spectrum[0] - given, *spectrum[1:])
-        return Dense.at(gradient, at) if at.size <= MAX_DENSE or self.prior.linear is not None else Plain(at)
+        return Dense.at(gradient, at) if at.size <= MAX_DENSE else Plain(at)
 
     def functions(self, coordinates: Any) -> tuple[Callable, Callable] | None:
         """Return the density and its trajectories that are compiled for these coordinates, or None."""

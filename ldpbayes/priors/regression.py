@@ -324,6 +324,28 @@ class Regression(AbstractSoftmax):
             found[f"steps_{i}"] = (along - share @ along) / steps.sum()
         return found
 
+    @property
+    def owners(self) -> np.ndarray:
+        """The category of each kind of people, (kinds,): the columns of the likelihood rows are these kinds."""
+        return np.arange(self.n_categories)
+
+    def kinds(self, z: np.ndarray) -> np.ndarray:
+        """Return the shares of the kinds, (…, cells, kinds): P, where there is one kind to a category."""
+        return self.to_simplex(z)
+
+    @cached_property
+    def collapse(self) -> np.ndarray:
+        """Which category each kind is of, ones and zeros of shape (kinds, a)."""
+        return np.eye(self.n_categories)[self.owners]
+
+    def stated(self, table: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Return likelihood rows as a result keeps them, as {name: (dims, values)}."""
+        return {"likelihood_rows": (("code", "category"), table)}
+
+    def stated_columns(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Return further columns of the cells that a result keeps, as {name: (dims, values)}."""
+        return {}
+
     def multiplied(self) -> Mapping[str, str]:
         return {f"sd_{i}": f"effects_{i}" for i in range(len(self.effects))}
 

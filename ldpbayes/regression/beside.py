@@ -9,18 +9,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.priors.base import Law, NormalLaw
+from ldpbayes.priors.base import Law, NormalLaw, softmax
 from ldpbayes.priors.regression import SCALE, Regression
-from ldpbayes.regression.target import Target
+from ldpbayes.regression.target import BLOCK
 
-#: Numbers that a block of draws × entries holds: few enough to stay near the processor.
-BLOCK = 2**18
+#: Smaller shares have the logarithm of this.
+LEAST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
 class Beside(Regression):
     """The prior of a regression, and of unknowns of another part: standard normal, some of them slopes of its columns W̃.
 
+    They say how the people of a category are divided into kinds (``owners``), which the columns of likelihood rows are.
     The columns W̃ are centred and divided by their sd, so that the other unknowns hold where they are at their means.
 
     Parameters
@@ -36,15 +37,12 @@ class Beside(Regression):
     part: ClassVar[str]
     #: Prior sd of a slope, for one sd of its column.
     slope: ClassVar[float] = SCALE
+    #: No engine compiles it as a whole.
+    linear = None  # type: ignore[assignment]
 
     @abc.abstractmethod
     def other_shape(self) -> tuple[int, ...]:
         """Return the shape of the block of unknowns of the other part."""
-
-    @property
-    @abc.abstractmethod
-    def owners(self) -> np.ndarray:
-        """The category of each kind of people, (kinds,): the columns of the likelihood rows are these kinds."""
 
     @abc.abstractmethod
     def parts(self, z: np.ndarray) -> np.ndarray:
@@ -53,6 +51,22 @@ class Beside(Regression):
     @abc.abstractmethod
     def pulled_parts(self, z: np.ndarray, parts: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Return the gradient in the other unknowns of a function of the parts with the gradient slope, (cells, kinds)."""
+
+    def kinds(self, z: np.ndarray) -> np.ndarray:
+        return self.to_simplex(z)[..., self.owners] * self.parts(z)
+
+    def logits_of(self, z: np.ndarray) -> np.ndarray:
+        """Return the logits of the shares of all kinds, (…, cells, kinds)."""
+        return np.log(np.maximum(self.kinds(z), LEAST))
+
+    def to_simplex(self, z: np.ndarray) -> np.ndarray:
+        return softmax(super().logits_of(z))
+
+    def pullback_logits(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        out, parts = super().pullback_logits(z, slope @ self.collapse), self.parts(z)
+        own = self.pulled_parts(z, parts, slope / np.maximum(parts, LEAST))
+        out[out.size - own.size :] = own.ravel()
+        return out
 
     @cached_property
     def _standard(self) -> tuple[np.ndarray, np.ndarray]:
@@ -90,60 +104,6 @@ class Beside(Regression):
 
     def coords(self) -> dict[str, Sequence]:
         return {**super().coords(), f"{self.part}_term": list(self.other_terms)}
-
-
-@dataclass(frozen=True, eq=False)
-class BesideTarget(Target):
-    """The target of a regression whose reports hang on kinds of people within its categories."""
-
-    prior: Any
-    #: There is no compiled density.
-    kernel: ClassVar[Any] = None  # type: ignore[misc]  # a property of what is compiled
-
-    @cached_property
-    def collapse(self) -> np.ndarray:
-        """Which category each kind is of, ones and zeros of shape (kinds, a)."""
-        return np.eye(self.prior.n_categories)[self.prior.owners]
-
-    def pooled(self) -> np.ndarray:
-        return super().pooled() @ self.collapse
-
-    def joint(self, z: np.ndarray, cell: np.ndarray, code: np.ndarray) -> np.ndarray:
-        prior = self.prior
-        kinds = prior.to_simplex(z)[:, prior.owners] * prior.parts(z)
-        return (kinds[cell] * self.reports.table[code]) @ self.collapse
-
-    def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        prior, e = self.prior, self.reports
-        p, parts = prior.to_simplex(z), prior.parts(z)
-        whole, rows = p[:, prior.owners], e.table[e.row]
-        seen = np.maximum(((whole * parts)[e.cell] * rows).sum(axis=1), 1e-300)
-        slope = np.stack([np.bincount(e.cell, column * e.weight / seen, e.n_cells) for column in rows.T], axis=1)
-        along = (slope * parts) @ self.collapse
-        out = prior.pullback_logits(z, p * (along - (p * along).sum(axis=1, keepdims=True)))
-        own = prior.pulled_parts(z, parts, slope * whole)
-        out[out.size - own.size :] = own.ravel()
-        value = float(e.weight @ np.log(seen))
-        return (value, out) if self.flat else (value + float(prior.log_density(z)), out + prior.gradient(z))
-
-    def likelihoods(self, z: np.ndarray, *, tallies: bool = False, watch=None):
-        e, a, size = self.reports, self.prior.n_categories, len(z)
-        value, shares, expected = np.full(size, e.constant), np.empty((size, a)), np.zeros((size, a))
-        step = max(BLOCK // (e.n_categories * (e.cell.size + e.n_cells)), 1)
-        by_row = [(row, np.flatnonzero(e.row == row)) for row in np.unique(e.row)]
-        for start in range(0, size, step):
-            part = slice(start, start + step)
-            p = self.prior.to_simplex(z[part])
-            kinds = p[..., self.prior.owners] * self.prior.parts(z[part])
-            shares[part] = np.einsum("c,sca->sa", e.sizes, p)
-            for row, some in by_row:
-                here = kinds[:, e.cell[some]]
-                seen = np.maximum(here @ e.table[row], 1e-300)
-                value[part] += np.log(seen) @ e.weight[some]
-                if tallies:
-                    kind = np.einsum("se,sek->sk", e.weight[some] / seen, here) * e.table[row]
-                    expected[part] += kind @ self.collapse
-        return value, shares, expected if tallies else None
 
 
 def checked_intercept(columns: np.ndarray, what: str) -> None:

@@ -11,7 +11,7 @@ from ldpbayes.collections import Cells
 from ldpbayes.collections.noncompliance import deniers_stated
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.priors.regression import SCALE
-from ldpbayes.regression.beside import Beside, BesideTarget, checked_intercept
+from ldpbayes.regression.beside import Beside, checked_intercept
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import Reports
 
@@ -135,16 +135,9 @@ class Denied(Beside):
         own = {"denial": (("denied",), self.in_blocks(z, share, (len(places),)))}
         return super().variables(z) | own | {"denial_coefficients": (("denial_term", "denied"), coefficients)}
 
-
-@dataclass(frozen=True, eq=False)
-class DeniedTarget(BesideTarget):
-    """The target of a regression beside δ: the last columns of the likelihood rows are those of people who deny."""
-
-    prior: Denied
-
-    def stated_rows(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        a, table = self.prior.n_categories, self.reports.table
+    def stated(self, table: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        a = self.n_categories
         return {"likelihood_rows": (("code", "category"), table[:, :a]), "denied_rows": (("code", "denied"), table[:, a:])}
 
     def stated_columns(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        return {"denial_columns": (("pattern_of_columns", "denial_term"), self.prior.other_design)}
+        return {"denial_columns": (("pattern_of_columns", "denial_term"), self.other_design)}

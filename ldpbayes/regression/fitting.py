@@ -297,13 +297,12 @@ class Model:
         entries = reports.entries(cell, len(first))
         known = {name.name: getattr(regression, name.name) for name in fields(regression)}
         if experiment is not None:
-            listed_ = lists.Listed(**known, items=experiment.items, other_design=regression.design, other_terms=design.terms)
-            return cls(design, reports, cell, listed_, lists.ListedTarget(listed_, entries))
-        if beside is None:
-            return cls(design, reports, cell, regression, Target(regression, entries))
-        places = tuple(x for x in reports.pooled.owners if x is not None)
-        whole = denying.Denied(**known, denied=places, other_design=of_denial, other_terms=beside.terms)
-        return cls(design, reports, cell, whole, denying.DeniedTarget(whole, entries))
+            listed_ = {"items": experiment.items, "other_design": regression.design, "other_terms": design.terms}
+            regression = lists.Listed(**(known | listed_))
+        elif beside is not None:
+            places = tuple(x for x in reports.pooled.owners if x is not None)
+            regression = denying.Denied(**known, denied=places, other_design=of_denial, other_terms=beside.terms)
+        return cls(design, reports, cell, regression, Target(regression, entries))
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
     #: Dimensions of P.
@@ -337,7 +336,7 @@ class Model:
         """Return the number of users, the likelihood of each report and what the prior is, as {name: (dims, array)}."""
         return {
             "n_reports": ((), self.n_reports),
-            **self.target.stated_rows(),
+            **self.prior.stated(self.reports.table),
             "log_constants": (("code",), self.reports.log_constants),
             "coefficient_prior_sd": (("term", "category"), self.prior.coefficient_sd()),
             "column_sd": (("term",), self.prior.spread),
@@ -734,7 +733,7 @@ def _patterns(model):
     held["columns"] = (("pattern_of_columns", "term"), model.prior.design)
     first, _ = design.cells
     centres = {effect.name: effect.centre for effect in model.prior.effects}
-    held |= model.target.stated_columns()
+    held |= model.prior.stated_columns()
     for group in design.columns.groups:
         held[f"index {group.name}"] = (("pattern_of_columns",), group.index[first], {"centre": centres.get(group.name, 0.0)})
         held[f"value {group.name}"] = (("pattern_of_columns",), group.value[first])

@@ -13,7 +13,7 @@ from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.regression import INTERCEPT
 from ldpbayes.protocols.designs import YES_NO, ListExperiment
-from ldpbayes.regression.beside import Beside, BesideTarget, checked_intercept
+from ldpbayes.regression.beside import Beside, checked_intercept
 
 #: Values of the column that says how a row was asked, where a ListExperiment is given as the protocol.
 ASKED = {"0": "control", "1": "treatment"}
@@ -142,13 +142,5 @@ class Listed(Beside):
         known = super().coords()
         return known | {"item_term": known["item_term"][1:], "items_applying": list(range(self.items + 1))}
 
-
-@dataclass(frozen=True, eq=False)
-class ListedTarget(BesideTarget):
-    """The target of a regression on a trait: the columns of the likelihood rows are traits joined with numbers of items."""
-
-    prior: Listed
-
-    def stated_rows(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        table = self.reports.table.reshape(len(self.reports.table), 2, -1)
-        return {"likelihood_rows": (("code", "category", "items_applying"), table)}
+    def stated(self, table: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        return {"likelihood_rows": (("code", "category", "items_applying"), table.reshape(len(table), 2, -1))}

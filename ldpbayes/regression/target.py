@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.inference import target
+from ldpbayes.inference.structure import Dense
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.reports import Entries
 
 #: Draws between two looks at whether to stop, and evaluations (cells × draws × categories) beyond which progress is shown.
 TOGETHER, WATCHED = 512, 5e8
+#: Numbers that a block of draws × entries holds where nothing is compiled: few enough to stay near the processor.
+BLOCK = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,19 +25,14 @@ class Target(target.Target):
 
     def pooled(self) -> np.ndarray:
         """Return the distribution of all people together, roughly."""
-        return self.reports.pooled()
-
-    def stated_rows(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        """Return the likelihood rows as a result keeps them, as {name: (dims, values)}."""
-        return {"likelihood_rows": (("code", "category"), self.reports.table)}
-
-    def stated_columns(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        """Return further columns of the cells that a result keeps, as {name: (dims, values)}."""
-        return {}
+        return self.reports.pooled() @ self.prior.collapse
 
     def joint(self, z: np.ndarray, cell: np.ndarray, code: np.ndarray) -> np.ndarray:
         """Return P(report, category) of reports by the numbers of their rows, given the cell of each, up to a constant."""
-        return self.reports.table[code] * self.prior.to_simplex(z)[cell]
+        return (self.reports.table[code] * self.prior.kinds(z)[cell]) @ self.prior.collapse
+
+    def whitened(self, gradient, centre, kept=None):
+        return Dense.at(gradient, centre)
 
     def log_density(self, z: np.ndarray, watch: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the log-density of many z (S, u), with the likelihood's constants, and sums over people of P (S, a)."""
@@ -51,27 +49,46 @@ class Target(target.Target):
             Whether to add up E[T | z, reports] = Σ_e w_e q_e, shape (S, a).
         watch : Watch, optional
         """
-        from ldpbayes.inference._kernels import all_widened
-        from ldpbayes.regression import _kernels
-
-        a, size, form, e = self.prior.n_categories, len(z), self.prior.linear, self.reports
-        assert form is not None  # of a regression
-        known = *form.columns, e.starts, e.row, e.weight, np.ascontiguousarray(e.table), e.sizes
-        value, shares = np.full(size, e.constant), np.empty((size, a))
-        expected = np.empty((size, a)) if tallies else None
-        blocks = range(0, size, TOGETHER)
+        a, size, e = self.prior.n_categories, len(z), self.reports
+        value, shares, expected = np.full(size, e.constant), np.empty((size, a)), np.zeros((size, a))
+        step, some = TOGETHER, self._compiled
+        if self.kernel is None:
+            step, some = max(BLOCK // (e.n_categories * (e.cell.size + e.n_cells)), 1), self._by_row
+        blocks = range(0, size, step)
         if watch is not None and e.n_cells * size * a > WATCHED:
             blocks = watch.track(blocks, "Likelihood of the draws", len(blocks))
         for start in blocks:
-            part = slice(start, min(start + TOGETHER, size))
-            many = part.stop - start
-            wide = np.empty((many, form.n_columns, form.basis.shape[1]))
-            all_widened(self.numbers(z[part]), wide, form.parts, form.roots)
-            contrasts = wide @ (form.basis[1:] - form.basis[0]).T  # (S, K, a − 1)
-            sums = np.zeros((a, many)), np.zeros((a if tallies else 0, many))
-            moved = np.ascontiguousarray(np.moveaxis(contrasts, 0, -1).swapaxes(0, 1))
-            _kernels.of_draws(moved, *known, value[part], *sums)
-            shares[part] = sums[0].T
+            part = slice(start, start + step)
+            some(z[part], value[part], shares[part], expected[part] if tallies else None)
+        return value, shares, expected if tallies else None
+
+    def _compiled(self, z, value, shares, expected):
+        """Add the log-likelihoods to value, and write the sums to shares and expected; see likelihoods."""
+        from ldpbayes.inference._kernels import all_widened
+        from ldpbayes.regression import _kernels
+
+        form, e = self.prior.linear, self.reports
+        assert form is not None  # of what is compiled
+        wide = np.empty((len(z), form.n_columns, form.basis.shape[1]))
+        all_widened(self.numbers(z), wide, form.parts, form.roots)
+        contrasts = wide @ (form.basis[1:] - form.basis[0]).T  # (S, K, a − 1)
+        moved = np.ascontiguousarray(np.moveaxis(contrasts, 0, -1).swapaxes(0, 1))
+        known = *form.columns, e.starts, e.row, e.weight, np.ascontiguousarray(e.table), e.sizes
+        sums = np.zeros(shares.T.shape), np.zeros((0, 0) if expected is None else expected.T.shape)
+        _kernels.of_draws(moved, *known, value, *sums)
+        shares[:] = sums[0].T
+        if expected is not None:
+            expected[:] = sums[1].T
+
+    def _by_row(self, z, value, shares, expected):
+        """Do what _compiled does, for any prior."""
+        e, collapse = self.reports, self.prior.collapse
+        kinds = self.prior.kinds(z)
+        shares[:] = np.einsum("c,sck->sk", e.sizes, kinds) @ collapse
+        for row in np.unique(e.row):
+            some = np.flatnonzero(e.row == row)
+            here = kinds[:, e.cell[some]]
+            seen = np.maximum(here @ e.table[row], 1e-300)
+            value += np.log(seen) @ e.weight[some]
             if expected is not None:
-                expected[part] = sums[1].T
-        return value, shares, expected
+                expected += (np.einsum("se,sek->sk", e.weight[some] / seen, here) * e.table[row]) @ collapse
