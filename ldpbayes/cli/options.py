@@ -506,12 +506,12 @@ def read_table(path, names, report=None):
 
     from ldpbayes.sources.base import check_column, foreign
     from ldpbayes.sources.csv import opened
-    from ldpbayes.sources.parquet import read_whole, schema_of
+    from ldpbayes.sources.parquet import known, read_whole
 
     names = list(dict.fromkeys(filter(None, (*names, *(report or ())))))
     if files.is_parquet(path):
         files.open_input(path).close()
-        found = schema_of(path).names
+        found = known(path).schema.names
         table = read_whole(path, [name for name in names if name in found] if report else found)
     else:
         opened(path).close()

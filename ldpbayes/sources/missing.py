@@ -89,14 +89,9 @@ class Missing:
 
 def _absent(table, name, labels):
     """Return which entries of a column of reports are missing; bytes and lists are so where they are None alone."""
-    import pyarrow as pa
-
     array = column(table, name, missing=True)
     absent = array.is_null().to_numpy(zero_copy_only=False)
-    if pa.types.is_integer(array.type):
-        own = [int(label) for label in labels if label.lstrip("-").isdecimal() and len(label) < 19]
-        return absent | np.isin(array.fill_null(0).to_numpy(zero_copy_only=False), own)
-    if arrow_kind(array.type) not in ("texts", "numbers with decimals"):
+    if arrow_kind(array.type) not in ("texts", "whole numbers", "numbers with decimals"):
         return absent
     codes, values = encoded_key(table, name, missing=True)
     kept = "" if texts(table) else None  # what encoded_key has for blanks: of a file of texts they are None too

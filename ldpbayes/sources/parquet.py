@@ -52,11 +52,10 @@ class ParquetFile(AbstractFile):
     groups: tuple[int, ...] = ()
 
     def schema(self):
-        return schema_of(self.source)
+        return known(self.source).schema
 
     def pieces(self):
-        with foreign("is not a readable Parquet file", self.source):
-            metadata = _known(self.source).metadata
+        metadata = known(self.source).metadata
         rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         out, held, first, n = [], [], 0, 0
         for i, size in enumerate([*rows, _PIECE + 1]):
@@ -105,9 +104,9 @@ def _parts(path, columns, groups):
     """Yield (record batch, how many of such rows fit in one table)."""
     from pyarrow import parquet
 
-    known = _known(path)
-    codes = [name for name in columns if name in known.texts]
-    settings = {"metadata": known.metadata, "read_dictionary": codes, "page_checksum_verification": True}
+    footer = known(path)
+    codes = [name for name in columns if name in footer.texts]
+    settings = {"metadata": footer.metadata, "read_dictionary": codes, "page_checksum_verification": True}
     with (
         parquet.ParquetFile(path, **settings) as file,
         open(path, "rb") as handle,
@@ -124,18 +123,12 @@ def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
     """Return the rows of a Parquet file that fit in one batch's bytes, or in so many batches as there are, as one table."""
     import pyarrow as pa
 
-    schema = schema_of(path)
+    schema = known(path).schema
     names = schema.names if columns is None else list(columns)
     parts = list(read_batches(path, names))
     if not parts:
         return schema.empty_table().select(names)
     return pa.concat_tables(parts).replace_schema_metadata(schema.metadata)
-
-
-def schema_of(path: Any) -> Any:
-    """Return the schema of a Parquet file as Arrow reads it."""
-    with foreign("is not a readable Parquet file", path):
-        return _known(path).schema
 
 
 class _Known(NamedTuple):
@@ -157,9 +150,11 @@ class _Known(NamedTuple):
     texts: frozenset[str]
 
 
-def _known(path: Any) -> _Known:
-    state = os.stat(path)
-    return _parsed(path, state.st_size, state.st_mtime_ns)
+def known(path: Any) -> _Known:
+    """Return what the footer of a Parquet file says."""
+    with foreign("is not a readable Parquet file", path):
+        state = os.stat(path)
+        return _parsed(path, state.st_size, state.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=8)
@@ -201,7 +196,7 @@ def _check_rows(path, metadata):
 def _most_rows(path, file, data, group, columns):
     """Return how many rows of a row group are read at once: so many that no column takes more than about MOST_BYTES."""
     n_rows, most = file.metadata.row_group(group).num_rows, BATCH
-    for i, chunk in enumerate(_known(path).groups[group]):
+    for i, chunk in enumerate(known(path).groups[group]):
         leaf = file.schema.column(i)
         name = next((name for name in columns if leaf.path == name or leaf.path.startswith(f"{name}.")), None)
         if name is None:
@@ -218,7 +213,7 @@ def _most_rows(path, file, data, group, columns):
 def _most_of_column(path, group, data, chunk, leaf, n_rows):
     wide = leaf.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
     grown = chunk[_STORED] * _RATIOS.get(chunk.get(_CODEC, 0), MOST_BYTES)  # bytes that its pages can become
-    small = grown <= MOST_BYTES and not leaf.max_repetition_level and (not wide or leaf.path in _known(path).texts)
+    small = grown <= MOST_BYTES and not leaf.max_repetition_level and (not wide or leaf.path in known(path).texts)
     pages = list(itertools.islice(_pages(data, chunk), 1 if small else None))  # the first may be a dictionary
     for kind, size, n_values in pages:
         if size > MOST_BYTES:
@@ -249,28 +244,26 @@ def _most_of_column(path, group, data, chunk, leaf, n_rows):
 
 def _longest(path, group, name):
     """Return the length of the longest entry of the dictionary of a column in a row group; None where it has none."""
-    import pyarrow as pa
-    from pyarrow import compute, parquet
+    from pyarrow import parquet
 
     with parquet.ParquetFile(path, read_dictionary=[name]) as file:
         for batch in file.iter_batches(1, row_groups=[group], columns=[name], use_threads=False):
-            array = batch.column(0)
-            return (
-                compute.max(compute.binary_length(array.dictionary)).as_py() if pa.types.is_dictionary(array.type) else None
-            )
+            return _longest_entry(batch.column(0))
     return None
+
+
+def _longest_entry(array):
+    """Return the length of the longest entry of the dictionary of texts or bytes of an array, None where it has none."""
+    from pyarrow import compute, types
+
+    if not types.is_dictionary(array.type) or arrow_kind(array.type) not in ("texts", "bytes"):
+        return None
+    return compute.max(compute.binary_length(array.dictionary)).as_py()
 
 
 def sliced(batch):
     """Yield (part of a batch, how many of its rows take at most about MOST_BYTES with decoded dictionaries)."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    longest = 1
-    for array in batch.columns:
-        if pa.types.is_dictionary(array.type) and arrow_kind(array.type) in ("texts", "bytes") and len(array.dictionary):
-            longest = max(longest, compute.max(compute.binary_length(array.dictionary)).as_py() or 0)
-    most = max(1, MOST_BYTES // longest)
+    most = max(1, MOST_BYTES // max([1, *(_longest_entry(array) or 0 for array in batch.columns)]))
     for start in range(0, batch.num_rows, most):
         yield batch.slice(start, most), most
 

@@ -91,7 +91,7 @@ def test_footers_that_lie_are_not_believed(tmp_path):
     path = tmp_path / "reports.parquet"
     pq.write_table(pa.table({"report": pa.array(["no", "yes"] * 50)}), path)
     chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
-    pages = list(parquet_batches._pages(path.read_bytes(), parquet_batches._known(path).groups[0][0]))
+    pages = list(parquet_batches._pages(path.read_bytes(), parquet_batches.known(path).groups[0][0]))
     assert [kind for kind, _, _ in pages] == ["dictionary", "data"]
     assert sum(n for kind, _, n in pages if kind == "data") == 100
     assert sum(size for _, size, _ in pages) + 60 > chunk.total_uncompressed_size
