@@ -63,6 +63,7 @@ BUILT_ON = {
     "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
     "theory.planning": {"theory.risk", "theory.bounds", "theory.waves"},
     "theory.prospects": {"theory.planning"},
+    "posteriors.exact": {"posteriors.mixing", "posteriors.mixture"},
     "posteriors.evidence": {"posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {
@@ -75,15 +76,14 @@ BUILT_ON = {
     "posteriors.joint.laplace": {"posteriors.joint.sampled", "posteriors.laplace"},
     "posteriors.joint.sampled": {"posteriors.surrogate"},
     "posteriors.many": {
-        "posteriors.exact",
         "posteriors.expansion",
         "posteriors.mixing",
         "posteriors.mixture",
         "posteriors.quadrature",
         "posteriors.surrogate",
     },
-    "posteriors.mixing": {"posteriors.exact", "posteriors.quadrature", "posteriors.surrogate"},
-    "posteriors.mixture": {"posteriors.exact", "posteriors.expansion", "posteriors.mixing"},
+    "posteriors.mixing": {"posteriors.quadrature", "posteriors.surrogate"},
+    "posteriors.mixture": {"posteriors.expansion", "posteriors.mixing"},
     "posteriors.walk": {"posteriors._walk_kernels", "posteriors.surrogate"},
 }
 HOMES = {

@@ -48,7 +48,7 @@ def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float
     asked = [k for k, one in enumerate(problems) if one.collection is not None]
     if asked and problems[asked[0]].alpha is not None:
         kept = [k for k in asked if problems[k].keeps_reports and not problems[k].collection.laws]
-        exact = [k for k in kept if problems[k].separable is not None and not (problems[k].separable.slope < 0).any()]
+        exact = [k for k in kept if problems[k].singled]
         _exactly(problems, exact, found)
         left = [k for k in kept if found[k] is None and problems[k].separable is None and size > 2]
         _expanded(problems, [k for k in left if problems[k].entries <= MOST_ENTRIES], mean, sd, found)

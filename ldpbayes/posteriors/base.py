@@ -101,8 +101,6 @@ class Sample:
         Independent draws that repeated ones are worth, in all.
     verdict : Verdict
         Whether the draws may be used. One with a problem and nothing to do next lets the draws form a result that says so.
-    moments : pair of (a,) arrays, optional
-        Mean and variance of P, where they are known better than from the draws.
     weighted : pair of (S, a) and (S,) arrays, optional
         The draws that ``distribution`` was resampled from, and their normalized weights: moments and Monte Carlo errors
         come from these.
@@ -135,7 +133,6 @@ class Sample:
     independent: bool = True
     effective: float | None = None
     verdict: Verdict = ACCEPTED
-    moments: tuple[np.ndarray, np.ndarray] | None = None
     weighted: tuple[np.ndarray, np.ndarray] | None = None
     frequency: tuple[np.ndarray, np.ndarray] | None = None
     exact: Mapping[str, Any] = field(default_factory=dict)
@@ -517,7 +514,7 @@ class Answer:
         if problem.alpha is None:
             return frequency.moments_from_draws(problem.likelihood, flat[:: max(len(flat) // frequency.AVERAGED, 1)])
         weighted = sample.weighted or (flat, np.full(len(flat), 1 / len(flat)))
-        return frequency.frequency_moments(*(sample.moments or _moments(*weighted)), problem.alpha, problem.n_users)
+        return frequency.frequency_moments(*_moments(*weighted), problem.alpha, problem.n_users)
 
 
 def _moments(values, weight):

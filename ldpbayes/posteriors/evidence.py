@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.importance import weigh
 from ldpbayes.posteriors import surrogate, walk
 from ldpbayes.posteriors.conditioned_product import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
@@ -144,11 +145,6 @@ def log_bayes_factors_of_cells(
     return out
 
 
-def _is_product(problem):
-    """Return whether the reports single out one category each, and nothing keeps priors from being compared."""
-    return not problem.obstacle and problem.separable is not None and not (problem.separable.slope < 0).any()
-
-
 def _factors(problems, evidences, known, limit):
     """Return the BayesFactors of collections whose evidences are known together, and that share a prior."""
     a, prior, alpha = problems[0].n_categories, problems[0].prior, problems[0].alpha
@@ -219,7 +215,7 @@ def _kind(problem, limit):
         raise InfeasibleError(problem.obstacle)
     a = problem.n_categories
     rounds = _seconds(a)
-    if _is_product(problem):
+    if problem.singled:
         if rounds > limit:
             raise InfeasibleError(f"they would take {rounds:.1g} s")
         return _separable
@@ -285,17 +281,13 @@ class _Expanded(_Evidences):
         alpha = np.full(problem.n_categories, 0.5)
         engine = surrogate.expand(problem.rows, alpha, 4)[0]
         p, log_surrogate = surrogate.proposals(engine, DRAWN, np.random.default_rng(0))
-        log_ratio = problem.rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate
-        weight = np.exp(log_ratio - log_ratio.max())
-        error = float(weight.std(ddof=1) / weight.mean() / math.sqrt(DRAWN))
-        return alpha, engine.saddle_moments()[0], log_ratio.max() + math.log(weight.mean()), error
+        found = weigh(p, problem.rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
+        return alpha, engine.saddle_moments()[0], found.log_evidence, found.log_evidence_error
 
     def _about(self, means):
         """Return (factors, what they leave out of the log-likelihoods) of the expansions at means."""
-        families, constant = [], []
-        for rows, mean in zip(self.rows, np.maximum(means, 1e-12), strict=True):
-            families.append(surrogate.expanded(rows, np.zeros(mean.size), mean))
-            constant.append(float(rows.log_likelihood(mean) - families[-1].log_smooth(mean).sum()))
+        pairs = zip(self.rows, np.maximum(means, 1e-12), strict=True)
+        families, constant = zip(*(surrogate.anchored(rows, np.zeros(mean.size), mean) for rows, mean in pairs), strict=True)
         return surrogate.joined(families), constant
 
     def found(self, alpha, sets=slice(None)):

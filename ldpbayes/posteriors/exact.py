@@ -1,6 +1,6 @@
 """Exact posterior of separable likelihoods: GRR with any number of channels, forced response, every two-category design."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -8,19 +8,20 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.ends import LEVELS, tails
-from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Answer, Pace, Plan, Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.problem import scaled
-from ldpbayes.posteriors.products import Products
+from ldpbayes.posteriors.mixing import Separable, blocks
+from ldpbayes.posteriors.mixture import sampled
+from ldpbayes.posteriors.nodes import Nodes
+from ldpbayes.posteriors.problem import Problem, scaled
+from ldpbayes.posteriors.products import EVERY, Products, drawable, singling, tables
 from ldpbayes.priors import as_prior
 
 #: Above this many categories the covariance matrix is not stored with the result.
 COVARIANCE_LIMIT = 2000
-#: Draws need tables of about 20 √w numbers for a category named by w reports; with more than this in all (some GB with
-#: what builds them) they are refused.
-MAX_TABLES = 1e8
+#: Operations of one factor, in those of a draw of one category.
+FACTOR = 250
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +66,7 @@ class ExactMoments:
 
     def diagnostics(self):
         """Return the route of the engine, its nodes and its self-checks as a dict."""
-        return {
-            **self.engine.diagnostics(),
-            "mean_sum_error": float(abs(self.mean.sum() - 1)),
-            "covariance_row_sum_error": self.engine.row_sum_error(),
-        }
-
-
-#: Operations of one factor, in those of a draw of one category.
-FACTOR = 250
+        return checks_of(self.engine)
 
 
 @dataclass(frozen=True)
@@ -101,11 +94,8 @@ class Exact(AbstractPosterior):
     pace: ClassVar[Pace] = Pace(0.02, 0.0, 4e-7)
 
     def prepare(self, problem):
-        form = singling(problem.separable)
-        refuse_fractions(form)
-        refuse_tables(form)
-        work = problem.n_categories * (self.draws * self.chains + FACTOR) + _tables(form) / 4
-        return Plan("Every report singles out one category: the posterior is exact at any size.", work, (problem, form))
+        form, size = drawable(problem.separable), self.draws * self.chains
+        return Plan(EVERY, problem.n_categories * (size + FACTOR) + tables(form) / 4, problem)
 
     def moments(self, collection, prior):
         """Return ExactMoments: mean, variance, covariance, quantiles and log-evidence, without draws.
@@ -118,30 +108,55 @@ class Exact(AbstractPosterior):
         return exact_moments(scaled(collection).rows, as_prior(prior, collection.n_categories))
 
     def run(self, plan, rng, watch):
-        problem, form = plan.state
-        moments = moments_of(form, problem.alpha, problem.n_users)
-        flat, signal, acceptance = moments.engine.draws(self.chains * self.draws, rng)
-        signal += certain(form, problem.n_categories)
-        exact = {
-            "distribution_mean": moments.mean,
-            "distribution_sd": moments.sd,
-            "frequency_mean": moments.frequency_mean,
-            "frequency_sd": moments.frequency_sd,
-            "log_evidence": moments.log_evidence,
-        }
-        facts = {f"exact_{name}": value for name, value in moments.diagnostics().items()}
-        facts["exact_acceptance"] = acceptance
+        problem, server, facts = plan.state, Separable([plan.state]), {}
+        (sample,), _ = sampled(Nodes.alone(problem.prior), [server], (self.chains, self.draws), [rng], rng, watch)
+        exact, engine = dict(sample.exact), server.engine(problem.prior)
+        facts = {f"exact_{name}": value for name, value in checks_of(engine).items()}
         if problem.n_categories <= COVARIANCE_LIMIT:
-            exact["distribution_cov"] = moments.covariance()
+            exact["distribution_cov"] = engine.covariance()
         else:
             facts["exact_covariance"] = f"left out above {COVARIANCE_LIMIT} categories; Exact().moments gives it"
+        return replace(sample, exact=exact, facts=dict(sample.facts) | facts)
 
-        def intervals(ci_prob):
-            lower, upper, *quantiles = moments.quantile([*tails(ci_prob), *LEVELS])
-            return {"distribution_lower": lower, "distribution_upper": upper, "distribution_quantile": np.array(quantiles)}
 
-        draws = flat.reshape(self.chains, self.draws, -1)
-        return Sample(draws, signal=signal, exact=exact, intervals=intervals, facts=facts)
+def fit_alone(cells, prior, sizes, seeds, run):
+    """Return the Answers of cells whose posteriors are all exact, in one computation; none where that of some cell is not.
+
+    Parameters
+    ----------
+    cells : Cells
+        Without respondents who ignore the device.
+    prior : AbstractPrior
+        Of each cell.
+    sizes : dict
+        draws and chains.
+    seeds : list of int
+        Of each cell: its draws do not depend on the other cells.
+    run : dict
+        ci_prob and progressbar.
+    """
+    problems = [Problem.of(cell, prior) for cell in cells.collections()]
+    if problems[0].alpha is None or any(problem.collection.nature.weighted for problem in problems):
+        return []
+    method, watch, rngs = Exact(**sizes), Watch(run["progressbar"]), [np.random.default_rng(seed) for seed in seeds]
+    try:
+        plans = [method.prepare(problem) for problem in problems]
+    except InfeasibleError:
+        return []
+    servers = list(blocks(Separable, problems, range(len(problems))))
+    samples, _ = sampled(Nodes.alone(prior), servers, (method.chains, method.draws), rngs, None, watch)
+    asked = [{"random_seed": seed, "ci_prob": run["ci_prob"]} for seed in seeds]
+    several = zip(problems, samples, rngs, asked, plans, strict=True)
+    return [Answer(method, problem, sample, rng, watch, one, plan.reason) for problem, sample, rng, one, plan in several]
+
+
+def checks_of(engine):
+    """Return the route of an engine of one set of factors, its nodes and its self-checks as a dict."""
+    return {
+        **engine.diagnostics(),
+        "mean_sum_error": float(abs(engine.mean.sum() - 1)),
+        "covariance_row_sum_error": engine.row_sum_error(),
+    }
 
 
 def exact_moments(rows, prior):
@@ -170,46 +185,3 @@ def moments_of(form, alpha, n):
     log_evidence = engine.log_evidence + float(products.left_out(alpha)[0])
     frequency = frequency_moments(engine.mean, engine.variance, alpha, n)
     return ExactMoments(engine.mean, engine.variance, log_evidence, *frequency, engine)
-
-
-def certain(form, n_categories):
-    """Return how many users certainly have each category, shape (a,): their reports are impossible under every other."""
-    pure = form.base == 0
-    return np.bincount(form.index[pure], form.counts[pure], n_categories).astype(np.int64)
-
-
-def singling(form):
-    """Return the separable form, or refuse where there is none or where some report makes its category less likely."""
-    if form is None:
-        raise InfeasibleError(
-            "The separable exact posterior needs reports that each single out one category (GRR, forced response, any "
-            "two-category design); these reports weigh several categories differently. Use another method."
-        )
-    if (form.slope < 0).any():
-        raise InfeasibleError(
-            "The separable exact posterior needs reports that single out a category by being likelier there; these "
-            "single one out by being less likely. Use another method."
-        )
-    return form
-
-
-def refuse_fractions(form):
-    """Raise an InfeasibleError where counts are weights and not whole numbers: draws come from polynomials."""
-    if (form.counts % 1).any():
-        raise InfeasibleError("Exact draws need whole counts, and sampling weights are none; Exact().moments takes them.")
-
-
-def _tables(form):
-    """Return the numbers in the tables that draws are made from."""
-    named = np.bincount(form.index, form.counts)
-    return np.minimum(named, 20 * np.sqrt(named)).sum()
-
-
-def refuse_tables(form):
-    """Raise an InfeasibleError where the tables that draws are made from are too large."""
-    size = _tables(form)
-    if size > MAX_TABLES:
-        raise InfeasibleError(
-            f"Exact draws need tables of at most {MAX_TABLES:.0e} numbers, got {size:.2g}; Exact().moments gives the "
-            "posterior without draws."
-        )

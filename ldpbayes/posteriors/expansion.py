@@ -214,20 +214,22 @@ def of_rows(rows, alpha):
         By default that of Jeffreys.
     """
     alpha = np.full(rows.n_categories, 0.5) if alpha is None else alpha
-    proposal, _ = surrogate.expand(rows, alpha)
-    mean = np.maximum(proposal.saddle_moments()[0], 1e-12)
-    mean, spread = mean / mean.sum(), proposal.factor_variance
-    point = replace(Summary.of(rows, mean), sample=rows)
+    point, spread = _at_mean(rows, alpha)
     seen = Expansion(point, alpha).accuracy
-    own = Expansion(replace(Summary.of(rows, mean, spread), sample=rows), alpha)
+    own = Expansion(replace(Summary.of(rows, point.pilot, spread), sample=rows), alpha)
     return own, replace(seen, error=max(SPREAD_LEFT * seen.error / MARGINS[0], seen.pairs))
 
 
 def summary_of(rows):
     """Return the Summary of rows at the posterior mean under Jeffreys' prior, with all reports for a sample."""
-    proposal, _ = surrogate.expand(rows, np.full(rows.n_categories, 0.5))
+    return _at_mean(rows, np.full(rows.n_categories, 0.5))[0]
+
+
+def _at_mean(rows, alpha):
+    """Return (Summary of rows at the posterior mean, with all reports for a sample, variances of the factors there)."""
+    proposal, _ = surrogate.expand(rows, alpha)
     mean = np.maximum(proposal.saddle_moments()[0], 1e-12)
-    return replace(Summary.of(rows, mean / mean.sum()), sample=rows)
+    return replace(Summary.of(rows, mean / mean.sum()), sample=rows), proposal.factor_variance
 
 
 def checked_expansion(likelihood, alpha):

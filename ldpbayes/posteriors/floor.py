@@ -124,9 +124,8 @@ class Expanded:
     """
 
     def __init__(self, rows, prior: Floor, pilot):
-        whole = surrogate.expanded(rows, np.ones_like(pilot), pilot)
         self.prior, self.pilot = prior, pilot
-        self.constant = float(rows.log_likelihood(pilot) - whole.log_smooth(pilot).sum())
+        whole, self.constant = surrogate.anchored(rows, np.ones_like(pilot), pilot)
         self.family, self.group = grouped(whole)
         self.multiplicity = np.bincount(self.group).astype(float)
 

@@ -9,7 +9,6 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.inference.scaling import POWERS, Scaled
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.exact import singling
 from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal, refuse_doubtful
 from ldpbayes.posteriors.mixing import (
     Expanded,
@@ -22,6 +21,7 @@ from ldpbayes.posteriors.mixing import (
 from ldpbayes.posteriors.mixture import facts_of as facts_of_nodes
 from ldpbayes.posteriors.mixture import interval_facts, nodes_of
 from ldpbayes.posteriors.nodes import Nodes
+from ldpbayes.posteriors.products import singling
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.posteriors.surrogate import Proposal, expanded
 from ldpbayes.priors import Dirichlet
@@ -151,8 +151,7 @@ def _servers(problems, method):
     kinds: dict = {Separable: [], Expanded: []}
     found, one = None, problems[0]
     for k, problem in enumerate(problems):
-        form = None if method == "summary" else problem.separable
-        kinds[Separable if form is not None and (form.slope >= 0).all() else Expanded].append(k)
+        kinds[Separable if problem.singled and method != "summary" else Expanded].append(k)
     if len(problems) == 1 and kinds[Separable]:
         exact = Separable([one])
         if not exact.engine(one.prior).rough.any():  # powers that are no whole numbers, of few weighted reports

@@ -11,10 +11,9 @@ from ldpbayes.inference.scaling import POWERS
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Pace, Watch
 from ldpbayes.posteriors.conditioned_product.batched import BLOCK
-from ldpbayes.posteriors.exact import Exact, certain, singling
-from ldpbayes.posteriors.frequency import complete, frequency_moments
+from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.nodes import NODES, place
-from ldpbayes.posteriors.products import Products
+from ldpbayes.posteriors.products import EVERY, Products, certain, drawable, singling, tables
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
 
@@ -29,7 +28,7 @@ TOGETHER = 1e9
 #: left.
 WIDER = 0.6
 #: Operations of the nodes of one category: of exact posteriors, in those of a draw, of surrogates, in those of an entry.
-EXACT_FACTOR, SURROGATE_FACTOR = 1250, 4e6
+EXACT_FACTOR, SURROGATE_FACTOR = 1500, 4e6
 #: From so many entries of the rows on, the first pilot comes from the support counts.
 LARGE = 1e9
 #: Above so many categories of a summary the saddle point is used, which is then accurate to its second order.
@@ -48,12 +47,14 @@ class _Factored:
     """Cells whose likelihoods are products of factors, in one computation.
 
     A server of cells has ``problems`` and their ``places``; ``name``, that of the method without draws; ``exact``, whether
-    moments and ends are; ``weighted``, whether its draws have weights; ``together``, whether it takes several cells.
+    moments and ends are; ``weighted``, whether its draws have weights; ``signals``, whether it draws signal tallies,
+    and not true ones; ``together``, whether it takes several cells.
     ``log_evidence`` and ``rough``, which may be faster and places nodes, have shape (cells,).
     """
 
     name, exact, weighted, together = "summary", True, False, True
     route: str | None = None
+    signals = False
 
     def __init__(self, problems, places, products):
         self.problems, self.places = problems, np.asarray(places)
@@ -150,7 +151,7 @@ class _Factored:
 class Separable(_Factored):
     """Reports that single out one category each: exact posteriors and draws."""
 
-    name = "exact"
+    name, signals = "exact", True
 
     def __init__(self, problems, places=(0,)):
         forms = [singling(problem.separable) for problem in problems]
@@ -159,22 +160,18 @@ class Separable(_Factored):
     @staticmethod
     def plan(problem, size, cells=1):
         """Return (reason, operations, Pace) of a problem that it serves."""
-        plan = Exact(draws=max(size, 2), chains=1).plan(replace(problem, prior=Dirichlet.jeffreys(problem.n_categories)))
-        if not plan.feasible:
-            raise InfeasibleError(plan.reason)
-        return plan.reason, plan.work + EXACT_FACTOR * problem.n_categories, Pace(0.08, 4e-3, Exact.pace.operation)
+        work = problem.n_categories * (size + EXACT_FACTOR) + tables(drawable(problem.separable)) / 4
+        return EVERY, work, Pace(0.08, 4e-3, 4e-7)
 
     def sentence(self, nodes, counts, whose):
         """Return what was checked of draws."""
         return f"Exact at {counts.size} values of the {whose}. Independent draws need no chain diagnostics."
 
     def draws(self, prior, count, rngs):
-        """Yield (draws of P, of the true tallies), two (count, a) arrays, of each cell under one prior."""
+        """Yield (draws of P, of the signal tallies), two (count, a) arrays, of each cell under one prior."""
         for c, (problem, rng) in enumerate(zip(self.problems, rngs, strict=True)):
             p, signal, _ = self.engine(prior).draws(count, rng, c)
-            tallies = signal + certain(problem.separable, problem.n_categories).astype(float)
-            complete(tallies, p, problem.n_users, rng)
-            yield p, tallies
+            yield p, signal + certain(problem.separable, problem.n_categories)
 
 
 class Few(_Factored):
@@ -350,8 +347,7 @@ class Weighted(_Factored):
         self._expand(engine.saddle_moments()[0])
 
     def _expand(self, mean):
-        family = surrogate.expanded(self._rows, np.zeros_like(mean), mean)
-        constant = float(self._rows.log_likelihood(mean) - family.log_smooth(mean).sum())
+        family, constant = surrogate.anchored(self._rows, np.zeros_like(mean), mean)
         self._centre = mean
         self._fresh(Products(family, [constant]))
 

@@ -8,16 +8,14 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import LEVELS, tails
 from ldpbayes.inference.importance import resample
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, Sample, Watch
-from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
-from ldpbayes.posteriors.frequency import mixed_frequency_moments
-from ldpbayes.posteriors.mixing import Separable, blocks, entries_of, plan_of, servers_of, shares
-from ldpbayes.posteriors.nodes import Nodes, place
+from ldpbayes.posteriors.frequency import complete, mixed_frequency_moments
+from ldpbayes.posteriors.mixing import entries_of, plan_of, servers_of, shares
+from ldpbayes.posteriors.nodes import place
 from ldpbayes.priors import Dirichlet
 
 #: Levels of the quantiles that moments of the hyperparameter come from.
@@ -102,37 +100,6 @@ def fit_shared(method, cells, prior, run):
     return answers, facts
 
 
-def fit_alone(cells, prior, sizes, seeds, run):
-    """Return the Answers of cells whose posteriors are all exact, in one computation; none where that of some cell is not.
-
-    Parameters
-    ----------
-    cells : Cells
-        Without respondents who ignore the device.
-    prior : AbstractPrior
-        Of each cell.
-    sizes : dict
-        draws and chains.
-    seeds : list of int
-        Of each cell: its draws do not depend on the other cells.
-    run : dict
-        ci_prob and progressbar.
-    """
-    problems = [Problem.of(cell, prior) for cell in cells.collections()]
-    if problems[0].alpha is None or any(problem.collection.nature.weighted for problem in problems):
-        return []
-    method, watch, rngs = Exact(**sizes), Watch(run["progressbar"]), [np.random.default_rng(seed) for seed in seeds]
-    try:
-        plans = [method.prepare(problem) for problem in problems]
-    except InfeasibleError:
-        return []
-    servers = list(blocks(Separable, problems, range(len(problems))))
-    samples, _ = sampled(Nodes.alone(prior), servers, (method.chains, method.draws), rngs, None, watch)
-    asked = [{"random_seed": seed, "ci_prob": run["ci_prob"]} for seed in seeds]
-    several = zip(problems, samples, rngs, asked, plans, strict=True)
-    return [Answer(method, problem, sample, rng, watch, one, plan.reason) for problem, sample, rng, one, plan in several]
-
-
 def nodes_of(mixture, servers):
     """Return (nodes by the evidence of all cells, log Bayes factor of the mixture against Jeffreys' prior in every cell).
 
@@ -190,13 +157,21 @@ def sampled(nodes, servers, shape, rngs, rng, watch):
             (flat, *tallies), sample = next(some)
             if server.weighted:
                 flat, sample = _resampled(server, problem, nodes, chances, wanted, rngs[k], weighed[server, c], sample)
-            draws, *tallies = (one[rows].reshape(shape[0], -1, problem.n_categories) for one in (flat, *tallies))
-            out[k] = replace(sample, distribution=draws, tallies=tallies[0] if tallies else None, hyperparameters=hyper)
+            draws, *tallies = (one[rows] for one in (flat, *tallies))
+            split, beside = (shape[0], -1, problem.n_categories), {}
+            if server.signals and not several:  # draws of the true ones can be interrupted
+                beside = {"signal": tallies[0]}
+            elif tallies:
+                whole = tallies[0].astype(float)
+                if server.signals:
+                    complete(whole, draws, problem.n_users, rngs[k])
+                beside = {"tallies": whole.reshape(split), "facts": {"frequency_draws": "allocated"}}
+            out[k] = replace(sample, distribution=draws.reshape(split), hyperparameters=hyper, **beside)
     return out, nodes
 
 
 def _samples(server, nodes, wanted, rngs, several):
-    """Yield ((draws of P, of the true tallies), node by node, what else is known of it) of each cell.
+    """Yield ((draws of P, of tallies), node by node, what else is known of it) of each cell.
 
     Draws that have weights are not made here.
     """
@@ -228,7 +203,6 @@ def _samples(server, nodes, wanted, rngs, several):
                 exact=of_cell(c),
                 intervals=functools.partial(of_cell, c) if server.exact and (alone or not several) else None,
                 verdict=Verdict(checked=server.sentence(nodes, wanted, whose)) if parts and not alone else Verdict(),
-                facts={"frequency_draws": "allocated"} if parts else {},
             ),
         )
 

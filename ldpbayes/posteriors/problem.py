@@ -100,6 +100,11 @@ class Problem:
         """The separable form of the likelihood, or None."""
         return self.likelihood.separable()
 
+    @property
+    def singled(self) -> bool:
+        """Whether every report singles out one category, by being likelier there."""
+        return self.separable is not None and not (self.separable.slope < 0).any()
+
     @cached_property
     def n_groups(self) -> int:
         """Number of categories that the reports can tell apart."""

@@ -5,10 +5,16 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import gammaln
 
-from ldpbayes.errors import DataError
+from ldpbayes.errors import DataError, InfeasibleError
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
 from ldpbayes.posteriors.conditioned_product.factors import grouped
+
+#: Draws need tables of about 20 √w numbers for a category named by w reports; with more than this in all (some GB with
+#: what builds them) they are refused.
+MAX_TABLES = 1e8
+#: Why exact methods apply.
+EVERY = "Every report singles out one category: the posterior is exact at any size."
 
 
 class Products:
@@ -102,3 +108,44 @@ def padded(index, slope, count, size):
     slopes, powers = np.zeros((size, column.max() + 1)), np.zeros((size, column.max() + 1))
     slopes[index, column], powers[index, column] = slope, count
     return slopes, powers
+
+
+def certain(form, n_categories):
+    """Return how many users certainly have each category, shape (a,): their reports are impossible under every other."""
+    pure = form.base == 0
+    return np.bincount(form.index[pure], form.counts[pure], n_categories).astype(np.int64)
+
+
+def singling(form):
+    """Return the separable form, or refuse where there is none or where some report makes its category less likely."""
+    if form is None:
+        raise InfeasibleError(
+            "The separable exact posterior needs reports that each single out one category (GRR, forced response, any "
+            "two-category design); these reports weigh several categories differently. Use another method."
+        )
+    if (form.slope < 0).any():
+        raise InfeasibleError(
+            "The separable exact posterior needs reports that single out a category by being likelier there; these "
+            "single one out by being less likely. Use another method."
+        )
+    return form
+
+
+def drawable(form):
+    """Return the separable form, or refuse where exact draws cannot be made of it."""
+    form = singling(form)
+    if (form.counts % 1).any():  # draws come from polynomials
+        raise InfeasibleError("Exact draws need whole counts, and sampling weights are none; Exact().moments takes them.")
+    size = tables(form)
+    if size > MAX_TABLES:
+        raise InfeasibleError(
+            f"Exact draws need tables of at most {MAX_TABLES:.0e} numbers, got {size:.2g}; Exact().moments gives the "
+            "posterior without draws."
+        )
+    return form
+
+
+def tables(form):
+    """Return the numbers in the tables that draws are made from."""
+    named = np.bincount(form.index, form.counts)
+    return np.minimum(named, 20 * np.sqrt(named)).sum()

@@ -335,6 +335,12 @@ def expanded(rows, alpha, pilot):
     return ExpandedFactors(alpha, gradient, curvature, pilot, np.where(trusted, skew, 0.0))
 
 
+def anchored(rows, alpha, pilot):
+    """Return (ExpandedFactors at a pilot, log of what they leave out of the likelihood)."""
+    family = expanded(rows, alpha, pilot)
+    return family, float(rows.log_likelihood(pilot) - family.log_smooth(pilot).sum())
+
+
 def joined(families):
     """Return the ExpandedFactors of several families, one after the other."""
     return ExpandedFactors(

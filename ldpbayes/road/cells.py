@@ -9,10 +9,11 @@ import numpy as np
 from ldpbayes.answers.deciding import decision_of_cells
 from ldpbayes.collections import Cells
 from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed
+from ldpbayes.posteriors.exact import fit_alone
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
 from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.many import NEITHER, in_one_call, moments_of, seconds_of_mixture
-from ldpbayes.posteriors.mixture import fit_alone, fit_shared
+from ldpbayes.posteriors.mixture import fit_shared
 from ldpbayes.posteriors.problem import Joint, Problem, prior_of_cells, scaled
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.beside import cells_left_out, leave_out, leaving_out

@@ -115,7 +115,7 @@ class ConditionedProduct:
 
     def diagnostics(self):
         """Return the route, the number of nodes and the tilt of one set."""
-        return {"route": self.route, "nodes": int(self._laws[0][1].n_nodes), "tilt": self.tilt}
+        return {"route": self.route, "nodes": int(self._laws[0][1].n_nodes), "tilt": float(self.factors.tilt[0])}
 
     def quantile(self, q):
         """Return the q-quantiles of every g_x: shape (a,) or (k, a), or (len(q), …) for several q."""
