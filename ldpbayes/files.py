@@ -229,8 +229,8 @@ def _reason(err):
     return err.strerror or str(err) or type(err).__name__
 
 
-def as_path(path):
-    """Return a path-like object, text or bytes as a pathlib.Path, or raise an ArgumentError.
+def text_of(path):
+    """Return a path-like object, text or bytes as the text that it stands for: a last slash, say, means a folder.
 
     Raises
     ------
@@ -246,7 +246,12 @@ def as_path(path):
         raise ArgumentError(f"path must be the name of a file, got {shown(path)}.") from err
     if not text:
         raise ArgumentError("path must be the name of a file, got an empty text.")
-    return pathlib.Path(text)
+    return text
+
+
+def as_path(path):
+    """Return a path-like object, text or bytes as a pathlib.Path, or raise the ArgumentError of ``text_of``."""
+    return pathlib.Path(text_of(path))
 
 
 def is_parquet(path):

@@ -451,7 +451,7 @@ OPTIONS = [
     (["fit", NIGERIA, "--prior", "x" * 5000], "prior must be"),
     (["fit", NIGERIA, "--prior", "inf"], "prior must be"),
     (["fit", "a\0b"], "NUL"),
-    (["fit", ""], "source must name files, got an empty name"),
+    (["fit", ""], "path must be the name of a file, got an empty text"),
     (["fit", "/dev/zero"], "not a regular file"),
     (["fit", "example:nowhere"], "nowhere"),
     (["fit"], "FILE"),

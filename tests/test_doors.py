@@ -364,7 +364,7 @@ def test_a_file_with_two_names_is_read_once(partitioned):
     assert lb.read(path.parent / "*.parquet", GRR(3, 1.0)).n_reports == n
     alias = path.parent / ".." / path.parent.name / path.name
     assert lb.scan([path, alias, path.parent / "link.parquet"], GRR(3, 1.0))()["all",].n_reports == n
-    with pytest.raises(lb.errors.ArgumentError, match="source must name files, got an empty name"):
+    with pytest.raises(lb.errors.ArgumentError, match="path must be the name of a file, got an empty text"):
         lb.scan("", GRR(3, 1.0))
 
 

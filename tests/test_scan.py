@@ -455,7 +455,7 @@ def test_a_path_that_names_no_file_is_one_sentence():
 
     for door in (lb.read, lb.fit, lambda source: lb.scan(source, GRR(5, 1.0))):
         for path in (Broken(), "\ud800", "\ud800.parquet", "\ud800.toml"):
-            with pytest.raises(lb.LDPBayesError, match="a path must be the name of a file"):
+            with pytest.raises(lb.LDPBayesError, match="path must be the name of a file"):
                 door(path)
 
 

@@ -176,6 +176,10 @@ def write_collection(collection, path):
     if not by:
         collection = as_collection(collection)
     sample, parts = _sampled(collection, by, parts)
+    fields = {field for _, tally in parts for field in tally.protocol.report_fields}
+    taken = ["channel", "count", *fields, *by, *sample.names]
+    if twice := next((name for name in (*by, *sample.names) if taken.count(name) > 1), None):
+        raise ArgumentError(f"the table needs the column {shown(twice)} for something else; rename that grouping column.")
     channels = {}
     for _, tally in parts:
         channels.setdefault(tally.name, []).append(tally)
@@ -230,10 +234,6 @@ def _parts(collection):
     odd = next((text for key, _ in parts for text in key if not text or text != text.strip()), None)
     if odd is not None:
         raise ArgumentError(f"keys of cells must be texts without blanks around them to be written, got {shown(odd)}.")
-    taken = {"channel", "count", *(field for _, tally in parts for field in tally.protocol.report_fields)}
-    for name in collection.by:
-        if name in taken:
-            raise ArgumentError(f"by must not contain {shown(name)}, which is a column of the table; rename that column.")
     return collection.by, parts
 
 
@@ -249,10 +249,6 @@ def _sampled(collection, by, parts):
     if any(one is None or one != alike[0] for one in alike):
         raise ArgumentError("cells must all be sampled alike to be written in one file.")
     sample = alike[0]
-    taken = {"channel", "count", *by, *(field for _, tally in parts for field in tally.protocol.report_fields)}
-    for name in sample.names:
-        if name in taken:
-            raise ArgumentError(f"the table needs a column {name} for the sample; rename the column that has this name.")
     keys = [tuple(map(str, key)) for key in collection] if by else [()]
     split = []
     for key, cell in zip(keys, held, strict=True):

@@ -11,7 +11,6 @@ from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.channels import Rows, read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
-from ldpbayes.sources.paths import text_of
 from ldpbayes.sources.writing import write_reports
 
 
@@ -159,7 +158,7 @@ def collected(source: Any, **settings: Any) -> Collection | Cells:
 
 def _read(source, rows, whole, layout):
     """Return the reports of a source by the reader of its kind."""
-    source = text_of(source) if isinstance(source, str | bytes | os.PathLike) else source
+    source = files.text_of(source) if isinstance(source, str | bytes | os.PathLike) else source
     path = source if isinstance(source, str) else ""
     if path.lower().endswith(".toml"):
         _left_out(layout, "a collection file states it")

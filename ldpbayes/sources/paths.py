@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import unquote
 
 from ldpbayes import files
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import DataError
 from ldpbayes.sources.base import arrow_kind, check_column, foreign, is_whole, texts_of
 from ldpbayes.sources.csv import CsvFile
 from ldpbayes.sources.encode import listed_texts
@@ -123,28 +123,12 @@ def matching(sources: Iterable[Any]) -> list[str]:
         On an empty name, a folder without files of rows, or a pattern that matches none.
     """
     named: dict[str, str] = {}
-    for path in (path for source in sources for path in _matching(text_of(source))):
+    for path in (path for source in sources for path in _matching(files.text_of(source))):
         named.setdefault(os.path.realpath(path), path)
     return list(named.values())
 
 
-def text_of(source: Any) -> str:
-    """Return the text of a path, as it stands: without its last slash a folder would be a file.
-
-    Raises
-    ------
-    DataError
-        On what no file can be called.
-    """
-    with foreign("a path must be the name of a file"):
-        text = os.fsdecode(source)
-        os.fsencode(text)
-        return text
-
-
 def _matching(text):
-    if not text:
-        raise ArgumentError("source must name files, got an empty name.")
     if "\0" in text:
         raise DataError("cannot be read (a name cannot hold a NUL character)", source=text)
     if os.path.isdir(text):

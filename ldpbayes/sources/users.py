@@ -50,7 +50,7 @@ def read_users(source, channels, columns, user):
         tied = whole is not None and whole.memoized
         for key, held in parts.items():
             *cell, who = key
-            if who is None or who != who or (isinstance(who, str) and not who.strip()):
+            if isinstance(who, str) and not who.strip():
                 raise DataError("has a row without a user", field=user)
             channel, other = seen.setdefault(who, (name, cell))
             if channel != name:

@@ -20,7 +20,7 @@ from ldpbayes.sources.base import foreign
 from ldpbayes.sources.keys import plain_keys
 from ldpbayes.sources.parameters import parse_protocol, protocol_text
 from ldpbayes.sources.parquet import read_whole
-from ldpbayes.sources.paths import FileSource, text_of
+from ldpbayes.sources.paths import FileSource
 from ldpbayes.sources.scanning.partials import ReportSample
 
 _VECTORS = ("pilot", "gradient", "square", "cross", "spread", "supports")
@@ -120,7 +120,7 @@ def is_summaries(path: str) -> bool:
 
 def read(path: Any) -> dict[str, Any]:
     """Return what the constructor of ``Found`` takes, from a file that ``write`` wrote."""
-    (path,) = FileSource([text_of(path)]).paths
+    (path,) = FileSource([files.text_of(path)]).paths
     table = read_whole(path)
     try:
         return _found(table)
