@@ -1,6 +1,7 @@
 """The posterior density of a regression's unknowns, and at many draws what becomes of them over all people."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,11 @@ class Target(target.Target):
 
     def whitened(self, gradient, centre, kept=None):
         return Dense.at(gradient, centre)
+
+    @cached_property
+    def places(self) -> list[tuple[int, np.ndarray]]:
+        """The number of each likelihood row that was seen, and where it is among the entries."""
+        return [(row, np.flatnonzero(self.reports.row == row)) for row in np.unique(self.reports.row).tolist()]
 
     def log_density(self, z: np.ndarray, watch: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the log-density of many z (S, u), with the likelihood's constants, and sums over people of P (S, a)."""
@@ -84,9 +90,8 @@ class Target(target.Target):
         """Do what _compiled does, for any prior."""
         e, collapse = self.reports, self.prior.collapse
         kinds = self.prior.kinds(z)
-        shares[:] = np.einsum("c,sck->sk", e.sizes, kinds) @ collapse
-        for row in np.unique(e.row):
-            some = np.flatnonzero(e.row == row)
+        shares[:] = np.tensordot(kinds, e.sizes, (1, 0)) @ collapse
+        for row, some in self.places:
             here = kinds[:, e.cell[some]]
             seen = np.maximum(here @ e.table[row], 1e-300)
             value += np.log(seen) @ e.weight[some]
