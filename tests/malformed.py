@@ -794,8 +794,8 @@ HOOKS = {
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient", "group_effects",
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",
     "deviations", "eta", "join", "learnt", "log_hyperprior", "pulled", "values",
-    "predictor", "pullback", "pullback_logits", "pymc", "sized", "spectrum", "start", "to_simplex", "sample", "unknowns", "variables",
-    "without",
+    "predictor", "pullback", "pullback_logits", "pymc", "sized", "start", "to_simplex", "sample", "unknowns", "variables",
+    "without", "spectrum", "kinds", "stated",
     # methods
     "answer", "feasibility", "integrals", "moments", "plan", "prepare", "run", "weighted",
     # collections, likelihoods and pages
