@@ -1,9 +1,42 @@
-"""Names for the array types of the annotations; shapes are in the docstrings."""
+"""Names for the array types of the annotations, whose shapes are in the docstrings; and what NumPy and SciPy lack."""
+
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 #: Double-precision numbers: distributions, draws, densities.
 FloatArray = NDArray[np.float64]
 #: Counts, positions and reports that are numbers.
 IntArray = NDArray[np.int64]
+
+
+def log_choose(n: Any, k: Any) -> Any:
+    """Return log C(n, k) of numbers or arrays of them."""
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+
+def as_words(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return packed bits (m, ⌈a/8⌉) as 64-bit words padded with zeros: byte b of a row is bits 8b to 8b + 7, (m, ⌈a/64⌉)."""
+    n_bytes = bits.shape[1]
+    if n_bytes % 8 or not (bits.flags.aligned and bits.flags.c_contiguous):
+        padded = np.zeros((len(bits), 8 * -(-n_bytes // 8)), dtype=np.uint8)
+        padded[:, :n_bytes] = bits
+        bits = padded
+    return bits.view("<u8").astype(np.uint64, copy=False)
+
+
+def blocks(n: int, width: int, most: int) -> Iterator[slice]:
+    """Yield slices of n rows of so many entries each, of which at most so many are together, and a row at least."""
+    step = max(1, most // max(width, 1))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def groups_of(numbers: IntArray) -> Iterator[tuple[int, IntArray]]:
+    """Yield (number, its places in order) of every distinct number, the least first."""
+    order = np.argsort(numbers, kind="stable")
+    present, starts = np.unique(numbers[order], return_index=True)
+    yield from zip(present.tolist(), np.split(order, starts)[1:], strict=True)

@@ -275,7 +275,7 @@ def _against_independence(tree, collection, attributes, belief, random_seed):
     """
     nothing = math.nan, math.nan
     log_linear = as_prior(belief, collection.n_categories).log_linear()
-    if collection.nature.weighted:
+    if collection.weighted:
         return *nothing, "sampling weights have no evidence"
     if collection.laws:
         return *nothing, f"{collection.doubt}, and then the reports of the attributes depend on each other"
@@ -330,7 +330,7 @@ def _pairwise(tree, collection, attributes, belief, random_seed):
     pairs = list(combinations(attributes, 2))
     if len(pairs) > MAX_PAIRS:
         return [], f"more than {MAX_PAIRS} pairs are not tested"
-    if collection.nature.weighted:
+    if collection.weighted:
         return [], "sampling weights have no evidence"
     out, why = [], ""
     for pair in pairs:

@@ -372,6 +372,11 @@ def values(value: ArrayLike, n_categories: int, name: str = "values") -> IntArra
     return array.astype(np.int64)
 
 
+def blank(entry: Any) -> bool:
+    """Return whether an entry of a column is missing: None, nan, or a text of blanks."""
+    return bool(entry is None or entry != entry or (isinstance(entry, (str, bytes)) and not entry.strip()))
+
+
 def within(array: NDArray, limit: int) -> bool:
     """Return whether every entry of an array of integers is from 0 to limit − 1, reading it once where it is int64."""
     if not array.size:

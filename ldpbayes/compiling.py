@@ -91,7 +91,7 @@ def _optional_cache():
 
 
 def vector_sum(count, lanes):
-    """Return a function of compiled code that adds ``count`` short vectors of float32 to another, element by element.
+    """Return a function of compiled code that adds ``count`` short vectors of float32 to another, one by each half byte.
 
     The compiler vectorizes such a loop over a few entries only behind checks that the arrays do not overlap, and these
     take longer than the loop.
@@ -106,15 +106,15 @@ def vector_sum(count, lanes):
     Returns
     -------
     callable
-        ``add(out, place, table, places)``: out[place + i] += Σ_k table[places[k] + i] for i < lanes, with flat float32
-        arrays and a tuple of unsigned places. Nothing is checked.
+        ``add(out, place, table, start, word)``: out[place + i] += Σ_k table[start + (16 k + d_k) lanes + i] for i < lanes,
+        d_k the half bytes of a word from the lowest on, with flat float32 arrays and unsigned numbers. Nothing is checked.
     """
     from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
     @intrinsic
-    def add(typingctx, out, place, table, places):
+    def add(typingctx, out, place, table, start, word):
         def generate(context, builder, signature, args):
             vector = ir.VectorType(ir.FloatType(), lanes)
 
@@ -127,15 +127,19 @@ def vector_sum(count, lanes):
                 loaded.align = 4
                 return loaded
 
-            target = pointer(0, args[1])
-            parts = [load(pointer(2, builder.extract_value(args[3], k))) for k in range(count)] + [load(target)]
+            def vector_of(k):
+                digit = builder.and_(builder.lshr(args[4], unsigned(4 * k)), unsigned(15))
+                return builder.add(args[3], builder.mul(builder.add(digit, unsigned(16 * k)), unsigned(lanes)))
+
+            unsigned, target = ir.IntType(64), pointer(0, args[1])
+            parts = [load(pointer(2, vector_of(k))) for k in range(count)] + [load(target)]
             while len(parts) > 1:  # in pairs, which keeps rounding and waiting short
                 pairs = [builder.fadd(*parts[i : i + 2]) for i in range(0, len(parts) - 1, 2)]
                 parts = pairs + parts[2 * len(pairs) :]
             builder.store(parts[0], target).align = 4
             return context.get_dummy_value()
 
-        return types.void(out, place, table, places), generate
+        return types.void(out, place, table, start, word), generate
 
     return add
 

@@ -35,11 +35,6 @@ def exp_below(epsilon):
     return Fraction(_CONTEXT.exp(Decimal(epsilon))) * (1 - Fraction(1, 10**76))
 
 
-def exp_above(epsilon):
-    """Return a rational just above e^ε (relative distance below 1e-75)."""
-    return Fraction(_CONTEXT.exp(Decimal(epsilon))) * (1 + Fraction(1, 10**76))
-
-
 def threshold_below(probability):
     """Return the largest N with N / 2**BITS <= probability (a Fraction in [0, 1])."""
     return int(probability * 2**BITS)
@@ -79,6 +74,12 @@ def below(n):
     """
     # One is added before the shift and taken off after it: Python treats a result of zero in another way.
     return ((n * word(BITS) + (1 << BITS)) >> BITS) - 1
+
+
+def some_of(number, n):
+    """Return so many different integers of 0..n-1 in random order, by a draw of ``below`` each."""
+    left = list(range(n))
+    return [left.pop(below(n - step)) for step in range(number)]
 
 
 def outcomes(client: Callable[[], Hashable]) -> dict[Hashable, Fraction]:
@@ -179,9 +180,9 @@ class _Unread:
         return 0
 
 
-def one_value(value, n_categories, name="value"):
+def one_value(value, n_categories):
     """Return one private value as an int in 0..n_categories-1."""
-    number = checks.integer(value, name)
+    number = checks.integer(value, "value")
     if not 0 <= number < n_categories:
-        raise ArgumentError(f"{name} must be an integer from 0 to {n_categories - 1}, got {value!r}.")
+        raise ArgumentError(f"value must be an integer from 0 to {n_categories - 1}, got {value!r}.")
     return number

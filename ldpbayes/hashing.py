@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.arrays import as_words, blocks
 from ldpbayes.errors import ArgumentError, shown
 
 #: "ldpbayes" is ours; "xxhash" is xxh32(str(category), seed) mod g, what pure-ldp and multi-freq-ldpy collect with.
@@ -164,8 +165,7 @@ def _category_buckets(seeds, categories, n_buckets):
     out = np.empty(seeds.size, dtype=np.int64)
     table = category_keys(np.arange(int(categories.max(initial=0)) + 1)) if seeds.size else None
     state, factor, scratch = np.empty((3, min(seeds.size, _BLOCK // 4)), dtype=np.uint64)
-    for start in range(0, out.size, _BLOCK // 4):
-        part = slice(start, start + _BLOCK // 4)
+    for part in blocks(out.size, 4, _BLOCK):
         size = out[part].size
         a, b, c = state[:size], factor[:size], scratch[:size]
         np.bitwise_xor(seeds[part].astype(np.uint64, copy=False), _GOLDEN, out=a)
@@ -223,9 +223,7 @@ def supports(family, seeds, values, n_categories, n_buckets):
         return np.packbits(hashed == np.asarray(values)[:, None], axis=1)
     out = np.empty((len(seeds), -(-n_categories // 8)), dtype=np.uint8)
     members = _xx_members(seeds, values, n_categories, n_buckets)
-    size = max(1, _BLOCK // n_categories)
-    for start in range(0, len(seeds), size):
-        part = slice(start, start + size)
+    for part in blocks(len(seeds), n_categories, _BLOCK):
         out[part] = np.packbits(members(part), axis=1)
     return out
 
@@ -243,10 +241,8 @@ def support_words(family, seeds, values, n_categories, n_buckets):
         keys = category_keys(np.arange(n_categories))
         _hash_kernels.multiply_shift_words(seeds, values, keys, np.uint64(n_buckets), out)
     else:
-        packed = supports(family, seeds, values, n_categories, n_buckets)
-        out = out.astype("<u8", copy=False)
-        out.view(np.uint8)[:, : packed.shape[1]] = packed
-    return out.astype(np.uint64, copy=False)
+        out = as_words(supports(family, seeds, values, n_categories, n_buckets))
+    return out
 
 
 def permutations(seed, count, size):

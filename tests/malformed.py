@@ -786,9 +786,9 @@ HOOKS = {
     "binomials", "bit_counts", "crafted", "empty", "filters", "format_reports",
     "from_parameters", "gather", "least_squares", "lengths", "level_ratio", "likelihoods", "list_histories", "merged",
     "oracle", "parse_reports", "rational_channel", "report_columns", "rows",
-    "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "tally_reports", "text", "untext",
+    "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "text", "untext",
     "check_histories", "check_reports", "device", "draw", "draw_one", "list_reports", "randomize",
-    "randomize_one", "bucket", "draw_reports", "draw_seeds", "ones", "permanent", "shown", "sums",
+    "randomize_one", "bucket", "draw_cohorts", "draw_reports", "draw_seeds", "mapped", "ones", "permanent", "shown", "sums",
     "coded_rows", "draw_permanent_one", "draw_public", "draw_public_one", "of_categories", "single_bits",
     # priors
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient", "group_effects",

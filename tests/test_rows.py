@@ -22,7 +22,6 @@ from ldpbayes.likelihoods import (
     HadamardRows,
     IdentityRows,
     LevelRows,
-    PseudoRows,
     Rows,
     StackedRows,
     SupportRows,
@@ -115,9 +114,9 @@ def test_identity_separable_and_stacked_rows_equal_the_dense_twin():
     assert supports.separable() is None
 
 
-def test_composite_rows_have_no_users_to_allocate():
-    with pytest.raises(InfeasibleError, match="bits, not users"):
-        require_sampler(PseudoRows(DenseRows([[0.8, 0.3], [0.7, 0.2]], [7, 2])))
+def test_weighted_rows_have_no_users_to_allocate():
+    with pytest.raises(InfeasibleError, match="weights are not users"):
+        require_sampler(DenseRows([[0.8, 0.3], [0.7, 0.2]], [7, 2]).weighing())
 
 
 @pytest.mark.parametrize("top", [1, 4, 400], ids=["single", "few", "crowded"])
@@ -222,7 +221,7 @@ def kinds():
         DenseRows(one_off([1, 1, 4], [0.3, 0.7, 0.1], [0.5, -0.5, 2.0], 6), [7, 2, 5]),
         StackedRows([identity, supports]),
         ExtendedRows(IdentityRows([2, 0, 4], 3.0, [4, 1, 9], 5, -0.3), np.log([[0.2], [0.7], [0.1]])),
-        PseudoRows(DenseRows(rng.random((7, 6)), rng.uniform(0.5, 9, 7))),
+        DenseRows(rng.random((7, 6)), rng.uniform(0.5, 9, 7)).weighing(),
         *(
             kind([rng.random((3, 2)), rng.random((4, 3))], rng.integers(3, size=(8, 2)), rng.integers(1, 9, 8))
             for kind in TENSORS
@@ -244,10 +243,19 @@ def test_every_kind_is_a_likelihood(fast):
     np.testing.assert_allclose(fast.square_matvec(p), fast.dense() ** 2 @ p)
     assert fast.support_counts().shape == (6,)
     assert fast.rows() is fast
+    half, (value, slope) = fast.weighing(0.5), fast.value_and_gradient(p)
+    assert half.sampler() is None and type(half) is type(fast) and half.n_reports == fast.n_reports / 2
+    np.testing.assert_allclose(half.value_and_gradient(p)[1], slope / 2)
+    np.testing.assert_allclose(half.log_likelihood(p), fast.log_likelihood(p) / 2)
+    np.testing.assert_allclose(half.support_counts(), fast.support_counts() / 2)
+    assert (half.separable() is None) == (fast.separable() is None) and half.value_and_gradient(p)[0] == pytest.approx(
+        value / 2
+    )
+    for one, other in zip(half.expansion(p), fast.expansion(p), strict=True):
+        np.testing.assert_allclose(one, other / 2)
 
 
 def test_kinds_are_complete_and_override_nothing_that_is_final():
-    """What rows have by their products is a default; weighted rows hand every default on to the rows inside."""
     assert {type(fast) for fast in kinds()} == {
         kind for kind in all_subclasses(Rows) if not getattr(kind, "__abstractmethods__", None)
     }
@@ -255,8 +263,6 @@ def test_kinds_are_complete_and_override_nothing_that_is_final():
         for kind in all_subclasses(base):
             for name in set(vars(kind)) & set(vars(base)):
                 assert not getattr(vars(base)[name], "__final__", False), f"{kind.__name__}.{name} overrides {base.__name__}"
-    defaults = {"expansion", "rough_expansion", "log_likelihood", "value_and_gradient", "support_counts", "find_separable"}
-    assert defaults | {"gram", "closed_form"} <= set(vars(PseudoRows))
 
 
 def all_subclasses(base):

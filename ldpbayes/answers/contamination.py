@@ -186,7 +186,7 @@ def _turned(ends: "_Ends", shares: FloatArray, threshold: float) -> tuple[dict[s
 def _one_channel(collection: Collection | Tally, channel: str | None) -> tuple[Tally, tuple[str, ...]]:
     """Return (tally, labels) of the channel in question, or refuse."""
     collection = as_collection(collection)
-    if collection.nature.weighted:
+    if collection.weighted:
         raise ArgumentError("collection must have no sampling weights: nobody knows the weight of a fake report.")
     if collection.laws:
         raise ArgumentError("collection must be one of honest reports and unknown fakes; leave its laws out.")

@@ -46,7 +46,7 @@ def worth_given(
     worth = f"{open_answers:,.0f} unprotected answers" if open_answers >= 1.5 else "a single unprotected answer at most"
     sentence = f"These {n:,} reports carry as much information about P as {worth}."
     bound = float("nan")
-    if not collection.nature.weighted and 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
+    if not collection.weighted and 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
         least = exact_floor(mean.size, min(epsilon, 50.0)).value / n
         if least <= variance:
             bound = least**0.5

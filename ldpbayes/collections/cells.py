@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 
 from ldpbayes import checks
 from ldpbayes.collections.collection import Collection
+from ldpbayes.collections.data import AbstractData
 from ldpbayes.collections.derived import check_text
-from ldpbayes.collections.nature import AbstractData, Nature
-from ldpbayes.collections.noncompliance import with_deniers, with_noncompliers
 from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, shown
@@ -243,53 +242,14 @@ class Cells(Mapping, AbstractData):
         columns = zip(*self, strict=True)
         return {name: _column(values) for name, values in zip(self.by, columns, strict=True)}
 
-    def with_noncompliers(self, laws: Mapping) -> Cells:
-        """Return these cells with respondents who ignore the device, each cell with its own share γ.
-
-        Parameters
-        ----------
-        laws : mapping of str to law
-            As in ``Collection.with_noncompliers``.
-
-        Raises
-        ------
-        ArgumentError
-            Where a cell is a summary, or as for a collection.
-        """
-        return self._extended(with_noncompliers, laws)
-
-    def with_deniers(self, of: str | Sequence[str], say: str, channel: str | Sequence[str]) -> Cells:
-        """Return these cells with respondents who deny, each cell with its own shares δ.
-
-        Parameters
-        ----------
-        of, say, channel
-            As in ``Collection.with_deniers``.
-
-        Raises
-        ------
-        ArgumentError
-            Where a cell is a summary, or as for a collection.
-        """
-        return self._extended(with_deniers, of, say, channel)
-
-    def _extended(self, extend: Callable[..., Collection], *stated: Any) -> Cells:
-        """Return these cells with what a function makes of each; a cell may lack a channel that others have."""
-        if not self.keeps_reports:
-            raise ArgumentError("cells that are summaries have no reports, so that a law cannot be added to them.")
-        names = list(self.channels())
-        return self.with_cells({key: extend(cell, *stated, names) for key, cell in self.items()})
+    def _mapped(self, function: Callable[[Any], Collection]) -> Cells:
+        return self.with_cells({key: function(cell) for key, cell in self.items()})
 
     @property
     def owners(self) -> tuple[int | None, ...]:
         """Of the last categories, whose deniers they are; None for those who ignore the device, the same in every cell."""
         found = {one.owners for one in self.collections()}
         return found.pop() if len(found) == 1 else ()
-
-    @property
-    def nature(self) -> Nature:
-        """What the likelihood of all cells is: the first that is not the probability of its reports decides."""
-        return next((one.nature for one in self.collections() if one.nature is not Nature.FULL), Nature.FULL)
 
     def single(self, what: str) -> Collection:
         """Refuse, as a statement about one collection must say about which."""
@@ -303,7 +263,7 @@ class Cells(Mapping, AbstractData):
         ArgumentError
             Where a cell is a summary, or a channel differs between cells.
         """
-        if any(one.survey is not None for one in self.collections()):
+        if self.weighted:
             raise ArgumentError("cells with sampling weights cannot be pooled; read their respondents as one collection.")
         if not self.keeps_reports:
             raise ArgumentError("cells that are summaries cannot be pooled; add the summaries up instead.")

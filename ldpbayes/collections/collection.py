@@ -1,6 +1,6 @@
 """Collection: tallies over the same categories, and the quantities derived from them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks
+from ldpbayes.collections.data import AbstractData
 from ldpbayes.collections.derived import Derived, check_name, check_text
-from ldpbayes.collections.nature import AbstractData, Nature
-from ldpbayes.collections.noncompliance import identification, null_space, shares_of, with_deniers, with_noncompliers
+from ldpbayes.collections.noncompliance import identification, null_space, shares_of
 from ldpbayes.collections.survey import Survey
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
@@ -250,13 +250,6 @@ class Collection(AbstractData):
         """The likelihood of these reports."""
         return self.rows
 
-    @cached_property
-    def nature(self) -> Nature:
-        """What the likelihood is: a probability of the reports, a weighted one, or a product of marginal ones."""
-        if self.survey is not None:
-            return Nature.PSEUDO
-        return Nature.COMPOSITE if self.rows.sampler() is None else Nature.FULL
-
     def constants(self) -> dict:
         """Return the number of users, and of those without an answer where there are any, as variables of a Dataset."""
         return {"n_reports": ((), self.n_reports)} | ({"missing": ((), self.missing)} if self.missing else {})
@@ -292,59 +285,6 @@ class Collection(AbstractData):
             Who needs it, for the refusal of cells and of summaries.
         """
         return self
-
-    def with_noncompliers(self, laws: Mapping) -> "Collection":
-        """Return this collection with respondents who ignore the device: one more category for each law of their reports.
-
-        P(report) = (1 − γ) Q p + γ q in every channel, with the same γ. The result's quantity ``noncompliance`` is γ, and
-        "LABEL among compliers" are the shares of those who follow the device; that the others have the same distribution is
-        an assumption that no report can test.
-
-        Parameters
-        ----------
-        laws : mapping of str to law
-            Name of the category → how its people report: a label that they always report ("no"), "always LABEL", "uniform",
-            for unary encodings also "fair coins", "no bits" and "all bits"; for fake reports "maximal gain: LABEL, …" and
-            "input: LABEL, …", or what ``ldpbayes.attack`` returns; or a mapping from the channels' names to these.
-
-        Raises
-        ------
-        ArgumentError
-            On a name that is taken, or a law that a channel's reports cannot follow.
-        """
-        return with_noncompliers(self, laws)
-
-    def with_deniers(self, of: str | Sequence[str], say: str, channel: str | Sequence[str]) -> "Collection":
-        """Return this collection with respondents who deny: of each category in ``of`` some say another one in a channel.
-
-        The commonest design asks a part of the respondents directly and the others through a device, which is obeyed. A
-        category s is split into those who would admit it and those who would deny it: P(s) is their sum, and δ = P(denies)/
-        P(s) the share of s who, asked directly, say something else. The result's P is that of all; its quantities are
-        ``denial`` (of several categories "denial, LABEL"), which is δ, and ``deniers``, the share of all who deny.
-
-        Parameters
-        ----------
-        of : str or sequence of str
-            Categories that may be denied.
-        say : str
-            The category that those say who deny.
-        channel : str or sequence of str
-            Names of the channels in which they do.
-
-        Raises
-        ------
-        ArgumentError
-            On an unknown category or channel, or one that cannot be denied.
-
-        Examples
-        --------
-        >>> from ldpbayes.protocols.designs import crosswise, direct
-        >>> tallies = [Tally(crosswise(0.25), [0, 1], [210, 190], "device"), Tally(direct(), [0, 1], [300, 100], "direct")]
-        >>> survey = Collection(["no", "yes"], tallies).with_deniers(of="yes", say="no", channel="direct")
-        >>> survey.denied, survey.noncompliance().identified
-        (('yes',), True)
-        """
-        return with_deniers(self, of, say, channel)
 
     def noncompliance(self, gamma: float | None = None) -> Any:
         """Return whether the reports identify the share γ who ignore the device, or the shares δ who deny, and how well.

@@ -116,10 +116,10 @@ class Identification:
     sentence: str
 
 
-def with_noncompliers(collection: Collection, laws: Mapping, channels: Iterable[str] | None = None) -> Collection:
+def with_noncompliers(collection: Collection, laws: Mapping, known: Sequence[str]) -> Collection:
     """Return the collection over its categories and one more for each law; see Collection.with_noncompliers.
 
-    ``channels`` are the names that a law may be stated for, where the collection is a cell that may lack some of them.
+    A law may be stated for ``known`` channels: those of all cells, of which the collection may lack some.
     """
     if not isinstance(laws, Mapping) or not laws:
         raise ArgumentError(
@@ -129,7 +129,7 @@ def with_noncompliers(collection: Collection, laws: Mapping, channels: Iterable[
     for name in laws:
         if not isinstance(name, str) or not name or name in collection.categories:
             raise ArgumentError(f"laws must have names that are no category, got {shown(name)}.")
-    tallies, known = [], [tally.name for tally in collection.tallies] if channels is None else list(channels)
+    tallies = []
     for law in laws.values():
         for channel in law if _by_channel(law) else ():
             if channel not in known:
@@ -151,14 +151,13 @@ def with_deniers(
     of: str | Sequence[str],
     say: str,
     channel: str | Sequence[str],
-    channels: Iterable[str] | None = None,
+    known: Sequence[str],
 ) -> Collection:
     """Return the collection over its categories and one more for the deniers of each; see Collection.with_deniers.
 
-    ``channels`` are the names that ``channel`` may be, where the collection is a cell that may lack some of them.
+    ``channel`` may be one of the ``known``: those of all cells, of which the collection may lack some.
     """
     _alone(collection, "with_deniers", "categories that are denied")
-    known = [tally.name for tally in collection.tallies] if channels is None else list(channels)
     where = _named(channel, "channel", known, "channels")
     denied = _named(of, "of", collection.categories, "categories")
     (said,) = _named((say,), "say", collection.categories, "categories")

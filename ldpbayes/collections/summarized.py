@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes.collections.collection import Collection
-from ldpbayes.collections.nature import AbstractData, Nature
+from ldpbayes.collections.data import AbstractData
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import Summary
 
@@ -37,7 +37,6 @@ class Summarized(AbstractData):
     derived = ()
     survey = None
     owners = ()
-    nature = Nature.FULL
 
     def __post_init__(self) -> None:
         labels = tuple(self.categories)

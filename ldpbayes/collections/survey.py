@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, shown
-from ldpbayes.likelihoods import PseudoRows, Rows, StackedRows
+from ldpbayes.likelihoods import Rows, StackedRows
 
 #: Directions in which the scores vary by less than this share of the largest variance carry no information.
 RANK_TOLERANCE = 1e-10
@@ -327,7 +328,7 @@ class SampleColumns:
         asked = counts > 0
         columns = dict(zip(self.names, zip(*keys, strict=True), strict=True)) if self.names else {}
         for name, cells in columns.items():
-            if any(_blank(cell) for cell in cells):
+            if any(checks.blank(cell) for cell in cells):
                 raise DataError("holds missing values", field=name)
         weights = np.ones(len(place))
         if self.weights is not None:
@@ -366,10 +367,6 @@ class SampleColumns:
         sums = zip(units.tolist(), np.bincount(stratum, weights, len(names)).tolist(), strict=True)
         frame = dict(zip(map(str, names), sums, strict=True))
         return {key: replace(one, frame=frame) for key, one in made.items()}
-
-
-def _blank(cell: Any) -> bool:
-    return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
 
 
 def _weight(cell: Any, name: str) -> float:
@@ -465,18 +462,12 @@ class Survey:
         for tally, weights in zip(tallies, self.totals(tallies), strict=True):
             seen = weights > 0
             parts.append(tally.protocol.rows(tally.reports[seen], weights[seen]))
-        return PseudoRows(parts[0] if len(parts) == 1 else StackedRows(parts))
+        return (parts[0] if len(parts) == 1 else StackedRows(parts)).weighing()
 
     def respondents(self, tallies: Sequence) -> tuple[np.ndarray, np.ndarray]:
-        """Return (dense likelihood row of every entry, shape (m, a), its row of ``rows(tallies)``)."""
-        dense, offset, place = [], 0, np.empty(len(self.place), dtype=np.int64)
-        for i, tally in enumerate(tallies):
-            here = self.channel == i
-            seen, inverse = np.unique(self.place[here], return_inverse=True)
-            dense.append(tally.protocol.rows(tally.reports[seen], np.ones(len(seen))).dense())
-            place[here] = offset + inverse.ravel()
-            offset += len(seen)
-        return np.concatenate(dense), place
+        """Return (dense likelihood rows (m, a) of all channels, the row of every entry)."""
+        kinds = np.stack([self.channel, self.place], axis=1)
+        return self.rows(tallies).dense(), np.unique(kinds, axis=0, return_inverse=True)[1].ravel()
 
     def design(self, scores: np.ndarray, device: np.ndarray | None = None) -> DesignEffect:
         """Return the design effect of scores, one row per entry."""

@@ -85,7 +85,7 @@ class Tally:
                 self._keep(*distinct(self._histories(user)))
                 return
             if self.counts is None:
-                self._keep(*self.protocol.tally_reports(self.reports))
+                self._keep(*distinct(self.protocol.check_reports(self.reports)))
                 return
             reports = self.protocol.check_reports(self.reports)
         except DataError as err:
@@ -191,26 +191,3 @@ class Tally:
         if seen.all():  # large tallies of distinct reports are not copied
             return self.protocol.rows(self.reports, self.counts)
         return self.protocol.rows(self.reports[seen], self.counts[seen])
-
-
-def places(distinct: np.ndarray, reports: np.ndarray) -> np.ndarray:
-    """Return the place of each canonical report among distinct ones, all of which are there.
-
-    Parameters
-    ----------
-    distinct : array
-        Such as those of a tally; sorted, where they are numbers.
-    reports : array
-
-    Returns
-    -------
-    (m,) int array
-    """
-    if reports.ndim == 1:
-        return np.searchsorted(distinct, reports)
-    m = len(distinct)
-    both = np.concatenate([distinct, reports]).reshape(m + len(reports), -1)
-    _, inverse = np.unique(both, axis=0, return_inverse=True)
-    known = np.empty(m, dtype=np.int64)
-    known[inverse.ravel()[:m]] = np.arange(m)
-    return known[inverse.ravel()[m:]]

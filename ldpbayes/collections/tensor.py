@@ -11,10 +11,10 @@ from pytensor.graph.basic import Variable
 from ldpbayes import checks
 from ldpbayes.collections.cells import Cells
 from ldpbayes.collections.collection import Collection
-from ldpbayes.collections.tally import places
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.likelihoods import Summary
+from ldpbayes.protocols.formats import places
 
 #: Protocols with at most this many possible reports are observed as one multinomial over all of them (GRR: any number).
 MAX_OUTPUTS = 1024
@@ -78,7 +78,7 @@ def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: 
     _check_shape(p, data, many)
     lead, last = _named_dims(name, data, dims) if many else ((), dims and dims[-1])
     cells = list(data.collections())
-    if any(cell.nature.weighted for cell in cells):
+    if any(cell.weighted for cell in cells):
         raise InfeasibleError("NUTS and observe take no sampling weights, strata or clusters; other methods of fit do.")
     parts = list(_parts(name, data, expansion))
     variables = []

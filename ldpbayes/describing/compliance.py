@@ -43,7 +43,7 @@ def findings(
     facts = {name: f"{words.explanation} {_said(found, words)}", f"{name}_sd": found.sd}
     if not found.identified:
         return facts | {f"{name}_low": found.low, f"{name}_high": found.high}
-    if collection.nature.weighted:  # no χ² law, and no evidence, under weights
+    if collection.weighted:  # no χ² law, and no evidence, under weights
         return facts
     test = compliance_test(collection)
     factor = _log_bayes_factor(known, collection, prior, evidence_of)

@@ -48,7 +48,7 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
         estimates = [point_estimates(cell) if cell.keeps_reports else [] for cell in cells]
     if all(estimates):
         add_estimates(tree, data, estimates)
-    plain = [cell.keeps_reports and not cell.laws and not cell.nature.weighted for cell in cells]
+    plain = [cell.keeps_reports and not cell.laws and not cell.weighted for cell in cells]
     if all(plain):
         with leaving_out(tree, "Confidence intervals"):
             intervals = confidence_of_cells(cells, float(tree["summary"].attrs["ci_prob"]))
@@ -148,7 +148,7 @@ def estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
     estimates = [point_estimates(cell) for cell in cells.values()]
     if all(estimates):
         add_estimates(tree, cells, estimates)
-    if len(cells) * cells.n_categories <= MAX_INTERVALS and not cells.nature.weighted:
+    if len(cells) * cells.n_categories <= MAX_INTERVALS and not cells.weighted:
         intervals = confidence_of_cells(list(cells.values()), float(tree["summary"].attrs["ci_prob"]))
         if all(intervals):
             add_confidence(tree, cells, intervals)

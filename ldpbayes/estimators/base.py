@@ -4,6 +4,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
+from ldpbayes.likelihoods.expansion import shared_part
 
 #: Up to this many multiplications the information matrix is formed exactly; above it, diagonal plus rank one.
 EXACT_INFORMATION_OPERATIONS = 4e9
@@ -52,8 +53,8 @@ def project(values, weights=None):
 def tangent_diagonal(rows, v, sums=None):
     """Return D with dᵀ Lᵀ diag(v) L d ≈ Σ_x D_x d_x² for every d that sums to zero, shape (a,).
 
-    H = Lᵀ diag(v) L is fitted as diag(D) + f1ᵀ + 1fᵀ, whose last two terms vanish where Σd = 0: f is the mean of the
-    off-diagonal entries of a row of H, from diag H and H·1 alone. Exact for rows that single out one category.
+    H = Lᵀ diag(v) L is fitted as diag(D) + f1ᵀ + 1fᵀ from diag H and H·1 alone, by ``shared_part``. Exact for rows that
+    single out one category.
 
     Parameters
     ----------
@@ -76,25 +77,8 @@ def tangent_diagonal(rows, v, sums=None):
         hessian = rows.gram(v)
         return np.full(2, max(0.0, hessian[0, 0] + hessian[1, 1] - 2 * hessian[0, 1]) / 2)
     diagonal = rows.gram_diagonal(v)
-    return split_diagonal(diagonal, rows.rmatvec(v * rows.matvec(np.ones(size))) if sums is None else sums)
-
-
-def split_diagonal(diagonal, sums):
-    """Return D of a Hessian diag(D) + f1ᵀ + 1fᵀ of three categories or more, from its diagonal and its row sums.
-
-    Parameters
-    ----------
-    diagonal, sums : (a,) arrays
-
-    Returns
-    -------
-    (a,) array
-        At least 0.
-    """
-    size = diagonal.size
-    rest = sums - diagonal
-    offset = (rest - rest.sum() / (2 * size - 2)) / (size - 2)
-    return np.maximum(diagonal - 2 * offset, 0.0)
+    sums = rows.rmatvec(v * rows.matvec(np.ones(size))) if sums is None else sums
+    return np.maximum(diagonal - 2 * shared_part(diagonal, sums), 0.0)
 
 
 def information_covariance(rows, p, mass=None):

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, betaincinv, chdtri, gammaln, ndtr, xlog1py, xlogy
+from scipy.special import betainc, betaincinv, chdtri, ndtr, xlog1py, xlogy
 
 from ldpbayes import checks
-from ldpbayes.arrays import FloatArray
+from ldpbayes.arrays import FloatArray, log_choose
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.mle import maximize
@@ -94,7 +94,7 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
     """
     collection = as_collection(collection)
     ci_prob = checks.level(ci_prob)
-    if collection.nature.weighted:
+    if collection.weighted:
         raise ArgumentError("collection must have no sampling weights; the MLE has standard errors that know the design.")
     return confidence_of_cells([collection], ci_prob)[0]
 
@@ -147,7 +147,11 @@ def likelihood_intervals(rows: Rows, ci_prob: float) -> Confidence | None:
     """
     if rows.n_rows * rows.n_categories**2 + 10 * rows.n_categories**3 > MAX_WORK:
         return None
-    lower, upper, method = profile_interval(rows, ci_prob)
+    fall, method = float(chdtri(1, 1 - ci_prob)) / 2, "profile likelihood, second order"
+    p = maximize(rows, tolerance=TOLERANCE).p
+    lower, upper = _second_order(rows, p, fall)
+    if p.size <= PROFILED and rows.n_rows * p.size <= PROFILED_ENTRIES:
+        method, (lower, upper) = "profile likelihood", _profiled(rows, p, fall, lower, upper)
     unknown = np.full(lower.size, np.nan)
     return Confidence(np.stack([lower, unknown]), np.stack([upper, unknown]), ci_prob, method)
 
@@ -219,8 +223,7 @@ def _summed(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
     k = np.floor(t * g) + np.arange(-reach, reach + 1)[:, None]
     held = (k >= 0) & (k <= t)
     k = np.where(held, k, 0.0)
-    log_choose = gammaln(t + 1) - gammaln(k + 1) - gammaln(t - k + 1)
-    chance = np.exp(log_choose + xlogy(k, g) + xlog1py(t - k, -g)) * held
+    chance = np.exp(log_choose(t, k) + xlogy(k, g) + xlog1py(t - k, -g)) * held
     rest, left = c - k, form.n - t
     inside = (rest > 0) & (rest <= left)
     at_least = betainc(np.where(inside, rest, 1), np.where(inside, left - rest + 1, 1), form.other)
@@ -279,20 +282,9 @@ def _edge_bounds(form: Binomials, ci_prob: float) -> tuple[FloatArray, FloatArra
     return np.where(below, at_zero, 0.0), np.where(above, at_one, 1.0)
 
 
-def profile_interval(rows: Rows, ci_prob: float) -> tuple[FloatArray, FloatArray, str]:
-    """Return (lower, upper, method) of the profile likelihood of each share, shape (a,).
-
-    Parameters
-    ----------
-    rows : Rows
-    ci_prob : float
-    """
-    fall = float(chdtri(1, 1 - ci_prob)) / 2
-    p = maximize(rows, tolerance=TOLERANCE).p
-    lower, upper = _second_order(rows, p, fall)
-    a = p.size
-    if a > PROFILED or rows.n_rows * a > PROFILED_ENTRIES:
-        return lower, upper, "profile likelihood, second order"
+def _profiled(rows: Rows, p: FloatArray, fall: float, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the ends at which the likelihood, maximized anew at each, has fallen so far, near those of second order."""
+    a, lower, upper = p.size, low.copy(), high.copy()
     matrix = rows.dense()
     reference = float(rows.log_likelihood(p)) - float(np.sum(rows.counts * rows.log_constants))
     for x in range(a):
@@ -311,7 +303,7 @@ def profile_interval(rows: Rows, ci_prob: float) -> tuple[FloatArray, FloatArray
 
         lower[x] = _end(excess, p[x], 0.0, lower[x], fall)
         upper[x] = _end(excess, p[x], 1.0, upper[x], fall)
-    return lower, upper, "profile likelihood"
+    return lower, upper
 
 
 def _end(excess, start: float, edge: float, guess: float, fall: float) -> float:
@@ -425,7 +417,7 @@ def combined_interval(
     """
     collection = as_collection(collection)
     z = normal_reach(checks.level(ci_prob))
-    if collection.nature.weighted:
+    if collection.weighted:
         raise ArgumentError("collection must have no sampling weights; the MLE has standard errors that know the design.")
     weights = np.zeros(collection.n_categories)
     weights[list(categories)], weights[list(minus)] = 1.0, -1.0

@@ -42,7 +42,7 @@ def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:
     rows, size = collection.rows, collection.n_categories
     work = rows.n_rows * float(size) ** 2 + 10.0 * size**3
     if estimate.name == "mle" and work <= EXACT_INFORMATION_OPERATIONS:
-        weighted = collection.nature.weighted
+        weighted = collection.weighted
         covariance = linearized(collection, p)[1] if weighted else information_covariance(rows, p)
         covariance[p == 0, :] = covariance[:, p == 0] = 0.0
         gradients = [_gradient(item, value, p, collection) for item, value in zip(quantities, values, strict=True)]

@@ -98,7 +98,7 @@ class MLE:
         if self.constraints is not None:
             error, exact = None, True
             parts.append("No standard errors: those of the information do not hold under constraints.")
-        elif collection.nature.weighted:
+        elif collection.weighted:
             effect, covariance = linearized(collection, solution.p)
             error, exact = np.sqrt(covariance.diagonal()), True
             parts.append(f"Weighted; standard errors are linearized over the design (effect {effect.value:.3g}).")

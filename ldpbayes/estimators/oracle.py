@@ -8,6 +8,7 @@ from ldpbayes.collections import as_collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.base import project
 from ldpbayes.estimators.estimate import Estimate
+from ldpbayes.protocols.decoding import MatrixDecoder, needed_decoder
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class Oracle:
         """
         collection = as_collection(collection)
         tallies = collection.tallies
-        if collection.nature.weighted:
+        if collection.weighted:
             raise ArgumentError("The oracle takes no sampling weights; the MLE does.")
-        decoders = [_decoder(tally.protocol) for tally in tallies]
+        decoders = [needed_decoder(tally.protocol) for tally in tallies]
         systems = [decoder.linear_system(t.reports, t.counts) for decoder, t in zip(decoders, tallies, strict=True)]
         sizes = [tally.n_reports for tally in tallies]
         if all(system is not None for system in systems):
@@ -63,14 +64,6 @@ class Oracle:
         outside = int((value < 0).sum())
         note = f"; {outside} of {value.size} entries are negative" if outside else ""
         return Estimate("oracle", value, error, likelihood, float("nan"), f"Computed in closed form: {how}{note}.")
-
-
-def _decoder(protocol):
-    """Return the protocol's decoder, or say that it has none."""
-    decoder = protocol.decoder()
-    if decoder is None:
-        raise ArgumentError(f"The oracle is not defined for {protocol.name}; use the MLE or a posterior.")
-    return decoder
 
 
 def _average(decoders, rows, sizes, n_categories):
@@ -94,25 +87,20 @@ def _least_squares(systems, sizes):
 
     W_t = n_t diag(1/Q_t u) with u uniform: the inverse of the multinomial covariance, up to its null direction.
     """
-    matrices = [matrix for matrix, _ in systems]
-    rank, size = np.linalg.matrix_rank(np.concatenate(matrices)), matrices[0].shape[1]
-    if rank < size:
+    # That of one channel in which a report says which channel it came through, each with the share of its users.
+    weights = np.array(sizes) / sum(sizes)
+    whole = MatrixDecoder(np.concatenate([share * matrix for share, (matrix, _) in zip(weights, systems, strict=True)]))
+    if whole.rank < whole.n_categories:
         raise ArgumentError(
-            f"The oracle needs channels of joint rank {size}, the number of categories, got {rank}; "
+            f"The oracle needs channels of joint rank {whole.n_categories}, the number of categories, got {whole.rank}; "
             "use the MLE or a posterior."
         )
-    scales = []
-    for matrix, n in zip(matrices, sizes, strict=True):
-        mean = matrix.mean(axis=1)
-        scales.append(np.sqrt(np.divide(n, mean, out=np.zeros_like(mean), where=mean > 0)))
-    # By QR: the normal equations would square the condition number.
-    orthogonal, upper = np.linalg.qr(np.concatenate([s[:, None] * q for s, q in zip(scales, matrices, strict=True)]))
-    parts = np.split(orthogonal, np.cumsum([len(matrix) for matrix in matrices])[:-1])
-    inverses = [np.linalg.solve(upper, part.T * scale) for part, scale in zip(parts, scales, strict=True)]
+    parts = np.split(whole.inverse, np.cumsum([len(matrix) for matrix, _ in systems])[:-1], axis=1)
+    inverses = [share * part for share, part in zip(weights, parts, strict=True)]
 
     def variance(p):
-        total = np.zeros(size)
-        for inverse, matrix, n in zip(inverses, matrices, sizes, strict=True):
+        total = np.zeros(p.size)
+        for inverse, (matrix, _), n in zip(inverses, systems, sizes, strict=True):
             q = matrix @ p
             total += (inverse**2 @ q - (inverse @ q) ** 2) / n
         return total

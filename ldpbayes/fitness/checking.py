@@ -113,7 +113,7 @@ def _check_one(
     notes: list[str] = []
     compared = True
     tallies = [tally for tally in collection.tallies if listed(tally)]
-    if collection.nature.weighted:
+    if collection.weighted:
         notes.append("Reports with sampling weights are not compared with the design by their counts.")
     elif tallies:
         counted = goodness_of_fit(collection, tallies, rng, replications, estimate)
@@ -132,7 +132,7 @@ def _check_one(
         if tally not in tallies or not compared:
             found += support_checks(tally)
     found += copies_checks(collection, estimate)
-    if collection.laws and not collection.nature.weighted and collection.noncompliance().identified:
+    if collection.laws and not collection.weighted and collection.noncompliance().identified:
         test = compliance_test(collection)
         detail = f"{words_of(collection).at_maximum(test.gamma)} at the maximum"
         df, name = float(len(collection.laws)), HONESTY if collection.denied else COMPLIANCE

@@ -60,7 +60,7 @@ def copies_checks(collection: Collection, estimate: FloatArray | None = None) ->
         reports, counts, n = tally.reports[repeated], tally.counts[repeated].astype(float), float(tally.n_reports)
         rows, epsilon = tally.protocol.rows(reports, counts), float(tally.protocol.epsilon)
         scale = np.exp(rows.log_constants + tally.protocol.log_public_share())
-        if collection.nature.weighted:
+        if collection.weighted:
             if math.isinf(epsilon) or rows.n_rows * rows.n_categories > MAX_ENTRIES:
                 continue
             chances = scale * rows.dense().max(axis=1)

@@ -129,7 +129,7 @@ def compliance_test(collection: Collection) -> ComplianceTest:
     found = collection.noncompliance()
     if not found.identified:
         raise InfeasibleError(found.sentence)
-    if collection.nature.weighted:
+    if collection.weighted:
         nobody = words_of(collection).nobody
         raise InfeasibleError(f"The test of {nobody} takes no sampling weights: its statistic has no known law then.")
     whole, plain = collection.rows, compliers_only(collection).rows

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, gammaln, ndtr
+from scipy.special import chdtrc, ndtr
 
+from ldpbayes.arrays import log_choose
 from ldpbayes.collections import Tally
 from ldpbayes.fitness.base import RARE, Check
 from ldpbayes.fitness.supports import chosen
@@ -52,7 +53,7 @@ def _of_values(part: Ancillary, values: NDArray, counts: NDArray, channel: str) 
     if part.law is None and part.size > n:
         _, index = np.unique(values, return_inverse=True)
         most = int(np.bincount(index.reshape(-1), counts).max())
-        bound = _log_choose(n, most) - (most - 1) * math.log(part.size)
+        bound = float(log_choose(n, most)) - (most - 1) * math.log(part.size)
         yield Check(f"repeated {part.name}", channel, most, math.nan, math.exp(min(bound, 0.0)), "upper bound", RARE)
         parts = min(MAX_PARTS, 2 ** int(math.log2(max(n / LEAST_EXPECTED, 1))))
         if parts < 2:
@@ -76,7 +77,3 @@ def _pooled(observed: NDArray, expected: NDArray) -> tuple[NDArray, NDArray]:
             starts.append(i + 1)
             total = 0.0
     return np.add.reduceat(observed, starts), np.add.reduceat(expected, starts)
-
-
-def _log_choose(n: float, m: int) -> float:
-    return float(gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1))

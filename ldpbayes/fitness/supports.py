@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import bdtr, bdtrc, chdtrc
 
-from ldpbayes.arrays import FloatArray
+from ldpbayes.arrays import FloatArray, blocks
 from ldpbayes.collections import Tally
 from ldpbayes.fitness.base import Check
 from ldpbayes.protocols.base import PairRates
@@ -65,9 +65,7 @@ def pairs_of_bits(tally: Tally, rates: PairRates) -> Check:
     reports, counts = chosen(tally, max(MAX_WORK // a**2, 2 * LEAST_REPORTS))
     n = float(counts.sum())
     together, single = np.zeros((a, a)), np.zeros(a)
-    size = max(1, 2**22 // a)
-    for start in range(0, len(reports), size):
-        part = slice(start, start + size)
+    for part in blocks(len(reports), a, 2**22):
         bits = np.unpackbits(reports[part], axis=1, count=a).astype(np.float32)
         weighted = bits * np.sqrt(counts[part, None]).astype(np.float32)
         together += weighted.T @ weighted

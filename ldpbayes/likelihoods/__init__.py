@@ -17,7 +17,6 @@ from ldpbayes.likelihoods.kinds import DenseRows, LevelRows, StackedRows
 from ldpbayes.likelihoods.summary import Summary
 from ldpbayes.likelihoods.tensor import AdditiveRows, KroneckerRows
 from ldpbayes.likelihoods.two_level import CyclicRows, HadamardRows, IdentityRows, SupportRows, TwoLevelRows, walsh_hadamard
-from ldpbayes.likelihoods.weighted import PseudoRows
 
 __all__ = [
     "AbstractLikelihood",
@@ -30,7 +29,6 @@ __all__ = [
     "IdentityRows",
     "KroneckerRows",
     "LevelRows",
-    "PseudoRows",
     "Rows",
     "Separable",
     "StackedRows",

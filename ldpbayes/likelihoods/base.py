@@ -1,16 +1,17 @@
 """What the reports of one cell say about its distribution: the interface, and likelihoods that keep one row a report."""
 
 import abc
+import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpbayes.arrays import FloatArray, IntArray
+from ldpbayes.arrays import FloatArray, IntArray, blocks
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.likelihoods.expansion import Sums, by_products
+from ldpbayes.likelihoods.expansion import Sums, expected_inverses, noise_of
 
 #: Reports times draws whose probabilities are computed together.
 BLOCK = 2**21
@@ -146,6 +147,8 @@ class Rows(AbstractLikelihood):
         Operations of the likelihood of one draw for one of n_rows · n_categories entries, in those of a dense one.
     sizes : tuple of int
         Of the table whose cells the categories are, where they are combinations of attributes; else empty.
+    weighs : bool
+        Whether the counts are sampling weights, of a pseudo-likelihood.
     """
 
     counts: FloatArray
@@ -153,6 +156,7 @@ class Rows(AbstractLikelihood):
     n_categories: int
     entry_work: float = 1.0
     sizes: tuple[int, ...] = ()
+    weighs: bool = False
 
     def __init__(self, counts: ArrayLike, n_categories: int, log_constants: ArrayLike) -> None:
         self.counts = np.asarray(counts, dtype=float)
@@ -201,7 +205,18 @@ class Rows(AbstractLikelihood):
         -------
         Sums
         """
-        return by_products(self, pilot, spread)
+        centre = self.matvec(pilot)
+        if spread is None or not spread.any():
+            first, second = 1 / centre, 1 / centre**2
+        else:
+            first, second = expected_inverses(centre, noise_of(self, spread))
+        first, second = self.counts * first, self.counts * second
+        return Sums(
+            float(self.counts @ np.log(centre)),
+            self.rmatvec(first),
+            self.gram_diagonal(second),
+            self.rmatvec(second * self.matvec(np.ones_like(pilot))),
+        )
 
     def rough_expansion(self) -> Sums | None:
         """Return nearly what expansion() gives at the uniform distribution, from sums that cost far less, or None.
@@ -231,8 +246,7 @@ class Rows(AbstractLikelihood):
     @final
     def parts(self) -> list[slice]:
         """Return slices of the rows with some 2^20 entries of L each."""
-        size = max(1, 2**20 // self.n_categories)
-        return [slice(start, start + size) for start in range(0, self.n_rows, size)]
+        return list(blocks(self.n_rows, self.n_categories, 2**20))
 
     def columns(self, index: IntArray) -> FloatArray:
         """Return L[:, index], shape (n_rows, k)."""
@@ -257,8 +271,7 @@ class Rows(AbstractLikelihood):
 
     @final
     def tally_means(self, draws: FloatArray) -> FloatArray:
-        size = max(1, BLOCK // self.n_rows)
-        parts = (np.ascontiguousarray(draws[start : start + size].T) for start in range(0, len(draws), size))
+        parts = (np.ascontiguousarray(draws[part].T) for part in blocks(len(draws), self.n_rows, BLOCK))
         return np.concatenate([(p * self.rmatvec(self.counts[:, None] / self.matvec(p))).T for p in parts])
 
     @final
@@ -268,6 +281,23 @@ class Rows(AbstractLikelihood):
     @final
     def separable(self) -> "Separable | None":
         return self._separable
+
+    @final
+    def sampler(self) -> "AbstractSampler | None":
+        return None if self.weighs else self.find_sampler()
+
+    @abc.abstractmethod
+    def find_sampler(self) -> "AbstractSampler | None":
+        """Return what sampler() returns where the counts are users."""
+
+    def weighing(self, share: float = 1.0) -> Self:
+        """Return the same rows with counts that are sampling weights, multiplied by a share: no users one by one."""
+        out = copy.copy(self)
+        members = (member for kind in type(self).__mro__ for member in vars(kind).items())
+        for name in [name for name, member in members if isinstance(member, cached_property)]:
+            out.__dict__.pop(name, None)
+        out.counts, out.weighs = self.counts * share, True
+        return out
 
     @final
     @cached_property
@@ -338,13 +368,13 @@ def require_sampler(likelihood: AbstractLikelihood) -> AbstractSampler:
     Raises
     ------
     InfeasibleError
-        Where the likelihood does not hold users one by one: composite and weighted likelihoods, and summaries.
+        Where the likelihood does not hold users one by one: weighted likelihoods, and summaries.
     """
     sampler = likelihood.sampler()
     if sampler is None:
         raise InfeasibleError(
-            "The true tallies can be drawn only where the likelihood holds every user's report: a composite likelihood "
-            "counts bits, not users, sampling weights are not users, and a summary keeps sums only."
+            "The true tallies can be drawn only where the likelihood holds every user's report: sampling weights are not "
+            "users, and a summary keeps sums only."
         )
     return sampler
 

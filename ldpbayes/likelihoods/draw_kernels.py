@@ -16,7 +16,6 @@ BLOCK = 1024
 #: Rows whose ratios are multiplied before a logarithm is taken; ratios from 1/8 to 8 keep the product within 2^±768.
 FACTORS = 256
 
-NIBBLE = np.uint64(15)
 _add_sixteen = vector_sum(16, LANES)
 _add_one = vector_sum(1, LANES)
 
@@ -39,40 +38,10 @@ def _fill(delta, first, tables):
 @compiled(nogil=True)
 def _look_up(rows, start, n, tables, out):
     """Add the sums over the supports of n rows to out, flat (n, LANES)."""
-    half_byte, word = np.uint64(16 * LANES), np.uint64(256 * LANES)
     lanes = np.uint64(LANES)
     for w in range(rows.shape[1]):
-        t0 = np.uint64(w) * word
-        t1, t2, t3 = t0 + half_byte, t0 + np.uint64(2) * half_byte, t0 + np.uint64(3) * half_byte
-        t4, t8, t12 = t0 + np.uint64(4) * half_byte, t0 + np.uint64(8) * half_byte, t0 + np.uint64(12) * half_byte
-        t5, t6, t7 = t4 + half_byte, t4 + np.uint64(2) * half_byte, t4 + np.uint64(3) * half_byte
-        t9, t10, t11 = t8 + half_byte, t8 + np.uint64(2) * half_byte, t8 + np.uint64(3) * half_byte
-        t13, t14, t15 = t12 + half_byte, t12 + np.uint64(2) * half_byte, t12 + np.uint64(3) * half_byte
         for i in range(n):
-            x = rows[start + i, w]
-            _add_sixteen(
-                out,
-                np.uint64(i) * lanes,
-                tables,
-                (
-                    t0 + (x & NIBBLE) * lanes,
-                    t1 + ((x >> np.uint64(4)) & NIBBLE) * lanes,
-                    t2 + ((x >> np.uint64(8)) & NIBBLE) * lanes,
-                    t3 + ((x >> np.uint64(12)) & NIBBLE) * lanes,
-                    t4 + ((x >> np.uint64(16)) & NIBBLE) * lanes,
-                    t5 + ((x >> np.uint64(20)) & NIBBLE) * lanes,
-                    t6 + ((x >> np.uint64(24)) & NIBBLE) * lanes,
-                    t7 + ((x >> np.uint64(28)) & NIBBLE) * lanes,
-                    t8 + ((x >> np.uint64(32)) & NIBBLE) * lanes,
-                    t9 + ((x >> np.uint64(36)) & NIBBLE) * lanes,
-                    t10 + ((x >> np.uint64(40)) & NIBBLE) * lanes,
-                    t11 + ((x >> np.uint64(44)) & NIBBLE) * lanes,
-                    t12 + ((x >> np.uint64(48)) & NIBBLE) * lanes,
-                    t13 + ((x >> np.uint64(52)) & NIBBLE) * lanes,
-                    t14 + ((x >> np.uint64(56)) & NIBBLE) * lanes,
-                    t15 + (x >> np.uint64(60)) * lanes,
-                ),
-            )
+            _add_sixteen(out, np.uint64(i) * lanes, tables, np.uint64(w) * np.uint64(256) * lanes, rows[start + i, w])
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "nnan"})
@@ -163,7 +132,7 @@ def listed_remainders(starts, members, delta, total, inverse, counts, out, least
                 for d in range(LANES):
                     sums[i * LANES + d] = total[first + d]
                 for k in range(starts[start + i], starts[start + i + 1]):
-                    _add_one(sums, np.uint64(i) * lanes, table, (np.uint64(members[k]) * lanes,))
+                    _add_one(sums, np.uint64(i) * lanes, table, np.uint64(members[k]) * lanes, np.uint64(0))
             if counts.size:
                 _reduce_weighted(sums, start, n, inverse, counts, state, logs)
             else:

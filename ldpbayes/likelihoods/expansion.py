@@ -53,17 +53,27 @@ def noise_of(rows: "Rows", spread: FloatArray) -> FloatArray:
     return np.sqrt(np.maximum(variance, 0.0))
 
 
-def by_products(rows: "Rows", pilot: FloatArray, spread: FloatArray | None = None) -> Sums:
-    """Return the sums of any rows by their products; as ``Rows.expansion``."""
-    centre = rows.matvec(pilot)
-    if spread is None or not spread.any():
-        first, second = 1 / centre, 1 / centre**2
-    else:
-        first, second = expected_inverses(centre, noise_of(rows, spread))
-    first, second = rows.counts * first, rows.counts * second
-    return Sums(
-        float(rows.counts @ np.log(centre)),
-        rows.rmatvec(first),
-        rows.gram_diagonal(second),
-        rows.rmatvec(second * rows.matvec(np.ones_like(pilot))),
-    )
+def shared_part(diagonal: FloatArray, sums: FloatArray) -> FloatArray:
+    """Return f of a Hessian H that is nearly diag(D) + f1ᵀ + 1fᵀ, from its diagonal and its row sums.
+
+    f is the mean of the off-diagonal entries of a row; the last two terms vanish on differences of distributions. With two
+    categories only f₁ + f₂ matters.
+
+    Parameters
+    ----------
+    diagonal, sums : (a,) arrays
+        diag H and H1.
+    """
+    others, a = sums - diagonal, diagonal.size
+    return (others - others.sum() / (2 * a - 2)) / (a - 2) if a > 2 else others / 2
+
+
+def tangent_curvature(diagonal: FloatArray, sums: FloatArray) -> FloatArray:
+    """Return D > 0 of ``shared_part``: the diagonal of H on differences of distributions, shape (a,)."""
+    curvature = diagonal - 2 * shared_part(diagonal, sums)
+    return np.maximum(curvature, least_curvature(curvature))
+
+
+def least_curvature(curvature: FloatArray) -> float:
+    """Return the curvature that every category has at least."""
+    return float(1e-6 * np.median(np.abs(curvature)) + 1e-9)

@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ldpbayes.arrays import blocks
 from ldpbayes.likelihoods.base import AbstractSampler, Rows, Separable
 from ldpbayes.likelihoods.expansion import Sums
 
@@ -56,7 +57,7 @@ class DenseRows(Rows):
     def support_counts(self):
         return super().support_counts() if self.supports is None else self.counts @ self.supports
 
-    def sampler(self):
+    def find_sampler(self):
         return DenseSampler(self)
 
     def find_separable(self):
@@ -109,7 +110,7 @@ class LevelRows(Rows):
     def written(self, part):
         return self.values[self.levels[part]]
 
-    def sampler(self):
+    def find_sampler(self):
         return LevelSampler(self)
 
     def support_counts(self):
@@ -121,26 +122,20 @@ class LevelRows(Rows):
         return self._matvec(self.hits, p)
 
     def _matvec(self, values, p):
-        return np.concatenate([block @ p for _, block in self._blocks(values)])
+        return np.concatenate([block @ p for _, block in self.blocks(values)])
 
     def _rmatvec(self, values, r):
-        return sum(block.T @ r[part] for part, block in self._blocks(values))
+        return sum(block.T @ r[part] for part, block in self.blocks(values))
 
-    def blocks(self):
-        """Yield (slice of rows, those rows written out), some 2^20 entries at a time."""
-        return self._blocks(self.values)
-
-    def _blocks(self, values):
+    def blocks(self, values):
+        """Return pairs (slice of rows, those rows written out with these values), some 2^20 entries at a time."""
         if values is self.values and self.levels.size <= KEPT:
             return [(slice(0, self.n_rows), self._written)]
-        return self._read(values)
+        return ((part, values[self.levels[part]]) for part in self.parts())
 
     @cached_property
     def _written(self):
         return self.values[self.levels]
-
-    def _read(self, values):
-        return ((part, values[self.levels[part]]) for part in self.parts())
 
 
 class StackedRows(Rows):
@@ -181,9 +176,12 @@ class StackedRows(Rows):
     def support_counts(self):
         return sum(part.support_counts() for part in self.stacked)
 
-    def sampler(self):
+    def find_sampler(self):
         samplers = [part.sampler() for part in self.stacked]
         return None if None in samplers else StackedSampler(samplers)
+
+    def weighing(self, share=1.0):
+        return StackedRows([part.weighing(share) for part in self.stacked])
 
     def expansion(self, pilot, spread=None):
         found = [part.expansion(pilot, spread) for part in self.stacked]
@@ -249,15 +247,14 @@ class DenseSampler(AbstractSampler):
         for place, weight, shared, users, of_few in self._tables:
             if of_few and self._work > COMPILED:
                 continue
-            step = max(1, MAX_BLOCK // max(place.size, 1))
-            for start in range(0, len(draws), step):
-                p = draws[start : start + step]
+            for part in blocks(len(draws), place.size, MAX_BLOCK):
+                p = draws[part]
                 weights = np.concatenate([weight * p[:, place], shared * p.sum(axis=1)[:, None, None]], axis=-1)
                 weights /= weights.sum(axis=-1, keepdims=True)
                 drawn = rng.multinomial(users, weights)[:, :, :-1].reshape(len(p), -1)
                 category = place.ravel() + draws.shape[1] * np.arange(len(p))[:, None]
-                summed = np.bincount(category.ravel(), drawn.ravel(), out[start : start + step].size)
-                out[start : start + step] += np.rint(summed).astype(np.int64).reshape(len(p), -1)
+                summed = np.bincount(category.ravel(), drawn.ravel(), out[part].size)
+                out[part] += np.rint(summed).astype(np.int64).reshape(len(p), -1)
         return out
 
     @cached_property
@@ -301,7 +298,7 @@ class LevelSampler(AbstractSampler):
         self._rows, self.n_reports = rows, rows.n_reports
 
     def signals(self, draws, rng):
-        blocks = self._rows.blocks()
+        blocks = self._rows.blocks(self._rows.values)
         return sum(DenseSampler(DenseRows(block, self._rows.counts[part])).signals(draws, rng) for part, block in blocks)
 
     @property

@@ -161,14 +161,12 @@ def look_up_words(rows, start, n, n_bytes, tables, out):
         c = 8 * w
         if c + 8 <= n_bytes:
             for i in range(n):
-                x = rows[start + i, w]
-                out[i] += (
-                    (tables[c, x & BYTE] + tables[c + 1, (x >> np.uint64(8)) & BYTE])
-                    + (tables[c + 2, (x >> np.uint64(16)) & BYTE] + tables[c + 3, (x >> np.uint64(24)) & BYTE])
-                ) + (
-                    (tables[c + 4, (x >> np.uint64(32)) & BYTE] + tables[c + 5, (x >> np.uint64(40)) & BYTE])
-                    + (tables[c + 6, (x >> np.uint64(48)) & BYTE] + tables[c + 7, (x >> np.uint64(56)) & BYTE])
-                )
+                x, even, odd = rows[start + i, w], 0.0, 0.0  # two sums, of which neither waits for the other
+                for b in range(c, c + 8, 2):
+                    even += tables[b, x & BYTE]
+                    odd += tables[b + 1, (x >> np.uint64(8)) & BYTE]
+                    x >>= np.uint64(16)
+                out[i] += even + odd
         else:
             for i in range(n):
                 x = rows[start + i, w]
@@ -185,14 +183,9 @@ def add_words(rows, start, n, n_bytes, r, histograms):
         if c + 8 <= n_bytes:
             for i in range(n):
                 x, held = rows[start + i, w], r[i]
-                histograms[c, x & BYTE] += held
-                histograms[c + 1, (x >> np.uint64(8)) & BYTE] += held
-                histograms[c + 2, (x >> np.uint64(16)) & BYTE] += held
-                histograms[c + 3, (x >> np.uint64(24)) & BYTE] += held
-                histograms[c + 4, (x >> np.uint64(32)) & BYTE] += held
-                histograms[c + 5, (x >> np.uint64(40)) & BYTE] += held
-                histograms[c + 6, (x >> np.uint64(48)) & BYTE] += held
-                histograms[c + 7, (x >> np.uint64(56)) & BYTE] += held
+                for b in range(c, c + 8):
+                    histograms[b, x & BYTE] += held
+                    x >>= np.uint64(8)
         else:
             for i in range(n):
                 x, held = rows[start + i, w], r[i]

@@ -10,8 +10,8 @@ import numpy as np
 
 from ldpbayes import hashing
 from ldpbayes.arrays import FloatArray, IntArray
-from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums
-from ldpbayes.likelihoods.two_level import SupportRows
+from ldpbayes.likelihoods.expansion import Sums
+from ldpbayes.likelihoods.two_level import SupportRows, expanded, grouped_pass, pass_kernels
 
 #: Entries, and groups, up to which a pass is made in NumPy, which takes less time than loading the compiled kernels.
 SMALL, FEW_GROUPS = 2**16, 256
@@ -49,7 +49,7 @@ class PackedSupports:
         words = np.empty((len(bits), -(-n_bytes // 8)), dtype="<u8")
         words[:, -1] = 0
         unit = np.uint64 if whole else np.uint8
-        starts = _kernels().sort_by(group, n_groups, _frozen(bits.view(unit)), words.view(unit))
+        starts = pass_kernels().sort_by(group, n_groups, _frozen(bits.view(unit)), words.view(unit))
         return _frozen(words), starts
 
 
@@ -79,7 +79,7 @@ class HashedSupports:
         starts = np.array([0, len(pairs)])
         if n_groups > 1:
             pairs, given = np.empty_like(pairs), pairs
-            starts = _kernels().sort_by(group, n_groups, _frozen(given), pairs)
+            starts = pass_kernels().sort_by(group, n_groups, _frozen(given), pairs)
         return _frozen(hashing.support_words(self._family, *pairs.T, self.n_categories, self._n_buckets)), starts
 
 
@@ -106,7 +106,7 @@ def support_counts(supports: PackedSupports | HashedSupports, group: IntArray, n
         return out
     for words, starts in _sorted(supports, group, n_groups, *COUNTED):
         found = np.zeros((n_groups, 64 * words.shape[1]), dtype=np.int64)
-        _kernels().grouped_bits(words, starts, found)
+        pass_kernels().grouped_bits(words, starts, found)
         out += found[:, :a]
     return out
 
@@ -146,15 +146,11 @@ def expansions(
             for total, one in zip(out, rows.expansion(pilots[g], None if spread is None else spread[g]), strict=True):
                 total[g] = one
         return out
-    width = 8 * -(-a // 8)
-    around = np.zeros((0, 0)) if spread is None or not spread.any() else _padded(spread, width)
-    points, ones = _padded(pilots, width), np.empty(0)
-    sums, totals = np.zeros((n_groups, 4)), np.zeros((n_groups, 3, width))
+    sums, totals = np.zeros((n_groups, 4)), np.zeros((n_groups, 3, a))
     for words, starts in _sorted(supports, group, n_groups, *EXPANDED):
-        settings = width // 8, a, points, beta, around, ones, True, NODES, WEIGHTS, FLOOR
-        _kernels().grouped_pass(words, starts, *settings, sums, totals)
-    scales = beta, beta * (2 + beta), beta
-    return Sums(sums[:, 0], *(sums[:, i + 1, None] + scales[i] * totals[:, i, :a] for i in range(3)))
+        more, further = grouped_pass(words, starts, pilots, beta, spread)
+        sums, totals = sums + more, totals + further
+    return expanded(sums, totals, beta)
 
 
 def _sorted(supports, group, n_groups, chunk, reports_a_group):
@@ -166,22 +162,8 @@ def _sorted(supports, group, n_groups, chunk, reports_a_group):
         yield supports.words(part, group[part], n_groups)
 
 
-def _padded(values, width):
-    """Return rows of floats with zeros up to a width."""
-    out = np.zeros((len(values), width))
-    out[:, : values.shape[1]] = values
-    return out
-
-
 def _frozen(words):
     """Return a read-only view in the machine's order: the kernels are compiled for one kind of array, ours and foreign."""
     out = words.astype(words.dtype.newbyteorder("="), copy=False).view()
     out.setflags(write=False)
     return out
-
-
-def _kernels():
-    """Return the compiled kernels, loaded by the first large pass."""
-    from ldpbayes.likelihoods import pass_kernels
-
-    return pass_kernels

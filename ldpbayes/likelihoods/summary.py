@@ -10,9 +10,8 @@ import numpy as np
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods.base import AbstractLikelihood, Rows
-from ldpbayes.likelihoods.expansion import expected_inverses, noise_of
+from ldpbayes.likelihoods.expansion import expected_inverses, noise_of, shared_part, tangent_curvature
 from ldpbayes.likelihoods.kinds import StackedRows
-from ldpbayes.likelihoods.weighted import PseudoRows
 
 #: Pairs of so many of the most probable categories are looked at: what a diagonal misses of the curvature lies there.
 HEAVY = 8
@@ -149,10 +148,7 @@ class Summary(AbstractLikelihood):
     @cached_property
     def tangent_curvature(self) -> np.ndarray:
         """D: minus the diagonal of the Hessian on the simplex's tangent space, shape (a,), above zero."""
-        others, a = self.cross - self.square, self.n_categories
-        shared = (others - others.sum() / (2 * a - 2)) / (a - 2) if a > 2 else others / 2
-        curvature = self.square - 2 * shared
-        return np.maximum(curvature, 1e-6 * np.median(np.abs(curvature)) + 1e-9)
+        return tangent_curvature(self.square, self.cross)
 
     @cached_property
     def linear(self) -> np.ndarray:
@@ -219,8 +215,7 @@ class Summary(AbstractLikelihood):
         if self.spread is not None:
             return float("nan")
         p, a, d = self.pilot, self.n_categories, self.tangent_curvature
-        others = self.cross - self.square
-        f = (others - others.sum() / (2 * a - 2)) / (a - 2) if a > 2 else others / 2
+        f = shared_part(self.square, self.cross)
         left = self.gradient - (d * p + f + f @ p)
         main = d * (p - 1 / a)
         size = [(vector - (vector / d).sum() / (1 / d).sum()) ** 2 / d for vector in (left, main)]
@@ -295,12 +290,7 @@ def _joined(one, other):
     if one.sample is None or other.sample is None:
         return None, 1.0
     rate = min(one.rate, other.rate)
-    return StackedRows([_thinned(part.sample, rate / part.rate) for part in (one, other)]), rate
-
-
-def _thinned(rows, share):
-    """Return rows whose counts are multiplied by a share."""
-    return rows if share == 1 else PseudoRows(rows, share)
+    return StackedRows([part.sample.weighing(rate / part.rate) for part in (one, other)]), rate
 
 
 def _checked(pilot, spread, n_categories):

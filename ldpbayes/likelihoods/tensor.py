@@ -63,7 +63,7 @@ class KroneckerRows(Rows):
             out = (out[:, :, None] * factor[index][:, None, :]).reshape(len(out), -1)
         return out
 
-    def sampler(self):
+    def find_sampler(self):
         return DenseSampler(self)
 
     def find_separable(self):
@@ -175,7 +175,7 @@ class AdditiveRows(Rows):
             out = out + factor[i].reshape(len(index), *shape)
         return np.ascontiguousarray(out).reshape(len(index), -1)
 
-    def sampler(self):
+    def find_sampler(self):
         return DenseSampler(self)
 
     def find_separable(self):

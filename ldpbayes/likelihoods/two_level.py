@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ldpbayes.arrays import as_words, blocks
 from ldpbayes.likelihoods.base import AbstractSampler, Rows, Separable, scatter
 from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums
 from ldpbayes.likelihoods.kinds import DenseSampler
@@ -43,6 +44,9 @@ class TwoLevelRows(Rows):
     def support_totals(self, r):
         """Return Σ_j r_j [x ∈ S_j] for r of shape (n_rows,) or (n_rows, k): the transpose of support_sums."""
 
+    def support_counts(self):
+        return self.support_totals(self.counts)
+
     def matvec(self, p):
         return p.sum(axis=0) + self.beta * self.support_sums(p)
 
@@ -79,9 +83,6 @@ class IdentityRows(TwoLevelRows):
     def support_totals(self, r):
         return scatter(self.index, r, self.n_categories)
 
-    def support_counts(self):
-        return self.support_totals(self.counts)
-
     def gram(self, v):
         hit = np.bincount(self.index, v, self.n_categories)
         cross = self.beta * hit
@@ -107,7 +108,7 @@ class IdentityRows(TwoLevelRows):
         p = np.maximum(0.0, (tally + (k * tally - total) / self.beta) / total)
         return p / p.sum()
 
-    def sampler(self):
+    def find_sampler(self):
         return IdentitySampler(self)
 
     def find_separable(self):
@@ -146,7 +147,7 @@ class SupportRows(TwoLevelRows):
         if p.ndim == 1 and not self.is_small:
             if self.listed:
                 return _kernels().sparse_sums(*self.listed, p)
-            return _pass_kernels().look_up(self.words, self.bits.shape[1], self._padded(p))
+            return pass_kernels().look_up(self.words, self.bits.shape[1], _padded(p, 8 * self.bits.shape[1]))
         out = np.empty((self.n_rows, *p.shape[1:]))
         for part, members in self._blocks(p.size // self.n_categories):
             np.matmul(members, p, out=out[part])
@@ -157,7 +158,7 @@ class SupportRows(TwoLevelRows):
             r = np.ascontiguousarray(r, dtype=float)
             if self.listed:
                 return _kernels().sparse_totals(*self.listed, r, self.n_categories)
-            return _pass_kernels().add_up(self.words, self.bits.shape[1], r)[: self.n_categories]
+            return pass_kernels().add_up(self.words, self.bits.shape[1], r)[: self.n_categories]
         out = np.zeros((self.n_categories, *r.shape[1:]))
         for part, members in self._blocks():
             out += members.T @ r[part]
@@ -190,20 +191,18 @@ class SupportRows(TwoLevelRows):
             value, ratio_sum, totals = _kernels().sparse_value_and_totals(*self.listed, p, self.beta, self.counts)
             return value, ratio_sum + self.beta * totals
         sums, totals = self._pass(p, None, curvature=False)
-        return float(sums[0]), sums[1] + self.beta * totals[0]
+        return float(sums[0, 0]), sums[0, 1] + self.beta * totals[0, 0]
 
     def expansion(self, pilot, spread=None):
         if self.is_small or self.listed:
             return super().expansion(pilot, spread)
-        sums, totals = self._pass(pilot, spread, curvature=True)
-        scales = self.beta, self.beta * (2 + self.beta), self.beta
-        return Sums(float(sums[0]), *(sums[i + 1] + scales[i] * totals[i] for i in range(3)))
+        return Sums(*(one[0] for one in expanded(*self._pass(pilot, spread, curvature=True), self.beta)))
 
     def support_counts(self):
         if self.is_small or self.listed or not self.is_distinct:
-            return self.support_totals(self.counts)
+            return super().support_counts()
         out = np.zeros((1, 64 * self.words.shape[1]), dtype=np.int64)
-        _pass_kernels().grouped_bits(self.words, np.array([0, self.n_rows]), out)
+        pass_kernels().grouped_bits(self.words, np.array([0, self.n_rows]), out)
         return out[0, : self.n_categories].astype(float)
 
     def rough_expansion(self):
@@ -216,26 +215,9 @@ class SupportRows(TwoLevelRows):
         return Sums(math.nan, totals / u, (n + beta * (2 + beta) * held) / u**2, totals * (a / u))
 
     def _pass(self, pilot, spread, curvature):
-        """Return (Σ w log u, Σ r₁, Σ r₂, Σ r₃) and Σ_j r_j [x ∈ S_j] of these r, as ``pass_kernels.grouped_pass``."""
-        n_bytes = self.bits.shape[1]
-        sums, totals = np.zeros((1, 4)), np.zeros((1, 3, 8 * n_bytes))
-        _pass_kernels().grouped_pass(
-            self.words,
-            np.array([0, self.n_rows]),
-            n_bytes,
-            self.n_categories,
-            self._padded(pilot)[None],
-            self.beta,
-            np.zeros((0, 0)) if spread is None else self._padded(spread)[None],
-            np.empty(0) if self.is_distinct else self.counts,
-            curvature,
-            NODES,
-            WEIGHTS,
-            FLOOR,
-            sums,
-            totals,
-        )
-        return sums[0], totals[0, :, : self.n_categories]
+        counts = None if self.is_distinct else self.counts
+        around = None if spread is None else spread[None]
+        return grouped_pass(self.words, np.array([0, self.n_rows]), pilot[None], self.beta, around, counts, curvature)
 
     def log_likelihood(self, p):
         """Return log P(Y | p) for p of shape (a,) or (a, k); k draws without an (m, k) array.
@@ -274,7 +256,7 @@ class SupportRows(TwoLevelRows):
             draw_kernels.remainders(self.words, *shared)
         return out[:, :size]
 
-    def sampler(self):
+    def find_sampler(self):
         return SupportSampler(self)
 
     @cached_property
@@ -285,11 +267,7 @@ class SupportRows(TwoLevelRows):
     @cached_property
     def words(self):
         """The supports as 64-bit words in the order of their bytes, padded with zeros, shape (m, ⌈a/64⌉)."""
-        bits, n_bytes = self.bits, self.bits.shape[1]
-        if n_bytes % 8 or not bits.flags.aligned:
-            bits = np.zeros((self.n_rows, 8 * -(-n_bytes // 8)), dtype=np.uint8)
-            bits[:, :n_bytes] = self.bits
-        out = bits.view("<u8").astype(np.uint64, copy=False).view()
+        out = as_words(self.bits).view()
         out.setflags(write=False)  # always, so that the kernels are compiled for one kind of array
         return out
 
@@ -318,19 +296,40 @@ class SupportRows(TwoLevelRows):
         if self.is_small:
             yield slice(None), self._all_members
             return
-        size = max(1, 2**21 // max(self.n_categories, n_columns))
-        for start in range(0, self.n_rows, size):
-            part = slice(start, start + size)
+        for part in blocks(self.n_rows, max(self.n_categories, n_columns), 2**21):
             yield part, self._members(part)
 
-    def _padded(self, p):
-        """Return p with zeros up to eight entries a byte."""
-        padded = np.zeros(8 * self.bits.shape[1])
-        padded[: self.n_categories] = p
-        return padded
+
+class AbstractIndexedRows(TwoLevelRows):
+    """Supports of which there are few, each with a number; products are transforms over the numbers.
+
+    Attributes
+    ----------
+    index : (m,) int array
+        Number of the support of report j.
+    """
+
+    def __init__(self, index, beta, counts, n_categories, log_constants):
+        super().__init__(beta, counts, n_categories, log_constants)
+        self.index = np.asarray(index, dtype=np.int64)
+
+    def written(self, part):
+        return self._packed.written(part)
+
+    def find_sampler(self):
+        return SupportSampler(self._packed)
+
+    @property
+    @abc.abstractmethod
+    def packed_bits(self):
+        """The supports as packed bits, shape (m, ⌈a/8⌉)."""
+
+    @cached_property
+    def _packed(self):
+        return SupportRows(self.packed_bits, self.beta, self.counts, self.n_categories, self.log_constants)
 
 
-class HadamardRows(TwoLevelRows):
+class HadamardRows(AbstractIndexedRows):
     """Hadamard response: S_j = {x : H_K[x + 1, index_j] = +1}. Every product is a fast Walsh–Hadamard transform.
 
     Parameters
@@ -344,8 +343,7 @@ class HadamardRows(TwoLevelRows):
     """
 
     def __init__(self, index, beta, counts, n_categories, log_constants=0.0):
-        super().__init__(beta, counts, n_categories, log_constants)
-        self.index = np.asarray(index, dtype=np.int64)
+        super().__init__(index, beta, counts, n_categories, log_constants)
         self.order = 2 ** self.n_categories.bit_length()
 
     def support_sums(self, p):
@@ -356,9 +354,6 @@ class HadamardRows(TwoLevelRows):
     def support_totals(self, r):
         return (r.sum(axis=0) + self._transform(r)[1 : self.n_categories + 1]) / 2
 
-    def support_counts(self):
-        return self.support_totals(self.counts)
-
     def gram(self, v):
         """Return L.T @ diag(v) @ L in O(K log K + a²): H[x, y] H[x', y] = H[x ⊕ x', y]."""
         transform, middle, half = self._transform(v), 1 + self.beta / 2, self.beta / 2
@@ -367,24 +362,17 @@ class HadamardRows(TwoLevelRows):
         pairs = half**2 * transform[place[:, None] ^ place[None, :]]
         return middle**2 * transform[0] + single[:, None] + single[None, :] + pairs
 
-    def written(self, part):
-        return self._packed.written(part)
-
-    def sampler(self):
-        return SupportSampler(self._packed)
-
     def _transform(self, r):
         """Return Σ_j r_j H[·, index_j], shape (K, …)."""
         return walsh_hadamard(scatter(self.index, r, self.order))
 
-    @cached_property
-    def _packed(self):
+    @property
+    def packed_bits(self):
         common = self.index[:, None] & np.arange(1, self.n_categories + 1)
-        bits = np.packbits(np.bitwise_count(common) % 2 == 0, axis=1)
-        return SupportRows(bits, self.beta, self.counts, self.n_categories, self.log_constants)
+        return np.packbits(np.bitwise_count(common) % 2 == 0, axis=1)
 
 
-class CyclicRows(TwoLevelRows):
+class CyclicRows(AbstractIndexedRows):
     """Cyclic block designs: S_j = {x : x + index_j mod N in D}.
 
     Every product is a cyclic correlation, by Fourier transforms of length N.
@@ -405,8 +393,7 @@ class CyclicRows(TwoLevelRows):
     """
 
     def __init__(self, index, difference_set, length, beta, counts, n_categories, log_constants=0.0):
-        super().__init__(beta, counts, n_categories, log_constants)
-        self.index = np.asarray(index, dtype=np.int64)
+        super().__init__(index, beta, counts, n_categories, log_constants)
         self.length = int(length)
         self.member = np.zeros(self.length)
         self.member[difference_set] = 1.0
@@ -420,17 +407,11 @@ class CyclicRows(TwoLevelRows):
         return self._correlate(scatter(self.index, r, self.length))[: self.n_categories]
 
     def support_counts(self):
-        found = self.support_totals(self.counts)
+        found = super().support_counts()
         return np.rint(found) if (self.counts == np.rint(self.counts)).all() else found
 
     def gram(self, v):
         return self._packed.gram(v)
-
-    def written(self, part):
-        return self._packed.written(part)
-
-    def sampler(self):
-        return SupportSampler(self._packed)
 
     def _correlate(self, x):
         """Return Σ_z x_z [z + y mod N in D] for every y; x and y may change their parts."""
@@ -442,16 +423,14 @@ class CyclicRows(TwoLevelRows):
     def _spectrum(self):
         return np.fft.rfft(self.member)
 
-    @cached_property
-    def _packed(self):
+    @property
+    def packed_bits(self):
         twice = np.concatenate([self.member, self.member]).astype(bool)
         windows = np.lib.stride_tricks.sliding_window_view(twice, self.n_categories)
         bits = np.empty((self.n_rows, -(-self.n_categories // 8)), dtype=np.uint8)
-        size = max(1, 2**24 // self.n_categories)
-        for start in range(0, self.n_rows, size):
-            part = slice(start, start + size)
+        for part in blocks(self.n_rows, self.n_categories, 2**24):
             bits[part] = np.packbits(windows[self.index[part]], axis=1)
-        return SupportRows(bits, self.beta, self.counts, self.n_categories, self.log_constants)
+        return bits
 
 
 class IdentitySampler(AbstractSampler):
@@ -548,6 +527,47 @@ def walsh_hadamard(x):
     return out
 
 
+def grouped_pass(words, starts, pilots, beta, spread=None, counts=None, curvature=True):
+    """Return (sums, totals) of reports by group, as ``pass_kernels.grouped_pass`` adds them up.
+
+    Parameters
+    ----------
+    words : (m, ⌈a/64⌉) uint64 array
+        Supports, sorted by group as starts says.
+    pilots : (n_groups, a) array
+    beta : float
+    spread : (n_groups, a) array, optional
+    counts : (m,) array, optional
+        One each by default.
+    curvature : bool
+
+    Returns
+    -------
+    (n_groups, 4), (n_groups, 3, a) arrays
+    """
+    n_groups, a = pilots.shape
+    width = 8 * -(-a // 8)
+    around = np.zeros((0, 0)) if spread is None or not spread.any() else _padded(spread, width)
+    weights, points = np.empty(0) if counts is None else counts, _padded(pilots, width)
+    sums, totals = np.zeros((n_groups, 4)), np.zeros((n_groups, 3, width))
+    settings = width // 8, a, points, beta, around, weights, curvature, NODES, WEIGHTS, FLOOR
+    pass_kernels().grouped_pass(words, starts, *settings, sums, totals)
+    return sums, totals[:, :, :a]
+
+
+def expanded(sums, totals, beta):
+    """Return the Sums of a grouped pass, one row a group."""
+    scales = beta, beta * (2 + beta), beta
+    return Sums(sums[:, 0], *(sums[:, i + 1, None] + scales[i] * totals[:, i] for i in range(3)))
+
+
+def _padded(values, width):
+    """Return (…, a) values with zeros up to a width."""
+    out = np.zeros((*values.shape[:-1], width))
+    out[..., : values.shape[-1]] = values
+    return out
+
+
 def _kernels():
     """Return the compiled kernels, loaded by the first large product."""
     from ldpbayes.likelihoods import kernels
@@ -555,8 +575,8 @@ def _kernels():
     return kernels
 
 
-def _pass_kernels():
+def pass_kernels():
     """Return the compiled kernels by byte tables, loaded by the first large product."""
-    from ldpbayes.likelihoods import pass_kernels
+    from ldpbayes.likelihoods import pass_kernels as compiled
 
-    return pass_kernels
+    return compiled

@@ -425,7 +425,7 @@ class Answer:
         facts |= dict(sample.facts_at(self.asked["ci_prob"])) if sample.facts_at else {}
         hyper, share = dict(sample.hyperparameters), 1.0
         exact = dict(sample.exact) | (dict(sample.intervals(self.asked["ci_prob"])) if sample.intervals else {})
-        if problem.collection.nature.weighted:
+        if problem.collection.weighted:
             exact = {name: values for name, values in exact.items() if name.startswith("distribution")}
             facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
         if stated := problem.stated:

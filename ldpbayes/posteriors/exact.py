@@ -136,7 +136,7 @@ def fit_alone(cells, prior, sizes, seeds, run):
         ci_prob and progressbar.
     """
     problems = [Problem.of(cell, prior) for cell in cells.collections()]
-    if problems[0].alpha is None or any(problem.collection.nature.weighted for problem in problems):
+    if problems[0].alpha is None or any(problem.collection.weighted for problem in problems):
         return []
     method, watch, rngs = Exact(**sizes), Watch(run["progressbar"]), [np.random.default_rng(seed) for seed in seeds]
     try:

@@ -224,7 +224,7 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
     under = entries.pop("under", None)
     names = np.array([server.name for server in servers for _ in server.places], dtype=object)
     names = names[np.argsort(np.concatenate([server.places for server in servers]))]
-    if data.nature.weighted:  # the evidence and the users' own frequencies have no meaning
+    if data.weighted:  # the evidence and the users' own frequencies have no meaning
         entries = {name: values for name, values in entries.items() if name.startswith("distribution")}
         about |= dict(problems[0].stated)
     if labels:

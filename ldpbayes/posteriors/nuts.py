@@ -51,7 +51,7 @@ class NUTS(AbstractPosterior):
     checked: ClassVar[Mapping] = {"draws": whole(4), "tune": whole(50), "target_accept": inside}
 
     def prepare(self, problem):
-        if problem.collection.nature.weighted:
+        if problem.collection.weighted:
             return Refusal("The method nuts takes no sampling weights.")
         gradients = self.chains * (self.draws + self.tune) * GRADIENTS_PER_DRAW
         entries = sum(_entries(tally.rows) for tally in problem.collection.tallies)

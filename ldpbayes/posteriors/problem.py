@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.collections import Cells
-from ldpbayes.collections.nature import LEFT_OUT, MOMENTS_ONLY
+from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.collections.noncompliance import compliers_only
 from ldpbayes.errors import ArgumentError, CellsError, DataError, InfeasibleError
 from ldpbayes.posteriors import merging
@@ -78,7 +78,7 @@ class Problem:
             return ""
         if self.collection.laws:
             return self.collection.doubt
-        return "the reports are weighted" if self.collection.nature.weighted else ""
+        return "the reports are weighted" if self.collection.weighted else ""
 
     @cached_property
     def alpha(self) -> np.ndarray | None:
@@ -161,7 +161,7 @@ class Joint:
     @property
     def stated(self) -> Mapping[str, Any]:
         """Attrs of every result of this problem: of cells with weights, that it is a pseudo-posterior."""
-        if not self.cells.nature.weighted:
+        if not self.cells.weighted:
             return {}
         return {"pseudo": f"Pseudo-posterior: every cell has weights that add up to n / deff. {NO_USERS}"}
 
@@ -173,13 +173,13 @@ def scaled(collection):
     ----------
     collection : Collection, Summarized or Cells
     """
-    if not collection.nature.weighted:
+    if not collection.weighted:
         return collection
     if isinstance(collection, Cells):
         found, refused = {}, {}
         for label, (key, cell), one in zip(collection.labels, collection.items(), collection.collections(), strict=True):
             try:
-                found[key] = scaled(one) if one.nature.weighted else cell
+                found[key] = scaled(one) if one.weighted else cell
             except DataError as err:
                 refused[label] = f"{err.message}."
         if refused:

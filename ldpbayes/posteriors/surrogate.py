@@ -19,6 +19,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import enough, resample, weigh
 from ldpbayes.inference.proposals import MAX_DEFENDED
 from ldpbayes.inference.verdict import hopeless
+from ldpbayes.likelihoods.expansion import least_curvature, tangent_curvature
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Problem, Refusal, Sample, Watch, whole
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
 from ldpbayes.posteriors.conditioned_product.factors import grouped, log1p_minus, positive_roots
@@ -331,7 +332,7 @@ def expanded(rows, alpha, pilot):
     cubes += 3 * scale * mixed - third @ shared**3
     skew = np.clip(cubes / curvature, np.sqrt(curvature / STRAIGHT), NEVER_ZERO / pilot)
     # Where nothing is left of a category's curvature the derivatives are not nearly diagonal, least of all the third.
-    trusted = (cubes > 0) & (curvature > _least(curvature)).all()
+    trusted = (cubes > 0) & (curvature > least_curvature(curvature)).all()
     return ExpandedFactors(alpha, gradient, curvature, pilot, np.where(trusted, skew, 0.0))
 
 
@@ -353,19 +354,6 @@ def quadratic(rows, mean, spread):
     sums = rows.expansion(mean, spread)
     curvature = tangent_curvature(sums.square, sums.cross)
     return sums.gradient + curvature * mean, curvature
-
-
-def tangent_curvature(diagonal, cross):
-    """Return D > 0 with H = diag D + f1ᵀ + 1fᵀ in the row sums of H, from its diagonal and these."""
-    others = cross - diagonal
-    a = diagonal.size
-    curvature = diagonal - 2 * (others - others.sum() / (2 * a - 2)) / (a - 2)
-    return np.maximum(curvature, _least(curvature))
-
-
-def _least(curvature):
-    """Return the curvature that every factor has at least."""
-    return 1e-6 * np.median(np.abs(curvature)) + 1e-9
 
 
 def proposals(engine, size, rng):

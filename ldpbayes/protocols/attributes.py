@@ -14,6 +14,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.likelihoods import KroneckerRows
+from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol
 from ldpbayes.protocols.columns import Integers
 from ldpbayes.protocols.combine import stated
@@ -212,12 +213,8 @@ class Attributes(AbstractAttributes):
     def attribute_factors(self):
         return self.factors
 
-    def decoder(self):
-        """Return the products of the attributes' least-squares inverses, that of the joint channel."""
-        return self._decoder_of_all
-
     @cached_property
-    def _decoder_of_all(self):
+    def _decoder(self):
         return KroneckerDecoder(self)
 
     # ---- client ----------------------------------------------------------------------------------------------------------
@@ -277,19 +274,11 @@ class Coded:
 
     def encode(self, reports):
         """Return the codes of canonical reports, shape (m,)."""
-        if self.bits is None:
-            return np.asarray(reports, dtype=np.int64)
-        padded = np.zeros((len(reports), 8), dtype=np.uint8)
-        padded[:, : reports.shape[1]] = reports
-        return (padded.view(">u8").ravel().astype(np.uint64) >> np.uint64(64 - self.bits)).astype(np.int64)
+        return np.asarray(reports, dtype=np.int64) if self.bits is None else bits.codes_of(reports, self.bits)
 
     def decode(self, codes):
         """Return the canonical reports of codes."""
-        if self.bits is None:
-            return np.asarray(codes, dtype=np.int64)
-        words = np.asarray(codes).astype(np.uint64) << np.uint64(64 - self.bits)
-        packed = words.astype(">u8").view(np.uint8).reshape(-1, 8)[:, : -(-self.bits // 8)]
-        return np.ascontiguousarray(packed)
+        return np.asarray(codes, dtype=np.int64) if self.bits is None else bits.of_codes(codes, self.bits)
 
     def parse(self, column, labels):
         """Return the codes of a column of reports: as the protocol reads them, or whole numbers that are codes of sets."""

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.arrays import log_choose
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
-from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder, SupportDecoder
+from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder, SupportDecoder, needed_decoder
 from ldpbayes.protocols.formats import Labels, distinct
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
 
@@ -181,10 +181,6 @@ class AbstractProtocol(abc.ABC):
         """Return reports as a canonical array, or raise a DataError that names the first malformed one."""
         return self.report_format.check(reports)
 
-    def tally_reports(self, reports: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Return (distinct canonical reports, how often each came), or raise the DataError of check_reports."""
-        return distinct(self.check_reports(reports))
-
     def parse_reports(self, columns: Sequence, categories: Sequence[str]) -> np.ndarray:
         """Return the canonical array for one column per report field: texts, or a class of ``protocols.columns``."""
         return self.report_format.parse(columns, categories)
@@ -329,10 +325,6 @@ class AbstractProtocol(abc.ABC):
         """Return how the rows of a report follow from the set that it supports, where they are two-level; else None."""
         return None
 
-    def uniform_information(self) -> float | None:
-        """Return the trace of one report's Fisher information on the simplex at uniform p, where no channel is needed."""
-        return None
-
     def free_bits(self) -> int | None:
         """Return how many bits a report has, where every set of them is a report; else None."""
         return None
@@ -401,9 +393,12 @@ class AbstractProtocol(abc.ABC):
 
         By default that of the hit rates, else the least-squares inverse of a channel that is small enough.
         """
-        if self.hit_rates is not None:
-            return SupportDecoder(self.n_categories, *self.hit_rates)
-        return self._matrix_decoder
+        return self._decoder
+
+    @functools.cached_property
+    def _decoder(self) -> AbstractDecoder | None:
+        rates = self.hit_rates
+        return self._matrix_decoder if rates is None else SupportDecoder(self.n_categories, *rates)
 
     @functools.cached_property
     def _matrix_decoder(self):
@@ -424,7 +419,7 @@ class AbstractProtocol(abc.ABC):
 
     def oracle(self, rows: "Rows") -> np.ndarray:
         """Return the decoder's unbiased estimate of F and of P, shape (a,); entries may be negative."""
-        return self._decoder().oracle(rows)
+        return needed_decoder(self).oracle(rows)
 
     def oracle_variance(self, p: ArrayLike, n: float, target: str = "frequency") -> np.ndarray:
         """Return the exact variance of each coordinate of the oracle at n users, shape (a,), by the decoder.
@@ -447,34 +442,20 @@ class AbstractProtocol(abc.ABC):
         ArgumentError
             If the protocol has no decoder, or p is not a distribution.
         """
-        return self._decoder().variance(p, checks.users(n), target)
-
-    def _decoder(self) -> AbstractDecoder:
-        decoder = self.decoder()
-        if decoder is None:
-            raise ArgumentError(f"The oracle is not defined for {self.name}; use the MLE or a posterior.")
-        return decoder
+        return needed_decoder(self).variance(p, checks.users(n), target)
 
     # ---- parameters ----------------------------------------------------------------------------------------------
     def parameters(self):
         """Return the fields other than n_categories, as a collection file states them."""
         fields = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self) if f.name != "n_categories")
-        return {key: value for key, value in fields if value is not None}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in fields if value is not None}
 
     @classmethod
     def from_parameters(cls, categories, parameters):
         """Return the protocol over these category labels with the parameters of a collection file."""
-        known = [f.name for f in dataclasses.fields(cls) if f.name != "n_categories"]
-        for key in parameters:
-            if key not in known:
-                raise ArgumentError(f"{cls.name} has no parameter {key!r}; it takes {', '.join(known) or 'none'}.")
-        missing = [
-            f.name
-            for f in dataclasses.fields(cls)
-            if f.name in known and f.name not in parameters and f.default is f.default_factory is dataclasses.MISSING
-        ]
-        if missing:
-            raise ArgumentError(f"{cls.name} needs the parameter {missing[0]!r}.")
+        known = [f for f in dataclasses.fields(cls) if f.name != "n_categories"]
+        needed = [f.name for f in known if f.default is f.default_factory is dataclasses.MISSING]
+        check_parameters(cls.name, parameters, [f.name for f in known], needed)
         return cls(len(categories), **parameters)
 
 
@@ -487,6 +468,25 @@ class AbstractListed(AbstractProtocol):
     @property
     def report_format(self):
         return Labels(self.n_outputs)
+
+
+def check_parameters(name, parameters, known, needed=()):
+    """Refuse parameters that a protocol does not take, and the lack of one that it needs.
+
+    Parameters
+    ----------
+    name : str
+        Of the protocol.
+    parameters : mapping
+        Those of a file.
+    known, needed : sequence of str
+    """
+    for key in parameters:
+        if key not in known:
+            raise ArgumentError(f"{name} has no parameter {shown(key)}; it takes {', '.join(known) or 'none'}.")
+    for key in needed:
+        if key not in parameters:
+            raise ArgumentError(f"{name} needs the parameter {key!r}.")
 
 
 def check_entries(n_rows: int, n_columns: int, limit: int = MAX_CHANNEL_ENTRIES) -> None:
@@ -516,8 +516,7 @@ def independent_sizes(n_categories, hit_rates):
     """Return support_sizes where categories enter a support independently: Bernoulli(g) + Binomial(a − 1, h)."""
     g, h = hit_rates
     k = np.arange(n_categories)
-    log_choose = gammaln(n_categories) - gammaln(k + 1) - gammaln(n_categories - k)
-    others = np.exp(log_choose + k * np.log(h) + (n_categories - 1 - k) * np.log1p(-h))
+    others = np.exp(log_choose(n_categories - 1, k) + k * np.log(h) + (n_categories - 1 - k) * np.log1p(-h))
     return np.convolve(others, [1 - g, g])
 
 

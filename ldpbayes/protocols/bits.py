@@ -5,6 +5,7 @@ Category x is bit 7 − x mod 8 of byte ⌊x/8⌋ (``np.packbits`` order); paddi
 
 import numpy as np
 
+from ldpbayes.arrays import blocks
 from ldpbayes.errors import DataError, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
@@ -24,13 +25,6 @@ _NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 def width(n_categories):
     """Return the number of bytes of one packed report, ⌈a/8⌉."""
     return -(-n_categories // 8)
-
-
-def blocks(n, n_categories):
-    """Yield slices of reports whose unpacked bits fit in one block."""
-    size = max(1, BLOCK // n_categories)
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
 
 
 def sizes(bits):
@@ -70,7 +64,7 @@ def bernoulli(n, n_categories, probability, rng):
         return _compiled_bernoulli(n, n_categories, probability, rng)
     threshold, remainder = divmod(probability * 65536, 1)
     out = np.empty((n, width(n_categories)), dtype=np.uint8)
-    for part in blocks(n, n_categories):
+    for part in blocks(n, n_categories, BLOCK):
         total = (part.stop - part.start) * n_categories
         words = rng.integers(2**64, size=-(-total // 4), dtype=np.uint64).view(np.uint16)[:total]
         members = words < np.uint16(threshold)
@@ -156,8 +150,20 @@ def resize(bits, fixed, size, n_categories, rng):
 
 def every_set(n_categories):
     """Return all 2^a sets in order, packed; small a only."""
-    codes = np.arange(2**n_categories, dtype=np.uint64) << np.uint64(64 - n_categories)
-    return np.ascontiguousarray(codes.astype(">u8").view(np.uint8).reshape(-1, 8)[:, : width(n_categories)])
+    return of_codes(np.arange(2**n_categories), n_categories)
+
+
+def of_codes(codes, n_categories):
+    """Return the packed sets whose bits, the first category's the highest, are whole numbers; of 62 categories at most."""
+    words = np.asarray(codes).astype(np.uint64) << np.uint64(64 - n_categories)
+    return np.ascontiguousarray(words.astype(">u8").view(np.uint8).reshape(-1, 8)[:, : width(n_categories)])
+
+
+def codes_of(bits, n_categories):
+    """Return the whole numbers of packed sets, the inverse of ``of_codes``."""
+    padded = np.zeros((len(bits), 8), dtype=np.uint8)
+    padded[:, : bits.shape[1]] = bits
+    return (padded.view(">u8").ravel().astype(np.uint64) >> np.uint64(64 - n_categories)).astype(np.int64)
 
 
 def check(reports, n_categories):

@@ -16,8 +16,6 @@ from ldpbayes.protocols.base import AbstractListed
 
 #: Most categories: the points of a geometry are listed once.
 MAX_CATEGORIES = 2**20
-#: Hyperplanes whose categories are counted for the theory.
-MAX_SIZED = 2**17
 #: Orders that are looked at where none is given.
 ORDERS = tuple(q for q in range(2, projective.MAX_ORDER + 1) if projective.prime_power(q))
 
@@ -94,18 +92,6 @@ class BlockDesign(AbstractListed):
     def n_outputs(self):
         """N, the number of points and of hyperplanes."""
         return projective.n_points(self.order, self.dimension)
-
-    def uniform_information(self):
-        """Return Σ_y q̄_y aβ²s(a − s)/(a + βs)², with s the categories of block y and q̄_y its chance (a + βs)/(a(N + βk))."""
-        a, n = self.n_categories, self.n_outputs
-        if n > MAX_SIZED:
-            return None
-        member = np.zeros(2 * n + 1, dtype=np.int64)
-        member[1 + self._difference_set] = member[1 + n + self._difference_set] = 1
-        before = np.cumsum(member)
-        sizes = before[a : a + n] - before[:n]
-        terms = self.beta**2 * sizes * (a - sizes) / (a + self.beta * sizes)
-        return float(terms.sum() / (n + self.beta * self.block_size))
 
     def rows(self, reports, counts):
         log_constant = -math.log(self.n_outputs + self.beta * self.block_size)

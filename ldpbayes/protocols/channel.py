@@ -10,11 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
+from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import (
     AbstractListed,
     Binomials,
+    check_parameters,
     largest_ratio,
     log_above,
 )
@@ -59,8 +61,7 @@ class AbstractMatrix(AbstractListed):
     def randomize(self, values, rng):
         out = np.empty(values.size, dtype=np.int64)
         cumulative = self.matrix.cumsum(axis=0)
-        order = np.argsort(values, kind="stable")
-        for x, group in zip(*_groups(values[order], order), strict=True):
+        for x, group in groups_of(values):
             out[group] = np.searchsorted(cumulative[:-1, x], rng.random(group.size), side="right")
         return out
 
@@ -224,11 +225,7 @@ class Channel(AbstractMatrix):
 
     @classmethod
     def from_parameters(cls, categories, parameters):
-        unknown = set(parameters) - {"matrix", "answers"}
-        if unknown:
-            raise ArgumentError(f"channel has no parameter {min(unknown)!r}; it takes matrix, answers.")
-        if "matrix" not in parameters:
-            raise ArgumentError("channel needs the parameter 'matrix'.")
+        check_parameters(cls.name, parameters, ("matrix", "answers"), ("matrix",))
         channel = cls(parameters["matrix"], parameters.get("answers"))
         if channel.n_categories != len(categories):
             raise ArgumentError(f"matrix must have one column per category ({len(categories)}), got {channel.n_categories}.")
@@ -241,9 +238,3 @@ def check_answers(answers):
     if not labels or not all(isinstance(label, (str, int, np.integer)) for label in labels):
         raise ArgumentError(f"answers must be a list of labels, got {shown(answers)}.")
     return tuple(map(str, labels))
-
-
-def _groups(sorted_values, order):
-    """Return (distinct values, index arrays) of a stable sort."""
-    starts = np.flatnonzero(np.diff(sorted_values, prepend=-1))
-    return sorted_values[starts], np.split(order, starts)[1:]

@@ -1,5 +1,6 @@
 """Cohort randomized response (O-RR): each user belongs to one of C cohorts, each with its own map to k buckets."""
 
+import abc
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy, hashing
+from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
@@ -24,19 +26,56 @@ MAX_MEETINGS = 2**30
 _FEW_BUCKETS = 16
 
 
-class AbstractCohorts(AbstractProtocol):
+class AbstractMapped(AbstractProtocol):
     """Reports (cohort, value): the cohort is public and uniform, and value = GRR_k(map_cohort(x)).
 
     Attributes
     ----------
     buckets, cohorts : int
         k and C.
-    table : (C, S) int array
-        Buckets of every category in every cohort, map_c(x).
     """
 
     buckets: Any
     cohorts: Any
+
+    @property
+    def report_format(self):
+        return Numbers(self.report_fields, (self.cohorts, self.buckets))
+
+    @abc.abstractmethod
+    def mapped(self, cohorts, values):
+        """Return the buckets of values, each in its cohort."""
+
+    @abc.abstractmethod
+    def bucket(self, cohort, value):
+        """Return the bucket of one value in a cohort; the work is the same for every value."""
+
+    def draw_cohorts(self, size, rng):
+        """Return so many uniform cohorts, drawn with a numpy Generator."""
+        return rng.integers(self.cohorts, size=size)
+
+    def randomize(self, values, rng):
+        cohorts = self.draw_cohorts(values.size, rng)
+        return np.stack([cohorts, self._bucket_protocol.randomize(self.mapped(cohorts, values), rng)], axis=1)
+
+    def randomize_one(self, value):
+        cohort = entropy.below(self.cohorts)
+        return np.array([cohort, self._bucket_protocol.privatize_one(self.bucket(cohort, value))])
+
+    @cached_property
+    def _bucket_protocol(self):
+        return GRR(self.buckets, self.epsilon)
+
+
+class AbstractCohorts(AbstractMapped):
+    """Cohorts that are so few that their maps are a table.
+
+    Attributes
+    ----------
+    table : (C, S) int array
+        Buckets of every category in every cohort, map_c(x).
+    """
+
     table: Any
 
     # ---- reports -----------------------------------------------------------------------------------------------------
@@ -53,14 +92,10 @@ class AbstractCohorts(AbstractProtocol):
         cohorts = Ancillary(f"{self.report_fields[0]}s", lambda reports: reports[:, 0], self.cohorts)
         return (cohorts,) if self.cohorts > 1 else ()
 
-    @property
-    def report_format(self):
-        return Numbers(self.report_fields, (self.cohorts, self.buckets))
-
     # ---- server ------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         packed = np.empty((len(reports), bits.width(self.n_categories)), dtype=np.uint8)
-        for part in bits.blocks(len(reports), self.n_categories):
+        for part in blocks(len(reports), self.n_categories, bits.BLOCK):
             cohort, value = reports[part, 0], reports[part, 1]
             packed[part] = np.packbits(self.table[cohort] == value[:, None], axis=1)
         log_constant = -math.log(self.cohorts) - math.log(self.buckets + self.beta)
@@ -74,31 +109,17 @@ class AbstractCohorts(AbstractProtocol):
             raise InfeasibleError(f"{self.name} with {self.n_categories} categories is too large to check for rank.")
         return self.meetings
 
-    def decoder(self):
-        """Return the least-squares decoder of the paper; see DesignDecoder."""
-        return self._cohort_decoder
-
     def meeting_law(self):
         """Return the law of the support counts, expectation (1 + β M p)/(k + β): M_xx' is the share of cohorts that meet."""
         total = self.buckets + self.beta
         return SupportLaw(self, lambda p: (1 + self.beta * (self.meetings @ p / self.cohorts)) / total)
 
     # ---- client ------------------------------------------------------------------------------------------------------
-    def _mapped(self, cohorts, values):
-        """Return the buckets of values, each in its cohort."""
+    def mapped(self, cohorts, values):
         return self.table.ravel().take(cohorts * self.n_categories + values)
 
     def bucket(self, cohort, value):
-        """Return the bucket of one value in a cohort; the work is the same for every value."""
         return int(self.table[cohort, value])
-
-    def randomize(self, values, rng):
-        cohorts = rng.integers(self.cohorts, size=values.size)
-        return np.stack([cohorts, self._bucket_protocol.randomize(self._mapped(cohorts, values), rng)], axis=1)
-
-    def randomize_one(self, value):
-        cohort = entropy.below(self.cohorts)
-        return np.array([cohort, self._bucket_protocol.privatize_one(self.bucket(cohort, value))])
 
     def draw_reports(self, true_counts, rng):
         """Return (every report, counts): a multinomial over cohorts for each category, then a GRR tally for each cohort."""
@@ -112,10 +133,6 @@ class AbstractCohorts(AbstractProtocol):
         return self.all_reports(), (truthful + uniform).ravel()
 
     # ---- inside ------------------------------------------------------------------------------------------------------
-    @cached_property
-    def _bucket_protocol(self):
-        return GRR(self.buckets, self.epsilon)
-
     @cached_property
     def meetings(self):
         """HᵀH, shape (S, S): its entries count the cohorts where two maps meet."""
@@ -144,7 +161,7 @@ class AbstractCohorts(AbstractProtocol):
         return places
 
     @cached_property
-    def _cohort_decoder(self):
+    def _decoder(self):
         return DesignDecoder(self, exclusive=True)
 
     rates = property(lambda self: self._bucket_protocol.hit_rates)
@@ -156,10 +173,8 @@ class AbstractCohorts(AbstractProtocol):
         yield from map(self._sparse_indicators, self._blocks())
 
     def _blocks(self):
-        """Yield slices of cohorts whose indicators fit in a block."""
-        size = max(1, bits.BLOCK // (min(self.buckets, self.n_categories) * self.n_categories))
-        for start in range(0, self.cohorts, size):
-            yield slice(start, min(start + size, self.cohorts))
+        """Return slices of cohorts whose indicators fit in a block."""
+        return blocks(self.cohorts, min(self.buckets, self.n_categories) * self.n_categories, bits.BLOCK)
 
     def _indicators(self, part, dtype=float):
         """Return the rows of H of some cohorts, shape (cohorts min(k, S), S); rows of buckets without a category are 0."""
@@ -266,10 +281,6 @@ class CohortRR(AbstractCohorts):
         return np.array([cohort, self._bucket_protocol.privatize_one(bucket)])
 
     # ---- parameters --------------------------------------------------------------------------------------------------
-    def parameters(self):
-        parameters = super().parameters()
-        return parameters | {"candidates": list(self.candidates)} if self.candidates else parameters
-
     @classmethod
     def from_parameters(cls, categories, parameters):
         if parameters.get("assignment") == "label":

@@ -6,7 +6,9 @@ import math
 import numpy as np
 
 from ldpbayes import entropy, hashing
+from ldpbayes.arrays import blocks, log_choose
 from ldpbayes.protocols import bits
+from ldpbayes.protocols.formats import keys
 
 #: Channels with more entries than this are not searched for the best reports of an attack.
 MAX_ENTRIES = 2**24
@@ -69,13 +71,9 @@ class ListedCrafting(AbstractCrafting):
         return cls(every, np.flatnonzero(scores >= best - 1e-9 * np.abs(scores).max()), protocol)
 
     def log_probabilities(self, reports):
-        kept = self.every[self.chosen]
-        if kept.ndim == 1:
-            inside = np.isin(reports, kept)
-        else:
-            spans = tuple(np.maximum(self.every.max(axis=0), reports.max(axis=0)).astype(int) + 1)
-            codes = (np.ravel_multi_index(tuple(some.astype(np.int64).T), spans) for some in (reports, kept))
-            inside = np.isin(*codes)
+        if self.chosen.size == len(self.every):
+            return np.full(len(reports), -math.log(self.chosen.size))
+        inside = np.isin(*keys(reports, self.every[self.chosen]))
         return np.where(inside, -math.log(self.chosen.size), -math.inf)
 
     def draw(self, size, rng):
@@ -107,27 +105,20 @@ class SetCrafting(AbstractCrafting):
         self.targets = np.asarray(targets, dtype=np.int64)
         self.others = np.setdiff1d(np.arange(n_categories), self.targets)
         self.held = min(size, self.targets.size)
-
-    def _log_number(self):
-        """Return the logarithm of the number of these sets."""
-
-        def log_choose(n, k):
-            return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-        return log_choose(self.targets.size, self.held) + log_choose(self.others.size, self.size - self.held)
+        self.pools = (self.targets, self.held), (self.others, size - self.held)  # so many members of each
 
     def log_probabilities(self, reports):
         wanted = np.zeros(self.n_categories, dtype=bool)
         wanted[self.targets] = True
         held = bits.sizes(np.ascontiguousarray(reports & np.packbits(wanted)))
         fitting = (bits.sizes(np.ascontiguousarray(reports)) == self.size) & (held == self.held)
-        return np.where(fitting, -self._log_number(), -math.inf)
+        return np.where(fitting, -sum(log_choose(pool.size, number) for pool, number in self.pools), -math.inf)
 
     def draw(self, size, rng):
         out = np.empty((size, bits.width(self.n_categories)), dtype=np.uint8)
-        for part in bits.blocks(size, self.n_categories):
+        for part in blocks(size, self.n_categories, bits.BLOCK):
             members = np.zeros((part.stop - part.start, self.n_categories), dtype=bool)
-            for pool, number in ((self.targets, self.held), (self.others, self.size - self.held)):
+            for pool, number in self.pools:
                 if number:
                     order = rng.random((len(members), pool.size)).argpartition(number - 1, axis=1)[:, :number]
                     np.put_along_axis(members, pool[order], True, axis=1)
@@ -136,16 +127,14 @@ class SetCrafting(AbstractCrafting):
 
     def draw_one(self):
         members = np.zeros(self.n_categories, dtype=bool)
-        for pool, number in ((self.targets, self.held), (self.others, self.size - self.held)):
-            left = pool.tolist()
-            for _ in range(number):
-                members[left.pop(entropy.below(len(left)))] = True
+        for pool, number in self.pools:
+            members[pool[entropy.some_of(number, len(pool))]] = True
         return np.packbits(members)
 
     @property
     def support(self):
         out = np.zeros(self.n_categories)
-        for pool, number in ((self.targets, self.held), (self.others, self.size - self.held)):
+        for pool, number in self.pools:
             if pool.size:
                 out[pool] = number / pool.size
         return out
@@ -163,16 +152,15 @@ class PairCrafting(AbstractCrafting):
         Of hash functions.
     n_categories, buckets : int
     targets : int array
-    tries : int
     """
 
-    def __init__(self, family, n_categories, buckets, targets, tries=TRIES):
+    def __init__(self, family, n_categories, buckets, targets):
         from scipy.stats import binom
 
         self.family, self.n_categories, self.buckets = family, n_categories, buckets
         self.targets = np.asarray(targets, dtype=np.int64)
         tails = binom.sf(np.arange(-1, self.targets.size), self.targets.size, 1 / buckets)  # P(≥ k), k = 0 … r
-        self.held = int(np.flatnonzero(buckets * tails * tries >= 1)[-1])
+        self.held = int(np.flatnonzero(buckets * tails * TRIES >= 1)[-1])
         self.chance = float(tails[self.held])  # that a uniform pair qualifies
         inside = binom.pmf(np.arange(self.targets.size + 1), self.targets.size, 1 / buckets)[self.held :] / self.chance
         self.mean_held = float(inside @ np.arange(self.held, self.targets.size + 1))

@@ -305,3 +305,11 @@ class DesignDecoder(AbstractDecoder):
                 "use the MLE or a posterior."
             )
         self._require_rank(design, f"these {cohorts} cohorts of {parts} have")
+
+
+def needed_decoder(protocol: Any) -> AbstractDecoder:
+    """Return a protocol's decoder, or raise the ArgumentError that it has none."""
+    decoder = protocol.decoder()
+    if decoder is None:
+        raise ArgumentError(f"The oracle is not defined for {protocol.name}; use the MLE or a posterior.")
+    return decoder

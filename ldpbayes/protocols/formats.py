@@ -152,10 +152,7 @@ class CohortSets(AbstractFormat):
                 packed = bits.check_packed(packed, self.n_bits)
             except DataError as err:
                 raise err.at(field="bits") from None
-        bad = np.flatnonzero((cohorts < 0) | (cohorts >= self.cohorts))
-        if bad.size:
-            i = int(bad[0])
-            raise DataError(f"cohort {cohorts[i]} is outside 0..{self.cohorts - 1}", line=i, field="cohort")
+        _check_below(cohorts, "cohort", self.cohorts)
         return join_cohorts(cohorts, packed)
 
     def parse(self, columns, categories):
@@ -246,9 +243,7 @@ def _check_numbers(reports, width, what, names, limits):
     if array.ndim != 2 or array.shape[1] != width or not np.issubdtype(array.dtype, np.integer):
         raise DataError(f"reports must be an (m, {width}) array of integers{what}, got shape {array.shape} of {array.dtype}")
     for name, limit, column in zip(names, limits, array.T, strict=False):
-        if not checks.within(column, limit):
-            i = int(np.flatnonzero((column < 0) | (column >= limit))[0])
-            raise DataError(f"{name} {column[i]} is outside 0..{limit - 1}", line=i, field=name)
+        _check_below(column, name, limit)
     return array.astype(np.int64, copy=False)
 
 
@@ -284,6 +279,36 @@ def distinct(reports, counts=None):
     return reports.take(order[starts], axis=0), np.add.reduceat(counts[order], starts)
 
 
+def keys(*parts):
+    """Return numbers, one a row of each array of reports, that are equal where rows are and have their order."""
+    both = np.concatenate(parts)
+    if both.ndim > 1:
+        spans = _spans(both) if both.size else None
+        if spans is None:
+            both = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+        else:
+            both = np.ravel_multi_index(tuple(both.T), spans)
+    return np.split(both, np.cumsum([len(part) for part in parts])[:-1])
+
+
+def places(every, reports):
+    """Return the place of each canonical report among distinct ones, all of which are there.
+
+    Parameters
+    ----------
+    every : array
+        Such as the reports of a tally, or all that a protocol can send.
+    reports : array
+
+    Returns
+    -------
+    (m,) int array
+    """
+    known, wanted = keys(every, reports)
+    order = np.argsort(known)
+    return order[np.searchsorted(known, wanted, sorter=order)]
+
+
 def _spans(reports):
     """Return one more than the largest entry of each column where a row fits in one int64 code, else None."""
     if reports.ndim != 2 or reports.dtype != np.int64 or reports.min() < 0:
@@ -311,7 +336,7 @@ def _sort_rows(rows):
 
 
 # ---- reading -----------------------------------------------------------------------------------------------------------
-def parse_labels(column, labels, what="report"):
+def parse_labels(column, labels):
     """Return the positions in labels of a column of labels.
 
     Parameters
@@ -321,8 +346,6 @@ def parse_labels(column, labels, what="report"):
         labels differ by it. Whole numbers, also those that a CSV file writes as text, are positions from zero where no label
         is a number, else labels where the caller named the categories. Booleans are positions of two labels.
     labels : sequence of str
-    what : str
-        The word for an entry in messages.
 
     Returns
     -------
@@ -337,7 +360,7 @@ def parse_labels(column, labels, what="report"):
     if isinstance(column, Integers):
         if column.boolean and len(labels) > 2:
             named = f"the labels {listed(labels, most=8)}" if column.labelled else f"{len(labels)}"
-            refuse(column, f"a {what} of this protocol is one of {named}")
+            refuse(column, f"a report of this protocol is one of {named}")
         counted = list(map(str, range(len(labels)))) == list(labels)
         if column.positions or counted or not ((column.boolean and column.labelled) or _any_number(labels)):
             return check_labels(column.values, len(labels))
@@ -347,10 +370,10 @@ def parse_labels(column, labels, what="report"):
                 "as labels"
             )
         if column.boolean:
-            refuse(column, f"a {what} of this protocol is one of the labels {listed(labels, most=8)}")
+            refuse(column, f"a report of this protocol is one of the labels {listed(labels, most=8)}")
         column = list(map(str, column.values.tolist()))
     elif isinstance(column, (Bytes, Lists)):
-        refuse(column, f"a {what} of this protocol is one label")
+        refuse(column, "a report of this protocol is one label")
     positions = {label: i for i, label in enumerate(labels)}
     folded = {label.strip().casefold(): i for i, label in enumerate(labels)}
     if not _any_number(labels):
@@ -367,7 +390,7 @@ def parse_labels(column, labels, what="report"):
             position = positions.get(whole) if whole.isdecimal() else None
         if position is None:
             none = "; say missing=LABEL to count who gave no answer" if text.strip().casefold() in NO_ANSWER else ""
-            raise DataError(f"unknown {what} {shown(text)}; it must be one of {listed(labels, most=8)}{none}", line=i)
+            raise DataError(f"unknown report {shown(text)}; it must be one of {listed(labels, most=8)}{none}", line=i)
         out[i] = position
     return out
 
@@ -386,10 +409,15 @@ def check_labels(reports, n_outputs):
     array = checks.array_of(reports, "reports", "a one-dimensional array of integers")
     if array.ndim != 1 or array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
         raise DataError(f"reports must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}")
-    if not checks.within(array, n_outputs):
-        i = int(np.flatnonzero((array < 0) | (array >= n_outputs))[0])
-        raise DataError(f"report {array[i]} is outside 0..{n_outputs - 1}", line=i)
+    _check_below(array, "report", n_outputs, field=None)
     return array.astype(np.int64, copy=False)
+
+
+def _check_below(numbers, name, limit, field=""):
+    """Raise a DataError that names the first number outside 0..limit-1, and the field: by default of the same name."""
+    if not checks.within(numbers, limit):
+        i = int(np.flatnonzero((numbers < 0) | (numbers >= limit))[0])
+        raise DataError(f"{name} {numbers[i]} is outside 0..{limit - 1}", line=i, field=name if field == "" else field)
 
 
 def parse_integers(column, name, limit):
@@ -408,10 +436,7 @@ def parse_integers(column, name, limit):
     if isinstance(column, Integers):
         if column.boolean and limit > 2:
             raise DataError(f"holds booleans; {name} is a whole number from 0 to {limit - 1}", field=name)
-        bad = np.flatnonzero((column.values < 0) | (column.values >= limit))
-        if bad.size:
-            i = int(bad[0])
-            raise DataError(f"{name} {column.values[i]} is outside 0..{limit - 1}", line=i, field=name)
+        _check_below(column.values, name, limit)
         return column.values
     lengths = set(map(len, column))
     joined = "".join(column) if lengths and min(lengths) > 0 and max(lengths) < 19 else ""

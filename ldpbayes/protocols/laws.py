@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ldpbayes.protocols.formats import places
+
 
 class AbstractReportLaw(abc.ABC):
     """A vector of counts that summarizes reports, its expectation at a distribution, and fresh draws of it.
@@ -41,10 +43,7 @@ class ListLaw(AbstractReportLaw):
 
     def tally(self, reports, counts):
         every = self.protocol.all_reports()
-        if every.ndim == 1:
-            return np.bincount(reports, counts, len(every))
-        order = np.ravel_multi_index(tuple(every.T), spans := tuple(every.max(axis=0).astype(int) + 1))
-        return np.bincount(np.searchsorted(order, np.ravel_multi_index(tuple(reports.T), spans)), counts, len(every))
+        return np.bincount(places(every, reports), counts, len(every))
 
     def expected(self, p):
         every = self.protocol.all_reports()

@@ -4,22 +4,47 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy, hashing
+from ldpbayes import checks, hashing
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import AbstractProtocol, Ancillary, Supports, independent_sizes
-from ldpbayes.protocols.cohort_rr import MAX_MEETINGS, AbstractCohorts
+from ldpbayes.protocols.base import Ancillary, Supports, independent_sizes
+from ldpbayes.protocols.cohort_rr import MAX_MEETINGS, AbstractCohorts, AbstractMapped
 from ldpbayes.protocols.crafting import PairCrafting
-from ldpbayes.protocols.formats import Numbers
-from ldpbayes.protocols.grr import GRR
+
+
+class AbstractHashing(AbstractMapped):
+    """Cohorts whose maps are hash functions with the cohort for a seed.
+
+    Attributes
+    ----------
+    family : {"ldpbayes", "xxhash"}
+    """
+
+    family: Any
+
+    def __post_init__(self):
+        super().__post_init__()
+        best = min(round(math.exp(self.epsilon)) + 1, hashing.MAX_BUCKETS)
+        object.__setattr__(self, "buckets", hashing.check_buckets(best if self.buckets is None else self.buckets))
+        checks.choice(self.family, "family", hashing.FAMILIES)
+
+    def rows(self, reports, counts):
+        support = hashing.supports(self.family, *reports.T, self.n_categories, self.buckets)
+        return SupportRows(support, self.beta, counts, self.n_categories, self.supports().per_report)
+
+    def mapped(self, seeds, values):
+        return hashing.buckets(self.family, seeds, values, self.buckets)
+
+    def bucket(self, seed, value):
+        return hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
 
 
 @dataclass(frozen=True)
-class LocalHashing(AbstractProtocol):
+class LocalHashing(AbstractHashing):
     """Local hashing LH(g): the report is (seed, value), value = GRR_g(hash_seed(x)) with a uniform public seed.
 
     P(value | seed, x) = (1 + β[hash_seed(x) = value]) / (g + β), β = e^ε − 1. Given its seed every report is exactly
@@ -65,21 +90,10 @@ class LocalHashing(AbstractProtocol):
     name: ClassVar[str] = "local_hashing"
     report_fields: ClassVar[tuple[str, ...]] = ("seed", "value")
     file_parameters: ClassVar[str] = "epsilon, buckets=None, family='ldpbayes', seeds=None"
-    n_seeds: ClassVar[int] = hashing.MAX_SEED
-
-    def __post_init__(self):
-        super().__post_init__()
-        _check_hash(self)
-
-    @property
-    def report_format(self):
-        return Numbers(self.report_fields, (self.n_seeds, self.buckets))
+    cohorts = hashing.MAX_SEED  # every seed is one
 
     def supports(self):
         return Supports(self.beta, -math.log(self.buckets + self.beta), hashed=(self.family, self.buckets))
-
-    def rows(self, reports, counts):
-        return _rows(self, reports, counts, self.supports().per_report)
 
     @property
     def hit_rates(self):
@@ -96,33 +110,19 @@ class LocalHashing(AbstractProtocol):
 
         g, h = self.hit_rates
         return (
-            Ancillary("seeds", lambda reports: reports[:, 0], self.n_seeds),
+            Ancillary("seeds", lambda reports: reports[:, 0], self.cohorts),
             Ancillary("values", lambda reports: reports[:, 1], self.buckets),
             Ancillary("support sizes", sizes, self.n_categories + 1, mean=g + (self.n_categories - 1) * h),
         )
 
     def log_public_share(self):
-        return -math.log(self.n_seeds)
+        return -math.log(self.cohorts)
 
     def crafted(self, targets):
         return PairCrafting(self.family, self.n_categories, self.buckets, targets)
 
-    def randomize(self, values, rng):
-        seeds = hashing.draw_seeds(values.size, rng)
-        hashed = hashing.buckets(self.family, seeds, values, self.buckets)
-        return np.stack([seeds, self._bucket_protocol.randomize(hashed, rng)], axis=1)
-
-    def randomize_one(self, value):
-        seed = entropy.word(self.n_seeds.bit_length() - 1)
-        return np.array([seed, self._bucket_protocol.privatize_one(self.bucket(seed, value))])
-
-    def bucket(self, seed, value):
-        """Return the bucket of one value under a seed; the work is the same for every value."""
-        return hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
-
-    @cached_property
-    def _bucket_protocol(self):
-        return GRR(self.buckets, self.epsilon)
+    def draw_cohorts(self, size, rng):
+        return hashing.draw_seeds(size, rng)
 
     def rational_channel(self, seed=0):
         """Return the exact channel of privatize_one given its seed, as nested lists of Fraction, [value][category].
@@ -144,7 +144,7 @@ class LocalHashing(AbstractProtocol):
 
 
 @dataclass(frozen=True)
-class PooledHashing(AbstractCohorts):
+class PooledHashing(AbstractHashing, AbstractCohorts):
     """Local hashing whose seeds come from a pool of public ones, 0 … K − 1: ``CohortRR`` with a cohort for each seed.
 
     A collection is a table of at most K g counts, for any number of users, at a loss of about (a − 1)/(K (g − 1)) of the
@@ -183,7 +183,6 @@ class PooledHashing(AbstractCohorts):
 
     def __post_init__(self):
         super().__post_init__()
-        _check_hash(self)
         object.__setattr__(self, "seeds", checks.integer(self.seeds, "seeds", 1, hashing.MAX_BUCKETS))
 
     @property
@@ -207,21 +206,12 @@ class PooledHashing(AbstractCohorts):
         per_report = -math.log(self.seeds) - math.log(self.buckets + self.beta)
         return Supports(self.beta, per_report, hashed=(self.family, self.buckets))
 
-    def rows(self, reports, counts):
-        return _rows(self, reports, counts, self.supports().per_report)
-
-    def _mapped(self, cohorts, values):
-        return hashing.buckets(self.family, cohorts, values, self.buckets)
-
-    def bucket(self, cohort, value):
-        return hashing.bucket_of_one(self.family, cohort, value, self.n_categories, self.buckets)
-
     def identifying_matrix(self):
         return super().identifying_matrix() if self._has_table else self.channel()
 
-    def decoder(self):
-        """Return least squares with the pool's meetings, where these are few."""
-        return super().decoder() if self._few_meetings else None
+    @cached_property
+    def _decoder(self):
+        return super()._decoder if self._few_meetings else None
 
     def report_law(self):
         return super().report_law() or (self.meeting_law() if self._few_meetings else None)
@@ -236,19 +226,6 @@ class PooledHashing(AbstractCohorts):
     @property
     def _few_meetings(self):
         return self._has_table and self.seeds * self.n_categories**2 <= MAX_MEETINGS
-
-
-def _check_hash(protocol):
-    """Check the buckets, of which the default number is the best one, and the family of hashes."""
-    best = min(round(math.exp(protocol.epsilon)) + 1, hashing.MAX_BUCKETS)
-    object.__setattr__(protocol, "buckets", hashing.check_buckets(best if protocol.buckets is None else protocol.buckets))
-    checks.choice(protocol.family, "family", hashing.FAMILIES)
-
-
-def _rows(protocol, reports, counts, log_constant):
-    """Return the rows of pairs (seed, value)."""
-    support = hashing.supports(protocol.family, *reports.T, protocol.n_categories, protocol.buckets)
-    return SupportRows(support, protocol.beta, counts, protocol.n_categories, log_constant)
 
 
 def pool_loss(n_categories, buckets, seeds):

@@ -10,8 +10,8 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods.extended import ExtendedRows
-from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol
-from ldpbayes.protocols.registry import make_protocol
+from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, check_parameters
+from ldpbayes.protocols.registry import inner_protocol
 from ldpbayes.protocols.respondents import ATTACKS, NOBODY, AbstractLaw, Always, FairCoins, Uniform, targeted
 
 #: Laws by the words of files and the command line; others are "always LABEL".
@@ -252,12 +252,8 @@ class Noncompliance(AbstractProtocol):
 
     @classmethod
     def from_parameters(cls, categories, parameters):
-        for key in parameters:
-            if key not in ("compliers", "laws", "of"):
-                raise ArgumentError(f"noncompliance has no parameter {shown(key)}; it takes compliers, laws, of.")
-        table, laws = parameters.get("compliers"), parameters.get("laws")
-        if not isinstance(table, Mapping) or not isinstance(table.get("protocol"), str):
-            raise ArgumentError("noncompliance needs the parameter 'compliers', a table with a protocol.")
+        check_parameters(cls.name, parameters, ("compliers", "laws", "of"))
+        laws = parameters.get("laws")
         if not isinstance(laws, list) or not laws:
             raise ArgumentError("noncompliance needs the parameter 'laws', a list of laws.")
         labels = tuple(categories)[: -len(laws)]
@@ -265,6 +261,5 @@ class Noncompliance(AbstractProtocol):
             raise ArgumentError(
                 f"laws must leave at least two of the {len(categories)} categories to the compliers, got {len(laws)} laws."
             )
-        settings = {key: value for key, value in table.items() if key != "protocol"}
-        compliers = make_protocol(table["protocol"], labels, settings)
+        compliers = inner_protocol(cls.name, "compliers", parameters.get("compliers"), labels)
         return cls(compliers, tuple(as_law(law, compliers, labels) for law in laws), parameters.get("of", ()))

@@ -1,6 +1,7 @@
 """Projective geometries over finite fields, as cyclic difference sets (Singer 1938)."""
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -37,12 +38,19 @@ class Field:
         places = prime ** np.arange(degree)
         digits = np.arange(order)[:, None] // places % prime
         self.add = ((digits[:, None, :] + digits[None, :, :]) % prime @ places).astype(np.int16)
-        powers = _powers(prime, degree)
+        self.order, elements = order, np.arange(order)
+        if degree == 1:
+            self.multiply = (elements[:, None] * elements % prime).astype(np.int16)
+            return
+        base, element = field(prime), [1, *([0] * (degree - 1))]
+        rule, powers = _generator(base, degree, order - 1, _is_one), []
+        for _ in range(order - 1):
+            powers.append(int(np.dot(element, places)))
+            element = base.times_x(element, rule)
         exponent = np.zeros(order, dtype=np.int64)
         exponent[powers] = np.arange(order - 1)
         self.multiply = np.array(powers)[(exponent[:, None] + exponent[None, :]) % (order - 1)].astype(np.int16)
         self.multiply[0] = self.multiply[:, 0] = 0
-        self.order = order
 
     def times_x(self, polynomial: list[int], rule: tuple[int, ...]) -> list[int]:
         """Return x times a polynomial of degree below t, where x^t = Σ rule_j x^j; coefficients from the constant on."""
@@ -129,7 +137,7 @@ def difference_set(order: int, dimension: int) -> np.ndarray:
     array([1, 2, 4])
     """
     numbers, size = field(order), n_points(order, dimension)
-    rule = _generator(numbers, dimension, size)
+    rule = _generator(numbers, dimension, size, _is_scalar)
     # The constant terms of the powers obey the rule as the powers do.
     add, parts = numbers.add.tolist(), [(j, numbers.multiply[r].tolist()) for j, r in enumerate(rule) if r]
     constant = [1, *([0] * (dimension - 1))]
@@ -143,31 +151,14 @@ def difference_set(order: int, dimension: int) -> np.ndarray:
     return found
 
 
-def _powers(prime: int, degree: int) -> list[int]:
-    """Return the powers of a generator of the field of p^m elements, 1 first."""
-    order = prime**degree
-    for code in range(1, order):  # x^m = Σ rule_j x^j
-        rule = [code // prime**j % prime for j in range(degree)]
-        element = [1] + [0] * (degree - 1)
-        powers: list[int] = []
-        while len(powers) < order - 1:
-            powers.append(sum(e * prime**j for j, e in enumerate(element)))
-            element = [(s + element[-1] * r) % prime for s, r in zip([0, *element[:-1]], rule, strict=True)]
-            if sum(element[1:]) == 0 and element[0] == 1:
-                break
-        if len(powers) == order - 1 and len(set(powers)) == order - 1 and 0 not in powers:
-            return powers
-    raise AssertionError(f"no primitive polynomial of degree {degree} over {prime}")  # there always is one
-
-
-def _generator(numbers: Field, dimension: int, size: int) -> tuple[int, ...]:
-    """Return the first rule x^t = Σ rule_j x^j under which the powers of x are all points."""
+def _generator(numbers: Field, dimension: int, size: int, closed: Callable[[list[int]], bool]) -> tuple[int, ...]:
+    """Return the first rule x^t = Σ rule_j x^j under which x^size is the first power that closes the round."""
     factors = prime_factors(size)
     x = [0, 1, *([0] * (dimension - 2))]
     for code in range(1, numbers.order**dimension):
         rule = tuple(code // numbers.order**j % numbers.order for j in range(dimension))
-        if rule[0] and _is_scalar(_power(numbers, x, size, rule)):
-            if not any(_is_scalar(_power(numbers, x, size // factor, rule)) for factor in factors):
+        if rule[0] and closed(_power(numbers, x, size, rule)):
+            if not any(closed(_power(numbers, x, size // factor, rule)) for factor in factors):
                 return rule
     raise AssertionError(f"no generator of dimension {dimension} over {numbers.order}")  # there always is one
 
@@ -183,3 +174,7 @@ def _power(numbers: Field, base: list[int], exponent: int, rule: tuple[int, ...]
 
 def _is_scalar(polynomial: list[int]) -> bool:
     return polynomial[0] != 0 and not any(polynomial[1:])
+
+
+def _is_one(polynomial: list[int]) -> bool:
+    return polynomial[0] == 1 and not any(polynomial[1:])

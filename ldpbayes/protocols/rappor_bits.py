@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
+from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import LevelRows
 from ldpbayes.protocols.base import AbstractProtocol, log_above
@@ -98,20 +99,15 @@ class RapporBits(AbstractProtocol):
     def rows(self, reports, counts):
         cohort, bit, value = reports.T
         member = np.empty((len(reports), self.n_categories), dtype=np.uint8)
-        for c in np.unique(cohort):
-            here = cohort == c
+        for c, here in groups_of(cohort):
             member[here] = self.rappor.filters(c)[bit[here]]
         levels = 2 * value[:, None].astype(np.uint8) + member
         on, off = self.rappor.exact_rates
         values = [float(1 - off), float(1 - on), float(off), float(on)]
         return LevelRows(levels, values, counts, [0, 0, 0, 1], -np.log(self.n_outputs / 2))
 
-    def decoder(self):
-        """Return the least squares of the counts of set bits on the filters, for reports of one bit; see DesignDecoder."""
-        return self._filter_decoder
-
     @cached_property
-    def _filter_decoder(self):
+    def _decoder(self):
         return DesignDecoder(self.rappor, exclusive=True, per_report=self.rappor.n_bits)
 
     def randomize(self, values, rng):

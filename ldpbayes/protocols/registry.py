@@ -6,13 +6,13 @@ import inspect
 import numbers
 import pkgutil
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.protocols.base import AbstractProtocol, check_entries
+from ldpbayes.protocols.base import AbstractProtocol, check_entries, check_parameters
 
 #: Concrete protocol classes, and makers of survey designs and of combinations, by the name that collection files use; filled
 #: as their files are imported.
@@ -289,14 +289,8 @@ def _described(name: str, maker: Any) -> Description:
 
 def _design(maker, parameters):
     """Call a constructor with the parameters of a file, or say which is unknown or missing."""
-    name = maker.__name__.lower()
     known = {k: v for k, v in inspect.signature(maker).parameters.items() if k not in ("design", "settings")}
-    for key in parameters:
-        if key not in known:
-            raise ArgumentError(f"{name} has no parameter {shown(key)}; it takes {', '.join(known)}.")
-    for key, parameter in known.items():
-        if parameter.default is parameter.empty and key not in parameters:
-            raise ArgumentError(f"{name} needs the parameter {key!r}.")
+    check_parameters(maker.__name__.lower(), parameters, known, [k for k, v in known.items() if v.default is v.empty])
     return maker(**parameters)
 
 
@@ -347,3 +341,10 @@ def make_factor(table, n_categories, where):
     size = checks.categories_count(n_categories if stated is None else stated, f"n_categories of {where}")
     check_entries(size, 1, MAX_ENTRIES)
     return make_protocol(name, Numbered(size), settings)
+
+
+def inner_protocol(name, key, table, categories):
+    """Return the protocol over the same categories that a parameter of another one, a table, describes."""
+    if not isinstance(table, Mapping) or not isinstance(table.get("protocol"), str):
+        raise ArgumentError(f"{name} needs the parameter {key!r}, a table with a protocol, got {shown(table)}.")
+    return make_protocol(table["protocol"], categories, {k: value for k, value in table.items() if k != "protocol"})

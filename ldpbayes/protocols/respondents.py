@@ -10,6 +10,7 @@ import numpy as np
 from ldpbayes import entropy
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols import bits
+from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
 
 #: No targets: then every report of a protocol is as good for an attack as any other.
 NOBODY = np.zeros(0, dtype=np.int64)
@@ -18,17 +19,21 @@ NOBODY = np.zeros(0, dtype=np.int64)
 class AbstractLaw(abc.ABC):
     """How somebody reports who ignores the device: a distribution over the reports of a protocol."""
 
-    @abc.abstractmethod
+    def crafted(self, protocol) -> AbstractCrafting:
+        """Return the reports that are sent, each with the same probability, where this is such a law."""
+        raise NotImplementedError
+
     def log_probabilities(self, protocol, reports) -> np.ndarray:
         """Return log P(report), shape (m,), of canonical reports."""
+        return self.crafted(protocol).log_probabilities(reports)
 
-    @abc.abstractmethod
     def draw(self, protocol, size, rng) -> np.ndarray:
         """Return reports drawn with a numpy Generator."""
+        return self.crafted(protocol).draw(size, rng)
 
-    @abc.abstractmethod
     def draw_one(self, protocol):
         """Return one report drawn from the operating system's entropy."""
+        return self.crafted(protocol).draw_one()
 
     @abc.abstractmethod
     def setting(self):
@@ -89,20 +94,10 @@ class Always(AbstractLaw):
 class Uniform(AbstractLaw):
     """Every possible report with the same probability."""
 
-    def log_probabilities(self, protocol, reports):
+    def crafted(self, protocol):
         if protocol.n_outputs is None:
-            return protocol.crafted(NOBODY).log_probabilities(reports)
-        return np.full(len(reports), -math.log(protocol.n_outputs))
-
-    def draw(self, protocol, size, rng):
-        if protocol.n_outputs is None:
-            return protocol.crafted(NOBODY).draw(size, rng)
-        return protocol.all_reports()[rng.integers(protocol.n_outputs, size=size)]
-
-    def draw_one(self, protocol):
-        if protocol.n_outputs is None:
-            return protocol.crafted(NOBODY).draw_one()
-        return protocol.all_reports()[entropy.below(protocol.n_outputs)]
+            return protocol.crafted(NOBODY)
+        return ListedCrafting(protocol.all_reports(), np.arange(protocol.n_outputs), protocol)
 
     def setting(self):
         return "uniform"
@@ -221,24 +216,14 @@ class MaximalGain(AbstractAttack):
     word: ClassVar[str] = "maximal gain"
 
     def check(self, protocol):
-        if protocol.crafted(np.array(self.targets)) is None:
+        if self.crafted(protocol) is None:
             raise ArgumentError(
                 f"law 'maximal gain' needs reports that support categories, or can be listed; those of {protocol.design} do "
                 "not."
             )
 
     def crafted(self, protocol):
-        """Return the reports of this attack, as the protocol's AbstractCrafting."""
         return protocol.crafted(np.array(self.targets, dtype=np.int64))
-
-    def log_probabilities(self, protocol, reports):
-        return self.crafted(protocol).log_probabilities(reports)
-
-    def draw(self, protocol, size, rng):
-        return self.crafted(protocol).draw(size, rng)
-
-    def draw_one(self, protocol):
-        return self.crafted(protocol).draw_one()
 
 
 #: Attacks on targets, by the words of files and the command line.

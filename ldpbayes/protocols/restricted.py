@@ -108,9 +108,6 @@ class RestrictedResponse(AbstractMatrix):
         out.setflags(write=False)
         return out
 
-    def parameters(self):
-        return super().parameters() | {"subset": list(self.subset)}
-
     @classmethod
     def from_parameters(cls, categories, parameters):
         given = parameters.get("subset")

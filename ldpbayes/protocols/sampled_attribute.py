@@ -48,9 +48,6 @@ class AbstractCollected(AbstractAttributes):
         own = np.unravel_index(np.arange(self.n_categories), self.sizes)
         return np.concatenate([np.eye(size)[:, x] for size, x in zip(self.sizes, own, strict=True)])
 
-    def parameters(self):
-        return super().parameters() | {"sizes": list(self.sizes)}
-
 
 @dataclass(frozen=True)
 class SampledAttribute(AbstractCollected):

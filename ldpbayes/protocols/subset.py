@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
+from ldpbayes.arrays import blocks, log_choose
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, PairRates, Supports
@@ -18,6 +19,8 @@ from ldpbayes.protocols.formats import Sets
 
 #: Level below which the best share of categories is taken from its series: both errors are some 1e-11 there.
 SMALL_EPSILON = 1e-5
+#: Most reports that are listed.
+MAX_SETS = 2**16
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class SubsetSelection(AbstractProtocol):
 
     def supports(self):
         a, w = self.n_categories, self.size
-        return Supports(self.beta, math.log(a) - math.log(a + w * self.beta) - _log_number_of_sets(a, w))
+        return Supports(self.beta, math.log(a) - math.log(a + w * self.beta) - log_choose(a, w))
 
     def rows(self, reports, counts):
         return SupportRows(reports, self.beta, counts, self.n_categories, self.supports().per_report)
@@ -108,7 +111,7 @@ class SubsetSelection(AbstractProtocol):
         start = density if size > 16 and density > 1 / 16 else 0.0
         out = bits.bernoulli(values.size, self.n_categories, start, rng)
         bits.assign(out, values, rng.random(values.size) < self.hit_rates[0])
-        for part in bits.blocks(values.size, self.n_categories):
+        for part in blocks(values.size, self.n_categories, bits.BLOCK):
             bits.resize(out[part], values[part], self.size, self.n_categories, rng)
         return out
 
@@ -149,21 +152,14 @@ class SubsetSelection(AbstractProtocol):
         return entropy.threshold_below(lower / (lower + a - self.size))
 
 
-def _number_of_sets(n, size, most=2**16):
-    """Return C(n, size), or None where it is above ``most``, without making a number of thousands of digits."""
+def _number_of_sets(n, size):
+    """Return C(n, size), or None where it is above MAX_SETS, without making a number of thousands of digits."""
     number = 1
     for i in range(min(size, n - size)):
         number = number * (n - i) // (i + 1)
-        if number > most:
+        if number > MAX_SETS:
             return None
     return number
-
-
-def _log_number_of_sets(n, size):
-    """Return log C(n, size); exact integers would take minutes where n is large."""
-    if n <= 1000:
-        return math.log(math.comb(n, size))
-    return math.lgamma(n + 1) - math.lgamma(size + 1) - math.lgamma(n - size + 1)
 
 
 def variance_optimal_size(n_categories, epsilon):

@@ -190,7 +190,7 @@ def _of_data(result, data, by):
 
 def _too_many(data, size):
     """Return why the log-likelihood of single reports cannot be written out for so many draws, or an empty string."""
-    if data.nature.weighted:
+    if data.weighted:
         return "Single reports have no log-likelihood where they are weighted."
     if not data.keeps_reports:
         return "Single reports have no log-likelihood: a summary keeps sums only."

@@ -11,7 +11,7 @@ import xarray as xr
 
 from ldpbayes.collections import Cells
 from ldpbayes.collections.cells import FACTS
-from ldpbayes.collections.nature import LEFT_OUT
+from ldpbayes.collections.data import LEFT_OUT
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.diagnostics import entries_of, summarize

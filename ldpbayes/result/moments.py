@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from ldpbayes.collections.nature import LEFT_OUT, MOMENTS_ONLY
+from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.inference.ends import SOLVED, beta_ends, numerical_error, tails
 from ldpbayes.result.building import build
 from ldpbayes.result.frame import Result

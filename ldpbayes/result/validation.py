@@ -5,7 +5,7 @@ import json
 import numpy as np
 import xarray as xr
 
-from ldpbayes.collections.nature import LEFT_OUT, MOMENTS_ONLY
+from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.errors import ArgumentError, DataError, shown
 
 #: Variables whose draws must be distributions.

@@ -93,7 +93,7 @@ def _describe(tree, cells, prior):
 def _undrawn(cells: Cells, request: Request) -> bool:
     """Return whether cells get moments alone: their draws would be too many, or they are wanted without."""
     sizes = request.sizes()
-    if request.method not in ("auto", "exact", SUMMARY) or cells.nature.weighted or cells.laws:
+    if request.method not in ("auto", "exact", SUMMARY) or cells.weighted or cells.laws:
         return False
     if request.draws != 0 and sizes["draws"] * sizes["chains"] * cells.n_categories * len(cells) <= MAX_OF_CELLS:
         return False
@@ -206,7 +206,7 @@ def _together(cells: Cells, prior, request: Request) -> "xr.DataTree":
     problem = Joint(cells, prior)
     refuse_doubtful_cells(cells)
     if request.automatic:
-        weighted = ("nuts",) if cells.nature.weighted else ()  # the PyMC model takes whole reports
+        weighted = ("nuts",) if cells.weighted else ()  # the PyMC model takes whole reports
         answer, reason = single.automatic(
             Selection(problem, request.exclude + weighted, request.asked_sizes, JOINT), request
         )

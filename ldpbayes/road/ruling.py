@@ -68,12 +68,10 @@ def rule(prior: Any, data: Any, method: str) -> Ruling:
         return Ruling("jeffreys", sentence)
     if data.laws:
         return jeffreys_because(f"the learnt prior is not offered where {data.doubt}.")
-    if data.nature.weighted:
+    if data.weighted:
         return jeffreys_because("the learnt prior needs the evidence of the reports, which sampling weights do not have.")
     if method not in ("auto", "mixture", SUMMARY):
         return jeffreys_because(f"the method {method} was asked for; prior='learnt' goes with auto or mixture.")
-    if not data.nature.evidence:
-        return jeffreys_because("the learnt prior needs the evidence of the reports, which a composite likelihood lacks.")
     sentence = f"{NO_PRIOR}: from {LEARNT_FROM} categories on it is a Dirichlet prior whose concentration is learnt; {KEEP}."
     return Ruling("learnt", sentence, method == "auto")
 

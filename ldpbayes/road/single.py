@@ -169,7 +169,7 @@ def _without_draws(collection, request: Request) -> bool:
     Draws that were asked for are made or refused.
     """
     if request.draws != 0:
-        unasked = request.automatic and not request.asked_sizes and not collection.nature.weighted and not collection.laws
+        unasked = request.automatic and not request.asked_sizes and not collection.weighted and not collection.laws
         return unasked and DRAWN * collection.n_categories > MAX_DRAWN
     if request.method not in UNDRAWN:
         raise ArgumentError(f"draws=0 goes with the methods {listed(UNDRAWN)}; {request.method!r} makes draws.")

@@ -15,9 +15,9 @@ import numpy as np
 from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.collections.survey import SampleColumns
-from ldpbayes.collections.tally import places
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.protocols import AbstractProtocol, designs, make_protocol
+from ldpbayes.protocols.formats import places
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.sources import parameters
 from ldpbayes.sources.base import sorted_keys

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.repeated.fresh import histories_of, user_array
@@ -50,7 +51,7 @@ def read_users(source, channels, columns, user):
         tied = whole is not None and whole.memoized
         for key, held in parts.items():
             *cell, who = key
-            if isinstance(who, str) and not who.strip():
+            if checks.blank(who):
                 raise DataError("has a row without a user", field=user)
             channel, other = seen.setdefault(who, (name, cell))
             if channel != name:

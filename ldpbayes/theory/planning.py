@@ -532,7 +532,7 @@ def _ladder():
 def _mle_risk(protocol, p, target, norm):
     """Return mle_risk, through the trace alone where a listed channel is too large for a plan to wait for."""
     work = (protocol.n_outputs or 0) * float(protocol.n_categories) ** 2
-    sized = work > _SIZED_WORK and np.ptp(p) <= 1e-15 and protocol.uniform_information() is not None
+    sized = work > _SIZED_WORK and np.ptp(p) <= 1e-15
     full = (work <= _FULL_WORK and not sized) or protocol.hit_rates is None or protocol.n_outputs == protocol.n_categories
     if full or information.support_law(protocol) is not None:
         return risk.mle_risk(protocol, p, 1, target, norm)

@@ -13,7 +13,7 @@ from ldpbayes.estimators.confidence import (
     confidence_intervals,
     distribution_interval,
     frequency_interval,
-    profile_interval,
+    likelihood_intervals,
 )
 from ldpbayes.protocols import designs
 from ldpbayes.protocols.base import Binomials
@@ -152,7 +152,8 @@ def test_profile_likelihood_agrees_with_the_exact_interval_for_many_reports():
     """And its expansion to second order agrees with both, at shares of zero too."""
     tally = Tally(GRR(4, 1.0), [0, 1, 2, 3], [32_510, 26_500, 23_500, 17_490])
     exact = confidence_intervals(tally)
-    lower, upper, method = profile_interval(tally.rows, 0.95)
+    found = likelihood_intervals(tally.rows, 0.95)
+    lower, upper, method = found.lower[0], found.upper[0], found.method
     assert method == "profile likelihood"
     np.testing.assert_allclose(lower, exact.lower[0], atol=3e-3)
     np.testing.assert_allclose(upper, exact.upper[0], atol=3e-3)

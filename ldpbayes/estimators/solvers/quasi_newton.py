@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from ldpbayes.estimators.base import project, split_diagonal, tangent_diagonal
+from ldpbayes.estimators.base import project, tangent_diagonal
 from ldpbayes.estimators.solvers.base import Point, Solution, line_search, prior_value
+from ldpbayes.likelihoods.expansion import shared_part
 
 #: Pairs that the quasi-Newton model of the curvature remembers.
 MEMORY = 20
@@ -79,7 +80,7 @@ def _start(rows, mass):
         passes = 1.5
     else:
         _, gradient, diagonal, sums = rough
-        curvature = _Curvature(split_diagonal(diagonal, sums))
+        curvature = _Curvature(diagonal - 2 * shared_part(diagonal, sums))
         p = _model_step(p, gradient - gradient @ p, curvature, mass, 1e-2)
         value, gradient = rows.value_and_gradient(p)
         passes = 1.3

@@ -140,10 +140,3 @@ def without_repeats(table):
     for j in range(1, table.shape[1]):
         table[:, j][(table[:, :j] == table[:, j : j + 1]).any(axis=1)] = -1
     return table
-
-
-def by_cohort(cohorts):
-    """Yield (cohort, positions of its reports)."""
-    order = np.argsort(cohorts, kind="stable")
-    present, starts = np.unique(cohorts[order], return_index=True)
-    yield from zip(present.tolist(), np.split(order, starts[1:]), strict=True)

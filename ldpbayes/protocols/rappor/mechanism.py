@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy, hashing
+from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import LevelRows, SupportRows
 from ldpbayes.protocols import bits
@@ -289,7 +290,7 @@ class Rappor(AbstractProtocol):
         ones = bits.sizes(packed)
         log_constants = ones * log_one + (self.n_bits - ones) * log_zero - math.log(self.cohorts)
         held = np.empty((len(reports), self.n_categories), dtype=np.uint8)
-        for c, users in filters.by_cohort(cohorts):
+        for c, users in groups_of(cohorts):
             members = np.zeros((users.size, self.n_bits + 1), dtype=np.uint8)  # position −1 is the last, empty column
             members[:, :-1] = np.unpackbits(packed[users], axis=1, count=self.n_bits)
             held[users] = sum(members[:, positions] for positions in self.table[c])
@@ -304,10 +305,6 @@ class Rappor(AbstractProtocol):
         values = np.exp(hits * gain + (size - h) * missed)
         levels = held + (h + 1) * sizes.astype(np.uint8)[cohorts]
         return LevelRows(levels, values, counts, hits, log_constants + h * missed)
-
-    def decoder(self):
-        """Return the least squares of bit counts on the filters; see DesignDecoder."""
-        return self._filter_decoder
 
     def report_law(self):
         return SupportLaw.of_rates(self, *self.rates) if self.assignment == "direct" else BitLaw(self)
@@ -325,14 +322,14 @@ class Rappor(AbstractProtocol):
         yield from map(self.filters, range(self.cohorts))
 
     @cached_property
-    def _filter_decoder(self):
+    def _decoder(self):
         return DesignDecoder(self)
 
     def bit_counts(self, reports, counts):
         """Return how many reports of each cohort have each bit set, (C, k), and the sizes of the cohorts, (C,)."""
         cohorts, packed = split_cohorts(reports)
         totals = np.zeros((self.cohorts, self.n_bits), dtype=np.int64)
-        for c, users in filters.by_cohort(cohorts):
+        for c, users in groups_of(cohorts):
             totals[c] = counts[users] @ np.unpackbits(packed[users], axis=1, count=self.n_bits).astype(np.int64)
         return totals, np.bincount(cohorts, counts, self.cohorts).astype(np.int64)
 
@@ -385,8 +382,6 @@ class Rappor(AbstractProtocol):
     # ---- parameters --------------------------------------------------------------------------------------------------
     def parameters(self):
         out = super().parameters()
-        if self.candidates:
-            out["candidates"] = list(self.candidates)
         if self.positions:
             out["positions"] = [";".join(" ".join(map(str, cell)) for cell in cells) for cells in self.positions]
         return out

@@ -8,12 +8,15 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln
 
 from ldpbayes import checks, entropy
+from ldpbayes.arrays import log_choose
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols.repeated import memoized_bits
 from ldpbayes.protocols.repeated.histories import Rates, check_times, every_history
+
+#: What is wrong with reports that cannot be of one user.
+CHANGED = "a memoized bit that changes, which it cannot where flip is 0"
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
     @property
     def kappa(self):
         """κ = e^{ε/2}/(e^{ε/2} + 1)."""
-        return 1 / (1 + math.exp(-self.epsilon_infinity / 2))
+        return self.stages[0]
 
     @cached_property
     def bucket_of(self):
@@ -124,13 +127,14 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
             raise DataError(
                 f"history {i} must have {self.sampled} sampled buckets, each with ones in at most all of its reports", line=i
             )
-        bad = np.flatnonzero(self._changed(codes, times))
-        if bad.size:
-            i = int(bad[0])
-            raise DataError(f"history {i} has a memoized bit that changes, which it cannot where flip is 0", line=i)
+        changed = self._changed(codes, times)
+        if changed is not None:
+            raise DataError(f"history {changed} has {CHANGED}", line=changed)
 
     def _changed(self, codes, times):
-        return ((codes > 1) & (codes <= times)).any(axis=1) & (self.flip == 0)
+        """Return the first history with a memoized bit that changes where none can, or None."""
+        bad = np.flatnonzero(((codes > 1) & (codes <= times)).any(axis=1) & (self.flip == 0))
+        return int(bad[0]) if bad.size else None
 
     def gather(self, reports, user, names):
         codes, n = reports[:, 1:], len(names)
@@ -143,9 +147,9 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         ones = np.stack([np.bincount(user, column == 2, n) for column in codes.T], axis=1).astype(np.int64)
         times = np.bincount(user, minlength=n)
         out = np.where(sampled, 1 + ones, 0)
-        bad = np.flatnonzero(self._changed(out, times[:, None]))
-        if bad.size:
-            raise DataError(f"user {names[bad[0]]!r} has a memoized bit that changes, which it cannot where flip is 0")
+        changed = self._changed(out, times[:, None])
+        if changed is not None:
+            raise DataError(f"user {names[changed]!r} has {CHANGED}")
         return np.column_stack([times, out])
 
     def list_histories(self, times):
@@ -162,12 +166,8 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
 
     # ---- server --------------------------------------------------------------------------------------------------------
     @property
-    def stages(self):
-        return self.kappa, 1 - self.kappa, 1 - self.flip, self.flip
-
-    @property
     def _log_public(self):
-        return gammaln(self.sampled + 1) + gammaln(self.buckets - self.sampled + 1) - gammaln(self.buckets + 1)
+        return -log_choose(self.buckets, self.sampled)
 
     def shown(self, histories):
         return histories[:, 1:] > 0
@@ -189,8 +189,7 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         return np.column_stack([times, np.where(rank < self.sampled, 1 + ones, 0)])
 
     def draw_one(self, value, times):
-        left = list(range(self.buckets))  # which buckets are sampled is public
-        places = [left.pop(entropy.below(self.buckets - step)) for step in range(self.sampled)]
+        places = entropy.some_of(self.sampled, self.buckets)  # which buckets are sampled is public
         kappa, lam, *reported = self._thresholds
         bucket, codes = int(self.bucket_of[value]), np.zeros(self.buckets, dtype=np.int64)
         members = [entropy.bernoulli((lam, kappa)[place == bucket]) for place in places]

@@ -12,10 +12,11 @@ import numpy as np
 from scipy.special import gammaln
 
 from ldpbayes import checks
+from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, shown
-from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.base import AbstractProtocol, check_parameters
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
-from ldpbayes.protocols.registry import make_protocol
+from ldpbayes.protocols.registry import inner_protocol
 from ldpbayes.protocols.repeated.histories import (
     MAX_HISTORIES,
     MAX_TIMES,
@@ -221,45 +222,37 @@ class Repeated(AbstractHistories):
 
     # ---- server --------------------------------------------------------------------------------------------------------
     def likelihoods(self, histories):
-        lengths = self.lengths(histories)
         logs, log_constants = np.empty((len(histories), self.n_categories)), np.empty(len(histories))
-        step = max(1, _BLOCK // (self.n_categories * max(1, int(lengths.max(initial=1)))))
-        for start in range(0, len(histories), step):
-            part = slice(start, start + step)
-            logs[part], log_constants[part] = self._logs(histories[part], lengths[part])
+        for part, starts, kind, rows in self._kinds(histories):
+            with np.errstate(divide="ignore"):
+                own = np.log(rows.dense())
+            logs[part] = np.add.reduceat(own[kind], starts, axis=0)
+            constants = np.add.reduceat(np.asarray(rows.log_constants)[kind], starts)
+            # The r-th of equal reports adds log r, in all Σ log m!.
+            fresh = np.append(True, kind[1:] != kind[:-1])
+            fresh[starts] = True
+            run = np.arange(len(kind)) - np.flatnonzero(fresh)[np.cumsum(fresh) - 1] + 1
+            orders = gammaln(self.lengths(histories[part]) + 1) - np.add.reduceat(np.log(run), starts)
+            log_constants[part] = constants + orders
         top = logs.max(axis=1)
         top = np.where(np.isneginf(top), 0.0, top)
         return np.exp(logs - top[:, None]), log_constants + top
 
-    def _logs(self, histories, lengths):
-        """Return (Σ_t log L of every history, log of its orders and constants)."""
-        single, user = self._single(histories, lengths)
-        flat = self._bytes(single)
-        _, first, kind = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-        kind = kind.reshape(-1)
-        rows = self.protocol.rows(single[first], np.ones(len(first)))
-        with np.errstate(divide="ignore"):
-            own = np.log(rows.dense())
-        starts = np.cumsum(lengths) - lengths
-        logs = np.add.reduceat(own[kind], starts, axis=0)
-        constants = np.add.reduceat(np.asarray(rows.log_constants)[kind], starts)
-        # The r-th of equal reports adds log r, in all Σ log m!.
-        fresh = np.append(True, (kind[1:] != kind[:-1]) | (user[1:] != user[:-1]))
-        run = np.arange(len(kind)) - np.flatnonzero(fresh)[np.cumsum(fresh) - 1] + 1
-        return logs, constants + gammaln(lengths + 1) - np.add.reduceat(np.log(run), starts)
-
     def supported(self, histories):
-        lengths = self.lengths(histories)
         out = np.empty((len(histories), self.n_categories), dtype=np.int64)
-        step = max(1, _BLOCK // (self.n_categories * max(1, int(lengths.max(initial=1)))))
         half = 1 + self.protocol.beta / 2  # rows of protocols with hit rates are 1 and 1 + β
-        for start in range(0, len(histories), step):
-            part = slice(start, start + step)
+        for part, starts, kind, rows in self._kinds(histories):
+            out[part] = np.add.reduceat((rows.dense() > half).astype(np.int64)[kind], starts, axis=0)
+        return out
+
+    def _kinds(self, histories):
+        """Yield (slice of histories, where the reports of each start, kind of every report, rows of the kinds)."""
+        lengths = self.lengths(histories)
+        for part in blocks(len(histories), self.n_categories * int(lengths.max(initial=1)), _BLOCK):
             single, _ = self._single(histories[part], lengths[part])
             _, first, kind = np.unique(self._bytes(single), axis=0, return_index=True, return_inverse=True)
-            held = (self.protocol.rows(single[first], np.ones(len(first))).dense() > half).astype(np.int64)
-            out[part] = np.add.reduceat(held[kind.reshape(-1)], np.cumsum(lengths[part]) - lengths[part], axis=0)
-        return out
+            starts = np.cumsum(lengths[part]) - lengths[part]
+            yield part, starts, kind.reshape(-1), self.protocol.rows(single[first], np.ones(len(first)))
 
     def has_full_rank(self):
         return self.protocol.has_full_rank()
@@ -284,14 +277,8 @@ class Repeated(AbstractHistories):
 
     @classmethod
     def from_parameters(cls, categories, parameters):
-        for key in parameters:
-            if key not in ("of", "times"):
-                raise ArgumentError(f"{cls.name} has no parameter {key!r}; it takes of, times.")
-        table = parameters.get("of")
-        if not isinstance(table, dict) or not isinstance(table.get("protocol"), str):
-            raise ArgumentError(f"{cls.name} needs the parameter 'of', a table with a protocol, got {shown(table)}.")
-        settings = {key: value for key, value in table.items() if key != "protocol"}
-        return cls(make_protocol(table["protocol"], categories, settings), parameters.get("times"))
+        check_parameters(cls.name, parameters, ("of", "times"))
+        return cls(inner_protocol(cls.name, "of", parameters.get("of"), categories), parameters.get("times"))
 
 
 def histories_of(protocol, reports, user):
@@ -331,11 +318,6 @@ def histories_of(protocol, reports, user):
     return held, held.gather(reports, codes, names)
 
 
-def _is_no_name(name):
-    """Return whether an entry of a column of users is missing: None, nan, or a blank text."""
-    return name is None or name != name or (isinstance(name, (str, bytes)) and not name.strip())
-
-
 def user_array(user):
     """Return the names of users as an array in which different ones stay different.
 
@@ -365,7 +347,7 @@ def users_of(user, n_reports):
     elif array.dtype.kind in "mM":
         missing = np.isnat(array)
     elif array.dtype.kind in "OUS":
-        missing = np.array([_is_no_name(name) for name in array.tolist()], dtype=bool)
+        missing = np.array([checks.blank(name) for name in array.tolist()], dtype=bool)
     else:
         missing = np.zeros(len(array), dtype=bool)
     if missing.any():

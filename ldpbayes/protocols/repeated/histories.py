@@ -122,8 +122,10 @@ class AbstractHistories(AbstractProtocol):
         """Return what the mean of a user's supports obeys, or None where supports have no such law."""
         return None
 
-    #: Columns of a canonical history before those of the last field.
-    n_leading: ClassVar[int] = 0
+    @property
+    def n_leading(self) -> int:
+        """Columns of a canonical history before those of the last field."""
+        return len(self.leading_fields)
 
     # ---- times and levels ----------------------------------------------------------------------------------------------
     @property
@@ -247,14 +249,12 @@ class AbstractHistories(AbstractProtocol):
     def has_full_rank(self):
         return True
 
-    def decoder(self):
-        """Return the estimate from the sums over users of the share of their reports that support each category.
-
-        Every user counts once, and the variance knows that a user's reports share one value and one permanent answer.
-        """
+    @cached_property
+    def _decoder(self):
+        # Every user counts once, and the variance knows that a user's reports share one value and one permanent answer.
         rates = self.rates()
         if rates is None or self.times is None:
-            return super().decoder()
+            return super()._decoder
         noise = tuple(rates.noise(held, *self.law) for held in (rates.true, rates.other))
         return SupportDecoder(self.n_categories, *rates.first_of_both, noise)
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy, hashing
+from ldpbayes.arrays import blocks
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.repeated.histories import Rates, constant, counts_of
 from ldpbayes.protocols.repeated.memoized_grr import AbstractMemoizedSymbols, instant_level, with_instant
@@ -63,7 +64,6 @@ class LOLOHA(AbstractMemoizedSymbols):
     name: ClassVar[str] = "loloha"
     report_fields: ClassVar[tuple[str, ...]] = ("seed", "counts")
     file_parameters: ClassVar[str] = "epsilon_infinity, epsilon_one or epsilon_instant, buckets, family='ldpbayes', times"
-    n_leading: ClassVar[int] = 1
 
     def __post_init__(self):
         super().__post_init__()
@@ -125,9 +125,7 @@ class LOLOHA(AbstractMemoizedSymbols):
         seeds = histories[:, 0]
         out = np.empty((len(seeds), self.n_categories), dtype=by_symbol.dtype)
         categories = np.arange(self.n_categories)[None, :]
-        step = max(1, _BLOCK // self.n_categories)
-        for start in range(0, len(seeds), step):
-            part = slice(start, start + step)
+        for part in blocks(len(seeds), self.n_categories, _BLOCK):
             hashed = hashing.buckets(self.family, seeds[part, None], categories, self.buckets)
             out[part] = np.take_along_axis(by_symbol[part], hashed, axis=1)
         return out

@@ -3,14 +3,13 @@
 import abc
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, xlog1py, xlogy
+from scipy.special import xlog1py, xlogy
 
 from ldpbayes import entropy
+from ldpbayes.arrays import groups_of, log_choose
 from ldpbayes.errors import DataError
-from ldpbayes.protocols.rappor import filters
 from ldpbayes.protocols.repeated.histories import AbstractHistories, constant, every_history
 
 
@@ -31,8 +30,6 @@ class AbstractMemoizedBits(AbstractHistories):
         chance that a report shows a one as one, and a zero.
     """
 
-    n_leading: ClassVar[int] = 1
-
     # ---- what a subclass states ----------------------------------------------------------------------------------------
     @property
     @abc.abstractmethod
@@ -44,12 +41,12 @@ class AbstractMemoizedBits(AbstractHistories):
 
     @property
     @abc.abstractmethod
-    def stages(self) -> tuple[float, float, float, float]: ...
+    def _thresholds(self) -> tuple[int, int, int, int]:
+        """The stages as thresholds of ``entropy.bernoulli``."""
 
     @property
-    @abc.abstractmethod
-    def _thresholds(self) -> tuple[int, int, int, int]:
-        """The stages of ``draw_one``, as thresholds of ``entropy.bernoulli``."""
+    def stages(self) -> tuple[float, ...]:
+        return tuple(threshold / 2**entropy.BITS for threshold in self._thresholds)
 
     def shown(self, histories: np.ndarray) -> np.ndarray | None:
         """Return which bits are shown at all, shape (m, n_bits); None: all of them."""
@@ -79,7 +76,7 @@ class AbstractMemoizedBits(AbstractHistories):
 
     @property
     def leading_fields(self):
-        return (("cohort", len(self.table)), ("times", 2**62))[-self.n_leading :]
+        return (("times", 2**62),)
 
     def lengths(self, histories):
         return histories[:, self.n_leading - 1]
@@ -114,7 +111,7 @@ class AbstractMemoizedBits(AbstractHistories):
             unset, ratio = np.where(shown, unset, 0.0), np.where(shown, ratio, 0.0)
         logs = self.sums(histories, ratio)
         top = logs.max(axis=1)
-        log_constants = unset.sum(axis=1) + top + log_binomials(ones, times) + self._log_public
+        log_constants = unset.sum(axis=1) + top + log_choose(times[:, None], ones).sum(axis=1) + self._log_public
         return np.exp(logs - top[:, None]), log_constants
 
     #: Logarithm of the chance of what is public.
@@ -130,7 +127,7 @@ class AbstractMemoizedBits(AbstractHistories):
         out = np.zeros((len(histories), self.n_categories), dtype=values.dtype)
         values = np.column_stack([values, np.zeros(len(values), dtype=values.dtype)])  # position −1, of no bit
         cohorts = histories[:, 0] if self.n_leading == 2 else np.zeros(len(histories), dtype=np.int64)
-        for c, users in filters.by_cohort(cohorts):
+        for c, users in groups_of(cohorts):
             for positions in self.table[c]:
                 out[users] += values[np.ix_(users, positions)]
         return out
@@ -205,12 +202,6 @@ def tabled(ones, times, rates, other):
             gain = np.where(np.isneginf(base) & np.isneginf(lifted), 0.0, lifted - base)
         unset[here], ratio[here] = base[ones[here]], gain[ones[here]]
     return unset, ratio
-
-
-def log_binomials(ones, times):
-    """Return Σ over bits of log C(T, c), shape (m,)."""
-    times = times[:, None]
-    return (gammaln(times + 1) - gammaln(ones + 1) - gammaln(times - ones + 1)).sum(axis=1)
 
 
 def count_ones(members: Sequence[int], times: int, on: int, off: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.repeated.histories import (
@@ -114,9 +115,7 @@ class AbstractMemoizedSymbols(AbstractHistories):
         leading, symbols = self.draw_public(values, rng)
         answers, (kept, moved) = self.permanent.privatize(symbols, rng), self.instantaneous.hit_rates
         out = np.empty((answers.size, self.size), dtype=np.int64)
-        step = max(1, _BLOCK // self.size)
-        for start in range(0, answers.size, step):
-            part = slice(start, start + step)
+        for part in blocks(answers.size, self.size, _BLOCK):
             chances = np.full((len(answers[part]), self.size), moved)
             chances[np.arange(len(chances)), answers[part]] = kept
             out[part] = rng.multinomial(times[part], chances / chances.sum(axis=1, keepdims=True))

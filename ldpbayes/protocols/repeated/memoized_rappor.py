@@ -47,7 +47,6 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
     name: ClassVar[str] = "memoized_rappor"
     report_fields: ClassVar[tuple[str, ...]] = ("cohort", "times", "ones")
     file_parameters: ClassVar[str] = "those of rappor; times"
-    n_leading: ClassVar[int] = 2
 
     def __post_init__(self):
         if not isinstance(self.protocol, AbstractProtocol) or self.protocol.name != Rappor.name:
@@ -80,6 +79,10 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         return self.protocol.table
 
     @property
+    def leading_fields(self):
+        return ("cohort", len(self.table)), *super().leading_fields
+
+    @property
     def single(self):
         return self.protocol
 
@@ -87,11 +90,6 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         return split_cohorts(reports)
 
     # ---- server and client ---------------------------------------------------------------------------------------------
-    @property
-    def stages(self):
-        half = self.protocol.f / 2
-        return 1 - half, half, self.protocol.q, self.protocol.p
-
     @property
     def _thresholds(self):
         flip, p, q = self.protocol.thresholds

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
-from ldpbayes.protocols.base import log_above
+from ldpbayes.protocols.base import check_parameters, log_above
 from ldpbayes.protocols.repeated import memoized_bits
 from ldpbayes.protocols.repeated.histories import (
     Rates,
@@ -163,10 +163,6 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
     def table(self):
         return np.arange(self.n_categories)[None, None, :]
 
-    @property
-    def stages(self):
-        return self.kappa, self.lam, self.on, self.off
-
     @cached_property
     def _thresholds(self):
         # Towards more noise: λ up and κ down.
@@ -177,17 +173,9 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
 
     @classmethod
     def from_parameters(cls, categories, parameters):
-        parameters = dict(parameters)
         if "epsilon_infinity" in parameters or "epsilon_one" in parameters:
-            known = {"epsilon_infinity", "epsilon_one", "variant", "times"}
-            for key in parameters:
-                if key not in known:
-                    raise ArgumentError(
-                        f"{cls.name} with levels has no parameter {key!r}; it takes {', '.join(sorted(known))}."
-                    )
-            for key in ("epsilon_infinity", "epsilon_one"):
-                if key not in parameters:
-                    raise ArgumentError(f"{cls.name} needs the parameter {key!r}.")
+            levels = ("epsilon_infinity", "epsilon_one")
+            check_parameters(f"{cls.name} with levels", parameters, (*levels, "variant", "times"), levels)
             return cls.from_levels(len(categories), **parameters)
         return super().from_parameters(categories, parameters)
 

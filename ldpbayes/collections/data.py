@@ -1,16 +1,17 @@
-"""What all data that are fitted have in common, and what their likelihood is, which decides what can be said beside P."""
+"""What all data that are fitted have in common."""
 
 from __future__ import annotations
 
-import enum
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
-from ldpbayes.errors import CompositeWarning, RankDeficientWarning
+from ldpbayes.collections.noncompliance import with_deniers, with_noncompliers
+from ldpbayes.errors import ArgumentError, CompositeWarning, RankDeficientWarning
 
 if TYPE_CHECKING:
+    from ldpbayes.collections.collection import Collection
     from ldpbayes.collections.tally import Tally
     from ldpbayes.likelihoods import AbstractLikelihood
 
@@ -31,6 +32,11 @@ class AbstractData(ABC):
     @abstractmethod
     def collections(self) -> Iterator[Any]:
         """Yield what can be fitted on its own: each cell, or the only one."""
+
+    @property
+    def weighted(self) -> bool:
+        """Whether sampling weights temper the likelihood, so that its evidence and F have no meaning."""
+        return any(one.survey is not None for one in self.collections())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -89,6 +95,71 @@ class AbstractData(ABC):
     def owners(self) -> tuple[int | None, ...]:
         """Of each of the last categories that are no answers: whose deniers they are, None for those who do not comply."""
 
+    def with_noncompliers(self, laws: Mapping) -> Self:
+        """Return these data with respondents who ignore the device: one more category for each law of their reports.
+
+        P(report) = (1 − γ) Q p + γ q in every channel, with the same γ; of cells each has its own. The result's quantity
+        ``noncompliance`` is γ, and "LABEL among compliers" are the shares of those who follow the device; that the others
+        have the same distribution is an assumption that no report can test.
+
+        Parameters
+        ----------
+        laws : mapping of str to law
+            Name of the category → how its people report: a label that they always report ("no"), "always LABEL", "uniform",
+            for unary encodings also "fair coins", "no bits" and "all bits"; for fake reports "maximal gain: LABEL, …" and
+            "input: LABEL, …", or what ``ldpbayes.attack`` returns; or a mapping from the channels' names to these.
+
+        Raises
+        ------
+        ArgumentError
+            On a name that is taken, a law that a channel's reports cannot follow, or summaries, which have no reports.
+        """
+        return self._extended(with_noncompliers, laws)
+
+    def with_deniers(self, of: str | Sequence[str], say: str, channel: str | Sequence[str]) -> Self:
+        """Return these data with respondents who deny: of each category in ``of`` some say another one in a channel.
+
+        The commonest design asks a part of the respondents directly and the others through a device, which is obeyed. A
+        category s is split into those who would admit it and those who would deny it: P(s) is their sum, and δ = P(denies)/
+        P(s) the share of s who, asked directly, say something else. The result's P is that of all; its quantities are
+        ``denial`` (of several categories "denial, LABEL"), which is δ, and ``deniers``, the share of all who deny.
+
+        Parameters
+        ----------
+        of : str or sequence of str
+            Categories that may be denied.
+        say : str
+            The category that those say who deny.
+        channel : str or sequence of str
+            Names of the channels in which they do.
+
+        Raises
+        ------
+        ArgumentError
+            On an unknown category or channel, one that cannot be denied, or summaries, which have no reports.
+
+        Examples
+        --------
+        >>> from ldpbayes import Collection, Tally
+        >>> from ldpbayes.protocols.designs import crosswise, direct
+        >>> tallies = [Tally(crosswise(0.25), [0, 1], [210, 190], "device"), Tally(direct(), [0, 1], [300, 100], "direct")]
+        >>> survey = Collection(["no", "yes"], tallies).with_deniers(of="yes", say="no", channel="direct")
+        >>> survey.denied, survey.noncompliance().identified
+        (('yes',), True)
+        """
+        return self._extended(with_deniers, of, say, channel)
+
+    def _extended(self, extend: Callable[..., Collection], *stated: Any) -> Self:
+        """Return these data with what a function makes of each collection; a cell may lack a channel that others have."""
+        if not self.keeps_reports:
+            raise ArgumentError("summaries have no reports, so that a law cannot be added to them.")
+        names = list(self.channels())
+        return self._mapped(lambda one: extend(one, *stated, names))
+
+    def _mapped(self, function: Callable[[Any], Any]) -> Self:
+        """Return what a function makes of the collection, or these cells with what it makes of each."""
+        return function(self)
+
     @property
     def n_laws(self) -> int:
         """Number of the last categories that are no answers; 0 where everybody follows the device."""
@@ -118,25 +189,3 @@ class AbstractData(ABC):
     def doubt(self) -> str:
         """What some respondents may do instead of following the device, in words; empty where everybody follows it."""
         return "" if not self.n_laws else "respondents may deny" if self.denied else "respondents may ignore the device"
-
-
-class Nature(enum.Enum):
-    """What kind of likelihood the reports of a collection or of cells have.
-
-    ``FULL``: the probability of the reports. ``PSEUDO``: sampling weights temper it, so that the respondents' own
-    frequencies F and the evidence have no meaning. ``COMPOSITE``: a product of marginal likelihoods, which holds no user.
-    """
-
-    FULL = "full"
-    PSEUDO = "pseudo"
-    COMPOSITE = "composite"
-
-    @property
-    def evidence(self) -> bool:
-        """Whether the likelihood is a probability of the reports, so that evidences can be compared."""
-        return self is Nature.FULL
-
-    @property
-    def weighted(self) -> bool:
-        """Whether sampling weights temper the likelihood."""
-        return self is Nature.PSEUDO
