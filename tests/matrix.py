@@ -50,10 +50,6 @@ REASONS = {
     "the prior has no moments in closed form": r"Moments without draws need a Dirichlet prior",
     "a cell that was left out has no share": r"cell must be one of x, z, got 'y'|result was fitted to, with shape",
 }
-#: Refusals that statistics do not ask for: what is not built yet.
-NOT_YET = {
-    "a prior over all cells beside respondents who deny or ignore the device": r"how the shares of those who",
-}
 
 
 def labels(a):
@@ -344,8 +340,8 @@ def outcome(action, place):
 
 
 def reason(sentence):
-    """Return the reason that a refusal gives, of statistics or of what is not built yet, or None."""
-    return next((name for name, pattern in (NOT_YET | REASONS).items() if re.search(pattern, sentence)), None)
+    """Return the reason of statistics that a refusal gives, or None."""
+    return next((name for name, pattern in REASONS.items() if re.search(pattern, sentence)), None)
 
 
 def main(*worlds):
@@ -353,8 +349,7 @@ def main(*worlds):
     import matplotlib
 
     matplotlib.use("agg")
-    letters = dict(zip([*REASONS, *NOT_YET], "abcdefghijklABCDEFGHIJKL"[: len(REASONS)] + "ABCDEFGHIJKL", strict=False))
-    letters |= {"served": ".", "refused": "?", "foreign": "!"}
+    letters = dict(zip(REASONS, "abcdefghijkl", strict=False)) | {"served": ".", "refused": "?", "foreign": "!"}
     counted, seconds, begun, odd = Counter(), Counter(), time.process_time(), 0
     with tempfile.TemporaryDirectory() as folder:
         for world in worlds or WORLDS:
@@ -380,7 +375,7 @@ def main(*worlds):
                 odd += 1
                 print(f"      {' '.join(words)}: {said}")
     for name, number in counted.most_common():
-        print(f"{letters.get(name, ' ')} {number:5}  {name}{' (not built yet)' if name in NOT_YET else ''}")
+        print(f"{letters.get(name, ' ')} {number:5}  {name}")
     print("slowest:", ", ".join(f"{name} {taken:.0f} s" for name, taken in seconds.most_common(8)))
     return bool(odd)
 

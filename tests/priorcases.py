@@ -1,6 +1,6 @@
 """The table of priors that every contract test of a prior runs over, with a family that the package does not know."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ldpbayes.priors import (
     Tree,
 )
 from ldpbayes.priors.base import AbstractSoftmax, NormalLaw
+from ldpbayes.priors.compliance import over_cells
+from ldpbayes.priors.extended import Extended
 from ldpbayes.priors.regression import Effects, Monotone, walk_root
 
 
@@ -126,6 +128,15 @@ def regression(a, grouped=False):
     return Regression(design, n_categories=a, effects=effects, monotone=monotone, sizes=sizes, reference=a - 1)
 
 
+def extended(inner, beside, a, beta):
+    """Return a prior over three cells beside those who deny or ignore the device; at a = 2 that of P alone."""
+    if a == 2:
+        return inner.sized(2, 3)
+    one, number = beside(a, beta), 1 + (a > 3)
+    owners = one.of if beside is denial else (None,) * number
+    return Extended(over_cells(replace(one, n_categories=None), inner.sized(a - number, 3), owners, a))
+
+
 #: name → prior over so many categories.
 PRIOR_CASES = {
     **{name: maker for name, maker in PRIORS.items()},
@@ -144,5 +155,7 @@ PRIOR_CASES = {
     "regression": regression,
     "regression with groups": lambda a: regression(a, grouped=True),
     "log-linear": lambda a: LogLinear((2, a // 2) if a > 3 else (a,)),
+    "hierarchical beside deniers": lambda a: extended(Hierarchical(), denial, a, (2.0, 3.0)),
+    "days beside noncompliance": lambda a: extended(Hierarchical("days"), compliance, a, (2.0, 7.0)),
     "cells apart": lambda a: CellsApart(LogisticNormal(a), 3),
 }

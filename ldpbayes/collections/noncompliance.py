@@ -57,6 +57,10 @@ class Words:
         """Return the share of all at the maximum of the likelihood, in words."""
         return f"γ = {share:.3g}" if self.symbol == "γ" else f"a share of {share:.3g} who deny"
 
+    def of_each(self) -> dict[str, str]:
+        """Return what a result of cells says, by the name of the attr."""
+        return {self.name: f"{self.explanation} Every cell has its own {self.symbol}."}
+
 
 IGNORING = Words(
     "noncompliance",

@@ -148,7 +148,7 @@ def estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
     estimates = [point_estimates(cell) for cell in cells.values()]
     if all(estimates):
         add_estimates(tree, cells, estimates)
-    if len(cells) * cells.n_categories <= MAX_INTERVALS and not cells.weighted:
+    if len(cells) * cells.n_categories <= MAX_INTERVALS and not (cells.weighted or cells.laws):
         intervals = confidence_of_cells(list(cells.values()), float(tree["summary"].attrs["ci_prob"]))
         if all(intervals):
             add_confidence(tree, cells, intervals)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,14 +14,14 @@ class Batch(NamedTuple):
     ----------
     place : int
         Where the log of the scale stands among the unknowns.
-    span : slice
+    span : slice or array of int
         Of the effects.
     scale, power : float and int
         Of the prior of the scale: exponential for power 1, half-normal for 2.
     """
 
     place: int
-    span: slice
+    span: Any
     scale: float
     power: int
 

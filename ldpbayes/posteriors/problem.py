@@ -9,10 +9,10 @@ import numpy as np
 
 from ldpbayes.collections import Cells
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
-from ldpbayes.collections.noncompliance import compliers_only
-from ldpbayes.errors import ArgumentError, CellsError, DataError, InfeasibleError
+from ldpbayes.errors import ArgumentError, CellsError, DataError
 from ldpbayes.posteriors import merging
 from ldpbayes.priors import AbstractPrior, as_prior, prior_for
+from ldpbayes.priors.extended import Extended
 
 NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
 #: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
@@ -197,27 +197,13 @@ def scaled(collection):
 
 
 def prior_of_cells(prior: Any, cells: Cells) -> AbstractPrior | Any:
-    """Return the prior of all cells, or of each; where respondents may ignore the device, what ``fit`` takes for each.
+    """Return the prior of all cells, or of each; where respondents may deny or not comply, what ``fit`` takes for each.
 
     Parameters
     ----------
     prior : as in fit
     cells : Cells
-
-    Raises
-    ------
-    InfeasibleError
-        Where a prior over all cells meets respondents who ignore the device.
     """
     if not cells.laws:
         return as_prior(prior, cells.n_categories, cells=cells)
-    if isinstance(prior, AbstractPrior) and prior.beside(cells.owners) is not None:
-        return prior
-    plain = cells.with_cells({key: compliers_only(cell) for key, cell in cells.items()})
-    if len(as_prior(prior, plain.n_categories, cells=plain).shape) > 1:
-        raise InfeasibleError(
-            f"A prior over all cells says nothing of how the shares of those who "
-            f"{cells.doubt.removeprefix('respondents may ')} hang together; fit the cells one by one, with a prior such as "
-            "jeffreys, and every cell has its own share of them."
-        )
-    return prior
+    return Extended.of(prior, cells) or prior

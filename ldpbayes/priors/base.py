@@ -498,12 +498,21 @@ class QuantileLaw(NormalLaw):
         object.__setattr__(self, "_ends", (knots[0], knots[-1], knots[1] - knots[0]))
         object.__setattr__(self, "_table", CubicSpline(knots, CubicSpline(z, np.arcsinh(x))(knots)).c[::-1].copy())
 
-    def of(self, z, xp=np):
+    def _cubic(self, z, xp):
+        """Return (what is left of z above the knot before it, the powers' coefficients there)."""
         low, high, step = self._ends
         inside = xp.clip(z, low, high - 1e-9 * step)
         place = xp.floor((inside - low) / step).astype("int64")
-        offset, powers = inside - low - step * place, [xp.take(row, place) for row in self._table]
+        return inside - low - step * place, [xp.take(row, place, mode="clip") for row in self._table]
+
+    def of(self, z, xp=np):
+        offset, powers = self._cubic(z, xp)
         return xp.sinh(powers[0] + offset * (powers[1] + offset * (powers[2] + offset * powers[3])))
+
+    def slope(self, z):
+        (offset, (value, first, second, third)), (low, high, _) = self._cubic(z, np), self._ends
+        outer = np.cosh(value + offset * (first + offset * (second + offset * third)))
+        return np.where((z > low) & (z < high), outer * (first + offset * (2 * second + 3 * offset * third)), 0.0)
 
 
 class AbstractSoftmax(AbstractPrior):

@@ -145,6 +145,13 @@ class Denial(AbstractTree):
         return {"denial_beta": np.array(self.denial), **inner}
 
 
+def over_cells(one: Compliance | Denial, answers: AbstractPrior, owners: Owners, n_categories: int) -> Compliance | Denial:
+    """Return a prior of shares of one cell whose prior of P is one over all cells, for p′ of so many categories."""
+    found = replace(one.beside(owners), compliers="jeffreys", n_categories=n_categories)
+    object.__setattr__(found, *(("_inner", (answers,)) if None in owners else ("_top", answers)))
+    return found
+
+
 def _beta(value: object, name: str) -> tuple[float, ...]:
     """Return the two parameters of a Beta distribution, checked."""
     rule = "the two parameters of a Beta distribution"

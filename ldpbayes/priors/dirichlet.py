@@ -110,6 +110,11 @@ class Dirichlet(AbstractPrior):
         """Return Σ_{x' > x} α_x' for every stick, shape (a − 1,)."""
         return self.alpha[::-1].cumsum()[::-1][1:]
 
+    @property
+    def sticks(self) -> np.ndarray:
+        """Parameters of the Beta distribution of each stick, (a − 1, 2)."""
+        return np.column_stack([self.alpha[:-1], self._rest])
+
     def _logits(self, z):
         """Return the sticks' logits; z = 0 is the uniform distribution."""
         return z - np.log(np.arange(self.alpha.size - 1, 0, -1.0))
@@ -132,8 +137,8 @@ class Dirichlet(AbstractPrior):
     def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
         # d log P_x/dz_x = 1 − s_x, and d log P_y/dz_x = −s_x for the later y > x.
         flow, share = self.to_simplex(z) * dp, np.exp(log_expit(self._logits(z)))
-        later = flow[::-1].cumsum()[::-1][1:]
-        return flow[:-1] * (1 - share) - later * share
+        later = flow[..., ::-1].cumsum(axis=-1)[..., ::-1][..., 1:]
+        return flow[..., :-1] * (1 - share) - later * share
 
     def pymc(self, name: str) -> "TensorVariable":
         """Return P as an expression of unconstrained variables that NUTS samples well.

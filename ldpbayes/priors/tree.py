@@ -1,9 +1,9 @@
 """A tree of two levels: a prior of the shares of blocks of categories, and one of how each block splits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -39,71 +39,62 @@ class AbstractTree(AbstractPrior):
     _start: np.ndarray | float = 0.0
 
     @property
+    def parts(self) -> list[AbstractPrior]:
+        """The prior of the shares, and those of the splits."""
+        return [self._top, *self._inner]
+
+    @property
     def n_unknowns(self) -> int:
-        return self._top.n_unknowns + sum(prior.n_unknowns for prior in self._inner)
+        return sum(prior.n_unknowns for prior in self.parts)
 
-    def _parts(self, z) -> tuple[np.ndarray, Iterator]:
-        """Return the unknowns of the shares, and (number of the block, its categories, prior of its split or None, z)."""
-        z, size = np.asarray(z, dtype=float), self._top.n_unknowns
-
-        def each():
-            at, inner = size, iter(self._inner)
-            for g, block in enumerate(self.blocks):
-                prior = next(inner) if len(block) > 1 else None
-                end = at + (0 if prior is None else prior.n_unknowns)
-                yield g, list(block), prior, z[..., at:end]
-                at = end
-
-        return z[..., :size] + self._start, each()
+    def _each(self, z: np.ndarray) -> list[tuple[AbstractPrior, np.ndarray]]:
+        """Return (prior, its unknowns) of the shares, and of each split."""
+        own = np.split(np.asarray(z, dtype=float), np.cumsum([prior.n_unknowns for prior in self.parts[:-1]]), axis=-1)
+        return list(zip(self.parts, [own[0] + self._start, *own[1:]], strict=True))
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        return self._join(self._top.sample(size, rng), [prior.sample(size, rng) for prior in self._inner])
+        return self.joined([prior.sample(size, rng) for prior in self.parts])
 
-    def _join(self, shares: np.ndarray, splits: list[np.ndarray]) -> np.ndarray:
+    def joined(self, parts: Sequence[Any], xp: Any = np) -> Any:
         """Return P (…, a) from the shares of the blocks and how those with two categories or more split."""
-        out, splits = np.empty((*shares.shape[:-1], self.n_categories)), list(splits)
+        shares, each = parts[0], iter(parts[1:])
+        out = [shares[..., g, None] * (next(each) if len(block) > 1 else 1.0) for g, block in enumerate(self.blocks)]
+        return xp.concatenate(out, axis=-1)[..., np.argsort(np.concatenate(self.blocks))]
+
+    def apart(self, parts: Sequence[np.ndarray], dp: np.ndarray) -> list[np.ndarray]:
+        """Return the gradients in the parts of a function of P = joined(parts) whose gradient is dp."""
+        shares, each = parts[0], iter(parts[1:])
+        along, out = np.empty_like(shares), []
         for g, block in enumerate(self.blocks):
-            out[..., list(block)] = shares[..., [g]] * (splits.pop(0) if len(block) > 1 else 1.0)
-        return out
+            slope = dp[..., list(block)]
+            along[..., g] = np.vecdot(slope, next(each)) if len(block) > 1 else slope[..., 0]
+            if len(block) > 1:
+                out.append(shares[..., g, None] * slope)
+        return [along, *out]
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        top, parts = self._parts(z)
-        return self._top.log_density(top) + sum(prior.log_density(own) for _, _, prior, own in parts if prior is not None)
+        return sum(prior.log_density(own) for prior, own in self._each(z))  # type: ignore[return-value]  # of one at least
 
     def gradient(self, z: np.ndarray) -> np.ndarray:
-        top, parts = self._parts(z)
-        return np.concatenate([self._top.gradient(top), *(one.gradient(own) for _, _, one, own in parts if one is not None)])
+        return np.concatenate([prior.gradient(own) for prior, own in self._each(z)])
 
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
-        top, parts = self._parts(z)
-        return self._join(self._top.to_simplex(top), [one.to_simplex(own) for _, _, one, own in parts if one is not None])
+        return self.joined([prior.to_simplex(own) for prior, own in self._each(z)])
 
     def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
-        top, parts = self._parts(z)
-        shares, along, out = self._top.to_simplex(top), np.empty(len(self.blocks)), []
-        for g, block, prior, own in parts:
-            split = np.ones(1) if prior is None else prior.to_simplex(own)
-            along[g] = dp[block] @ split
-            if prior is not None:
-                out.append(prior.pullback(own, shares[g] * dp[block]))
-        return np.concatenate([self._top.pullback(top, along), *out])
+        each = self._each(z)
+        slopes = self.apart([prior.to_simplex(own) for prior, own in each], dp)
+        return np.concatenate([prior.pullback(own, slope) for (prior, own), slope in zip(each, slopes, strict=True)])
 
     def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        top, parts = self._parts(z)
-        found = self._top.hyperparameters(top)
-        for _, _, prior, own in parts:
-            found |= {} if prior is None else prior.hyperparameters(own)
-        return found
+        return {name: x for prior, own in self._each(z) for name, x in prior.hyperparameters(own).items()}
 
     def pymc(self, name: str) -> "TensorVariable":
         import pytensor.tensor as pt
 
-        shares, inner = self._top.pymc(f"{name}_shares"), iter(self._inner)
-        parts = [
-            shares[g] * next(inner).pymc(f"{name}_{g}" if g else name) if len(block) > 1 else shares[g : g + 1]
-            for g, block in enumerate(self.blocks)
-        ]
-        return pt.concatenate(parts)[np.argsort(np.concatenate(self.blocks))]
+        wide = [g for g, block in enumerate(self.blocks) if len(block) > 1]
+        inner = [prior.pymc(f"{name}_{g}" if g else name) for g, prior in zip(wide, self._inner, strict=True)]
+        return self.joined([self._top.pymc(f"{name}_shares"), *inner], pt)
 
     @cached_property
     def conjugate(self) -> tuple[np.ndarray, np.ndarray] | None:

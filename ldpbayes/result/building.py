@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.diagnostics import summarize
 from ldpbayes.inference.ends import LEVELS
 from ldpbayes.result.frame import Result
-from ldpbayes.result.validation import validate
+from ldpbayes.result.validation import TARGETS, validate
 
 #: Draws of F that would take more operations than this in all are replaced by its mean.
 MOST = 6e10
@@ -134,6 +135,7 @@ def of_draws(
     rng: np.random.Generator,
     known: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     drawn: tuple | None = None,
+    owners: tuple[int | None, ...] = (),
     **more: Any,
 ) -> Result:
     """Return the summarized Result of draws of P, with the draws of F that go with them.
@@ -142,7 +144,7 @@ def of_draws(
     ----------
     data, prior, method, settings : as in build
     draws : (chains, draws, [cells,] a) array
-        Of P.
+        Of P, or of p′.
     others : mapping of name to (dims, array) or (dims, array, attrs)
         Other variables of the group ``posterior``, dims after chain and draw.
     ci_prob : float
@@ -151,17 +153,25 @@ def of_draws(
         Entries of the summary of variables that are known better, or already; see diagnostics.summarize.
     drawn : tuple, optional
         What ``frequencies`` returned for these draws.
+    owners : tuple, optional
+        Of the last categories where the result is about the answers alone, as in ``noncompliance.collapse``.
     **more
         coords, exact, stats, facts and attrs of build.
     """
     found, mean, how = drawn or frequencies(data, draws, rng)
+    derived = {one.name: (data.dims[:-1], one.evaluate(draws, data.categories)) for one in data.derived}
+    if owners:
+        draws, found = collapse(draws, owners), None if found is None else collapse(found, owners)
+        mean = None  # of F alone: that of the compliers is no function of it
+        known = {name: values for name, values in (known or {}).items() if name not in TARGETS}
+        more["coords"] = {**more.get("coords", {}), "category": list(data.answers)}
     variables = {"distribution": (data.dims, draws)} | ({} if found is None else {"frequency": (data.dims, found)})
-    variables |= {one.name: (data.dims[:-1], one.evaluate(draws, data.categories)) for one in data.derived}
+    variables |= derived
     variables |= {name: values for name, values in others.items() if name not in variables}
     attrs = {"frequency_draws": how} | dict(more.pop("attrs", {}))
     tree = build(data, prior, method=method, settings=settings, draws=variables, attrs=attrs, **more)
     summarize(tree, ci_prob, known=known)
-    if found is None:  # the summary has nan for all else
+    if found is None and mean is not None:  # the summary has nan for all else
         summary = tree["summary"].to_dataset()
         summary["mean"].loc[{"target": "frequency"}] = mean
         tree["summary"] = xr.DataTree(summary)

@@ -83,8 +83,7 @@ def of_cells(
     if draws and "frequency" not in draws:
         about["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
     if cells.laws:
-        words = words_of(cells)
-        about[words.name] = f"{words.explanation} Every cell has its own {words.symbol}."
+        about |= words_of(cells).of_each()
     for name, worst in (("effective_draws", np.min), ("worst_r_hat", np.max), ("least_ess", np.min)):
         if (known := facts[name][~np.isnan(facts[name])]).size:
             about[name] = float(worst(known))

@@ -48,8 +48,7 @@ def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
             break
         except CellsError as err:
             left = [key for key, label in zip(cells, cells.labels, strict=True) if label not in err.reasons]
-            fixed = isinstance(prior, AbstractPrior) and len(prior.shape) > 1  # whose cells cannot be left out
-            if not left or fixed:
+            if not left or _over_all(prior):  # whose cells cannot be left out
                 raise
             refused.update(err.reasons)
             cells = cells.take(left)
@@ -58,18 +57,28 @@ def walk(cells: Cells, prior: Any, request: Request) -> "xr.DataTree":
     return tree
 
 
+def _over_all(prior: Any) -> bool:
+    """Return whether a prior is one over all cells."""
+    return isinstance(prior, AbstractPrior) and len(prior.shape) > 1
+
+
 def _walked(cells: Cells, prior: Any, request: Request, refused: dict[str, str]) -> "xr.DataTree":
     """Return the result of cells; those that cannot be served alone are left out and noted in ``refused``."""
     undrawn = _undrawn(cells, request)
     cells, ruling = scaled(cells), rule(prior, cells, request.name)
     if undrawn and ruling.learnt and len(cells) * cells.n_categories > MAX_LEARNT:
         ruling = too_long(seconds_of_mixture(cells))
-    if undrawn and len((own := prior_of_cells(ruling.prior, cells)).shape) == 1:
+    own = prior_of_cells(ruling.prior, cells)
+    if request.draws == 0 and cells.laws and _over_all(own):
+        return summary_alone(_walked(cells, prior, request.drawing(cells.n_categories), refused))
+    if undrawn and len(own.shape) == 1:
         problems = [Problem.of(cell, own) for cell in cells.collections()]
         tree, sensitivity = moments_of(cells, problems, request.run, request.stated | {"draws": request.draws})
         tree.attrs |= decision_of_cells(cells.labels, None, sensitivity) | single.stated_prior(ruling.sentence)
         return tree
-    tree, why = ruled(ruling, lambda prior: _sampled(cells, prior_of_cells(prior, cells), request, refused))
+    tree, why = ruled(
+        ruling, lambda one: _sampled(cells, own if one is ruling.prior else prior_of_cells(one, cells), request, refused)
+    )
     tree.attrs |= single.stated_prior(why)
     if request.draws == 0:
         tree.attrs.update(decision_of_cells(served(cells, tree).labels, tree["cells"].to_dataset()))
@@ -102,10 +111,9 @@ def _undrawn(cells: Cells, request: Request) -> bool:
 
 def _sampled(cells: Cells, prior: AbstractPrior | Any, request: Request, refused: dict[str, str]) -> "xr.DataTree":
     """Return one result of all cells: with a prior over all of them together, else each cell on its own."""
-    alone = bool(cells.laws) or len(prior.shape) == 1
-    if not alone and request.draws == 0:
-        raise InfeasibleError(NEITHER.format(prior.describe()))
-    if not alone:
+    if _over_all(prior):
+        if request.draws == 0:
+            raise InfeasibleError(NEITHER.format(prior.describe()))
         return _together(cells, prior, request)
     if not cells.laws and len(cells) > 1 and prior.mixture() is not None and request.name in ("auto", "mixture"):
         if request.draws == 0:

@@ -69,7 +69,10 @@ def test_pullback_is_the_derivative(prior):
 
 def test_variables_have_dims_and_labels(prior):
     z = unknowns(prior)
-    sizes = {"cell": prior.shape[0] if len(prior.shape) > 1 else None, "category": prior.n_categories}
+    sizes = {
+        "cell": prior.shape[0] if len(prior.shape) > 1 else None,
+        "category": getattr(prior, "answers", prior).n_categories,
+    }
     sizes |= {name: len(labels) for name, labels in prior.coords().items()}
     for name, (dims, values) in prior.variables(z).items():
         assert values.shape == (len(z), *(sizes[dim] for dim in dims)), name

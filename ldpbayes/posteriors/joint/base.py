@@ -5,6 +5,7 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import ClassVar
 
+from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.posteriors.base import CALLER, AbstractPosterior, Answer
 from ldpbayes.posteriors.problem import Joint, prior_of_cells
 
@@ -51,6 +52,7 @@ class JointAnswer(Answer):
             facts["effective_draws"] = sample.effective
         stated = self.problem.stated
         about = {name: value for name, value in sample.facts.items() if not (stated and name.startswith("log_evidence"))}
+        about |= words_of(cells).of_each() if cells.laws else {}
         used = {dim for dims, _ in sample.variables.values() for dim in dims}
         tree = of_draws(
             cells,
@@ -63,6 +65,7 @@ class JointAnswer(Answer):
             rng=self.rng,
             known=sample.known,
             drawn=sample.frequencies,
+            owners=cells.owners,
             # A prior names categories and cells by position; the data have their labels.
             coords={name: list(labels) for name, labels in prior.coords().items() if name in used - set(cells.dims)},
             stats=sample.stats,
