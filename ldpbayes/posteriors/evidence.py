@@ -175,7 +175,7 @@ def _factors(problems, evidences, known, limit):
         if (problem.collection is not None and problem.collection.ordered) or prior.walk() is not None:
             smooth = Smooth(n_categories=a)
             own = "smooth" if prior == smooth else used
-            steps = walk.work(problem, (walk.STONES + 1) * (2 * walk.DRAWS + walk.TUNE))
+            steps = walk.work(problem, (walk.STONES + 1 + walk.ROUNDS) * (walk.DRAWS + walk.TUNE))
             seconds = walk.RandomWalk.pace.operation * steps
             if seconds < (10 * limit if own == "smooth" else limit):
                 values["smooth"], errors["smooth"] = walk.log_evidence(

@@ -69,10 +69,11 @@ class Forms:
         entries = row_starts.cumsum(), np.arange(len(table)), weight, table
         return cls((linear[summed], curvature[summed], starts.cumsum(), *joined, *entries), expanded)
 
-    def powered(self, beta):
-        """Return these likelihoods raised to a power."""
-        scaled = {0: beta, 1: beta, 6: beta, 9: beta}  # linear, curvature, counts, counts of other reports
-        return replace(self, arrays=tuple(part * scaled.get(k, 1) for k, part in enumerate(self.arrays)))
+    def curvature(self, p):
+        """Return minus the diagonal of the Hessian of the log-likelihood of a single cell at p (a,)."""
+        _, curvature, _, index, base, slope, counts, _, row, weight, table = self.arrays
+        separable = np.bincount(index, counts * (slope / (base + slope * p[index])) ** 2, p.size)
+        return curvature.sum(axis=0) + separable + (weight / (table[row] @ p) ** 2) @ table[row] ** 2
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,29 +1,45 @@
-"""Random walks over ordered categories: Hamiltonian steps whitened by banded matrices, O(a) each, for any protocol."""
+"""Random walks over ordered categories: Hamiltonian Monte Carlo in filtered coordinates, O(a) a step, for any protocol."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import digamma, gammaln, logsumexp, polygamma, softmax
 
+from ldpbayes.inference import hmc, sampling, verdict
 from ldpbayes.inference.bridge import log_ratio
+from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, Watch, whole
 from ldpbayes.posteriors.forms import Forms, StandIn, log_weights, reweighed
 
 #: Dense rows with at most this many entries (rows × categories) are used as they are; more are expanded at a pilot.
 MAX_ENTRIES = 20_000
-#: Expansions of the likelihood at the posterior mean of a short run, and that run's chains, draws and tuning.
-PILOTS, PILOT_RUN = 2, (1, 150, 150, 1)
-#: Length of a trajectory in whitened time, and the acceptance rate that steps are adapted to.
-LENGTH, ACCEPT = 1.5, 0.8
-#: The evidence's powers of the likelihood, and the draws and tuning at each.
-STONES, DRAWS, TUNE = 12, 200, 100
+#: Expansions of the likelihood at the posterior mean of a short run.
+PILOTS = 2
+#: Fewest rounds of trajectories that settle the coordinates, most steps of a trajectory, and its angle with its jitter:
+#: weights of steps have long tails, in which a right angle leads too short a way.
+ROUNDS, MOST_STEPS, TURN = 5, 64, (0.75 * math.pi, 0.1)
+#: Scales at first, as a share of their prior mean, the spread of their logs, and steps towards the mode at these scales: no
+#: category moves by more than FARTHEST nats at first, and by ever less where steps would turn round for ever.
+USUAL, FIRST_SPREAD, NEWTON, SHORTER = 0.4, 0.3, 32, 0.75
+#: Draws that the curvature of the log-likelihood is looked at for; the share of its part that is never negative, and that of
+#: its mean over draws, which it is at least.
+LOOKED, SURE, LEAST = 60, 0.1, 0.02
+#: Pseudo-reports are no further from the mean of η, in nats, and the sum of their precisions is at least this.
+FARTHEST, FEWEST = 3.0, 0.2
+#: Variances of the logs of weights are drawn to one by so many draws.
+DRAWN_TO_ONE = 50
+#: Chains become at most so many times as long before they are looked at again.
+FASTEST = 2
+#: Powers between the standard normal density and the posterior for the evidence, the draws at each, and those discarded.
+STONES, DRAWS, TUNE = 12, 200, 40
 #: Parts of the draws, one after the other, whose spread is the error of the evidence.
 BLOCKS = 8
-#: Operations of an iteration, and its parts per category and per entry of dense rows.
-ITERATION, PER_CATEGORY, PER_ENTRY = 500, 40, 1
+#: Gradients of a draw; operations of a gradient, and its parts per category.
+GRADIENTS, GRADIENT, PER_CATEGORY = 20, 500, 40
 
 
 @dataclass(frozen=True)
@@ -35,11 +51,14 @@ class RandomWalk(AbstractPosterior):
 
     Parameters
     ----------
-    draws, tune : int
-        Draws kept and discarded, per chain.
+    draws : int
+        Draws kept, per chain.
     chains : int
+    tune : int
+        Draws discarded, per chain: they settle the coordinates.
     thin : int
-        Every such draw is kept: scales mix slowly where the reports say little of them.
+        Chains whose draws are too few become up to so many times as long, or longer where few draws are asked for, and keep
+        draws at equal distances.
 
     Notes
     -----
@@ -52,48 +71,49 @@ class RandomWalk(AbstractPosterior):
     thin: int = 5
     name: ClassVar[str] = "walk"
     order: ClassVar[float] = 21.5
-    most: ClassVar[float] = 5e8
-    pace: ClassVar[Pace] = Pace(0.2, 0.0, 2e-8)
+    most: ClassVar[float] = 8e9
+    pace: ClassVar[Pace] = Pace(0.2, 0.0, 1.2e-9)
     needs: ClassVar[tuple[str, ...]] = ()
     checked: ClassVar[Mapping] = {"tune": whole(50), "thin": whole(1)}
 
     def prepare(self, problem):
-        law = problem.prior.walk()
-        if law is None:
+        if problem.prior.walk() is None:
             return Refusal("The method walk is for random walks over ordered categories, such as the prior smooth.")
         return Plan(
             "The prior is a random walk over ordered categories, which banded matrices handle fast.",
-            work(problem, self.chains * (self.draws * self.thin + self.tune)),
+            work(problem, self.chains * (self.draws + self.tune)),
             problem,
         )
 
     def run(self, plan, rng, watch):
         problem = plan.state
-        form, start = form_of(problem, rng)
-        draws, scales, facts = run_chains(form, start, problem.prior.walk(), self, rng, watch)
+        form = form_of(problem, rng)
+        run = run_chains(form, problem.prior.walk(), self, rng, watch)
+        draws, scales = shares(run.z), np.exp(run.z[..., :2])
         sample = Sample(
             draws,
             independent=False,
-            stats=facts.pop("stats"),
-            facts=facts,
+            verdict=verdict.refused(run.trouble) if run.trouble else verdict.ACCEPTED,
+            stats=run.stats,
+            facts=run.facts,
             hyperparameters={"sigma": scales[..., 0], "tau": scales[..., 1]},
         )
-        if not form.expanded.any():
+        if not form.expanded.any() or run.trouble:
             return sample
         summary = StandIn(*(part[0] for part in form.arrays[:2]))
         logs = log_weights((problem.likelihood,), (summary,), draws.reshape(-1, 1, draws.shape[-1]))
         return reweighed(sample, logs[:, 0], rng)[0]
 
 
-def work(problem, iterations):
-    """Return the operations of so many iterations."""
+def work(problem, draws):
+    """Return the operations of so many draws."""
     a = problem.n_categories
     entries = 0 if problem.separable is not None else problem.entries
-    return iterations * (ITERATION + PER_CATEGORY * a + PER_ENTRY * (entries if entries <= MAX_ENTRIES else 0))
+    return draws * GRADIENTS * (GRADIENT + PER_CATEGORY * a + (entries if entries <= MAX_ENTRIES else 0))
 
 
 def form_of(problem, rng):
-    """Return (Forms, start): the likelihood as the kernel takes it, and a distribution to start from.
+    """Return the Forms of the likelihood: the reports, or their expansion at the posterior mean of a short run.
 
     Parameters
     ----------
@@ -101,71 +121,218 @@ def form_of(problem, rng):
     rng : numpy.random.Generator
     """
     a, one = problem.n_categories, (problem.likelihood,)
-    if not problem.keeps_reports:
-        return Forms.of(one), problem.likelihood.pilot
-    if problem.separable is not None or problem.rows.n_rows * a <= MAX_ENTRIES or a < 3:
-        return Forms.of(one), _start(problem)
+    if not problem.keeps_reports or problem.separable is not None or problem.rows.n_rows * a <= MAX_ENTRIES or a < 3:
+        return Forms.of(one)
     engine, _ = surrogate.expand(problem.rows, np.full(a, 0.5), 3)
     mean, spread = engine.saddle_moments()[0], engine.factor_variance
-    quick = replace(RandomWalk(), chains=PILOT_RUN[0], draws=PILOT_RUN[1], tune=PILOT_RUN[2], thin=PILOT_RUN[3])
-    for _ in range(PILOTS):
+    for pilot in range(PILOTS + 1):
         form = Forms.of(one, [StandIn(*surrogate.quadratic(problem.rows, mean, spread))])
-        draws, _, _ = run_chains(form, mean, problem.prior.walk(), quick, rng)
-        mean, spread = draws.mean(axis=(0, 1)), draws.var(axis=(0, 1))
-    return Forms.of(one, [StandIn(*surrogate.quadratic(problem.rows, mean, spread))]), mean
+        if pilot < PILOTS:
+            p = shares(settled(form, problem.prior.walk(), RandomWalk(chains=1), rng)[3])
+            mean, spread = p.mean(axis=0), p.var(axis=0)
+    return form
 
 
-def _start(problem):
-    """Return a distribution to start from: a Newton step of each category from the uniform one, cut at a third of it."""
-    a = problem.n_categories
-    even = np.full(a, 1 / a)
-    gradient, bend = problem.likelihood.value_and_gradient(even)[1], problem.likelihood.curvature(even)
-    p = np.maximum(even + (gradient - gradient.mean()) / np.maximum(bend, 1e-9 + 1e-6 * bend.max()), 0.3 / a)
-    return p / p.sum()
-
-
-def run_chains(form, start, law, method, rng, watch=None):
-    """Return (draws (chains, draws, a), scales (chains, draws, 2), facts) of the posterior under one form of the likelihood.
+def run_chains(form, law, method, rng, watch=None):
+    """Return the Run of the posterior under one form of the likelihood: chains that go on while their draws are too few.
 
     Parameters
     ----------
     form : Forms
-    start : (a,) array
     law : Walk
     method : RandomWalk
-        For draws, tune and chains.
     rng : numpy.random.Generator
     watch : Watch, optional
     """
-    from ldpbayes.posteriors._walk_kernels import run_chain
+    watch, asked = watch or Watch(), method.draws * method.chains
+    longest = method.thin * method.draws * max(verdict.USUAL / asked, 1.0)
 
-    watch = watch or Watch()
-    a, out, scales, facts = start.size, [], [], []
-    settings = method.draws, method.tune, method.thin, LENGTH, ACCEPT
-    rates, rough = np.array([law.rate, 1 / law.local]), np.log(np.maximum(start, 0.02 / a))
+    def times(run, made):
+        judged = verdict.of_chains(*extremes(chain_diagnostics(shares(run.z))), 0, asked)
+        more = min(judged.times, FASTEST)
+        return more if judged.next == "more" and more * made <= longest else 1
 
-    def one(own):
-        eta = rough * own.uniform(0.5, 1.0) + 0.1 * own.standard_normal(a)
-        p, kept, stats = np.empty((method.draws, a)), np.empty((method.draws, 2)), np.empty((method.draws, 2))
-        hyper = own.uniform(-2.0, 0.0, 2)
-        run_chain(eta, hyper, rates, law.degrees, form.arrays, settings, own, p, kept, stats)
-        return p, kept, stats
+    def going(more):
+        return sampling.going_on(more, times, method.draws, watch, thin=True)
 
-    chains = watch.track(rng.spawn(method.chains), "Chains of the random walk")
-    for p, kept, stats in watch.finished(one(own) for own in chains):
-        out.append(p)
-        scales.append(kept)
-        facts.append(stats)
-    stats = np.array(facts)
-    return np.array(out), np.array(scales), {"stats": {"lp": stats[..., 0], "n_steps": stats[..., 1]}}
+    density, at, steps, _ = settled(form, law, method, rng)
+    return sampling.by_hmc(density, at, steps, rng, watch, going, MOST_STEPS)
+
+
+def settled(form, law, method, rng):
+    """Return (Filtered, where the chains are in it, steps of a trajectory, unknowns (S, u) of a short run)."""
+    density = Filtered.about(form, law)
+    at = [0.5 * own.standard_normal(density.size) for own in rng.spawn(method.chains)]
+    rounds = max(method.tune * method.chains // sampling.PILOT, ROUNDS)
+    return sampling.settled(density, at, rounds, rng, MOST_STEPS)
+
+
+def shares(z):
+    """Return P of unknowns, (…, 3a + 1)."""
+    return softmax(z[..., 2 * z.shape[-1] // 3 + 1 :], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Filtered:
+    """The posterior density of log σ, log τ, the logs of the weights of the steps, walk and η, in coordinates.
+
+    Given σ, τ and the weights, walk and η are normal under the prior and pseudo-reports: for each category a mean of η and
+    its precision, at the curvature of the log-likelihood. Their coordinates are standard normal there, whatever σ, τ and
+    the weights are; see _walk_kernels.place.
+
+    Attributes
+    ----------
+    form : Forms
+    law : Walk
+    middle, spread : (a + 1,) arrays
+        Of log σ, log τ and the logs of the weights.
+    slant : float
+        Of log τ along the coordinate of log σ.
+    mean, precision : (a,) arrays
+        The pseudo-reports.
+    power : float
+        Of the posterior density over the standard normal one: between the two lie densities that lead to the evidence.
+    """
+
+    form: Forms
+    law: Any
+    middle: np.ndarray
+    spread: np.ndarray
+    slant: float
+    mean: np.ndarray
+    precision: np.ndarray
+    power: float = 1.0
+
+    @classmethod
+    def about(cls, form, law):
+        """Return the density in coordinates about the mode at usual scales and weights."""
+        a, shape = form.arrays[0].shape[1], 0.5 * law.degrees + 0.5  # of weights, given steps
+        middle = np.full(a + 1, digamma(shape) - math.log(shape))
+        spread = np.full(a + 1, math.sqrt(polygamma(1, shape)))
+        middle[:2], spread[:2] = np.log([USUAL / law.rate, USUAL * law.local]), FIRST_SPREAD
+        eta = np.full(a, -math.log(a))  # normalized, here and below
+        for longest in FARTHEST * SHORTER ** np.arange(NEWTON):
+            density = cls(form, law, middle, spread, 0.0, *pseudo_reports(form, eta[None], 1.0))
+            moved = density.of(np.zeros(density.size))[2 * a + 1 :]
+            eta = eta + np.clip(moved - logsumexp(moved) - eta, -longest, longest)
+        return density
+
+    @property
+    def log_constant(self):
+        """Log of what the density leaves out of the ratio of prior and likelihood to a standard normal density."""
+        law, a, shape = self.law, self.mean.size, 0.5 * self.law.degrees
+        logs = np.log(self.spread).sum() + math.log(law.rate / law.local)
+        weights = (a - 1) * (shape * math.log(shape) - gammaln(shape))
+        return logs + weights + 0.5 * (a + 1) * math.log(2 * math.pi) + 0.5 * math.log(self.precision.sum())
+
+    @property
+    def size(self):
+        """Number of coordinates."""
+        return 3 * self.mean.size + 1
+
+    @property
+    def frame(self):
+        """What compiled functions read of the coordinates."""
+        return self.middle, self.spread, self.slant, self.precision, self.mean
+
+    @property
+    def pair(self):
+        """The maps u → (log-density, gradient), and what moves a chain along trajectories; see inference.hmc.sampled."""
+        from ldpbayes.posteriors import _walk_kernels
+
+        a, law = self.mean.size, self.law
+        rates = np.array([law.rate, 1 / law.local]), float(law.degrees)
+        room = _room(a), np.empty(self.size)
+        known = self.frame, rates, self.power, room, self.form.arrays
+
+        def value_and_gradient(u):
+            slope = np.empty(u.size)
+            return _walk_kernels.density(u, slope, *known), slope
+
+        return value_and_gradient, lambda *along: _walk_kernels.trajectories(*along, *known), TURN
+
+    def of(self, u):
+        """Return the unknowns of coordinates, shape (…, u)."""
+        from ldpbayes.posteriors import _walk_kernels
+
+        flat = np.ascontiguousarray(u.reshape(-1, self.size))
+        z = np.empty_like(flat)
+        _walk_kernels.places(flat, z, self.frame, _room(self.mean.size))
+        return z.reshape(u.shape)
+
+    def back(self, z):
+        """Return the coordinates of unknowns, shape (…, u)."""
+        return np.stack([self._back(one) for one in z.reshape(-1, self.size)]).reshape(z.shape)
+
+    def _back(self, z):
+        from ldpbayes.posteriors import _walk_kernels
+
+        a, room, u = self.mean.size, _room(self.mean.size), np.zeros(self.size)
+        u[: a + 1] = (z[: a + 1] - self.middle) / self.spread
+        u[1] -= self.slant * u[0] / self.spread[1]
+        _walk_kernels.place(u, np.empty(self.size), self.frame, room)
+        _, _, flow, narrow, share = room
+        walk, eta, tight = z[a + 1 : 2 * a + 1], z[2 * a + 1 :], math.exp(-2 * z[1])
+        u[a + 1 : 2 * a + 1] = (walk - share * np.append(walk[1:], 0.0) - flow * narrow) / np.sqrt(narrow)
+        precision = tight + self.precision
+        u[2 * a + 1 :] = (eta - (tight * walk + self.precision * self.mean) / precision) * np.sqrt(precision)
+        return u
+
+    def anew(self, u):
+        """Return the same density about the draws (S, u)."""
+        a, z, number = self.mean.size, self.of(u), len(u)
+        logs = z[:, : a + 1]
+        spread = np.sqrt((number * logs.var(axis=0) + DRAWN_TO_ONE) / (number + DRAWN_TO_ONE))
+        lower = np.linalg.cholesky(np.cov(logs[:, :2].T) + FIRST_SPREAD**2 / number * np.eye(2))
+        spread[:2] = np.diag(lower)
+        eta = z[:: max(number // LOOKED, 1), 2 * a + 1 :]
+        return replace(
+            self, middle=logs.mean(axis=0), spread=spread, slant=lower[1, 0], **pseudo_reports(self.form, eta)._asdict()
+        )
+
+
+class PseudoReports(NamedTuple):
+    """What the reports say of η, as normal ones would: a mean for each category, and its precision."""
+
+    mean: np.ndarray
+    precision: np.ndarray
+
+
+def pseudo_reports(form, eta, sure=SURE):
+    """Return the PseudoReports near draws of η (S, a); the curvature is at least a share of what is never negative.
+
+    Precisions are harmonic means over the draws: where reports only bound a share from above, its logit has a long tail in
+    which they say nothing, and pseudo-reports that did would keep chains from it.
+    """
+    slopes = np.array([of_logits(form, one)[1] for one in eta])
+    straight = np.array([p**2 * form.curvature(p) for p in softmax(eta, axis=1)])
+    a, eta, bends = eta.shape[1], eta - logsumexp(eta, axis=1, keepdims=True), np.maximum(straight - slopes, sure * straight)
+    precision = 1 / (1 / (bends + LEAST * bends.mean(axis=0) + 1e-300)).mean(axis=0)
+    precision = np.maximum(precision, FEWEST / a)
+    middle = eta.mean(axis=0)
+    return PseudoReports(middle + np.clip(slopes.mean(axis=0) / precision, -FARTHEST, FARTHEST), precision)
+
+
+def of_logits(form, eta):
+    """Return the log-likelihood at η (a,) by a form, and its gradient."""
+    from ldpbayes.inference import _kernels
+
+    slope = np.empty((1, eta.size))
+    value, product = _kernels.of_logits(0, eta[None], slope, form.arrays, 0.0, 1.0)
+    return value + math.log(product), slope[0]
+
+
+def _room(a):
+    return tuple(np.empty(a) for _ in range(5))
 
 
 def log_evidence(problem, rng, *, draws=DRAWS, stones=STONES):
-    """Return (log P(Y) under a random-walk prior, its standard error), by bridges between powers of the likelihood.
+    """Return (log P(Y) under a random-walk prior, its standard error), by bridges between powers of the posterior.
 
-    Chains run on prior × likelihood^β at β = (k/K)⁴, k = 0 … K, each started where the last one ended. The ratio of the
-    constants of two neighbours is the optimal bridge between their draws; BLOCKS blocks of the draws give the error. Where
-    the likelihood was expanded, a few weighted draws at β = 1 mend it.
+    In the coordinates of its draws the posterior is nearly standard normal. Chains run on the standard normal density times
+    (posterior/standard normal)^β at β = k/K, k = 0 … K, each started where the last one ended. The ratio of the constants
+    of two neighbours is the optimal bridge between their draws; BLOCKS blocks of the draws give the error. Where the
+    likelihood was expanded, a few weighted draws at β = 1 mend it.
 
     Parameters
     ----------
@@ -174,31 +341,28 @@ def log_evidence(problem, rng, *, draws=DRAWS, stones=STONES):
     draws, stones : int
         Draws at each power, and K.
     """
-    from ldpbayes.posteriors._walk_kernels import run_chain
-
-    form, start = form_of(problem, rng)
-    law, a = problem.prior.walk(), start.size
-    eta, hyper, rates = 0.1 * rng.standard_normal(a), rng.uniform(-2.0, 0.0, 2), np.array([law.rate, 1 / law.local])
-    powers, values = (np.arange(stones + 1) / stones) ** 4, []
-    for beta in powers:
-        p, kept, stats = np.empty((draws, a)), np.empty((draws, 2)), np.empty((draws, 2))
-        tempered = form.powered(max(beta, 1e-12))
-        settings = draws, TUNE, 2, LENGTH, ACCEPT
-        run_chain(eta, hyper, rates, law.degrees, tempered.arrays, settings, rng, p, kept, stats)
-        values.append(stats[:, 0] / max(beta, 1e-12))
+    form = form_of(problem, rng)
+    density, _, steps, _ = settled(form, problem.prior.walk(), RandomWalk(chains=1), rng)
+    whole, at, powers, values = density.pair[0], [rng.standard_normal(density.size)], np.arange(stones + 1) / stones, []
+    for power in powers:
+        tempered = replace(density, power=float(power)).pair
+        hmc.moved(tempered, at, steps, TUNE, rng)
+        (u,), _ = hmc.moved(tempered, at, steps, draws, rng)
+        values.append([whole(one)[0] + 0.5 * one @ one for one in u])
     values = np.array(values)
     # What the form leaves out is a constant, the same at every draw, except where it is an expansion.
-    some = slice(None, None, max(draws // 100, 1)) if form.expanded.any() else slice(1)
-    gap = problem.rows.log_likelihood(np.ascontiguousarray(p[some].T)) - values[-1, some]
+    z = density.of(u[:: max(draws // 100, 1) if form.expanded.any() else draws])
+    inside = [of_logits(form, one[-density.mean.size :])[0] for one in z]
+    gap = problem.rows.log_likelihood(np.ascontiguousarray(shares(z).T)) - inside
     weight = np.exp(gap - gap.max())
     constant, error = gap.max() + math.log(weight.mean()), weight.std() / weight.mean() / math.sqrt(len(gap))
     # Draws of a chain resemble their neighbours: blocks in a row show that, every fourth draw would hide it.
     parts = [_bridged(powers, block) for block in np.array_split(values, BLOCKS, axis=1)]
     spread = float(np.std(parts, ddof=1)) / math.sqrt(BLOCKS)
-    return float(_bridged(powers, values) + constant), math.hypot(spread, error)
+    return float(_bridged(powers, values) + constant + density.log_constant), math.hypot(spread, error)
 
 
 def _bridged(powers, values):
-    """Return the log of the ratio of the outermost constants from draws of ℓ at each power, (K + 1, n)."""
+    """Return the log of the ratio of the outermost constants from draws of the log-ratio at each power, (K + 1, n)."""
     steps = zip(np.diff(powers), values[:-1], values[1:], strict=True)
     return sum(log_ratio(step * below, step * above) for step, below, above in steps)

@@ -20,7 +20,7 @@ from ldpbayes.inference.importance import resample
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.posteriors.forms import Forms
-from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
+from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains, shares
 from ldpbayes.priors.smooth import Smooth
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.subset import SubsetSelection
@@ -38,7 +38,9 @@ SBC = {
     "hadamard-12": (HadamardResponse(12, 1.0), 400, 400),
     "oue-12": (UnaryEncoding.optimized(12, 1.0), 3000, 200),
 }
-METHOD = RandomWalk(draws=RANKED, chains=1, tune=400, thin=8)
+#: Draws made for each that a truth is ranked among.
+EACH = 8
+METHOD = RandomWalk(draws=EACH * RANKED, chains=1)
 #: Populations with an order, each with its column file.
 POPULATIONS = {
     "ages": "adult_age",
@@ -55,17 +57,16 @@ SETTINGS = ((10**4, 1.0), (10**5, 1.0), (10**6, 1.0), (10**6, 2.0), (10**6, 4.0)
 
 def draws_of(problem, rng):
     """Return RANKED draws of P and of the scales, weighted by the true likelihood where it was expanded."""
-    form, start = form_of(problem, rng)
-    method = METHOD if not form.expanded.any() else RandomWalk(draws=4 * RANKED, chains=1, tune=400, thin=4)
-    draws, scales, _ = run_chains(form, start, problem.prior.walk(), method, rng)
-    p, scales = draws[0], scales[0]
+    form = form_of(problem, rng)
+    z = run_chains(form, problem.prior.walk(), METHOD, rng).z[0]
+    p, scales = shares(z), np.exp(z[:, :2])
     if form.expanded.any():
         linear, curvature = (part[0] for part in form.arrays[:2])
         stand_in = p @ linear - 0.5 * p**2 @ curvature
         found = surrogate.weigh(p, surrogate.log_likelihood_of(problem.rows, p, Watch()) - stand_in)
-        chosen = resample(found.weight, rng)[::4]
+        chosen = resample(found.weight, rng)
         p, scales = p[chosen], scales[chosen]
-    return p, scales
+    return p[::EACH], scales[::EACH]
 
 
 def rank(truth, draws, rng):
@@ -148,11 +149,10 @@ def test_real_populations_are_covered_and_estimated_better(name):
             linear, curvature = noisy(p, n, epsilon, rng)
             factors = surrogate.ExpandedFactors(np.full(a, 0.5), linear, curvature)
             jeffreys = surrogate.Proposal(factors).saddle_moments()[0]
-            method = RandomWalk(draws=300, chains=2, tune=500, thin=2)
             sums = {"linear": linear, "tangent_curvature": curvature}
             form = Forms.of([SimpleNamespace(n_categories=a, separable=lambda: None, rows=lambda: None, **sums)])
-            draws, scales, _ = run_chains(form, jeffreys, law, method, rng)
-            flat = draws.reshape(-1, a)
+            z = run_chains(form, law, RandomWalk(draws=300, chains=2), rng).z
+            flat = shares(z).reshape(-1, a)
             low, high = np.quantile(flat, (0.05, 0.95), axis=0)
             inside, known = (low <= p) & (p <= high), covered_by_the_truth(p, linear, curvature)
             found.append(
@@ -165,7 +165,7 @@ def test_real_populations_are_covered_and_estimated_better(name):
                     np.where(some, inside, high >= p).mean(),
                     known[some].mean(),
                     known.mean(),
-                    *scales.mean(axis=(0, 1)),
+                    *np.exp(z[..., :2]).mean(axis=(0, 1)),
                 )
             )
         error, other, covered, above, empty, every, known, known_every, sigma, tau = np.mean(found, axis=0)

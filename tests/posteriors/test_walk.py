@@ -9,7 +9,7 @@ from ldpbayes import GRR, Collection, Tally, fit, read, write
 from ldpbayes.errors import DataError, InfeasibleError
 from ldpbayes.posteriors import walk
 from ldpbayes.posteriors.problem import Problem
-from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
+from ldpbayes.posteriors.walk import Filtered, RandomWalk, form_of, run_chains, shares
 from ldpbayes.priors.smooth import Smooth
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -35,8 +35,9 @@ def test_three_categories_agree_with_weighted_draws_of_the_prior(protocol):
     weight /= weight.sum()
     mean = weight @ p
     sd = np.sqrt(weight @ (p - mean) ** 2)
-    form, start = form_of(problem, rng)
-    draws, scales, _ = run_chains(form, start, prior.walk(), RandomWalk(draws=2000, chains=4), rng)
+    run = run_chains(form_of(problem, rng), prior.walk(), RandomWalk(draws=2000), rng)
+    draws, scales = shares(run.z), np.exp(run.z[..., :2])
+    assert not run.trouble
     error = np.hypot(sd / np.sqrt(4000), np.sqrt((weight**2) @ (p - mean) ** 2))
     np.testing.assert_allclose(draws.mean(axis=(0, 1)), mean, atol=4 * error.max())
     np.testing.assert_allclose(draws.std(axis=(0, 1)), sd, rtol=0.06)
@@ -55,6 +56,20 @@ def test_the_expansion_with_weights_agrees_with_the_rows(monkeypatch):
     error = np.hypot(one["mcse"], other["mcse"])
     assert (np.abs(one["mean"] - other["mean"]) < 4.5 * error).all()
     assert weighted["summary"]["parameter"].values.tolist() == ["sigma", "tau"] if "parameter" in whole["summary"] else True
+
+
+@pytest.mark.parametrize("degrees", [2.0, 7.0])
+def test_coordinates_and_gradient_belong_together(degrees):
+    collection = collection_of(GRR(6, 2.0), [5, 3, 2, 2, 1, 0], 500, 7)
+    problem, rng = Problem.of(collection, Smooth(degrees=degrees, n_categories=6)), np.random.default_rng(8)
+    first = Filtered.about(form_of(problem, rng), problem.prior.walk())
+    for density in (first, first.anew(rng.standard_normal((200, first.size))), replace(first, power=0.3)):
+        u = rng.standard_normal(density.size)
+        np.testing.assert_allclose(density.back(density.of(u)), u, atol=1e-9)
+        value_and_gradient = density.pair[0]
+        ahead, behind = ([value_and_gradient(u + way * step)[0] for step in np.eye(u.size)] for way in (1e-5, -1e-5))
+        gradient = value_and_gradient(u)[1]
+        np.testing.assert_allclose((np.array(ahead) - behind) / 2e-5, gradient, atol=1e-6 * np.abs(gradient).max())
 
 
 def test_a_spike_survives():
