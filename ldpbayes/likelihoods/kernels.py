@@ -14,6 +14,8 @@ from ldpbayes.likelihoods.pass_kernels import fill_tables
 PATIENCE = 64
 #: Supports of up to so many bytes are added up by tables, instead of proposing categories.
 TABLED = 32
+#: Signal users whose categories are looked for together, at least.
+WAITING = 4096
 #: Its shifts by 0 to 63 bits have different upper six bits, which tell where the only one of a word stands.
 DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 #: The largest number below one that a sum added up in another order stays above.
@@ -128,47 +130,60 @@ def _scan(row, beta, p, rng):
 
 
 @compiled(nogil=True)
-def _tabled(bits, repeats, beta, p, rng):
-    """Return signal() by tables of the partial sums of every byte."""
+def _tabled(bits, repeats, beta, draws, rng):
+    """Return signals() by tables of the partial sums of every byte: which users of some rows signal, then what.
+
+    A branch that is taken by chance costs more than the sums, so that neither step has one for each user.
+    """
     width = bits.shape[1]
-    weight = np.zeros(8 * width)
-    for x in range(p.size):
-        weight[x] = beta * p[x]
-    tables = np.empty((width, 256))
-    fill_tables(weight, 1.0, tables)
-    out = np.zeros(weight.size, dtype=np.int64)
-    for j in range(bits.shape[0]):
-        row = bits[j]
-        total = 1.0
-        for c in range(width):
-            total += tables[c, row[c]]
-        for _ in range(repeats[j]):
-            left = rng.random() * total - 1.0
-            if left < 0:
-                continue
-            chosen = -1
-            for c in range(width):
-                if row[c]:
-                    chosen = c  # the last one possible, if rounding runs past the end
-                    if left < tables[c, row[c]]:
-                        break
-                    left -= tables[c, row[c]]
-            if chosen < 0:
-                continue
-            byte, x = row[chosen], 8 * chosen
-            for k in range(8):
-                if byte & (128 >> k):
-                    x = 8 * chosen + k
-                    left -= weight[x]
-                    if left < 0:
-                        break
-            out[x] += 1
-    return out[: p.size]
+    weight, tables = np.zeros(8 * width), np.empty((width, 256))
+    room = max(WAITING, repeats.max())
+    row, place = np.empty(room, dtype=np.int64), np.empty(room)
+    out = np.zeros(draws.shape, dtype=np.int64)
+    for s in range(draws.shape[0]):
+        for x in range(draws.shape[1]):
+            weight[x] = beta * draws[s, x]
+        fill_tables(weight, 1.0, tables)
+        j = 0
+        while j < repeats.size:
+            waiting = 0
+            while j < repeats.size and waiting + repeats[j] <= room:
+                total = 1.0
+                for c in range(width):
+                    total += tables[c, bits[j, c]]
+                for _ in range(repeats[j]):
+                    left = rng.random() * total - 1.0
+                    row[waiting], place[waiting] = j, left
+                    waiting += left >= 0
+                j += 1
+            for i in range(waiting):
+                out[s, _member(bits, row[i], tables, place[i])] += 1
+    return out
 
 
 @compiled(nogil=True)
-def signal(bits, repeats, beta, p, rng):
-    """Return how many users of all rows are signal users of each category, one draw.
+def _member(bits, j, tables, left):
+    """Return the member of support j up to which the sum of weights first exceeds ``left``, by tables of partial sums."""
+    chosen = 0
+    for c in range(bits.shape[1]):
+        if bits[j, c]:
+            chosen = c  # the last one possible, if rounding runs past the end
+            if left < tables[c, bits[j, c]]:
+                break
+            left -= tables[c, bits[j, c]]
+    byte, bit = bits[j, chosen], 0
+    for k in range(8):
+        bit += left >= tables[chosen, byte & (0xFF00 >> (k + 1))]
+    if bit == 8:
+        bit = 7
+        while not byte & (128 >> bit):
+            bit -= 1
+    return 8 * chosen + bit
+
+
+@compiled(nogil=True)
+def signals(bits, repeats, beta, draws, rng):
+    """Return how many users of all rows are signal users of each category for each draw of p, shape (S, a).
 
     A user is noise with weight Σp and signal of category x in the support with weight β p_x. Short supports are inverted
     byte by byte, by tables of partial sums. For others propose "signal" with probability β/(1 + β) and then x ~ p by
@@ -181,15 +196,23 @@ def signal(bits, repeats, beta, p, rng):
     repeats : (m,) int array
         Users behind each row.
     beta : float
-    p : (a,) array
-        Sums to one.
+    draws : (S, a) array
+        Each sums to one.
     rng : numpy.random.Generator
     """
     if bits.shape[1] <= TABLED:
-        return _tabled(bits, repeats, beta, p, rng)
+        return _tabled(bits, repeats, beta, draws, rng)
+    out = np.zeros(draws.shape, dtype=np.int64)
+    for s in range(draws.shape[0]):
+        _propose(bits, repeats, beta, draws[s], rng, out[s])
+    return out
+
+
+@compiled(nogil=True)
+def _propose(bits, repeats, beta, p, rng, out):
+    """Add to out (a,) the signal users for one p, by proposals."""
     accept, alias = alias_table(p)
     a = p.size
-    out = np.zeros(a, dtype=np.int64)
     noise = 1.0 / (1.0 + beta)
     for j in range(bits.shape[0]):
         for _ in range(repeats[j]):
@@ -210,12 +233,11 @@ def signal(bits, repeats, beta, p, rng):
                 x = _scan(bits[j], beta, p, rng)
                 if x >= 0:
                     out[x] += 1
-    return out
 
 
 @compiled(nogil=True)
 def sparse_signal(starts, members, repeats, beta, p, rng):
-    """Return the same draw as signal from listed members, by inversion over the list."""
+    """Return one draw of signals(), (a,), from listed members, by inversion over the list."""
     out = np.zeros(p.size, dtype=np.int64)
     for j in range(repeats.size):
         total = 0.0
@@ -230,17 +252,6 @@ def sparse_signal(starts, members, repeats, beta, p, rng):
                 left -= beta * p[members[i]]
                 i += 1
             out[members[i]] += 1
-    return out
-
-
-@compiled(nogil=True)
-def signals(bits, repeats, beta, draws, rng):
-    """Return signal() for each draw of p, shape (S, a)."""
-    out = np.empty(draws.shape, dtype=np.int64)
-    for i in range(len(draws)):
-        tally = signal(bits, repeats, beta, draws[i], rng)
-        for x in range(tally.size):
-            out[i, x] = tally[x]
     return out
 
 

@@ -9,12 +9,10 @@ import numpy as np
 from ldpbayes.arrays import as_words, blocks
 from ldpbayes.likelihoods.base import AbstractSampler, Rows, Separable, scatter
 from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums
-from ldpbayes.likelihoods.kinds import DenseSampler
+from ldpbayes.likelihoods.kinds import COMPILED, DenseSampler
 
 #: Entries up to which packed supports are kept unpacked: below, products are faster than loading the compiled kernels.
 SMALL = 2**16
-#: Entries up to which draws of the true tallies write the rows out, rather than load a compiler.
-WRITTEN = 2**12
 #: Members are listed where fewer than one category in this many is in a support: then a list is shorter than the bits,
 #: and a pass over it takes 10–40 ms for a million reports over 1,024 categories, where byte tables take 130.
 SPARSE = 20
@@ -467,47 +465,44 @@ class SupportSampler(AbstractSampler):
 
     def __init__(self, rows):
         self._rows, self.n_reports = rows, rows.n_reports
+        self._expected = self._drawn = 0
 
     def expect(self, draws):
-        if (written := self._parts[0]) is not None:
-            written.expect(draws)
+        self._expected = max(self._expected, draws)
 
     def signals(self, draws, rng):
-        rows, (written, repeats) = self._rows, self._parts
-        out = np.zeros(draws.shape, dtype=np.int64) if written is None else written.signals(draws, rng)
-        if repeats is None:
-            return out
-        kernels, shares = _kernels(), np.ascontiguousarray(draws / draws.sum(axis=1, keepdims=True))
-        if rows.listed and rows.bits.shape[1] > kernels.TABLED:
-            return out + np.stack([kernels.sparse_signal(*rows.listed, repeats, rows.beta, p, rng) for p in shares])
-        return out + kernels.signals(rows.bits, repeats, rows.beta, shares, rng)
+        rows, (few, members) = self._rows, self._few
+        self._drawn += len(draws)
+        if rows.is_small and max(self._expected, self._drawn) * members <= COMPILED:
+            return self._written.signals(draws, rng)
+        out = np.zeros(draws.shape, dtype=np.int64)
+        if not few.all():
+            out += self._crowded.signals(draws, rng)
+        if few.any():
+            kernels, users = _kernels(), np.where(few, rows.counts, 0).astype(np.int64)
+            shares = np.ascontiguousarray(draws / draws.sum(axis=1, keepdims=True))
+            if rows.listed and rows.bits.shape[1] > kernels.TABLED:
+                out += np.stack([kernels.sparse_signal(*rows.listed, users, rows.beta, p, rng) for p in shares])
+            else:
+                out += kernels.signals(rows.bits, users, rows.beta, shares, rng)
+        return out
 
     @cached_property
-    def _parts(self):
-        """(sampler of the rows that are written out, or None; users of the other rows, or None).
+    def _few(self):
+        """(Whether each row stands for no more users than there are categories, the members of all rows that do)."""
+        few = self._rows.counts <= self._rows.n_categories
+        return few, float(np.bitwise_count(self._rows.bits[few]).sum(dtype=np.int64))
 
-        Few rows can stand for many users each: those are one multinomial a row.
-        """
-        rows = self._rows
-        if self._is_dense:
-            return DenseSampler(rows, floor=1.0), None
-        repeats = rows.counts.astype(np.int64)
-        crowded = repeats > rows.n_categories
-        if not crowded.any():
-            return None, repeats
-        part = SupportRows(rows.bits[crowded], rows.beta, rows.counts[crowded], rows.n_categories)
-        repeats[crowded] = 0
-        return DenseSampler(part, floor=1.0), repeats if repeats.any() else None
+    @cached_property
+    def _written(self):
+        """The sampler of all rows where there is too little to draw to load a compiler."""
+        return DenseSampler(self._rows, floor=1.0)
 
-    @property
-    def _is_crowded(self):
-        """Whether rows stand for many users each, and are one multinomial each."""
-        return self._rows.counts.sum() > 8 * self._rows.n_rows
-
-    @property
-    def _is_dense(self):
-        """Whether all rows are written out together: few entries for many users, or too few to load a compiler for."""
-        return self._rows.is_small and (self._is_crowded or self._rows.bits.shape[0] * self._rows.n_categories <= WRITTEN)
+    @cached_property
+    def _crowded(self):
+        """The sampler of rows that stand for many users each: those are one multinomial a row."""
+        rows, some = self._rows, ~self._few[0]
+        return DenseSampler(SupportRows(rows.bits[some], rows.beta, rows.counts[some], rows.n_categories), floor=1.0)
 
     @property
     def work(self):
