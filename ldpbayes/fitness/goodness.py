@@ -146,11 +146,20 @@ class _Table:
     def simulated(self, statistic: float, basis: NDArray, rng: np.random.Generator, replications: int) -> float:
         """Return the p-value of X² among those of simulated tables, less what a new fit would remove to first order."""
         laws = zip(self.sizes, self.shares, strict=True)
-        tables = np.concatenate([rng.multinomial(int(n), law / law.sum(), replications) for n, law in laws], axis=1)
+        tables = np.concatenate([_tables(int(n), law / law.sum(), rng, replications) for n, law in laws], axis=1)
         expected = self.expected[self.possible]
         residuals = (tables[:, self.possible] - expected) / np.sqrt(expected)
         simulated = (residuals**2).sum(axis=1) - ((residuals @ basis) ** 2).sum(axis=1)
         return float((1 + (simulated >= statistic).sum()) / (1 + replications))
+
+
+def _tables(n: int, law: NDArray, rng: np.random.Generator, size: int) -> NDArray:
+    """Return tables of the counts of n users, (size, reports): user by user where these are fewer than the reports."""
+    if n >= law.size:
+        return rng.multinomial(n, law, size)
+    reports = np.repeat(np.arange(law.size), rng.multinomial(n * size, law))  # of all users of all tables, in order
+    place = rng.permutation(reports).reshape(size, n) + law.size * np.arange(size)[:, None]
+    return np.bincount(place.ravel(), minlength=size * law.size).reshape(size, -1)
 
 
 def _freedom(tallies: Sequence[Tally], table: _Table) -> tuple[int, int, NDArray]:
