@@ -1,5 +1,7 @@
 """Who decides: the reports or the prior? One sentence, and what would let the reports decide."""
 
+import bisect
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +17,8 @@ from ldpbayes.inference.scaling import VERDICTS, Scaled
 MOST = 0.5
 #: Log Bayes factor of the learnt prior against the prior used above which the latter does not fit the population.
 LARGEST_FACTOR = 3.0
-#: Room given to the advice, for shares near zero are not normal.
-MARGIN = 2.0
+#: Room given to the advice, for shares near zero are not normal, and the ε that it may name, in tenths.
+MARGIN, TENTHS = 2.0, range(1, 121)
 
 START, CONFLICT = "Here the prior decides: ", "Here prior and reports disagree: "
 UNKNOWN = "Whether the prior decides is not stated: this prior has too many unknowns to be scaled, and no hyperparameters."
@@ -126,7 +128,7 @@ def _of_population(scaled: Scaled) -> str:
 
 
 def _held(scaled: Scaled, *verdicts: int) -> float:
-    return float(scaled.mean[np.isin(scaled.verdict, verdicts)].sum())
+    return float(sum(scaled.mean[scaled.verdict == verdict].sum() for verdict in verdicts))
 
 
 def _most(scaled: Scaled) -> float:
@@ -180,17 +182,25 @@ def _advice(collection: Collection, scaled: Scaled) -> str:
 
 
 def _epsilon_for(collection: Collection, times: float) -> float:
-    """Return the ε at which so many reports vary so many times less; nan where the protocol has no free ε."""
+    """Return the least ε in tenths at which as many reports vary so many times less; nan where a protocol has no free ε."""
     from ldpbayes.theory import planning
 
-    protocol, a, n = collection.tallies[0].protocol, collection.n_categories, collection.n_reports
-    kept = {key: value for key, value in protocol.parameters().items() if key == "variant"}
+    protocol, a = collection.tallies[0].protocol, collection.n_categories
+    kept = tuple((key, value) for key, value in protocol.parameters().items() if key == "variant")
     try:
-        if len(collection.tallies) > 1 or not planning.has_free_epsilon(protocol.design, kept):
+        if len(collection.tallies) > 1 or not planning.has_free_epsilon(protocol.design, dict(kept)):
             return math.nan
-        makers = planning.named_makers([protocol.design], kept)
-        goal = planning.expected_error(protocol, n, estimator="oracle") / times
-        found = planning.plan(n_categories=a, n=n, error=goal, estimator="oracle", protocols=makers)[0]
+        goal = planning.expected_error(protocol, 1, estimator="oracle") / times
+        place = bisect.bisect_left(TENTHS, True, key=lambda tenths: _error_at(protocol.design, kept, a, tenths) <= goal)
     except (ArgumentError, InfeasibleError):
         return math.nan
-    return math.ceil(found.epsilon * 10) / 10 if found.feasible else math.nan
+    return TENTHS[place] / 10 if place < len(TENTHS) else math.nan
+
+
+@functools.lru_cache(maxsize=512)
+def _error_at(design: str, kept: tuple, a: int, tenths: int) -> float:
+    """Return the error of one report of a protocol at an ε: cells of one protocol ask for the same ones."""
+    from ldpbayes.theory import planning
+
+    (make,) = planning.named_makers([design], dict(kept)).values()
+    return planning.expected_error(make(a, tenths / 10), 1, estimator="oracle")

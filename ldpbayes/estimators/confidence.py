@@ -121,10 +121,12 @@ def confidence_of_cells(collections: Sequence[Collection], ci_prob: float) -> li
         forms = [form for _, form in exact]
         names = "counts", "hit", "other", "n"
         parts = ([np.broadcast_to(getattr(form, name), form.counts.shape) for form in forms] for name in names)
-        every = Binomials(*map(np.concatenate, parts))
+        # Categories and cells with the same count have the same interval.
+        distinct, place_of = np.unique(np.stack([*map(np.concatenate, parts)]), axis=1, return_inverse=True)
+        every = Binomials(*distinct)
         both = distribution_interval(every, ci_prob), frequency_interval(every, ci_prob)
         splits = np.cumsum([form.counts.size for form in forms])[:-1]
-        ends = (np.split(np.stack(side), splits, axis=1) for side in zip(*both, strict=True))
+        ends = (np.split(np.stack(side)[:, place_of], splits, axis=1) for side in zip(*both, strict=True))
         for (place, form), lower, upper in zip(exact, *ends, strict=True):
             found[place] = Confidence(lower, upper, ci_prob, "exact", form)
     return found

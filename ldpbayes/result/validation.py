@@ -106,12 +106,12 @@ def _distributions(values, name, dims):
         raise DataError(f"posterior {name} must have dims {', '.join(dims)}, got {values.dims}")
     if not np.issubdtype(values.dtype, np.floating):
         raise DataError(f"posterior {name} must hold floating-point numbers, got {values.dtype}")
-    array = values.values
-    if not np.isfinite(array).all():
+    least, total = values.values.min(), values.values.sum(axis=-1)
+    if not (np.isfinite(least) and np.isfinite(total).all()):
         raise DataError(f"posterior {name} holds values that are not finite")
-    if array.min() < -TOLERANCE:
-        raise DataError(f"posterior {name} holds negative shares, such as {array.min():.3g}")
-    if np.abs(array.sum(axis=-1) - 1).max() > TOLERANCE:
+    if least < -TOLERANCE:
+        raise DataError(f"posterior {name} holds negative shares, such as {least:.3g}")
+    if np.abs(total - 1).max() > TOLERANCE:
         raise DataError(f"posterior {name} does not sum to one")
 
 

@@ -113,11 +113,14 @@ class Margin:
         """Return (cdf, density per grid step) at positions (L, m) counted in grid steps from the first point."""
         angle, waves, constant = self._waves
         waves = waves[rows]
-        turn = np.empty((*position.shape, angle.size), dtype=complex)
-        turn[:] = np.exp(1j * angle[0] * position)[..., None]
-        now = np.multiply.accumulate(turn, axis=-1, out=turn)
-        slope = np.einsum("lmk,mk->lm", now, waves).real
-        value = np.einsum("lmk,mk->lm", now, waves / angle).imag - constant[rows]
+        turn = np.empty((angle.size, *position.T.shape), dtype=complex)
+        turn[0], known = np.exp(1j * angle[0] * position.T), 1
+        while known < angle.size:  # powers up to the k-th one make those up to the 2k-th
+            more = min(known, angle.size - known)
+            np.multiply(turn[:more], turn[known - 1], out=turn[known : known + more])
+            known += more
+        slope, value = ((one[:, None] @ turn.swapaxes(0, 1))[:, 0].T for one in (waves, waves / angle))
+        slope, value = slope.real, value.imag - constant[rows]
         return (position + 0.5) / self.size + value, 1 / self.size + slope
 
     @cached_property

@@ -318,7 +318,10 @@ class PolynomialRoute:
         while done < size:
             batch = int(min(max(1.2 * (size - done) / share, 64), BATCH // group.size + 64))
             k = self._independent_counts(group, batch, rng)
-            some = np.flatnonzero(np.log(rng.random(batch)) < log_weight(k.sum(axis=0)) - top)
+            m = k.sum(axis=0)
+            least, most = m.min(), m.max()
+            chance = np.exp(log_weight(np.arange(least, most + 1)) - top)
+            some = np.flatnonzero(rng.random(batch) < chance[m - least])
             share = max(some.size / batch, 1e-3)
             some = some[: size - done]
             counts[:, done : done + some.size] = k[:, some]
