@@ -107,19 +107,22 @@ def _expanded(problems: Sequence, places: list[int], mean: Any, sd: Any, found: 
         families = [expanded(problems[k].rows, np.zeros_like(alpha), np.maximum(mean[k], 1e-12)) for k in some]
         return Products(joined(families), np.zeros(len(some)))
 
-    means, sds = _moments(products, places, [scale * alpha for scale in scales])
+    # Of second order in the saddle point, like the expansion: integrals would cost ten times as much and say no more.
+    means, sds = _moments(products, places, [scale * alpha for scale in scales], "saddle point")
     for i, k in enumerate(places):
         off = np.abs(means[1, i] - mean[k]) / sd[k], np.abs(sds[1, i] / sd[k] - 1)
         if max(one.max() for one in off) < LIKE:
             found[k] = means[::2, i], sds[::2, i]
 
 
-def _moments(make: Callable[[list[int]], Products], places: list[int], alphas: list) -> tuple[np.ndarray, np.ndarray]:
+def _moments(
+    make: Callable[[list[int]], Products], places: list[int], alphas: list, route: str | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return means and sds (alphas, cells, a) under some Dirichlet priors, of a block of cells at a time."""
     out, step = [], max(1, BLOCK // alphas[0].size)
     for start in range(0, len(places), step):
         products = make(places[start : start + step])
-        engines = [products.engine(alpha, sets=products.cells) for alpha in alphas]
+        engines = [products.engine(alpha, sets=products.cells, route=route) for alpha in alphas]
         out.append(np.array([[one.mean for one in engines], np.sqrt([one.variance for one in engines])]))
     means, sds = np.concatenate(out, axis=2)
     return means, sds

@@ -33,11 +33,12 @@ LOOKED_AT, MAX_LOOKED_AT = 250, 1e6
 BLOCK = 500
 #: Draws hold at most so many numbers where more of them are weighted than are kept.
 MOST_WEIGHTED = 2**21
-#: The expansion point is settled when the mean moves by less than this many posterior sd.
-SETTLED = 1e-3
-#: Nodes of the integral over the radius of a proposal, three times as many where Σα < 1, whose left tail is long; steps to
-#: its mode; numbers that are looked at together.
-RADII, RADIUS_STEPS, TOGETHER = 35, 60, 2**16
+#: The expansion point is settled when the mean moves by less than this many posterior sd; the second number where draws are
+#: weighted, which it need not be near.
+SETTLED, ROUGHLY = 1e-3, 2e-2
+#: Nodes of the integral over the radius of a proposal, which is off by some 1e-5 at most, three times as many where Σα < 1,
+#: whose left tail is long; steps to its mode; numbers that are looked at together.
+RADII, RADIUS_STEPS, TOGETHER = 31, 60, 2**16
 #: A factor's power D/s² is at most this, so that the logarithm of 1 + s d keeps its digits …
 STRAIGHT = 1e10
 #: … and s times the pilot at most this: the factor of a category stays above zero everywhere.
@@ -267,7 +268,7 @@ def looked_at(rows, alpha, max_expansions=12):
     alpha : tuple of float
     max_expansions : int
     """
-    engine, rounds = expand(rows, np.array(alpha), max_expansions)
+    engine, rounds = expand(rows, np.array(alpha), max_expansions, settled=ROUGHLY)
     p, log_surrogate = proposals(engine, LOOKED_AT, np.random.default_rng(0))
     found = weigh(p, rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
     worth, far = found.effective_sample, ""
@@ -281,7 +282,7 @@ def weighing(rows, size):
     return size * rows.n_rows * (LOGARITHM + rows.n_categories * rows.entry_work)
 
 
-def expand(rows, alpha, max_expansions=12, *, watch=None, start=None):
+def expand(rows, alpha, max_expansions=12, *, watch=None, start=None, settled=SETTLED):
     """Return (Proposal, rounds): the surrogate posterior, expanded at its own mean until that settles.
 
     Parameters
@@ -292,6 +293,8 @@ def expand(rows, alpha, max_expansions=12, *, watch=None, start=None):
     watch : Watch, optional
     start : (a,) array, optional
         Where the first expansion is; the prior's mean by default.
+    settled : float
+        Moves of the mean at which rounds end, in posterior sd.
     """
     watch = watch or Watch()
     mean = alpha / alpha.sum() if start is None else start
@@ -300,7 +303,7 @@ def expand(rows, alpha, max_expansions=12, *, watch=None, start=None):
         engine = Proposal(expanded(rows, alpha, mean), tilt)
         tilt = engine.tilt
         before, (mean, variance) = mean, engine.saddle_moments()
-        if rounds > 1 and (np.abs(mean - before) < SETTLED * np.sqrt(variance)).all():
+        if rounds > 1 and (np.abs(mean - before) < settled * np.sqrt(variance)).all():
             break
     return engine, rounds
 
@@ -410,9 +413,9 @@ def _log_radius(engine, p):
         if (np.abs(move) < 1e-3).all():
             break
     scale = 1 / np.sqrt(-bend)
-    # Both ends reach 32 nats down: on the left at the slower of the two rates, on the right as a Gaussian in r.
+    # Both ends reach 14 nats down: on the left at the slower of the two rates, on the right as a Gaussian in r.
     size = RADII if total >= 1 else 3 * RADII
-    s = np.linspace(-1.0, 1.0, size) * np.arcsinh(11 + 32 / (total * scale))[:, None]
+    s = np.linspace(-1.0, 1.0, size) * np.arcsinh(6 + 14 / (total * scale))[:, None]
     log_growth_of_r = np.minimum(scale[:, None] * np.sinh(s), 20.0)
     radius = r[:, None] * np.exp(log_growth_of_r)
     log_density = total * np.log(r)[:, None] + total * log_growth_of_r + linear[:, None] * radius
