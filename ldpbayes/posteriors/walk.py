@@ -150,7 +150,7 @@ def run_chains(form, law, method, rng, watch=None):
     def times(run, made):
         judged = verdict.of_chains(*extremes(chain_diagnostics(shares(run.z))), 0, asked)
         more = min(judged.times, FASTEST)
-        return more if judged.next == "more" and more * made <= longest else 1
+        return more if judged.next == "more" and more * made <= longest and method.chains > 1 else 1
 
     def going(more):
         return sampling.going_on(more, times, method.draws, watch, thin=True)
