@@ -451,7 +451,7 @@ def test_cells_that_no_file_can_hold(tmp_path):
     text = sentence(write_collection, cells, tmp_path / "x.toml", kind=ArgumentError)
     assert "channel 'all' has another protocol in another cell" in text
     same = of_groups({"a": groups["a"]}, "count")
-    assert "by must not contain 'count'" in sentence(write_collection, same, tmp_path / "x.toml", kind=ArgumentError)
+    assert "the table needs the column 'count'" in sentence(write_collection, same, tmp_path / "x.toml", kind=ArgumentError)
     summaries = of_groups({"a": groups["a"]}, "region").summaries([0.5, 0.5])
     assert "a path that ends in .parquet" in sentence(write_collection, summaries, tmp_path / "x.toml", kind=ArgumentError)
     assert list(tmp_path.iterdir()) == []
