@@ -612,7 +612,9 @@ def _by_chains(model, mode, request, watch):
 
     rng, prob, values = np.random.default_rng(request.random_seed), request.ci_prob, model.prior.coefficients
     allowed = MAX_END_ERROR if model.target.kernel is None else most_error(model.target)
-    settings = {"values": values, "prob": prob, "allowed": allowed, "method": request.name}
+    # The No-U-Turn sampler takes minutes where the density is not compiled.
+    name = "hmc" if model.target.kernel is None and request.name == "auto" else request.name
+    settings = {"values": values, "prob": prob, "allowed": allowed, "method": name}
     (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
     errors = effects.end_errors(values, z, prob)
     error = float(errors.max(initial=0.0))

@@ -17,6 +17,8 @@ from ldpbayes.regression.beside import Beside, checked_intercept
 
 #: Values of the column that says how a row was asked, where a ListExperiment is given as the protocol.
 ASKED = {"0": "control", "1": "treatment"}
+#: By how much d moves the logits of those without and with the trait, in units of the prior sd of a: N(0, 1) apart.
+HALF = np.array([[-0.5], [0.5]]) / INTERCEPT
 #: Logits of numbers of items are cut off here, far beyond what reports say.
 FAR = 300.0
 
@@ -62,9 +64,11 @@ def traits_of(pooled: Collection) -> ListExperiment | None:
 class Listed(Beside):
     """The prior of a regression on a trait beside that of c, the number of the other items that apply.
 
-    P(c | trait t, cell) ∝ exp{(V a_t)_c + c Σ_k W̃_k b_k}: any distribution of c for each trait, and covariates move it as
-    they move a binomial one. V are orthonormal contrasts and a and b normal, so that two numbers of items have log odds
-    N(0, π²) where the columns W̃ are at their means, and one sd of a column changes the log odds of each item by N(0, 1).
+    P(c | trait t, cell) ∝ exp{(V (a ± d/2))_c + c Σ_k W̃_k b_k}, + with the trait and − without: any distribution of c for
+    each trait, and covariates move it as they move a binomial one. V are orthonormal contrasts and a, d and b normal: two
+    numbers of items have log odds N(0, π²) where the columns W̃ are at their means, which the trait changes by N(0, 1), and
+    one sd of a column changes the log odds of each item by N(0, 1). Were those with the trait a law unto themselves, a
+    share of nobody would be preferred: the fewer laws must fit, the better.
 
     Parameters
     ----------
@@ -95,7 +99,8 @@ class Listed(Beside):
     def _apart(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (logits of c at the means of the columns (…, 2, J + 1), b (…, terms − 1))."""
         own, first = self.others(z), 2 * self.items
-        return own[..., :first].reshape(*own.shape[:-1], 2, self.items) @ self.contrasts, own[..., first:]
+        each = own[..., :first].reshape(*own.shape[:-1], 2, self.items) @ self.contrasts
+        return each[..., :1, :] + HALF * each[..., 1:, :], own[..., first:]
 
     def counts(self, z: np.ndarray) -> np.ndarray:
         """Return P(c | trait, cell), shape (…, cells, 2, J + 1)."""
@@ -112,10 +117,12 @@ class Listed(Beside):
         counts, along = (one.reshape(len(one), 2, -1) for one in (parts, slope))
         inner = counts * (along - (counts * along).sum(axis=-1, keepdims=True))
         moved = self.other_columns.T @ (inner.sum(axis=1) @ np.arange(self.items + 1.0))
-        return np.concatenate([(inner.sum(axis=0) @ self.contrasts.T).ravel(), moved])
+        own = inner.sum(axis=0) @ self.contrasts.T
+        return np.concatenate([own.sum(axis=0), (HALF * own).sum(axis=0), moved])
 
     def describe(self) -> str:
-        return f"{super().describe()}, log odds N(0, {INTERCEPT:.3g}²) of two numbers of other items, N(0, 1) for one sd"
+        own = f"log odds N(0, {INTERCEPT:.3g}²) of two numbers of other items, N(0, 1) by trait and for one sd"
+        return f"{super().describe()}, {own}"
 
     def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         """Return what a regression has, and of the other items that apply to people of each trait: see Returns.

@@ -37,13 +37,14 @@ def survey(
 
 
 def test_a_share_and_two_distributions_of_one_item_are_a_grid():
-    """With one other item and no covariates there are three unknowns: log odds N(0, π²) of each."""
+    """With one other item and no covariates there are three unknowns: log odds N(0, π²), and N(0, 1) by trait."""
     control, treatment = [30, 50], [25, 40, 20]
     whole = Collection.from_lists(ListExperiment(1), control, treatment)
     found = regress(Cells({"all": whole}, by="where"), "trait ~ 1", random_seed=1)
     grid = np.linspace(-4.5, 4.5, 271)
     one = logistic(np.pi * grid)
-    p, without, beside = one[:, None, None], one[None, :, None], one[None, None, :]
+    p, apart = one[:, None, None], 0.5 * grid[None, None, :]
+    without, beside = (logistic(np.pi * grid[None, :, None] + sign * apart) for sign in (-1, 1))
     log = control[0] * np.log((1 - p) * (1 - without) + p * (1 - beside)) + control[1] * np.log(
         (1 - p) * without + p * beside
     )
@@ -156,8 +157,8 @@ def test_intervals_cover_in_surveys_drawn_from_the_prior():
     for seed in range(60):
         x_sd, spread = 1.0, np.sqrt(2)
         truth = np.array([np.pi * rng.standard_normal(), 2.5 / x_sd * rng.standard_normal()])
-        items = np.pi / spread * rng.standard_normal((2, 4))
-        frame = survey(400, seed, (*truth, 0.0), rng.standard_normal(), items[0], items[1] - items[0])
+        items, apart = np.pi / spread * rng.standard_normal(4), rng.standard_normal(4) / spread
+        frame = survey(400, seed, (*truth, 0.0), rng.standard_normal(), items - apart / 2, apart)
         found = regress(frame, "angry ~ x", ListExperiment(3), ci_prob=0.9, **ASKED | {"random_seed": seed})
         ends = [found["summary"][f"coefficients_{name}"].values[:, 1] for name in ("lower", "upper")]
         held.append((ends[0] <= truth) & (truth <= ends[1]))
