@@ -9,16 +9,18 @@ from ldpbayes.collections import as_data
 from ldpbayes.collections.spending import spent
 from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.priors import DEFAULT
-from ldpbayes.road import cells, single
-from ldpbayes.road.methods import Choice, checked, names_of
+from ldpbayes.road.methods import Choice, checked
 from ldpbayes.road.request import Request
+from ldpbayes.road.walk import settle, walk
 from ldpbayes.sources.door import collected
 
 if TYPE_CHECKING:
     from ldpbayes.result import Result
 
 
-def select_method(collection, prior=DEFAULT, *, exclude=(), **settings) -> Choice:
+def select_method(
+    collection: Any, prior: Any = DEFAULT, *, exclude: Any = (), draws: int | None = None, chains: int | None = None
+) -> Choice:
     """Return what ``method="auto"`` would use for this collection and prior, and why.
 
     The first method in METHODS that applies and counts no more operations than its limit, ``most``: what the choice hangs
@@ -31,8 +33,8 @@ def select_method(collection, prior=DEFAULT, *, exclude=(), **settings) -> Choic
         As in fit; by default the rule's.
     exclude : str or sequence of str
         Methods not to consider.
-    **settings
-        Fields that every method has: draws (per chain) and chains.
+    draws, chains : int, optional
+        As in fit.
 
     Returns
     -------
@@ -43,7 +45,10 @@ def select_method(collection, prior=DEFAULT, *, exclude=(), **settings) -> Choic
     InfeasibleError
         Where no method applies; the sentence says why for each.
     """
-    ruling, selection = single.settle(as_data(collection, cells=False), prior, "auto", names_of(exclude), settings)
+    data = as_data(collection, cells=False)
+    request = Request.of(draws=draws, chains=chains, exclude=exclude)
+    ruling, selection = settle(data, prior, request)
+    assert selection is not None  # of one collection and "auto"
     choice = selection.choose({})
     if choice is None:
         raise selection.refusal({})
@@ -139,7 +144,7 @@ def fit(
     data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
     histories = spent(tally for one in data.collections() for tally in one.tallies)
-    tree = (cells if len(data.dims) > 1 else single).walk(data, prior, request)
+    tree = walk(data, prior, request)
     tree.attrs |= histories
     if "left_out" in tree.attrs:
         warnings.warn(tree.attrs["left_out"], DiagnosticWarning, stacklevel=2)

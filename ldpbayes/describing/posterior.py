@@ -26,7 +26,7 @@ MAX_ESTIMATED = 400
 MAX_INTERVALS = 20_000
 
 
-def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence_of: EvidenceOf) -> None:
+def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], prior: Any, evidence_of: EvidenceOf) -> None:
     """Add estimates and confidence intervals to a result, and what the reports are worth and say of the prior.
 
     Facts about a collection are attrs of the result, those about each cell stand in its group ``cells``.
@@ -36,12 +36,27 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
     tree : DataTree
         Summarized.
     data : Collection or Cells
-        With their reports.
     problems : sequence of Problem
-        What the result is the posterior of, one for each cell.
+        What the result is the posterior of, one for each cell; none under a prior over all cells.
+    prior : AbstractPrior
+        Of all cells at once, where they have no answer each.
     evidence_of : callable
         As for ``compliance.findings``.
     """
+    if problems:
+        _of_each(tree, data, problems, evidence_of)
+    if not data.by:
+        return
+    with leaving_out(tree, "The fit of the reports"):
+        tree.attrs |= _fitness(tree, data)
+    with leaving_out(tree, "Point estimates and confidence intervals"):
+        _estimates_alone(tree, data)
+    with leaving_out(tree, "Who decides"):
+        tree.attrs |= _deciding(tree, data, prior)
+
+
+def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence_of: EvidenceOf) -> None:
+    """Add what is said of each cell, or of the one collection."""
     cells, known = list(data.collections()), _known(tree)
     estimates: list[list] = [[] for _ in cells]
     with leaving_out(tree, "Point estimates"):
@@ -125,7 +140,7 @@ def _add_facts(tree, facts):
     tree["cells"] = xr.DataTree(group.assign({name: (("cell",), values) for name, values in written.items()}))
 
 
-def fitness(tree: xr.DataTree, cells: Cells) -> dict[str, Any]:
+def _fitness(tree: xr.DataTree, cells: Cells) -> dict[str, Any]:
     """Return the facts about the fit of the reports of all cells; cells that are summaries cannot be tested."""
     if "cells" in tree.children:
         p = tree["cells"]["fitness_p"].values
@@ -138,7 +153,7 @@ def fitness(tree: xr.DataTree, cells: Cells) -> dict[str, Any]:
     return {"fitness": sentence, "fitness_flagged": int(flagged)}
 
 
-def estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
+def _estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
     """Add point estimates and confidence intervals of each cell alone to a result of cells fitted together.
 
     Where all cells have their reports.
@@ -154,16 +169,8 @@ def estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
             add_confidence(tree, cells, intervals)
 
 
-def deciding(tree: xr.DataTree, cells: Cells, prior: Any) -> dict[str, Any]:
-    """Return the facts about who decides on the shares of all cells, and add the group ``sensitivity`` where it is new.
-
-    Parameters
-    ----------
-    tree : DataTree
-    cells : Cells
-    prior : AbstractPrior
-        Of all cells at once, where they have no answer each.
-    """
+def _deciding(tree: xr.DataTree, cells: Cells, prior: Any) -> dict[str, Any]:
+    """Return the facts about who decides on the shares of all cells, and add the group ``sensitivity`` where it is new."""
     if "cells" in tree.children:
         return decision_of_cells(cells.labels, tree["cells"].to_dataset())
     scaled, hyper = of_draws(tree, prior)

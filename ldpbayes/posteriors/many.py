@@ -23,7 +23,6 @@ from ldpbayes.posteriors.mixture import interval_facts, nodes_of
 from ldpbayes.posteriors.nodes import Nodes
 from ldpbayes.posteriors.products import singling
 from ldpbayes.posteriors.quadrature import Quadrature
-from ldpbayes.posteriors.surrogate import Proposal, expanded
 from ldpbayes.priors import Dirichlet
 
 #: Seconds of one factor of one cell: moments and the ends of an interval.
@@ -246,10 +245,8 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
         "random_seed": run["random_seed"],
     }
     kept = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
-    again = _again(problems, servers, entries) if problems[0].alpha is not None else None
-    if again is not None:
-        found = [again(power * problems[0].alpha) for power in POWERS]
-        under = np.array([one[0] for one in found]), np.sqrt([one[1] for one in found])
+    if problems[0].alpha is not None:
+        under = _under(servers, problems[0].alpha, entries["distribution_mean"].shape)
     elif under is not None:
         under = np.moveaxis(under, 0, 2) if labels else under[0]
     mean, sd = (entries[f"distribution_{name}"] for name in ("mean", "sd"))
@@ -270,25 +267,11 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
     return tree, scaled
 
 
-def _again(problems, servers, entries):
-    """Return the function of concentrations that gives means and variances of P under that Dirichlet prior.
-
-    Of reports that do not single out one category each by the likelihood's expansion at the posterior's mean; None of two
-    categories, which have none.
-    """
-    mean = entries["distribution_mean"]
-    if problems[0].keeps_reports and servers[0].name != "exact":
-        if mean.size == 2:
-            return None
-        pilot = np.maximum(mean, 1e-12)
-        family = expanded(problems[0].rows, pilot, pilot)
-        return lambda alpha: Proposal(replace(family, alpha=alpha)).saddle_moments()
-
-    def moments(alpha):
-        out = np.empty((2, len(problems), alpha.size))
+def _under(servers, alpha, shape):
+    """Return means and sds of P, two arrays (2, …), under Dirichlet(α) to both POWERS, by the likelihoods of the servers."""
+    out = np.empty((2, 2, sum(len(server.places) for server in servers), alpha.size))
+    for i, power in enumerate(POWERS):
         for server in servers:
-            engine = server.engine(Dirichlet(alpha))
-            out[:, server.places] = engine.mean, engine.variance
-        return out.reshape(2, *mean.shape)
-
-    return moments
+            engine = server.engine(Dirichlet(power * alpha))
+            out[:, i, server.places] = engine.mean, np.sqrt(engine.variance)
+    return out.reshape(2, 2, *shape)

@@ -52,6 +52,11 @@ class Problem:
         return cls(collection.likelihood, prior, collection.n_reports, collection.n_categories, collection)
 
     @property
+    def data(self) -> Any:
+        """Where the likelihood comes from."""
+        return self.collection
+
+    @property
     def numbers(self) -> int:
         """Numbers of a draw of P."""
         return self.n_categories
@@ -144,6 +149,11 @@ class Joint:
     prior: AbstractPrior
 
     @property
+    def data(self) -> Any:
+        """Where the likelihoods come from."""
+        return self.cells
+
+    @property
     def numbers(self) -> int:
         """Numbers of a draw of P."""
         return len(self.cells) * self.cells.n_categories
@@ -196,14 +206,21 @@ def scaled(collection):
     return replace(collection, survey=replace(survey, effect=effect))
 
 
-def prior_of_cells(prior: Any, cells: Cells) -> AbstractPrior | Any:
-    """Return the prior of all cells, or of each; where respondents may deny or not comply, what ``fit`` takes for each.
+def over_all(prior: Any) -> bool:
+    """Return whether a prior is one over all cells."""
+    return isinstance(prior, AbstractPrior) and len(prior.shape) > 1
+
+
+def prior_of_cells(prior: Any, data: Any) -> AbstractPrior | Any:
+    """Return the prior of all cells, or of each; of one collection, and where some deny, what ``Problem.of`` takes.
 
     Parameters
     ----------
     prior : as in fit
-    cells : Cells
+    data : Collection, Summarized or Cells
     """
-    if not cells.laws:
-        return as_prior(prior, cells.n_categories, cells=cells)
-    return Extended.of(prior, cells) or prior
+    if not data.by:
+        return prior
+    if not data.laws:
+        return as_prior(prior, data.n_categories, cells=data)
+    return Extended.of(prior, data) or prior

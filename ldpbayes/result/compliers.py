@@ -12,7 +12,7 @@ from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import TARGETS, need_result
 
 
-def among_compliers(result: xr.DataTree, collection: Collection) -> xr.DataTree:
+def among_compliers(result: xr.DataTree, collection: Collection) -> Result:
     """Return a result whose P and F are those of the respondents who follow the device, or of all where some deny.
 
     P = p′_{1…a}/(1 − γ), and F is the distribution of the true values of the compliers among these respondents. The variable

@@ -1,13 +1,20 @@
 """What a fit was asked for, checked once."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, InfeasibleError, shown
-from ldpbayes.posteriors.base import AbstractPosterior, level, seed
-from ldpbayes.road.methods import METHODS, names_of
+from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
+from ldpbayes.posteriors.base import MAX_DRAWN, AbstractPosterior, level, seed
+from ldpbayes.posteriors.many import in_one_call
+from ldpbayes.road.methods import METHODS, SUMMARY, names_of
+
+#: Draws of a chain by default, where memory allows them.
+USUAL = 1000
+#: Methods that go with draws=0.
+UNDRAWN = ("auto", "exact", "mixture", SUMMARY)
 
 #: Bytes that the draws of P take by default, and the draws of a chain that are made even so; a fit takes some six times as
 #: many at its peak.
@@ -41,7 +48,8 @@ class Request:
 
     @classmethod
     def of(cls, **asked: Any) -> "Request":
-        """Return the request of the keywords of ``fit``, which are checked; the method has been."""
+        """Return the request of keywords of ``fit``, which are checked; the method has been."""
+        asked = {field.name: field.default for field in fields(cls)} | asked
         exclude = names_of(asked["exclude"])
         draws, chains = (
             None if asked[name] is None else checks.integer(asked[name], name, minimum=least)
@@ -86,34 +94,83 @@ class Request:
 
     def sizes(self, n_categories: int | None = None) -> dict[str, int]:
         """Return draws per chain and chains: 1000, fewer where those of P would take more than DRAWS_BYTES, and 4."""
-        most = 1000 if n_categories is None else DRAWS_BYTES // (8 * 4 * n_categories)
-        return {"draws": max(FEWEST_DRAWS, min(1000, most)), "chains": 4} | self.asked_sizes
+        most = USUAL if n_categories is None else DRAWS_BYTES // (8 * 4 * n_categories)
+        return {"draws": max(FEWEST_DRAWS, min(USUAL, most)), "chains": 4} | self.asked_sizes
 
     def drawing(self, n_categories: int) -> "Request":
         """Return the same request with the draws that a fit makes by default."""
         return replace(self, draws=replace(self, draws=None).sizes(n_categories)["draws"])
 
-    def engine(self, sizes: Mapping[str, int]) -> AbstractPosterior:
-        """Return the method that was asked for, ready to plan; not for "auto".
+    def undrawn(self, data: Any) -> bool:
+        """Return whether a fit makes moments and intervals alone: asked to, or because draws would be too many.
+
+        Draws of one collection that were asked for are made or refused; of cells they are made where they fit, or where no
+        vectorized call has the moments.
 
         Parameters
         ----------
+        data : Collection, Summarized or Cells
+
+        Raises
+        ------
+        ArgumentError
+            Where draws=0 does not go with the method or with ``exclude``.
+        """
+        if self.draws == 0:
+            if self.method not in UNDRAWN:
+                raise ArgumentError(f"draws=0 goes with the methods {listed(UNDRAWN)}; {self.method!r} makes draws.")
+            if self.exclude:
+                raise ArgumentError(f"exclude must be empty with draws=0, got {shown(self.exclude)}.")
+            return True
+        if data.weighted or data.laws or not (data.by or (self.automatic and not self.asked_sizes)):
+            return False
+        return math.prod(self.sizes().values()) * math.prod(data.shape) > MAX_DRAWN and (not data.by or at_once(data, self))
+
+    def engine(
+        self, methods: Mapping[str, type[AbstractPosterior]], sizes: Mapping[str, int], name: str = ""
+    ) -> AbstractPosterior:
+        """Return the method that was asked for, ready to plan.
+
+        Parameters
+        ----------
+        methods : dict
+            Methods by name: those of one collection, or of all cells together.
         sizes : dict
             draws and chains of a method that was given by name.
+        name : str
+            Method that stands for "auto".
+
+        Raises
+        ------
+        InfeasibleError
+            Where the method is not among them.
         """
-        if self.exclude:
+        if self.exclude and not self.automatic:
             raise ArgumentError(f"exclude must be empty where the method is given, got {shown(self.exclude)}.")
-        if isinstance(self.method, str):
-            if self.method not in METHODS:
-                raise InfeasibleError(f"The method {self.method} is for cells under a prior over all of them.")
-            return METHODS[self.method](**sizes)
-        if self.asked_sizes:
+        if not isinstance(self.method, str) and self.asked_sizes:
             raise ArgumentError("draws and chains must be set on the method object; fit takes them for names only.")
-        return self.method
+        name = name or self.name
+        if name not in methods:
+            if name in METHODS:
+                raise InfeasibleError(f"A prior over all cells needs the methods {listed(methods)}, got {name}.")
+            raise InfeasibleError(f"The method {name} is for cells under a prior over all of them.")
+        kind = methods[name]
+        if isinstance(self.method, kind):
+            return self.method
+        stated = sizes if isinstance(self.method, str) else asdict(self.method)  # type: ignore[call-overload]  # a dataclass
+        known = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+        return kind(**{key: value for key, value in stated.items() if key in known})
 
-    def settings(self) -> dict[str, Any]:
-        """Return the fields of the method object that was asked for, or the draws and chains that were."""
-        return self.asked_sizes if isinstance(self.method, str) else asdict(self.method)  # type: ignore[call-overload]  # a dataclass
+
+def at_once(cells: Any, request: Request) -> bool:
+    """Return whether vectorized calls have the moments of all cells.
+
+    Parameters
+    ----------
+    cells : Cells
+    request : Request
+    """
+    return not (cells.weighted or cells.laws) and request.method in ("auto", "exact", SUMMARY) and in_one_call(cells)
 
 
-__all__ = ["Request"]
+__all__ = ["USUAL", "Request", "at_once"]

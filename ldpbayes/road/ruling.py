@@ -9,7 +9,7 @@ from ldpbayes.priors.naming import DEFAULT, LEARNT_FROM, default_prior
 from ldpbayes.road.methods import SUMMARY
 
 if TYPE_CHECKING:
-    import xarray as xr
+    from ldpbayes.result.frame import Result
 
 #: How the sentence about a prior by rule starts, and how it ends.
 NO_PRIOR, KEEP = "No prior was given", "prior='jeffreys' keeps Jeffreys' prior"
@@ -76,7 +76,7 @@ def rule(prior: Any, data: Any, method: str) -> Ruling:
     return Ruling("learnt", sentence, method == "auto")
 
 
-def ruled(ruling: Ruling, run: Callable[[Any], "xr.DataTree"]) -> tuple["xr.DataTree", str]:
+def ruled(ruling: Ruling, run: Callable[[Any], "Result"]) -> tuple["Result", str]:
     """Return (result, why this prior): where the rule's learnt prior has no answer that can be trusted, under Jeffreys'.
 
     Parameters

@@ -6,7 +6,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes.posteriors.frequency import frequency_draws
 from ldpbayes.protocols.designs import warner
-from ldpbayes.road import single
+from ldpbayes.road import walk
 
 
 def cells(number):
@@ -64,7 +64,7 @@ def test_cells_together_have_the_posteriors_of_cells_alone(prior):
 
 def test_no_cell_is_fitted_alone(monkeypatch):
     """Twenty cells of ten categories took ten seconds: nine tenths went into what stands beside the posteriors."""
-    monkeypatch.setattr(single, "walk", None)
+    monkeypatch.setattr(walk, "_alone", None)
     data = cells(3)
     tree = lb.fit(data, random_seed=1, draws=100)
     assert tree["posterior"]["frequency"].shape == (4, 100, 3, 10)
