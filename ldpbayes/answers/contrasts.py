@@ -12,7 +12,7 @@ from ldpbayes.answers import base
 from ldpbayes.answers.sums import total
 from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError
-from ldpbayes.result.validation import need_result
+from ldpbayes.result.validation import need_draws, need_result
 
 
 @base.asks
@@ -50,7 +50,8 @@ def contrast(
     The posteriors of two independent collections are independent, so their draws can be paired in any order. They are
     shuffled first, because fits with the same seed share random numbers; the shorter run is recycled. Two cells of one
     result are compared draw by draw, since their prior may link them. Without draws: exact mean and sd of Δ, in the shape of
-    a difference of two beta distributions; the errors of its ends say how far that may be off.
+    a difference of two beta distributions; the errors of its ends say how far that may be off. Two cells whose prior learns
+    what they share need draws.
     """
     if other is not None:
         need_result(other, "other")
@@ -62,7 +63,9 @@ def contrast(
     if base.without_draws(result) or base.without_draws(source):
         if same:
             moments = base.moments_of(result, first, second, target, cell)
-        else:  # of different reports, whose prior does not link them where covariances are known
+        else:  # of different reports, whose prior links them where it learns what they share
+            if other is None and "parameter_mean" in result["summary"]:
+                need_draws(result)
             each = [base.moments_of(one, some, None, target, place) for one, some, place in sides]
             mean, variance, off = (np.array(part) for part in zip(*each, strict=True))
             moments = mean.ravel(), np.diag(variance.ravel()), float(off.max())

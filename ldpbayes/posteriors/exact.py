@@ -113,7 +113,7 @@ class Exact(AbstractPosterior):
         exact, engine = dict(sample.exact), server.engine(problem.prior)
         facts = {f"exact_{name}": value for name, value in checks_of(engine).items()}
         if problem.n_categories <= COVARIANCE_LIMIT:
-            exact["distribution_cov"] = engine.covariance()
+            exact["distribution_cov"] = engine.covariance()[0]
         else:
             facts["exact_covariance"] = f"left out above {COVARIANCE_LIMIT} categories; Exact().moments gives it"
         return replace(sample, exact=exact, facts=dict(sample.facts) | facts)

@@ -243,8 +243,8 @@ class _OfIntegrals:
         self.variance = found.entries["distribution_sd"][None] ** 2
 
     def covariance(self):
-        """Return Cov(P), shape (a, a)."""
-        return self._found.entries["distribution_cov"]
+        """Return Cov(P), shape (1, a, a)."""
+        return self._found.entries["distribution_cov"][None]
 
     def quantile(self, levels):
         """Return the ends at two levels, shape (2, 1, a)."""
@@ -407,7 +407,7 @@ def entries_of(server, nodes, levels=None, quantiles=(), dependent=False):
     quantiles : sequence of float
         Levels of further quantiles, under one Dirichlet prior.
     dependent : bool
-        Whether Cov(P) of the one cell is an entry.
+        Whether Cov(P) is an entry.
     """
     engines = [server.engine(prior) for prior in nodes.priors]
     evidences = [server.log_evidence(prior) for prior in nodes.priors]
@@ -422,8 +422,8 @@ def entries_of(server, nodes, levels=None, quantiles=(), dependent=False):
         out[f"{name}_sd"] = np.sqrt(np.tensordot(nodes.weights, square + (mean - centre) ** 2, 1))
     centre = out["distribution_mean"]
     if dependent:
-        away, within = means[:, 0] - centre, np.tensordot(nodes.weights, [one.covariance() for one in engines], 1)
-        out["distribution_cov"] = (within + (nodes.weights * away.T) @ away)[None]
+        away, within = means - centre, np.tensordot(nodes.weights, [one.covariance() for one in engines], 1)
+        out["distribution_cov"] = within + np.einsum("k,kcx,kcy->cxy", nodes.weights, away, away)
     if levels is not None:
         if len(engines) == 1:
             lower, upper, *more = engines[0].quantile((*levels, *quantiles))

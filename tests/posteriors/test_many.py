@@ -54,6 +54,7 @@ def test_batches_are_what_one_set_at_a_time_gives(size, kind, alpha):
         sd = np.sqrt(one.variance)
         assert (np.abs(found.mean[i] - one.mean) < 1e-8 * sd).all()
         np.testing.assert_allclose(found.variance[i], one.variance, rtol=1e-7)
+        assert (np.abs(found.covariance()[i] - one.covariance()) < 1e-7 * np.outer(sd, sd)).all()
         assert found.log_evidence[i] == pytest.approx(one.log_evidence, abs=1e-7)
         assert (np.abs(found.quantile(LEVELS)[:, i] - one.quantile(LEVELS)) < 2e-4 * sd).all()
     assert found.rough.sum() <= 1
@@ -160,7 +161,6 @@ def test_results_without_draws_are_saved_shown_and_asked(cells, tmp_path):
     for ask in (
         lambda: answers.entropy(single),
         lambda: answers.entropy(again, cell="1"),
-        lambda: answers.contrast(again, "c0", "c1", cell="1"),  # of many cells no covariances are kept
     ):
         with pytest.raises(ArgumentError, match="needs draws"):
             ask()
@@ -215,6 +215,26 @@ def test_large_alphabets_have_moments_and_the_largest_categories():
     assert "with twice its weight" in fit(weak, "jeffreys", draws=0).attrs["decides"]
     known = exact_moments(collection.rows, Dirichlet.jeffreys(size))
     np.testing.assert_allclose(exact["exact"]["distribution_mean"], known.mean, rtol=1e-10)
+
+
+@pytest.mark.parametrize("prior", ["jeffreys", "learnt"])
+def test_sums_and_contrasts_in_and_between_cells_need_no_draws(cells, prior):
+    few = cells.take([0, 1])
+    drawn, tree = fit(few, prior, random_seed=1, estimates=False), fit(few, prior, draws=0, random_seed=1)
+    asked = [("c0", ["c1", "c2"], {"cell": "1"})]
+    if prior == "jeffreys":
+        asked.append((["c0", "c3"], "c1", {"cell": "0", "other_cell": "1"}))
+    else:  # cells share what the prior learns
+        with pytest.raises(ArgumentError, match="needs draws"):
+            answers.contrast(tree, "c0", "c0", cell="0", other_cell="1")
+    for first, second, where in asked:
+        known, found = (answers.contrast(one, first, second, **where) for one in (drawn, tree))
+        sd = float(found["sd"])
+        assert abs(float(known["mean"] - found["mean"])) < 5 * float(known["mcse"])
+        assert float(known["sd"]) == pytest.approx(sd, rel=0.06)
+        for end in ("lower", "upper"):
+            off = float(known[f"{end}_error"]) * 5 + float(found[f"{end}_error"])
+            assert abs(float(known[end] - found[end])) < off
 
 
 @pytest.mark.calibrate

@@ -99,12 +99,14 @@ class ConditionedProduct:
         return float(found[0]) if self.sets is None else found
 
     def covariance(self):
-        """Return Cov(g_x, g_y) of one set, shape (a, a)."""
-        left, right = self._laws[0][1].products
-        blocks = left.T @ right
-        full = 0.5 * (blocks + blocks.T)[np.ix_(self.group, self.group)]
-        np.fill_diagonal(full, self.variance)
-        return full
+        """Return Cov(g_x, g_y), shape (a, a) or (k, a, a)."""
+        out = np.empty((self.factors.sets, self.n_categories, self.n_categories))
+        for sets, law in self._laws:
+            left, right = (np.moveaxis(one.reshape(len(one), len(sets), -1), 0, 2) for one in law.products)
+            blocks = left @ right.swapaxes(1, 2)
+            out[sets] = 0.5 * (blocks + blocks.swapaxes(1, 2))[:, self.group][:, :, self.group]
+        np.einsum("kxx->kx", out)[:] = np.reshape(self.variance, (len(out), -1))
+        return out[0] if self.sets is None else out
 
     def row_sum_error(self):
         """Return the largest |Σ_y Cov(g_x, g_y)| / Var(g_x) of one set, zero but for the error of the moments."""

@@ -66,7 +66,7 @@ class Pairs:
 
     @property
     def products(self):
-        """(Left, right), two (1, G) arrays of one set: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories."""
+        """(Left, right), two (1, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of the two categories of a set."""
         return -self.moments.variance[None], np.ones((1, self.moments.variance.size))
 
     def margins(self, inner=False):
@@ -97,9 +97,9 @@ class Saddle:
 
     @cached_property
     def products(self):
-        """(Left, right), two (1, G) arrays of one set: Cov(g_x, g_y) = (leftᵀ right)_xy of two normal factors."""
+        """(Left, right), two (1, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of two normal factors of a set."""
         variance = self.factors.nodes(NODES).variance
-        return -variance[None] / self.factors.summed(variance), variance[None]
+        return (-variance / self.factors.each(self.factors.summed(variance)))[None], variance[None]
 
     def margins(self, inner=False):
         """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""

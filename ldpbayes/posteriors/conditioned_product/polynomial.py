@@ -193,12 +193,16 @@ class PolynomialRoute:
 
     @cached_property
     def _pieces(self):
-        """Moments, and of one set what its covariances are the product of, by the law of total covariance over k.
+        """Moments, and of one set its ``products``."""
+        return self._worked_out(self.factors.sets == 1)
+
+    def _worked_out(self, products):
+        """Return (moments, what covariances are the product of or None), by the law of total covariance over k.
 
         P | k is Dirichlet(K), K = α + k, T = Σ K, so that with K and T centred first
         Cov = E[(K_x/T − μ_x)(K_y/T − μ_y)] + E[(δ_xy K_x/T − K_x K_y/T²)/(T + 1)].
         """
-        alpha, k, h = self.factors.family.alpha, self.factors.sets, self._transforms
+        alpha, h = self.factors.family.alpha, self._transforms
         total, weight, log_evidence = self._sum_weights
         typical = ((weight * total).sum(axis=1) / weight.sum(axis=1))[:, None]
         away = total - typical
@@ -221,15 +225,15 @@ class PolynomialRoute:
         variance = expected(u2, squares) - 2 * mean * shared + spread * mean**2
         variance += expected(inner1, r) - expected(inner2, raw)
         found = Moments(mean.ravel(), variance.ravel(), log_evidence)
-        if k > 1:
-            return found, ()
+        if not products:
+            return found, None
         # With C = K − μT₀ the product of two categories is C_x C_y − (T − T₀)(μ_x C_y + μ_y C_x) + (T − T₀)² μ_x μ_y.
-        left, right = [], []
-        for u, ratios in ((u2, centred[0].T), (-inner2, r[0].T)):
-            weighted = u.T * ratios
+        left, right = [-mean[None], -shared[None], (spread * mean)[None]], [shared[None], mean[None], mean[None]]
+        for u, ratios in ((u2, np.moveaxis(centred, 2, 0)), (-inner2, np.moveaxis(r, 2, 0))):
+            weighted = u.T[:, :, None] * ratios
             left += [weighted.real, -weighted.imag]
             right += [ratios.real, ratios.imag]
-        return found, (np.concatenate([*left, -mean, -shared, spread * mean]), np.concatenate([*right, shared, mean, mean]))
+        return found, tuple(np.concatenate(parts).reshape(-1, mean.size) for parts in (left, right))
 
     @property
     def moments(self):
@@ -238,8 +242,8 @@ class PolynomialRoute:
 
     @property
     def products(self):
-        """(Left, right), two (K, G) arrays of one set: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories."""
-        return self._pieces[1]
+        """(Left, right), two (K, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories of a set."""
+        return self._pieces[1] or self._worked_out(True)[1]
 
     def margins(self, inner=False, chosen=None):
         """Return [(factor indices, Margin)] of all factors, or those chosen, and none that would lose digits.

@@ -173,10 +173,10 @@ class TransformRoute:
 
     @property
     def products(self):
-        """(Left, right), two (K, G) arrays of one set: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories."""
+        """(Left, right), two (K, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories of a set."""
         v, r1, _, _ = self._weights
         centred = r1 - (self.moments.mean - self.factors.centre)
-        weighted = v * centred
+        weighted = np.repeat(v, self.factors.multiplicity.size, axis=1) * centred
         return np.concatenate([weighted.real, -weighted.imag]), np.concatenate([centred.real, centred.imag])
 
     def margins(self, inner=False):
