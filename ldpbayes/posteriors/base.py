@@ -4,7 +4,7 @@ import abc
 import contextlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, final
 
@@ -13,10 +13,11 @@ import numpy as np
 from ldpbayes import checks, progress
 from ldpbayes.collections.derived import evaluate_draws
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
+from ldpbayes.inference.diagnostics import Diagnostics, of_independent
 from ldpbayes.inference.importance import moments as weighted_moments
 from ldpbayes.inference.verdict import ACCEPTED, Verdict, of_chains
 from ldpbayes.posteriors import frequency
-from ldpbayes.posteriors.problem import Problem
+from ldpbayes.posteriors.problem import Problem, problem_of
 
 #: Why a method that was asked for.
 CALLER = "Chosen by the caller."
@@ -208,8 +209,6 @@ class AbstractPosterior(abc.ABC):
     needs: ClassVar[tuple[str, ...]] = ("rows", "concentrations")
     #: How settings are checked: (value, name) → value.
     checked: ClassVar[Mapping[str, Callable[[Any, str], Any]]] = {}
-    #: Numbers that draws of P may hold: those of cells are looked at where they are asked for.
-    largest: ClassVar[float] = MAX_DRAWN
 
     draws: int
     chains: int
@@ -245,9 +244,9 @@ class AbstractPosterior(abc.ABC):
     def plan(self, problem: Problem) -> Plan | Refusal:
         """Return prepare(problem), after the needs of the engine are checked."""
         drawn = self.draws * self.chains * problem.numbers
-        if drawn > self.largest:
+        if problem.alone and drawn > MAX_DRAWN:
             return Refusal(
-                f"Draws must hold at most {self.largest:.0e} numbers (chains × draws × categories), got {drawn:.2g}; ask "
+                f"Draws must hold at most {MAX_DRAWN:.0e} numbers (chains × draws × categories), got {drawn:.2g}; ask "
                 "for fewer draws, or for Exact().moments, which needs none."
             )
         checks.draws_size(self.draws, self.chains, problem.numbers)
@@ -265,7 +264,7 @@ class AbstractPosterior(abc.ABC):
         """Return the predicted seconds of a whole fit: the engine's, of draws of F, and of what is said beside them."""
         a = problem.n_categories
         seconds = (plan.pace or self.pace).seconds(plan.work, a)
-        if not problem.keeps_reports:
+        if math.isnan(seconds) or not problem.keeps_reports:
             return seconds
         sampler, pace = problem.rows.sampler(), BESIDE if problem.separable is None else SEPARABLE_BESIDE
         drawn = 0.0 if sampler is None else sampler.work * self.draws * self.chains
@@ -274,12 +273,7 @@ class AbstractPosterior(abc.ABC):
     @final
     def feasibility(self, collection, prior) -> Plan | Refusal:
         """Return whether the method applies (``.feasible``), why, and the seconds that it would take."""
-        return self.plan(self._problem(collection, prior))
-
-    @staticmethod
-    def _problem(data, prior):
-        """Return the problem of data under a prior, or of what as_prior makes one of."""
-        return Problem.of(data, prior)
+        return self.plan(problem_of(collection, prior))
 
     @final
     def posterior(self, collection, prior, *, random_seed=None, ci_prob=0.95, progressbar=False):
@@ -309,7 +303,7 @@ class AbstractPosterior(abc.ABC):
         """
         random_seed, ci_prob = seed(random_seed), level(ci_prob)
         checks.flag(progressbar, "progressbar")
-        problem = self._problem(collection, prior)
+        problem = problem_of(collection, prior)
         answer = self.answer(problem, self.plan(problem), random_seed=random_seed, ci_prob=ci_prob, progressbar=progressbar)
         if answer.sample.rejected:
             raise ConvergenceError(answer.sample.rejected, answer.tree)
@@ -325,11 +319,7 @@ class AbstractPosterior(abc.ABC):
         rng, watch = np.random.default_rng(random_seed), Watch(progressbar)
         sample = self.run(plan, rng, watch)
         asked = {"random_seed": random_seed, "ci_prob": ci_prob}
-        return self._answered(problem, sample, rng, watch, asked, plan.reason)
-
-    def _answered(self, *run) -> "Answer":
-        """Return the Answer of a run."""
-        return Answer(self, *run)
+        return Answer(self, problem, sample, rng, watch, asked, plan.reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,8 +373,8 @@ class Answer:
 
     @property
     def _judged(self) -> Mapping[str, Any]:
-        """Attrs with the verdict: that on chains comes with their summary."""
-        return self.parts.attrs if self.sample.independent else self.tree.attrs
+        """Attrs with the verdict: that on chains, and on all cells at once, comes with their summary."""
+        return self.parts.attrs if self.sample.independent and self.problem.alone else self.tree.attrs
 
     @property
     def _few(self) -> bool:
@@ -398,29 +388,29 @@ class Answer:
     @cached_property
     def tree(self):
         """The summarized DataTree."""
-        from ldpbayes import result
-        from ldpbayes.inference import diagnostics
+        return self.problem.tree(self)
 
-        collection, parts = self.problem.collection, self.parts
-        tree = result.build(
-            collection,
-            self.problem.prior,
-            method=self.method.name,
-            settings=asdict(self.method) | dict(self.asked),
-            draws={name: (collection.dims if x.ndim > 2 else (), x) for name, x in parts.draws.items()}
-            | {name: ((), x, {"of": "prior"}) for name, x in parts.hyper.items()},
-            exact=parts.exact,
-            stats=parts.stats,
-            attrs=parts.attrs,
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Attrs of every result: the seed, and that the method was asked for."""
+        return {"random_seed": self.asked["random_seed"], "reason": CALLER}
+
+    def found(self, shape: tuple[int, ...], share: float = 1.0) -> Diagnostics:
+        """Return what the engine found, where so many (chains, draws, …) are left: this share of those that it made."""
+        method, sample = self.method, self.sample
+        found = Diagnostics(
+            sampling="independent" if sample.independent else "mcmc",
+            effective_draws=None if sample.effective is None else sample.effective * share,
+            checked=sample.verdict.checked if sample.verdict.accepted else "",
+            problem=sample.verdict.problem,
+            interrupted=self.watch.interrupted or shape[0] != method.chains or shape[1] < method.draws,
         )
-        return diagnostics.summarize(tree, self.asked["ci_prob"], parts.effective)
+        return found.adding(_left(shape, method)) if found.interrupted and not sample.independent else found
 
     @cached_property
     def parts(self) -> Parts:
         """What the result is made of; draws F where the engine did not."""
-        from ldpbayes.inference import diagnostics
-
-        method, problem, sample = self.method, self.problem, self.sample
+        problem, sample = self.problem, self.sample
         draws, frequencies, stats, facts = sample.distribution, None, dict(sample.stats), dict(sample.facts)
         facts |= dict(sample.facts_at(self.asked["ci_prob"])) if sample.facts_at else {}
         hyper, share = dict(sample.hyperparameters), 1.0
@@ -438,15 +428,7 @@ class Answer:
             hyper = {name: np.asarray(values).reshape(-1)[place] for name, values in hyper.items()}
         else:
             frequencies = sample.tallies / problem.n_users
-        found = diagnostics.Diagnostics(
-            sampling="independent" if sample.independent else "mcmc",
-            effective_draws=None if sample.effective is None else sample.effective * share,
-            checked=sample.verdict.checked if sample.verdict.accepted else "",
-            problem=sample.verdict.problem,
-            interrupted=self.watch.interrupted or draws.shape[0] != method.chains or draws.shape[1] < method.draws,
-        )
-        if found.interrupted and not sample.independent:
-            found = found.adding(_left(draws.shape, method))
+        found = self.found(draws.shape, share)
         collection = problem.collection
         concentrations = self._concentrations(hyper)
         variables: dict[str, np.ndarray] = {"distribution": draws}
@@ -461,10 +443,10 @@ class Answer:
             )
             facts["undefined"] = named
         if sample.independent:
-            found = diagnostics.of_independent(found, draws.shape[1])
+            found = of_independent(found, draws.shape[1])
         drawn = sample.distribution.shape[0] * sample.distribution.shape[1]
         effective = None if sample.weighted is None else _effective(*sample.weighted, collection, share, drawn)
-        attrs = found.to_attrs() | facts | {"random_seed": self.asked["random_seed"], "reason": CALLER}
+        attrs = found.to_attrs() | facts | self.chosen
         return Parts(variables, hyper, exact, stats, attrs, effective)
 
     def _concentrations(self, hyper):

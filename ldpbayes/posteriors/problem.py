@@ -1,14 +1,15 @@
 """A problem: likelihood times prior, of one collection or of all cells; the one place that asks what kind of data it has."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ldpbayes.collections import Cells
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
+from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, CellsError, DataError
 from ldpbayes.posteriors import merging
 from ldpbayes.priors import AbstractPrior, as_prior, prior_for
@@ -37,6 +38,8 @@ class Problem:
     n_users: int
     n_categories: int
     collection: Any
+    #: Whether this is the posterior of one collection, whose P has a dim of its own.
+    alone: ClassVar[bool] = True
 
     @classmethod
     def of(cls, collection, prior):
@@ -133,6 +136,25 @@ class Problem:
             }
         return {"frequency_draws": MOMENTS_ONLY} if self.rows is None else {}
 
+    def tree(self, answer: Any) -> Any:
+        """Return the summarized DataTree of an Answer to this problem."""
+        from ldpbayes import result
+        from ldpbayes.inference import diagnostics
+
+        collection, parts = self.collection, answer.parts
+        tree = result.build(
+            collection,
+            self.prior,
+            method=answer.method.name,
+            settings=asdict(answer.method) | dict(answer.asked),
+            draws={name: (collection.dims if x.ndim > 2 else (), x) for name, x in parts.draws.items()}
+            | {name: ((), x, {"of": "prior"}) for name, x in parts.hyper.items()},
+            exact=parts.exact,
+            stats=parts.stats,
+            attrs=parts.attrs,
+        )
+        return diagnostics.summarize(tree, answer.asked["ci_prob"], parts.effective)
+
 
 @dataclass(frozen=True, eq=False)
 class Joint:
@@ -147,6 +169,7 @@ class Joint:
 
     cells: Cells
     prior: AbstractPrior
+    alone: ClassVar[bool] = False
 
     @property
     def data(self) -> Any:
@@ -157,6 +180,11 @@ class Joint:
     def numbers(self) -> int:
         """Numbers of a draw of P."""
         return len(self.cells) * self.cells.n_categories
+
+    @property
+    def n_categories(self) -> int:
+        """Number of categories."""
+        return self.cells.n_categories
 
     @property
     def keeps_reports(self) -> bool:
@@ -174,6 +202,41 @@ class Joint:
         if not self.cells.weighted:
             return {}
         return {"pseudo": f"Pseudo-posterior: every cell has weights that add up to n / deff. {NO_USERS}"}
+
+    def tree(self, answer: Any) -> Any:
+        """Return the summarized DataTree of an Answer to this problem: of all cells."""
+        from ldpbayes.result.building import of_draws
+
+        sample, asked, cells = answer.sample, answer.asked, self.cells
+        about = {
+            name: value for name, value in sample.facts.items() if not (self.stated and name.startswith("log_evidence"))
+        }
+        about |= words_of(cells).of_each() if cells.laws else {}
+        used = {dim for dims, _ in sample.variables.values() for dim in dims}
+        tree = of_draws(
+            cells,
+            self.prior,
+            sample.distribution,
+            method=answer.method.name,
+            settings=asdict(answer.method) | dict(asked),
+            others={name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()},
+            ci_prob=asked["ci_prob"],
+            rng=answer.rng,
+            known=sample.known,
+            drawn=sample.frequencies,
+            owners=cells.owners,
+            # A prior names categories and cells by position; the data have their labels.
+            coords={name: list(labels) for name, labels in self.prior.coords().items() if name in used - set(cells.dims)},
+            stats=sample.stats,
+            attrs=answer.found(sample.distribution.shape).to_attrs() | about | answer.chosen,
+        )
+        tree.attrs.update(self.stated)
+        return tree
+
+
+def problem_of(data, prior):
+    """Return the problem of a collection, or of cells, under a prior, or what as_prior makes one of."""
+    return Joint(data, prior_of_cells(prior, data)) if isinstance(data, Cells) else Problem.of(data, prior)
 
 
 def scaled(collection):
