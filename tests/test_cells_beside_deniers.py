@@ -7,10 +7,10 @@ from scipy.stats import beta, halfnorm, norm
 
 from ldpbayes import GRR, Cells, Collection, Tally, fit, load, save, show
 from ldpbayes.errors import DiagnosticWarning, RankDeficientWarning
+from ldpbayes.inference import effects
 from ldpbayes.inference.structure import curvature
 from ldpbayes.inference.target import Target
 from ldpbayes.posteriors.forms import Apart, Forms
-from ldpbayes.posteriors.joint import hmc
 from ldpbayes.posteriors.problem import prior_of_cells
 from ldpbayes.priors import Denial, Hierarchical
 from ldpbayes.priors.extended import logit_of_beta
@@ -162,7 +162,7 @@ def test_coordinates_of_samplers_have_the_density_of_the_posterior(structure, de
     # Up to the constant of reports that are joined.
     change = target.value_and_gradient(z[1])[0] - one
     assert change == pytest.approx(plain.value_and_gradient(z[1])[0] - other, abs=1e-8)
-    density = hmc._about(target, np.zeros((1, z.shape[1])))
+    density = effects.bent(target, None)
     u, step = 0.5 * rng.standard_normal(z.shape[1]), 1e-5 * np.eye(z.shape[1])
     numeric = [(density.value_and_gradient(u + h)[0] - density.value_and_gradient(u - h)[0]) / 2e-5 for h in step]
     np.testing.assert_allclose(density.value_and_gradient(u)[1], numeric, rtol=1e-5, atol=1e-5)

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from ldpbayes.inference.middle import middle
 from ldpbayes.inference.nested import DEGREES
 from ldpbayes.inference.newton import climb, find_mode
 from ldpbayes.inference.proposals import Mixture, StudentT
 from ldpbayes.inference.structure import curvature, positive
 
-#: Where the search for the scales begins, in logs: the mode of a small sd between groups lies far from its mass.
-FIRST_SCALE = -1.0
 #: A mode is close enough where a step gains so few nats, or the scales move by no more, in logs, after so many expansions.
 GAIN, MOVED, EXPANSIONS = 1e-4, 0.05, 20
 #: Scales at which the prior alone has fallen by so many nats are not looked at.
@@ -45,20 +44,19 @@ class Conditional:
     ----------
     target : Target
         With the prior, and ``flat``.
-    mode : (u,) array
-        Where the unknowns are looked for first.
+    start : (u,) array, optional
+        Where the middle of the posterior is looked for first.
     """
 
-    def __init__(self, target: Any, mode: np.ndarray):
+    def __init__(self, target: Any, start: np.ndarray | None = None):
         self.target, self.likelihood = target, replace(target, flat=True)
         self.places = np.array([batch.place for batch in target.batches])
-        self.rest = np.delete(np.arange(mode.size), self.places)
-        owner = np.full(mode.size, len(self.places))
+        self.rest, (at, _) = target.rest, middle(target, start)
+        owner = np.full(at.size, len(self.places))
         for k, batch in enumerate(target.batches):
             owner[batch.span] = k
         self.owner = owner[self.rest]
-        start = np.maximum(mode[self.places], FIRST_SCALE)
-        self.quadratics = [self._about(start, mode[self.rest] * self.scales(start))]
+        self.quadratics = [self._about(at[self.places], target.numbers(at))]
 
     def scales(self, log_scales: np.ndarray) -> np.ndarray:
         """Return D at log scales (…, d), shape (…, n): of what is no effect it is one."""

@@ -7,50 +7,94 @@ regression with groups. Chains move in coordinates in which the effects hardly d
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ldpbayes.inference import hmc
-from ldpbayes.inference.bending import Bend
-from ldpbayes.inference.chains import LEAST, least_effective
+from ldpbayes.inference.bending import MOST_SHARE, Bend
 from ldpbayes.inference.diagnostics import chain_diagnostics, entries_of_chains, extremes
 from ldpbayes.inference.handover import hand_over, in_order
-from ldpbayes.inference.sampling import Run, by_hmc, by_nuts, going_on, settled
+from ldpbayes.inference.middle import middle
+from ldpbayes.inference.sampling import Going, Run, by_hmc, by_nuts, going_on, settled
 from ldpbayes.inference.structure import MAX_DENSE, Arrow, Dense, Plain
 from ldpbayes.inference.target import Target
-from ldpbayes.inference.verdict import MAX_R_HAT
+from ldpbayes.inference.verdict import of_chains
 
-#: Rounds of trajectories that say where the posterior lies.
-ROUNDS = 3
-#: Where log σ starts: the mode of a small sd between groups lies far from its mass.
-FIRST_SCALE = -1.0
-#: Chains go on until the worst unknown is worth so many draws and interval ends have errors below this share of the largest
-#: that is accepted. Chains that nobody asked for by name go on, where more of them are needed, until the second share.
-ENOUGH, AIMED, ACCEPTABLE = 1000, 0.7, 0.875
+#: Rounds of trajectories that say where the posterior lies, by the kind of coordinates; others are no help to trajectories.
+ROUNDS: dict[type, int] = {Dense: 3, Arrow: 1}
+#: Angle of trajectories and its jitter, where reports decide less than the share WEAK of the effects on average: those have
+#: long tails, in which a right angle leads too short a way.
+TURN, WEAK = (0.77 * math.pi, 0.2), 0.6
+#: Chains go on while interval ends have errors above the first share of the largest that is accepted. Chains that nobody
+#: asked for by name go on, where more of them are needed, until the second share.
+AIMED, ACCEPTABLE = 0.7, 0.875
 #: There are at most so many times the draws asked for. Chains that nobody asked for by name have more where gradients cost
 #: less than so many entries of the likelihood in all, or the second of these until ends are acceptable. A gradient costs
 #: its entries and EACH more, or the second of these where the sampler calls it back, the third where it is not compiled.
 MOST_TIMES, COSTS, EACH, MOST_DRAWN = 4, (4e8, 1.6e9), (300, 3000, 20_000), 2**17
-#: Powers of two by which the draws grow at a time.
-FASTEST = 2
-#: At most this share of an effect counts as decided by the reports.
-MOST_SHARE = 0.98
-#: NUTS: draws of a short run, discarded ones before it and before the run that is kept, acceptance rates of one run and,
-#: where draws diverged, of another.
-SHORT, TUNE, ACCEPTANCE = 200, 200, (0.85, 0.99)
+#: NUTS: draws of a short run, discarded ones before it and, where coordinates are whitened, before the run that is kept; the
+#: acceptance rate, and that of another run where draws diverged.
+SHORT, TUNE, ACCEPTANCE, CAREFUL = 200, 150, 0.85, 0.99
+
+
+class Chains:
+    """Chains in coordinates that trajectories have settled.
+
+    Parameters
+    ----------
+    target : Target
+    before : (k, u) array or None
+        Draws of a rough posterior, or a point, such as the mode.
+    number : int
+        Of chains.
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, target: Target, before: np.ndarray | None, number: int, rng: np.random.Generator):
+        density = bent(target, before)
+        at = [rng.standard_normal(target.prior.n_unknowns) for _ in range(number)]
+        self.density, self.at, self.steps, self.z = settled(density, at, ROUNDS.get(type(density.coordinates), 0), rng)
+
+    def by_hmc(self, rng: np.random.Generator, watch: Any, going: Going) -> Run:
+        """Return the Run of Hamiltonian Monte Carlo."""
+        return by_hmc(self.density, self.at, self.steps, rng, watch, going)
+
+    def by_nuts(self, rng: np.random.Generator, watch: Any, going: Going, tune: int = TUNE, rate: float = ACCEPTANCE) -> Run:
+        """Return the Run of the No-U-Turn sampler, in coordinates that a short run of it says are better.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        watch : Watch
+        going : callable
+            See sampling.Going.
+        tune : int
+            Discarded draws, where the coordinates are not whitened or draws diverge.
+        rate : float
+            Acceptance rate.
+        """
+        density, tuned = self.density, TUNE if self.density.coordinates.white else tune
+        if not isinstance(density.coordinates, Dense):  # effects of many cells bend this way and that: a step suits none
+            density = Bent(density.target, self.z.mean(axis=0))
+        first = by_nuts(density, density.back(self.z), 1, rng, None, lambda more: more(SHORT), [(TUNE, rate)]).z[0]
+        better = density.anew(density.back(first))
+        # A scale near zero makes the effects narrow.
+        careful = [(max(tuned, tune), CAREFUL)] if rate < CAREFUL else []
+        return by_nuts(better, better.back(first), len(self.at), rng, watch, going, [(tuned, rate), *careful])
 
 
 def sample(
     target: Target,
-    start: np.ndarray,
+    mode: np.ndarray,
     draws: int,
     chains: int,
     rng: np.random.Generator,
     watch: Any,
     *,
-    values: Callable[[np.ndarray], np.ndarray] | None = None,
+    values: Callable[[np.ndarray], np.ndarray],
     prob: float = 0.95,
     allowed: float = 0.1,
     method: str = "auto",
@@ -63,12 +107,11 @@ def sample(
     Parameters
     ----------
     target : Target
-    start : (u,) array
-        The mode.
+    mode : (u,) array
     draws, chains : int
     rng : numpy.random.Generator
     watch : Watch
-    values : callable, optional
+    values : callable
         z (S, u) → quantities (S, …) whose interval ends are judged.
     prob : float
         Of the intervals.
@@ -77,50 +120,36 @@ def sample(
     method : {"auto", "hmc", "nuts"}
         ``auto`` goes on with NUTS where trajectories do not hold.
     """
-    size, centre = start.size, start.copy()
-    for batch in target.batches:
-        centre[batch.place] = max(centre[batch.place], FIRST_SCALE)
-    density, at = Bent(target, centre, np.zeros(size)), [rng.standard_normal(size) for _ in range(chains)]
-    density, at, steps, z = settled(density, at, ROUNDS, rng)
+    begun = Chains(target, mode[None], chains, rng)
 
     def going(more, each):
         each = each if target.kernel is not None else EACH[2]
 
-        def times(run, made):
-            worst = 0.0 if values is None or made < LEAST else end_errors(values, run.z, prob).max() / allowed
-            most = MOST_TIMES * draws / made
-            if method == "auto":
-                cost = float(run.stats["n_steps"].sum()) * (target.reports.visited + each)
-                most = max(most, min(COSTS[int(worst > ACCEPTABLE)] / cost, MOST_DRAWN / (len(run.z) * made)))
-            return _times(run.z, worst, most)
+        def wanting(run, made):
+            worst = end_errors(values, run.z, prob).max(initial=0.0) / allowed
+            few = of_chains(*extremes(chain_diagnostics(run.z))).next == "more"
+            cost = float(run.stats["n_steps"].sum()) * (target.reports.visited + each)
+            cheap = 2 * cost <= COSTS[int(worst > ACCEPTABLE)] and 2 * made * chains <= MOST_DRAWN
+            return (few or worst > AIMED) and (2 * made <= MOST_TIMES * draws or (method == "auto" and cheap))
 
-        return going_on(more, times, draws, watch)
+        return going_on(more, wanting, draws, watch)
 
-    def nuts():
-        first = by_nuts(density, density.back(z), 1, rng, None, lambda more: more(SHORT), [(TUNE, ACCEPTANCE[0])])
-        u = density.back(first.z[0])
-        better = density.anew(u)
-        tries = [(TUNE, rate) for rate in ACCEPTANCE]
-        return by_nuts(better, better.back(first.z[0]), chains, rng, watch, partial(going, each=EACH[1]), tries)
-
-    ways = {"hmc": lambda: by_hmc(density, at, steps, rng, watch, partial(going, each=EACH[0])), "nuts": nuts}
+    ways = {
+        "hmc": lambda: begun.by_hmc(rng, watch, partial(going, each=EACH[0])),
+        "nuts": lambda: begun.by_nuts(rng, watch, partial(going, each=EACH[1])),
+    }
     asked = {name: way for name, way in ways.items() if method in ("auto", name)}
     outcome = hand_over(in_order(asked), lambda found: "" if watch.interrupted else found.trouble)
     return outcome.answer, outcome.name
 
 
-def _times(z, worst, most):
-    """Return how many times the draws (chains, draws, u) made so far would do, a power of two, at most ``most``.
-
-    ``worst`` is the largest error of an end, as a share of what is accepted.
-    """
-    ess = least_effective(z) if z.shape[1] >= LEAST else ENOUGH
-    wanted = max(worst / AIMED, math.sqrt(ENOUGH / max(ess, 1.0))) ** 2
-    wanted = math.ceil(math.log2(max(wanted, 1.0))) if wanted < 1e9 else FASTEST  # nan: of chains that stood still
-    times = 2 ** min(wanted, math.floor(math.log2(most)), FASTEST)
-    if times <= 1 and most >= 2 and z.shape[1] >= LEAST and extremes(chain_diagnostics(z))[0] > MAX_R_HAT:
-        return 2
-    return int(times)
+def bent(target: Target, before: np.ndarray | None) -> "Bent":
+    """Return the density in coordinates about the middle of the posterior, which is sought from draws (k, u) or a point."""
+    at, share = middle(target, None if before is None else before.mean(axis=0))
+    if share is None:
+        return Bent(target, at)
+    target = replace(target, turn=TURN) if share[target.effects].mean() < WEAK else target
+    return Bent(target, at, share / (1 - share))
 
 
 def end_errors(values: Callable[[np.ndarray], np.ndarray], z: np.ndarray, prob: float) -> np.ndarray:

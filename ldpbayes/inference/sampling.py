@@ -62,16 +62,16 @@ Going = Callable[[Callable[[int], Run]], Run]
 
 
 def going_on(
-    more: Callable[[int], Run], times: Callable[[Run, int], int], draws: int, watch: Any, *, thin: bool = False
+    more: Callable[[int], Run], wanting: Callable[[Run, int], bool], draws: int, watch: Any, *, thin: bool = False
 ) -> Run:
-    """Return the Run of chains that go on while more draws are needed.
+    """Return the Run of chains that go on, twice as long each time, while more draws are needed.
 
     Parameters
     ----------
     more : callable
         Draws of each chain → Run, from where the chains are.
-    times : callable
-        (Run, draws made of each chain) → how many times these would do, 1 where they are enough.
+    wanting : callable
+        (Run, draws made of each chain) → whether chains of twice the length are needed, and not too dear.
     draws : int
         Of each chain, at first.
     watch : Watch
@@ -80,12 +80,11 @@ def going_on(
         Whether as many draws are kept as were made at first, at equal distances; else all.
     """
     run, made = more(draws), draws
-    while not (run.trouble or watch.interrupted) and (factor := times(run, made)) > 1:
-        length, step = run.z.shape[1], made // draws if thin else 1
-        each = factor if thin else 1
+    while not (run.trouble or watch.interrupted) and wanting(run, made):
+        length, step, each = run.z.shape[1], made // draws if thin else 1, 1 + thin
         runs = [_every(each, 0, run)]
         with watch.keeping(lambda: True):
-            for before in range(made, factor * made, length):
+            for before in range(made, 2 * made, length):
                 found = more(length)
                 if found.trouble:
                     return run._replace(trouble=found.trouble)
@@ -96,7 +95,7 @@ def going_on(
             break
         z = np.concatenate([one.z for one in runs], axis=1)
         stats = {name: np.concatenate([one.stats[name] for one in runs], axis=1) for name in run.stats}
-        made *= factor
+        made *= 2
         run = Run(z, stats, "", run.facts | ({"thinned": made // draws} if thin else {}))
     return run
 
@@ -107,9 +106,7 @@ def _every(step, before, run):
     return run._replace(z=run.z[:, chosen], stats={name: values[:, chosen] for name, values in run.stats.items()})
 
 
-def settled[D: Density](
-    density: D, at: list, rounds: int, rng: np.random.Generator, most: int = hmc.MAX_STEPS
-) -> tuple[D, list, int, np.ndarray]:
+def settled[D: Density](density: D, at: list, rounds: int, rng: np.random.Generator) -> tuple[D, list, int, np.ndarray]:
     """Return (density, where the chains are in it, steps of a trajectory, draws (S, u) of the unknowns) after some rounds.
 
     Parameters
@@ -119,12 +116,10 @@ def settled[D: Density](
         Where the chains are.
     rounds : int
     rng : numpy.random.Generator
-    most : int
-        Steps of a trajectory.
     """
-    steps = hmc.FIRST_STEPS
+    steps, z = hmc.FIRST_STEPS, density.of(np.array(at))
     for _ in range(rounds):
-        steps = min(hmc.tried(density.pair, at, steps, rng), most)
+        steps = hmc.tried(density.pair, at, steps, rng)
         u, _ = hmc.moved(density.pair, at, steps, math.ceil(PILOT / len(at)), rng)
         last, later = density.of(np.array(at)), u[:, u.shape[1] // 3 :].reshape(-1, u.shape[-1])
         z, density = density.of(later), density.anew(later)
@@ -132,9 +127,7 @@ def settled[D: Density](
     return density, at, steps, z
 
 
-def by_hmc(
-    density: Density, at: list, steps: int, rng: np.random.Generator, watch: Any, going: Going, most: int = hmc.MAX_STEPS
-) -> Run:
+def by_hmc(density: Density, at: list, steps: int, rng: np.random.Generator, watch: Any, going: Going) -> Run:
     """Return the Run of Hamiltonian Monte Carlo, with twice the steps as long as its trajectories cannot be trusted.
 
     Parameters
@@ -148,10 +141,8 @@ def by_hmc(
     watch : Watch
     going : callable
         See Going.
-    most : int
-        Steps of a trajectory.
     """
-    steps = min(hmc.tried(density.pair, at, steps, rng), most)
+    steps = hmc.tried(density.pair, at, steps, rng)
     while True:
 
         def more(number, steps=steps):
@@ -159,9 +150,9 @@ def by_hmc(
             return Run(density.of(u), stats, trouble, {"trajectory_steps": steps})
 
         found = going(more)
-        if not found.trouble or watch.interrupted or steps >= most:
+        if not found.trouble or watch.interrupted or steps >= hmc.MAX_STEPS:
             return found
-        steps = min(2 * steps, most)
+        steps = min(2 * steps, hmc.MAX_STEPS)
 
 
 def by_nuts(

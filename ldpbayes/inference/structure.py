@@ -108,6 +108,9 @@ class Plain:
     def back(self, z):
         return z - self.centre
 
+    def stretched(self, u):
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class Dense:

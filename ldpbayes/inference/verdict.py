@@ -67,6 +67,13 @@ class Verdict:
         """Return the verdict with one more problem, which more draws of the same method do not solve."""
         return replace(self, accepted=False, problem="; ".join(filter(None, (self.problem, problem))), next="other", times=1)
 
+    def with_ends(self, error: float, allowed: float) -> "Verdict":
+        """Return the verdict after a look at the largest error of an interval end, in posterior sd."""
+        if not self.accepted or not error > allowed:
+            return self
+        times, said = math.ceil((error / allowed) ** 2), f"the end of an interval has an error of {error:.2f} posterior sd"
+        return replace(self, accepted=False, problem=said, next="more" if times <= MOST_TIMES else "other", times=times)
+
 
 #: Nothing is wrong, and nothing was checked.
 ACCEPTED = Verdict()

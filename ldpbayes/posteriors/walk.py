@@ -19,9 +19,9 @@ from ldpbayes.posteriors.forms import Forms, StandIn, log_weights, reweighed
 MAX_ENTRIES = 20_000
 #: Expansions of the likelihood at the posterior mean of a short run.
 PILOTS = 2
-#: Fewest rounds of trajectories that settle the coordinates, most steps of a trajectory, and its angle with its jitter:
-#: weights of steps have long tails, in which a right angle leads too short a way.
-ROUNDS, MOST_STEPS, TURN = 5, 64, (0.75 * math.pi, 0.1)
+#: Fewest rounds of trajectories that settle the coordinates, and the angle of a trajectory with its jitter: weights of steps
+#: have long tails, in which a right angle leads too short a way.
+ROUNDS, TURN = 5, (0.75 * math.pi, 0.1)
 #: Scales at first, as a share of their prior mean, the spread of their logs, and steps towards the mode at these scales: no
 #: category moves by more than FARTHEST nats at first, and by ever less where steps would turn round for ever.
 USUAL, FIRST_SPREAD, NEWTON, SHORTER = 0.4, 0.3, 32, 0.75
@@ -32,8 +32,6 @@ LOOKED, SURE, LEAST = 60, 0.1, 0.02
 FARTHEST, FEWEST = 3.0, 0.2
 #: Variances of the logs of weights are drawn to one by so many draws.
 DRAWN_TO_ONE = 50
-#: Chains become at most so many times as long before they are looked at again.
-FASTEST = 2
 #: Powers between the standard normal density and the posterior for the evidence, the draws at each, and those discarded.
 STONES, DRAWS, TUNE = 12, 200, 40
 #: Parts of the draws, one after the other, whose spread is the error of the evidence.
@@ -147,16 +145,16 @@ def run_chains(form, law, method, rng, watch=None):
     watch, asked = watch or Watch(), method.draws * method.chains
     longest = method.thin * method.draws * max(verdict.USUAL / asked, 1.0)
 
-    def times(run, made):
-        judged = verdict.of_chains(*extremes(chain_diagnostics(shares(run.z))), 0, asked)
-        more = min(judged.times, FASTEST)
-        return more if judged.next == "more" and more * made <= longest and method.chains > 1 else 1
+    def wanting(run, made):
+        if method.chains == 1 or 2 * made > longest:
+            return False
+        return verdict.of_chains(*extremes(chain_diagnostics(shares(run.z))), 0, asked).next == "more"
 
     def going(more):
-        return sampling.going_on(more, times, method.draws, watch, thin=True)
+        return sampling.going_on(more, wanting, method.draws, watch, thin=True)
 
     density, at, steps, _ = settled(form, law, method, rng)
-    return sampling.by_hmc(density, at, steps, rng, watch, going, MOST_STEPS)
+    return sampling.by_hmc(density, at, steps, rng, watch, going)
 
 
 def settled(form, law, method, rng):
@@ -164,7 +162,7 @@ def settled(form, law, method, rng):
     density = Filtered.about(form, law)
     at = [0.5 * own.standard_normal(density.size) for own in rng.spawn(method.chains)]
     rounds = max(method.tune * method.chains // sampling.PILOT, ROUNDS)
-    return sampling.settled(density, at, rounds, rng, MOST_STEPS)
+    return sampling.settled(density, at, rounds, rng)
 
 
 def shares(z):

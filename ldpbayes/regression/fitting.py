@@ -13,6 +13,7 @@ from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, 
 from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.scaling import Scaled, by_weights
+from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
@@ -616,10 +617,8 @@ def _by_chains(model, mode, request, watch):
     name = "hmc" if model.target.kernel is None and request.name == "auto" else request.name
     settings = {"values": values, "prob": prob, "allowed": allowed, "method": name}
     (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
-    errors = effects.end_errors(values, z, prob)
-    error = float(errors.max(initial=0.0))
-    if not trouble and error > settings["allowed"]:
-        trouble = f"the end of an interval has an error of {error:.2f} posterior sd"
+    error = float(effects.end_errors(values, z, prob).max(initial=0.0))
+    trouble = trouble or ACCEPTED.with_ends(error, allowed).problem
     step = max(z.shape[1] // request.draws, 1)
     flat = z.reshape(-1, z.shape[-1])
     shares = model.target.likelihoods(flat, watch=watch)[1]

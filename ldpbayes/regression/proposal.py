@@ -11,7 +11,7 @@ from ldpbayes.inference.conditional import Conditional, Given
 from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.importance import Weighted, moments, proposed, resample
 from ldpbayes.inference.proposals import FromPrior, Mixture, StudentT, fitted_parts
-from ldpbayes.inference.verdict import MOST_TIMES, Verdict
+from ldpbayes.inference.verdict import Verdict
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.target import Target
 
@@ -142,13 +142,7 @@ class Draws:
         judged = self.found.judged(self.kept)
         if self.missed > MOST_MISSED:
             judged = judged.rejecting(f"weights along the axes reach {self.missed:.3g} times their mean")
-        if judged.accepted and self.end_errors.max(initial=0.0) > self.allowed:
-            times = math.ceil((self.end_errors.max() / self.allowed) ** 2)
-            said = f"the end of an interval has an error of {self.end_errors.max():.2f} posterior sd"
-            judged = replace(
-                judged, accepted=False, problem=said, next="more" if times <= MOST_TIMES else "other", times=times
-            )
-        return judged
+        return judged.with_ends(self.end_errors.max(initial=0.0), self.allowed)
 
     def known(self, values: np.ndarray) -> dict[str, np.ndarray]:
         """Return the weighted moments of a quantity, the ends of its intervals, and errors; the mean's is of kept draws.

@@ -33,7 +33,7 @@ class Target(target.Target):
         return (self.reports.table[code] * self.prior.kinds(z)[cell]) @ self.prior.collapse
 
     def whitened(self, gradient, centre, kept=None):
-        return Dense.at(gradient, centre)
+        return Dense.at(gradient, centre if kept is None else centre[kept])  # of any number of unknowns
 
     @cached_property
     def places(self) -> list[tuple[int, np.ndarray]]:

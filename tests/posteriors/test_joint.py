@@ -11,6 +11,7 @@ import pytest
 
 from ldpbayes import GRR, Cells, Collection, Tally, fit, load, read, result, save, show
 from ldpbayes.errors import ArgumentError, ConvergenceError
+from ldpbayes.inference import hmc as hamiltonian
 from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.effects import Bent
 from ldpbayes.inference.importance import moments
@@ -419,7 +420,7 @@ def test_three_weighted_regions_of_yes_and_no_are_as_sums_say(p, n, seed):
 def test_hmc_leaves_to_nuts_what_it_cannot_follow(monkeypatch):
     cells, _ = unary_groups([100] * 6)
     settings = {"random_seed": 1, "draws": 50, "chains": 2, "estimates": False}
-    monkeypatch.setattr(hmc, "MOST_STEPS", 2)
+    monkeypatch.setattr(hamiltonian, "MAX_STEPS", 2)
     tree = fit(cells, "hierarchical", exclude="laplace", **settings)
     assert tree.attrs["method"] == "nuts" and "hmc ran first and was rejected: " in tree.attrs["reason"]
     with pytest.raises(ConvergenceError, match="cannot be trusted: trajectories of 2 steps"):

@@ -1,25 +1,13 @@
 """All cells at once by Hamiltonian Monte Carlo, where coordinates make their posterior nearly standard normal."""
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.inference import sampling
-from ldpbayes.inference.effects import ROUNDS, Bent
-from ldpbayes.inference.structure import MAX_DENSE, Dense
+from ldpbayes.inference.structure import MAX_DENSE
 from ldpbayes.posteriors.base import Refusal
 from ldpbayes.posteriors.joint.sampled import AbstractSampled
-from ldpbayes.posteriors.joint.settling import settled
-
-#: Angle of trajectories and its jitter, where reports decide less than the share WEAK of the effects on average: those have
-#: long tails, in which a right angle leads too short a way.
-TURN, WEAK = (0.77 * math.pi, 0.2), 0.6
-#: Most steps of a trajectory: of eight groups with a hundred weak reports each, 16 lost the energy of most runs.
-MOST_STEPS = 64
-#: Draws of the normal approximation that say where to expand.
-PILOT = 150
 
 
 @dataclass(frozen=True)
@@ -63,22 +51,5 @@ class Rotating(AbstractSampled):
             )
         return super().prepare(problem)
 
-    def _pilot(self, target, before, rng):
-        density = _about(target, before)
-        return density.of(rng.standard_normal((PILOT, target.prior.n_unknowns)))
-
-    def _last(self, target, pilot, rng, watch, going):
-        at = [rng.standard_normal(target.prior.n_unknowns) for _ in range(self.chains)]
-        density = _about(target, pilot)
-        rounds = ROUNDS if isinstance(density.coordinates, Dense) else 1  # which learns from its draws
-        density, at, steps, _ = sampling.settled(density, at, rounds, rng, MOST_STEPS)
-        return sampling.by_hmc(density, at, steps, rng, watch, going, MOST_STEPS)
-
-
-def _about(target, before):
-    """Return the density in coordinates about the middle of the posterior: from draws where there is more than one."""
-    at, share = settled(target, None if len(before) == 1 else before.mean(axis=0))
-    if share is None:
-        return Bent(target, at)
-    target = replace(target, turn=TURN) if share[target.effects].mean() < WEAK else target
-    return Bent(target, at, share / (1 - share))
+    def sampled(self, chains, rng, watch, going):
+        return chains.by_hmc(rng, watch, going)

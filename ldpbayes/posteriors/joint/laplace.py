@@ -80,7 +80,7 @@ def _given_scales(target, size, most, rng, watch):
 
     Where reports bound a share, the likelihood is flat beyond: there the effects are as far out as the prior lets them.
     """
-    conditional, prior = Conditional(target, np.zeros(target.prior.n_unknowns)), FromPrior(target.prior)
+    conditional, prior = Conditional(target), FromPrior(target.prior)
     given = Given(conditional.proposal(), conditional)
     first = drawn = 2 ** math.ceil(math.log2(size))
     parts, shares = (given, prior), np.array([1 - DEFENCE, DEFENCE])

@@ -4,15 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ldpbayes.inference.effects import Bent
-from ldpbayes.inference.sampling import by_nuts
 from ldpbayes.posteriors.base import inside, whole
 from ldpbayes.posteriors.joint.sampled import AbstractSampled
-
-#: Where draws diverge, they are made once more with this acceptance rate.
-CAREFUL = 0.99
-#: Draws of a short run that says where to expand, and discarded draws before it and before the last run.
-PILOT, PILOT_TUNE, TUNE = 150, 100, 100
 
 
 @dataclass(frozen=True)
@@ -37,19 +30,5 @@ class Whitened(AbstractSampled):
     name: ClassVar[str] = "nuts"
     checked: ClassVar[Mapping] = {**AbstractSampled.checked, "tune": whole(50), "target_accept": inside}
 
-    def _pilot(self, target, before, rng):
-        density, tries = _about(target, before), [(PILOT_TUNE, self.target_accept)]
-        return by_nuts(density, density.back(before), 1, rng, None, lambda more: more(PILOT), tries).z[0]
-
-    def _last(self, target, pilot, rng, watch, going):
-        pilot = self._pilot(target, pilot, rng) if len(pilot) == 1 else pilot
-        density = _about(target, pilot)
-        tune = TUNE if density.coordinates.white else self.tune
-        # A scale near zero makes the effects narrow.
-        careful = [(max(tune, self.tune), CAREFUL)] if self.target_accept < CAREFUL else []
-        tries = [(tune, self.target_accept), *careful]
-        return by_nuts(density, density.back(pilot), self.chains, rng, watch, going, tries)
-
-
-def _about(target, before):
-    return Bent(target, before.mean(axis=0))
+    def sampled(self, chains, rng, watch, going):
+        return chains.by_nuts(rng, watch, going, self.tune, self.target_accept)

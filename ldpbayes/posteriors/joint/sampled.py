@@ -10,6 +10,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.inference import verdict
 from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_diagnostics, extremes, mcse_of_mean
+from ldpbayes.inference.effects import Chains, bent
 from ldpbayes.inference.sampling import going_on
 from ldpbayes.inference.target import Target
 from ldpbayes.likelihoods.kinds import StackedRows
@@ -28,9 +29,10 @@ FIRST_SPREAD = 0.3
 #: keep this variance of its log from the cells that stay summaries, and that much from any of them: one cell's part has a
 #: heavy tail, the sum of many has not.
 ROUNDS, LEFT, ALONE = 3, 0.5, 0.05
-#: Chains become at most so many times as long as was asked for, or more where that was little. The worth of the least
-#: effective draws is a rough guess at first: they grow by no more than FASTEST before it is looked at again.
-LONGEST, FASTEST = 32, 3
+#: Chains become at most so many times as long as was asked for, or more where that was little.
+LONGEST = 32
+#: Draws of the normal approximation that say where to expand.
+PILOT = 150
 
 
 class AbstractSampled(AbstractJoint):
@@ -51,12 +53,8 @@ class AbstractSampled(AbstractJoint):
     form: str
 
     @abc.abstractmethod
-    def _pilot(self, target, before, rng):
-        """Return some unknowns of a rough posterior, (draws, u), from those of one before it."""
-
-    @abc.abstractmethod
-    def _last(self, target, pilot, rng, watch, going):
-        """Return the Run of the chains that a reader gets; see inference.sampling for ``going``."""
+    def sampled(self, chains, rng, watch, going):
+        """Return the Run of settled Chains; see inference.sampling for ``going``."""
 
     def prepare(self, problem):
         size = entries(problem.likelihoods)
@@ -81,7 +79,7 @@ class AbstractSampled(AbstractJoint):
     # ---- the two forms ---------------------------------------------------------------------------------------------------
     def _on_rows(self, problem, rng, watch, facts):
         target = Target(problem.prior, Forms.of(problem.likelihoods))
-        run, sample = self._enough(problem, target, np.zeros((1, problem.prior.n_unknowns)), rng, watch)
+        run, sample = self._enough(problem, target, None, rng, watch)
         return _doubted(replace(sample, facts=facts | run.facts | {"form": "reports"}), run.trouble)
 
     def _enough(self, problem, target, pilot, rng, watch):
@@ -89,15 +87,15 @@ class AbstractSampled(AbstractJoint):
         longest = LONGEST * self.draws * max(verdict.USUAL / (self.draws * self.chains), 1.0)
         seen: list = [None, None]
 
-        def times(run, made):
+        def wanting(run, made):
             judged, sample = self._judged(problem, run, rng)
             seen[:] = run, sample
-            return min(judged.times, FASTEST) if judged.next == "more" and judged.times * made <= longest else 1
+            return judged.next == "more" and judged.times * made <= longest
 
         def going(more):
-            return going_on(more, times, self.draws, watch, thin=True)
+            return going_on(more, wanting, self.draws, watch, thin=True)
 
-        run = self._last(target, pilot, rng, watch, going)
+        run = self.sampled(Chains(target, pilot, self.chains, rng), rng, watch, going)
         return run, seen[1] if seen[0] is run else self._sample(problem, run)
 
     def _judged(self, problem, run, rng):
@@ -130,11 +128,11 @@ class AbstractSampled(AbstractJoint):
         centre = pooled_mean(likelihoods)
         shape = (len(likelihoods), centre.size)
         pilots, spreads = np.broadcast_to(centre, shape), np.broadcast_to((FIRST_SPREAD * centre) ** 2, shape)
-        z = np.zeros((1, prior.n_unknowns))
+        z = None
         for _ in range(2):
             summaries = expand(likelihoods, pilots, spreads)
             target = Target(prior, Forms.of(likelihoods, summaries))
-            z = self._pilot(target, z, rng)
+            z = bent(target, z).of(rng.standard_normal((PILOT, prior.n_unknowns)))
             p = prior.to_simplex(z)
             pilots, spreads = p.mean(axis=0), p.var(axis=0)
             pilots = pilots / pilots.sum(axis=1, keepdims=True)

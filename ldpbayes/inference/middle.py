@@ -1,21 +1,22 @@
-"""Where the posterior of cells lies: effects about their mode for given scales, scales by how much the effects vary."""
+"""Where a posterior lies: effects about their mode for given scales, scales by how much the effects vary."""
 
 import math
+from typing import Any
 
 import numpy as np
 
-from ldpbayes.inference.effects import MOST_SHARE
+from ldpbayes.inference.bending import FIRST_SCALE, MOST_SHARE
 from ldpbayes.inference.newton import climb
 
 #: Rounds at most, Newton steps of each, and the change of a log scale, in its posterior sd, below which nothing moves.
 ROUNDS, STEPS, LEAST_CHANGE = 20, 10, 0.1
 #: Unknowns are at their mode where a Newton step gains fewer nats than this for each of them.
 NEAR = 0.002
-#: The log scale at the start, and its longest change.
-FIRST_SCALE, LONGEST = -1.0, 0.7
+#: The longest change of a log scale.
+LONGEST = 0.7
 
 
-def settled(target, z=None):
+def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
     """Return (unknowns in the middle of the posterior, share of each effect that the reports decide, else 0, or None).
 
     Parameters
@@ -33,11 +34,9 @@ def settled(target, z=None):
     effects, rather than saying where they are, bend it more than that, so that steps go too far, and to and fro for
     ever: where the slope changes its sign, steps are halved from there on. Without scales it is the mode.
     """
-    batches, start = target.batches, z is None
-    z = np.zeros(target.prior.n_unknowns) if start else np.array(z, dtype=float)
-    kept, variances = target.rest, np.ones(z.size)
-    if start:
-        z[[batch.place for batch in batches]] = FIRST_SCALE
+    batches, z = target.batches, np.zeros(target.prior.n_unknowns) if z is None else np.array(z, dtype=float)
+    kept, variances, places = target.rest, np.ones(z.size), [batch.place for batch in batches]
+    z[places] = FIRST_SCALE if not z.any() else np.maximum(z[places], FIRST_SCALE)
 
     def density(x):
         whole = z.copy()
