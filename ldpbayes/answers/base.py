@@ -404,11 +404,24 @@ def moments_of(
     weights = np.zeros((len(asked), held.sizes["category"]))
     for row, some in zip(weights, asked, strict=True):
         row[positions(some, held["category"].values)] = 1.0
-    mean, sd = held["mean"].values, held["sd"].values
-    exact = np.array([held["lower"].values, held["upper"].values])
-    away = np.abs(exact - beta_ends(mean, sd, tails(result["summary"].attrs["ci_prob"])))
-    away = np.divide(away, sd, out=np.zeros_like(away), where=sd > 0)
-    return weights @ mean, weights @ cov @ weights.T, float(away[:, weights.any(axis=0)].max())
+    off = beta_errors(held, result["summary"].attrs["ci_prob"])
+    return weights @ held["mean"].values, weights @ cov @ weights.T, float(off[weights.any(axis=0)].max())
+
+
+def beta_errors(held: xr.Dataset, ci_prob: float) -> NDArray:
+    """Return by how many sds the ends of intervals may be away from those of beta laws with the means and sds.
+
+    Parameters
+    ----------
+    held : Dataset
+        A summary of one target.
+    ci_prob : float
+        Of its intervals.
+    """
+    mean, sd, *ends = (held[name].values for name in ("mean", "sd", "lower", "upper"))
+    own = np.nan_to_num([held[f"{name}_error"].values for name in ("lower", "upper")])
+    away = (np.abs(np.array(ends) - beta_ends(mean, sd, tails(ci_prob))) + own).max(axis=0)
+    return np.divide(away, sd, out=np.zeros_like(away), where=sd > 0)
 
 
 @part

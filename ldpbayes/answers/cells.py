@@ -11,8 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
+from ldpbayes.answers.base import beta_errors
 from ldpbayes.answers.regression import poststratify_table
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown
+from ldpbayes.inference.ends import beta_ends, tails
+from ldpbayes.result.validation import TARGETS, need_draws
 
 POPULATION = "Shares in a population made of the cells"
 #: A pull of the priors above this many standard deviations of the sum is warned of.
@@ -75,18 +78,20 @@ def poststratify(
     sum, the pulls add up. A Dirichlet prior of concentration A has the share λ = A/(A + m) in the mean of a cell whose
     posterior is as wide as after m unprotected answers, so it has moved that mean by λ/(1 − λ)·(prior mean − posterior
     mean); ``pull`` is the weighted sum of these over the cells. m is that of ``worth``.
+
+    Without draws the cells are independent, and the sum has the ends of the beta law with its mean and sd; their errors are
+    the farthest that such ends are away in a cell, in sds. Cells whose prior learns what they share need draws.
     """
     if isinstance(result, xr.DataTree) and "regression" in result.attrs:
         return poststratify_table(result, weights, count, by=by, ci_prob=ci_prob)
     if count is not None or by is not None:
         raise ArgumentError("count and by must be left out: the result is not one of regress.")
-    ci_prob, values = checks.level(ci_prob), base.values_of(result, target)
-    if "cell" not in values.dims:
+    ci_prob, undrawn = checks.level(ci_prob), base.without_draws(result)
+    sizes = base.as_result(result)["posterior"].sizes if undrawn else base.values_of(result, target).sizes
+    if "cell" not in sizes:
         raise ArgumentError("poststratify needs a result with cells, got the result of a single collection.")
-    values = values.transpose("chain", "draw", "cell", "category")
-    share = _shares(result, weights, values.sizes["cell"])
-    draws = np.einsum("c,mdcx->mdx", share, values.values).reshape(-1, values.sizes["category"])
-    found = base.described(result, draws, {"category": values["category"].values}, ci_prob, POPULATION)
+    share = _shares(result, weights, sizes["cell"])
+    found = (_of_moments if undrawn else _of_draws)(result, share, target, ci_prob)
     pull = _pull(result, share, found["sd"].values)
     if np.nanmax(np.abs(pull), initial=0.0) > MAX_PULL:
         warnings.warn(
@@ -97,6 +102,30 @@ def poststratify(
             stacklevel=2,
         )
     return found.assign(pull=(("category",), pull))
+
+
+def _of_draws(result: xr.DataTree, share: NDArray, target: str, ci_prob: float) -> Answer:
+    """Return the answer from draws of all cells."""
+    values = base.values_of(result, target).transpose("chain", "draw", "cell", "category")
+    draws = np.einsum("c,mdcx->mdx", share, values.values).reshape(-1, values.sizes["category"])
+    return base.described(result, draws, {"category": values["category"].values}, ci_prob, POPULATION)
+
+
+def _of_moments(result: xr.DataTree, share: NDArray, target: str, ci_prob: float) -> Answer:
+    """Return the answer without draws: cells are independent, and a sum is nearer to a beta law than its terms."""
+    checks.choice(target, "target", TARGETS)
+    summary = base.as_result(result)["summary"].to_dataset()
+    if "parameter_mean" in summary:  # cells share what the prior learns
+        need_draws(result)
+    held = summary.sel(target=target).transpose("cell", "category", ...)
+    if np.isnan(held["mean"]).any():
+        raise ArgumentError("target must be 'distribution': this result has no frequencies.")
+    mean, sd = share @ held["mean"].values, np.sqrt(share**2 @ held["sd"].values ** 2)
+    lower, upper = beta_ends(mean, sd, tails(ci_prob))
+    off = beta_errors(held, summary.attrs["ci_prob"]).max(axis=0) * sd
+    parts = {"mean": mean, "sd": sd, "mcse": np.zeros_like(sd), "lower": lower, "upper": upper}
+    parts |= {"lower_error": off, "upper_error": off}
+    return base.by_category(held["category"].values, POPULATION, parts, ci_prob=ci_prob)
 
 
 def _shares(tree: xr.DataTree, weights: Mapping | ArrayLike, size: int) -> NDArray:
