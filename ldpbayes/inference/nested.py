@@ -159,13 +159,13 @@ class Cores:
         By family and node.
     """
 
-    families: Sequence[Family]
+    families: Sequence[Any]
     at: list[tuple[float, ...]]
     log_prior: np.ndarray
     cores: list[list[Core]]
 
     @classmethod
-    def of(cls, families: Sequence[Family], grid: Grid, watch: Any = None) -> "Cores":
+    def of(cls, families: Sequence[Any], grid: Grid, watch: Any = None) -> "Cores":
         """Return Laplace's approximations, from the first node outwards: the neighbours of the best node come next.
 
         Parameters
@@ -205,6 +205,16 @@ class Cores:
         at = [values(place) for place in kept]
         cores = [[found[place][0][c] for place in kept] for c in range(len(families))]
         return cls(families, at, np.array([grid.log_prior(*one) for one in at]), cores)
+
+    @property
+    def evidences(self) -> list[np.ndarray]:
+        """Laplace's log-evidence at each node, (nodes,), of each family."""
+        return [np.array([one.log_evidence for one in held]) for held in self.cores]
+
+    @property
+    def log_evidence(self) -> float:
+        """Of all families, summed over the nodes."""
+        return float(logsumexp(self.log_prior + sum(self.evidences)))
 
     def share(self, evidences: Sequence[np.ndarray]) -> np.ndarray:
         """Return the probabilities of the nodes from the log-evidences of each family, (nodes,)."""
@@ -312,8 +322,7 @@ class Nested:
 
 
 def nested(
-    families: Sequence[Any],
-    grid: Grid,
+    cores: Cores,
     draws: int,
     rng: np.random.Generator,
     ways: Sequence[str] = WAYS,
@@ -327,8 +336,7 @@ def nested(
 
     Parameters
     ----------
-    families : sequence of Family
-    grid : Grid
+    cores : Cores
     draws : int
     rng : Generator
     ways : sequence of str
@@ -337,10 +345,9 @@ def nested(
     what : str
         What there are several of.
     """
-    cores, total = Cores.of(families, grid, watch), max(draws, LEAST_DRAWN)
-    evidences = [np.array([one.log_evidence for one in held]) for held in cores.cores]
-    drawn: list[Any] = [None] * len(families)
-    weights: list[Any] = [None] * len(families)
+    evidences, total = cores.evidences, max(draws, LEAST_DRAWN)
+    drawn: list[Any] = [None] * len(evidences)
+    weights: list[Any] = [None] * len(evidences)
 
     def judged(one):
         return one.judged(min(draws, one.log_weight.size))

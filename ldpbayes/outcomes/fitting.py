@@ -1,10 +1,9 @@
 """The front door: by_private_group, from a frame of records to the distributions of an open value in private groups."""
 
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from scipy.special import logit
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError, listed
 from ldpbayes.inference.handover import hand_over, in_order
+from ldpbayes.inference.nested import Cores
 from ldpbayes.inference.scaling import Scaled, by_weights
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
@@ -21,8 +21,8 @@ from ldpbayes.outcomes.measure import Atoms, Measure
 from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
 from ldpbayes.outcomes.result import PrivateGroups, label_of
-from ldpbayes.outcomes.rounding import DIFFERENT, Classes, difference, rounding_classes
-from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Exchange, Walk, draw_curves
+from ldpbayes.outcomes.rounding import Classes, rounding_classes
+from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Exchange, Walk, approximated, draw_curves
 from ldpbayes.outcomes.storing import TARGETS
 from ldpbayes.outcomes.tails import hangs_on
 from ldpbayes.posteriors.base import level, seed
@@ -75,11 +75,11 @@ def by_private_group(
     that its reports allow; from bin to bin they change smoothly: their logits are a second-order random walk whose scale is
     integrated. Within a bin each group has the distribution of the pooled records.
 
-    The assumption is checked: the shares of the smooth model are compared with those that the likelihood of the reports
-    alone gives, which needs none. Where they differ by more than half a posterior standard deviation and what precision
-    explains, or where the draws cannot be trusted, "auto" hands over to one curve for each rounding class (multiples of 15,
-    of 5, other values) where values look rounded, and else to the recipe with a bootstrap. The result names its method and
-    the reason.
+    Where values look rounded, "auto" begins with one curve for each rounding class (multiples of 15, of 5, other values) if
+    its evidence is the larger. The assumption is checked: the shares of the smooth model are compared with those that the
+    likelihood of the reports alone gives, which needs none. Where they differ by more than half a posterior standard
+    deviation and what precision explains, or where the draws cannot be trusted, "auto" hands over to the curves of rounding
+    classes, and then to the recipe with a bootstrap. The result names its method and the reason.
 
     A mean that hangs on a handful of records, because the tail of the values is too long for its interval to hold, is left
     out, and so is a combination of covariates whose answer fails; ``left_out`` says so, and the rest is delivered.
@@ -214,19 +214,12 @@ def _answered(
     problem = _Problem(records, held, rng=rng, **settings)
     target, levels = problem.target, problem.levels
     recipes = None if records.decode is None else [_recipe(records, at, levels) for at in held]
-    splits = [] if records.levels is not None or method not in ("auto", "rounding") else _splits(records)
-    if method == "rounding" and not splits:
+    divisions, said = problem.divisions(method)
+    if method == "rounding" and not divisions:
         raise DataError("has no values that stand out as rounded; use another method", field=name)
-    classes, said, ways = {"rounding": splits[0][1]} if splits else {}, [], [method]
-    if method == "auto":
-        ways = ["smooth", *classes, *["recipe"] * (records.decode is not None)]
-        if splits and splits[0][0] > DIFFERENT:
-            apart, first = splits[0]
-            why = f"Groups differ between {' and '.join(first.names)} at equal values, by {apart:.1f} standard errors."
-            said.append(f"{first.names[0].capitalize()} have a curve of their own." if first.sure else why)
-            ways = ways[1:]
-    alone, whole = _alone(records, held, target, rng), Classes(np.zeros(records.n, dtype=np.int64), ())
-    steps = {used: partial(_tried, problem, used, classes.get(used, whole), alone) for used in ways}
+    ways = [*divisions, *["recipe"] * (method == "recipe" or (method == "auto" and records.decode is not None))]
+    alone = _alone(records, held, target, rng)
+    steps = {used: partial(_tried, problem, used, divisions.get(used), alone) for used in ways}
     outcome = hand_over(in_order(steps), lambda one: "" if one.accepted else one.said)
     used, (found, check, accepted, last) = outcome.name, outcome.answer
     said += [*outcome.rejected.values(), *([last] if accepted else [])]
@@ -313,17 +306,19 @@ class _Tried(NamedTuple):
     said: str
 
 
-def _tried(problem: "_Problem", used: str, classes: Classes, alone: tuple[np.ndarray, np.ndarray, bool]) -> _Tried:
-    """Return what a way to the answer finds; ``alone`` is what the reports alone say."""
-    found = problem.recipe() if used == "recipe" else problem.smooth(classes)
-    check = check_shares([one.shares() for one in found.measures], *alone, smooth=used != "recipe")
+def _tried(
+    problem: "_Problem", used: str, division: "_Division | None", alone: tuple[np.ndarray, np.ndarray, bool]
+) -> _Tried:
+    """Return what a way to the answer finds, the recipe without a division; ``alone`` is what the reports alone say."""
+    found = problem.recipe() if division is None else problem.smooth(division)
+    check = check_shares([one.shares() for one in found.measures], *alone, smooth=division is not None)
     apart, allowed = check.worst
     what, verbs = "Smooth curves", ("agree", "differ")
-    if used == "recipe":
+    if division is None:
         whose = ", whose intervals are those of the population," if problem.target == "frequency" else ""
         what, verbs = f"The recipe with a bootstrap{whose}", ("agrees", "differs")
-    elif used == "rounding":
-        what += f", one each for {', '.join(classes.names)},"
+    elif division.classes.names:
+        what += f", one each for {', '.join(division.classes.names)},"
     verdict = found.curves.verdict
     shares = "the shares that the reports alone give"
     if not verdict.accepted:
@@ -357,6 +352,14 @@ class _Found:
         }
 
 
+class _Division(NamedTuple):
+    """Classes of values, the class of each record by cell, and the normal approximations of a curve for each of them."""
+
+    classes: Classes
+    parts: list[np.ndarray]
+    cores: Cores
+
+
 @dataclass(frozen=True, eq=False)
 class _Problem:
     """Records by cell, and the ways to fit them."""
@@ -369,29 +372,52 @@ class _Problem:
     levels: tuple[float, ...]
     rng: np.random.Generator
 
-    def smooth(self, classes: Classes) -> _Found:
-        """Return smooth curves, one for each cell and rounding class."""
-        records = self.records
-        cells = [self._bins(at) for at in self.held]
-        size = self.draws * sum(own.size for own in cells) * len(records.groups)
-        if size > MAX_HELD:
-            raise InfeasibleError(f"The draws hold {size:,} numbers, more than {MAX_HELD:,}; ask for fewer draws or bins.")
-        curves, measures, moved = [], [], []
-        parts = [np.unique(classes.index[at], return_inverse=True)[1] for at in self.held]
-        for at, own, part in zip(self.held, cells, parts, strict=True):
+    def divisions(self, method: str) -> tuple[dict[str, _Division], list[str]]:
+        """Return the divisions of the ways with curves that a method tries, in their order, and what to say of them.
+
+        With "auto" one curve for all records comes first, unless a division by rounding has the larger evidence.
+        """
+        made, said = {}, []
+        if method in ("auto", "smooth"):
+            made["smooth"] = self._division(Classes(np.zeros(self.records.n, dtype=np.int64), ()))
+        if method in ("auto", "rounding") and self.records.levels is None:
+            splits = [self._division(one) for one in rounding_classes(self.records.value)]
+            if splits:
+                made["rounding"] = first = max(splits, key=lambda one: one.cores.log_evidence)
+                names = first.classes.names
+                if method == "auto" and first.classes.sure:
+                    said.append(f"{names[0].capitalize()} have a curve of their own.")
+                elif method == "auto" and (more := first.cores.log_evidence - made["smooth"].cores.log_evidence) > 0:
+                    apart = f"the reports are e^{more:.1f} times as probable with a curve each"
+                    said.append(f"Groups differ between {' and '.join(names)} at equal values: {apart}.")
+                if said:
+                    del made["smooth"]
+        return made, said
+
+    def _division(self, classes: Classes) -> _Division:
+        """Return one curve for each cell and class."""
+        parts, curves, records = [], [], self.records
+        for at, own in zip(self.held, self.cells, strict=True):
+            part = np.unique(classes.index[at], return_inverse=True)[1]
             prior = Exchange(own.size) if records.levels is not None else Walk(own.size, own.width, own.middle)
             for mine in part == np.arange(part.max() + 1)[:, None]:
                 curves.append(Curve(_entries(records, at[mine], own.index[mine], own.size), prior))
-        found = draw_curves(curves, self.draws, self.rng)
+            parts.append(part)
+        return _Division(classes, parts, approximated(curves))
+
+    def smooth(self, division: _Division) -> _Found:
+        """Return draws of the curves of a division."""
+        measures, moved, parts = [], [], division.parts
+        found = draw_curves(division.cores, self.draws, self.rng)
         owner = np.repeat(np.arange(len(parts)), [part.max() + 1 for part in parts])
         every = iter(found.shares)
-        for at, own, part in zip(self.held, cells, parts, strict=True):
+        for at, own, part in zip(self.held, self.cells, parts, strict=True):
             shares = [next(every) for _ in range(part.max() + 1)]
             measures.append(self._measure(at, own, part, shares))
-            if records.levels is None:
+            if self.records.levels is None:
                 moved.append(self._moved(at, own, part, [one.mean(axis=0) for one in shares]))
         unsound = tuple(np.unique(owner[~np.array(found.sound)]).tolist())
-        return _Found(measures, [own.size for own in cells], found, np.stack(moved) if moved else None, unsound)
+        return _Found(measures, [own.size for own in self.cells], found, np.stack(moved) if moved else None, unsound)
 
     def _moved(self, at: np.ndarray, bins: Bins, part: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
         """Return how far share, mean and quantiles move where mean curves are interpolated within bins, (quantities, k).
@@ -424,6 +450,15 @@ class _Problem:
             own = records.value[at], records.kind[at], records.decode, records.weight[at]
             measures.append(bootstrap(*own, self.draws, self.rng))
         return _Found(measures, [len(one.atoms.mean) for one in measures])
+
+    @cached_property
+    def cells(self) -> list[Bins]:
+        """The bins of each cell's records."""
+        cells = [self._bins(at) for at in self.held]
+        size = self.draws * sum(own.size for own in cells) * len(self.records.groups)
+        if size > MAX_HELD:
+            raise InfeasibleError(f"The draws hold {size:,} numbers, more than {MAX_HELD:,}; ask for fewer draws or bins.")
+        return cells
 
     def _bins(self, at: np.ndarray) -> Bins:
         records = self.records
@@ -503,15 +538,6 @@ def _recipe(records: Records, at: np.ndarray, levels: tuple[float, ...]) -> dict
     return {"share": shares, "mean": means, "quantile": quantiles}
 
 
-def _splits(records: Records) -> list[tuple[float, Classes]]:
-    """Return the ways to split the values by rounding, with how much groups differ between classes; the largest first."""
-    found = rounding_classes(records.value)
-    if records.decode is None or any(one.sure for one in found):
-        return [(math.inf if one.sure else 0.0, one) for one in found]
-    parts = (records.value, records.cell, records.decode, records.kind)
-    return sorted(((difference(one, *parts), one) for one in found), key=lambda held: -held[0])
-
-
 def _alone(
     records: Records, held: list[np.ndarray], target: str, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -522,7 +548,7 @@ def _alone(
     mean, variance = [], []
     for at in held:
         entries = _entries(records, at, np.zeros(len(at), dtype=np.int64), 1)
-        (found,) = draw_curves([Curve(entries, Constant())], ALONE, rng).shares
+        (found,) = draw_curves(approximated([Curve(entries, Constant())]), ALONE, rng).shares
         shares = found[:, 0]
         spread = np.zeros(len(records.groups))
         if target == "frequency":  # the records themselves are given

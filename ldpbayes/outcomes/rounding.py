@@ -1,6 +1,5 @@
-"""Rounded values: classes of values by the grid they lie on, and whether the classes differ in their groups."""
+"""Rounded values: classes of values by the grid they lie on."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +13,6 @@ LEAST = 0.02
 SPIKE, FEWEST, UNTIED = 0.02, 10, 0.5
 #: This share of the heaps has to lie on a grid for the grid to be the class.
 ON_GRID = 0.9
-#: Bins within which classes are compared, and the standardized difference from which on they differ.
-TEST_BINS, DIFFERENT = 40, 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,51 +82,6 @@ def rounding_classes(value: np.ndarray) -> list[Classes]:
         place[kept] = np.arange(len(kept))
         out.append(Classes(place[index], tuple(labels[one] for one in kept)))
     return out
-
-
-def difference(classes: Classes, value: np.ndarray, cell: np.ndarray, decode: np.ndarray, kind: np.ndarray) -> float:
-    """Return the largest standardized difference of the groups' shares between classes at equal values.
-
-    Within bins of the value, a class's indicator is made orthogonal to a constant and to the value's rank; its product with
-    the unbiased weights of a group has the mean 0 where the group's share changes smoothly with the value only.
-
-    Parameters
-    ----------
-    classes : Classes
-    value : (n,) array
-    cell : (n,) int array
-    decode : (J, k) array
-    kind : (n,) int array
-    """
-    n = len(value)
-    _, code, counts = np.unique(value, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(counts) - counts / 2)[code] / n
-    bins = np.minimum((rank * TEST_BINS).astype(int), TEST_BINS - 1) + TEST_BINS * cell
-    size = int(bins.max()) + 1
-
-    def residual(column: np.ndarray) -> np.ndarray:
-        return _residual(column, rank, lambda one: np.bincount(bins, one, size), bins)
-
-    worst = 0.0
-    weights = decode[kind]
-    for one in range(len(classes.names)):
-        own = residual((classes.index == one).astype(float))
-        for x in range(weights.shape[1]):
-            product = own * residual(weights[:, x])
-            spread = np.sqrt((product**2).sum())
-            if spread > 0:
-                worst = max(worst, abs(float(product.sum() / spread)))
-    return worst
-
-
-def _residual(column: np.ndarray, rank: np.ndarray, sums: Callable, bins: np.ndarray) -> np.ndarray:
-    """Return a column less its regression on a constant and the rank within each bin."""
-    counts = np.maximum(sums(np.ones_like(column)), 1)
-    centred = rank - (sums(rank) / counts)[bins]
-    apart = column - (sums(column) / counts)[bins]
-    square = sums(centred**2)
-    slope = np.where(square > 0, sums(centred * apart) / np.maximum(square, 1e-300), 0.0)
-    return apart - slope[bins] * centred
 
 
 def _neighbours(counts: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import cholesky, cholesky_banded, helmert
 from scipy.special import softmax
 
-from ldpbayes.inference.nested import WAYS, Grid, nested
+from ldpbayes.inference.nested import WAYS, Cores, Grid, nested
 from ldpbayes.inference.structure import DIFFERENCE, BandedFactor, DenseFactor
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.sources.records import Entries
@@ -278,21 +278,33 @@ class Curves(NamedTuple):
     log_prior: np.ndarray
 
 
-def draw_curves(curves: Sequence[Curve], draws: int, rng: np.random.Generator, ways: Sequence[str] = WAYS) -> Curves:
-    """Return draws of curves with a common scale σ; see inference.nested.
+def approximated(curves: Sequence[Curve]) -> Cores:
+    """Return the normal approximations of curves with a common scale σ, at the values of σ that matter.
+
+    Their evidence compares ways to share the same reports out among curves: their grid is the same.
 
     Parameters
     ----------
     curves : sequence of Curve
+    """
+    prior = curves[0].prior
+    return Cores.of(curves, Grid((prior.scales,), (len(prior.scales) // 2,), prior.log_prior, FALL, len(prior.scales)))
+
+
+def draw_curves(cores: Cores, draws: int, rng: np.random.Generator, ways: Sequence[str] = WAYS) -> Curves:
+    """Return draws of curves with a common scale σ; see inference.nested.
+
+    Parameters
+    ----------
+    cores : Cores
+        What ``approximated`` returns.
     draws : int
     rng : Generator
     ways : sequence of str
     """
-    prior = curves[0].prior
-    grid = Grid((prior.scales,), (len(prior.scales) // 2,), prior.log_prior, FALL, len(prior.scales))
-    found = nested(curves, grid, draws, rng, ways)
+    found, curves = nested(cores, draws, rng, ways), cores.families
+    prior, scale = curves[0].prior, found.at[:, 0]
     shares = tuple(curve.shares(g) for curve, g in zip(curves, found.g, strict=True))
-    scale = found.at[:, 0]
     known = sum(curve.prior.log_hyperprior(g, scale) for curve, g in zip(curves, found.g, strict=True))
     known = known - (len(curves) - 1) * prior.log_prior(scale)  # which all have in common
     sound = tuple(verdict.accepted for verdict in found.verdicts)

@@ -10,7 +10,7 @@ from scipy.linalg import cholesky
 from scipy.special import logsumexp
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.nested import WAYS, Grid, Nested, nested
+from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, nested
 from ldpbayes.inference.structure import DenseFactor
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
 from ldpbayes.priors.base import softmax
@@ -122,7 +122,7 @@ def draw_effects(prior: Any, rows: Any, draws: int, rng: np.random.Generator, wa
     watch : Watch, optional
     """
     table = Table(prior, rows)
-    return nested([table], table.grid(), draws, rng, WAYS, watch, "tables")
+    return nested(Cores.of([table], table.grid(), watch), draws, rng, WAYS, watch, "tables")
 
 
 def evidences(prior: Any, rows: Any, draws: int, rng: np.random.Generator) -> dict[str, float]:

@@ -7,8 +7,8 @@ from scipy.special import logsumexp
 from ldpbayes.outcomes import smoothing
 from ldpbayes.outcomes.binning import default_bins, normal_score_bins
 from ldpbayes.outcomes.recipe import weighed
-from ldpbayes.outcomes.rounding import difference, rounding_classes
-from ldpbayes.outcomes.smoothing import WAYS, Curve, Exchange, Walk, draw_curves
+from ldpbayes.outcomes.rounding import rounding_classes
+from ldpbayes.outcomes.smoothing import WAYS, Curve, Exchange, Walk, approximated, draw_curves
 from ldpbayes.protocols import GRR
 from ldpbayes.sources.records import Entries
 
@@ -101,7 +101,7 @@ def test_draws_agree_with_the_posterior_summed_over_a_grid(sampling, counts, mon
     pooled = mass.sum(axis=0)
     mean = pooled @ shares
     sd = np.sqrt(pooled @ (shares - mean) ** 2)
-    found = draw_curves([curve], 4000, np.random.default_rng(5), WAYS[sampling == "annealed" :][:1])
+    found = draw_curves(approximated([curve]), 4000, np.random.default_rng(5), WAYS[sampling == "annealed" :][:1])
     assert found.sampling == sampling
     worth = min(found.effective, 4000)
     own = found.shares[0][:, :, 1]
@@ -125,7 +125,7 @@ def test_curves_that_share_a_scale_agree_with_the_grid(monkeypatch):
     )
     share = np.exp(evidence - logsumexp(evidence))
     for way in WAYS[:2]:
-        found = draw_curves(made, 3000, np.random.default_rng(6), [way])
+        found = draw_curves(approximated(made), 3000, np.random.default_rng(6), [way])
         assert abs((found.scale == 2.0).mean() - share[1]) < 4.5 * np.sqrt(share[1] * share[0] / found.effective) + 0.01
 
 
@@ -168,8 +168,31 @@ def test_classes_of_rounding():
     every = np.where(habit < 0.4, 7 * np.maximum(1, np.round(z / 7)), z)
     (found,) = rounding_classes(every)
     assert found.names == ("multiples of 7", "other values") and ((found.index == 0) == (every % 7 == 0)).all()
-    kind, cell = rng.integers(2, size=20_000), np.zeros(20_000, dtype=int)
-    decode = np.linalg.inv(GRR(2, 1.1).channel()).T
-    assert difference(found, every, cell, decode, kind) < 4
-    apart = np.where((every % 7 == 0) & (rng.random(20_000) < 0.5), 1, kind)
-    assert difference(found, every, cell, decode, apart) > 10
+
+
+@pytest.mark.parametrize("prior", [Walk(3, 0.8, 1), Exchange(3)], ids=["walk", "exchange"])
+def test_the_evidence_is_that_of_a_grid(prior, monkeypatch):
+    """Three bins, two groups: Laplace's sum over scales beside the sum over 61 × 61 × 61 points for each."""
+    monkeypatch.setattr(type(prior), "scales", np.array([0.3, 1.0]))
+    curve = Curve(entries(np.array([[300, 175], [250, 250], [150, 325]])), prior)
+    axis = np.linspace(-7.0, 7.0, 61)
+    grid = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3, 1)
+    log_mass = np.concatenate([curve.log_density(grid, s) + prior.log_prior(s) for s in prior.scales])
+    exact = logsumexp(log_mass) + 3 * np.log(axis[1] - axis[0]) - 1.5 * np.log(2 * np.pi)
+    assert approximated([curve]).log_evidence == pytest.approx(exact, abs=0.1)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_classes_have_the_larger_evidence_where_their_groups_differ(k):
+    rng, bins, n = np.random.default_rng(9), 20, 6000
+    where, own = rng.integers(bins, size=n), rng.random(n) < 0.4
+    rising = np.stack([np.ones(bins), *[np.exp(0.05 * c * np.arange(bins)) for c in range(1, k)]], axis=1)
+    for factor, differ in ((1.0, False), (4.0, True)):
+        odds = rising[where] * np.where(own[:, None] & (np.arange(k) == 1), factor, 1.0)
+        x = (rng.random(n)[:, None] > np.cumsum(odds, axis=1) / odds.sum(axis=1, keepdims=True)).sum(axis=1)
+        report = GRR(k, 1.1).privatize(x, rng)
+        counts = [np.bincount(where[mine] * k + report[mine], minlength=bins * k) for mine in (own, ~own)]
+        one, each = (
+            [Curve(entries(c.reshape(bins, k), k), Walk(bins, 0.2, 10)) for c in held] for held in ([sum(counts)], counts)
+        )
+        assert (approximated(each).log_evidence > approximated(one).log_evidence) == differ
