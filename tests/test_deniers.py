@@ -1,5 +1,7 @@
 """Deniers: direct questions beside a device, by quadrature, by weighted draws and by a grid; their test, files and pages."""
 
+import json
+
 import numpy as np
 import pytest
 from commands import run
@@ -242,6 +244,22 @@ def test_files_and_the_command_line(tmp_path, capsys):
     assert status == 0 and "Beta(1, 3) for the share" in out
     for wrong in (stated[:2], ["--set=deniers_prior=1,3"], [*stated, "--set=noncompliance_prior=1,3"]):
         assert run(capsys, "fit", tmp_path / "plain.toml", *wrong)[0] == 2
+
+
+def test_regress_on_the_command_line(tmp_path, capsys):
+    cells = Cells({"north": survey(), "south": survey(DEVICE, np.array([300, 100]))}, by="region")
+    write(cells, tmp_path / "s.toml")
+    stated = [f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct", "formula=region")]
+    run_it = ("regress", tmp_path / "s.toml", "yes ~ region", "--seed=1", "--json")
+    status, out, _ = run(capsys, *run_it, *stated)
+    own = {"of": "yes", "say": "no", "channel": "direct", "formula": "region"}
+    same = regress(cells, "yes ~ region", deniers=own, random_seed=1)
+    found = json.loads(out)["denial"]
+    assert status == 0 and found["denied"] == ["yes"]
+    assert found["mean"] == pytest.approx(same["summary"]["denial_mean"].values, rel=1e-9)
+    for wrong, said in ((stated[:2], "deniers must state"), ([*stated, "--set=deniers.when=ever"], "deniers must state")):
+        status, _, error = run(capsys, *run_it, *wrong)
+        assert status == 2 and said in error
 
 
 def test_every_cell_has_its_own_share():

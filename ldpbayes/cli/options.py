@@ -81,7 +81,10 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY, "The label of those who gave no answer: missing=LABEL. They are counted, as are empty entries.", "--set"
         ),
         "assignments of-regress": _option(
-            _MANY, "Columns of the sample, key=value: weights, strata, cluster. May be repeated.", "--set"
+            _MANY,
+            "Columns of the sample, key=value: weights, strata, cluster. May be repeated. Those who deny, in a collection "
+            "file: deniers.of=yes, deniers.say=no, deniers.channel=direct; deniers.formula=age for their share.",
+            "--set",
         ),
         "assignments of-private-groups": _option(_MANY, "The column of survey weights: weights=NAME.", "--set"),
         "assignments of-plan": _option(

@@ -42,6 +42,9 @@ def command(
 
       ldpbayes regress example:survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --set weights=w
       --set strata=region --set cluster=village
+
+    Where some deny: --set deniers.of=yes --set deniers.say=no --set deniers.channel=direct, and --set deniers.formula=age for
+    the log odds of their share.
     """
     from ldpbayes.pages import show
     from ldpbayes.regression import regress
@@ -49,12 +52,16 @@ def command(
     method, stated_seed = model["method"], model["random_seed"]
     if outputs.output is not None and method == "mle":
         raise ArgumentError("output must be left out with method mle, which has no draws; use --json or --page.")
-    sample = options.assigned(assignments, "weights", "strata", "cluster")
+    sample = options.assigned(assignments, "weights", "strata", "cluster", "deniers.")
+    deniers = sample.pop("deniers", None)
+    if deniers:
+        deniers |= {name: options.columns([deniers[name]]) for name in ("of", "channel") if name in deniers}
     columns = {"count": count, **sample, "report": reports.columns}
     data, stated, collection = _read(options.located(file), formula, reports, columns)
     outputs.check()
     seed = options.chosen_seed(stated_seed)
-    found = regress(data, formula, **stated, **model | {"random_seed": seed}, progressbar=outputs.shows_progress)
+    stated |= model | {"random_seed": seed, "deniers": deniers}
+    found = regress(data, formula, **stated, progressbar=outputs.shows_progress)
     line = options.command_line(stated_seed, None if method == "mle" else seed)
     outputs.show(show(found, top=outputs.top, collection=collection, command=line), result=found)
     raise typer.Exit(printing.status_of(found))

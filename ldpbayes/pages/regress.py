@@ -263,6 +263,10 @@ def _facts(tree):
         values = {key: summary[f"parameter_{key}"].values for key in keys}
         names_of = [str(name).removesuffix("_sigma") for name in summary["parameter"].values]
         spread = {"group_sd": {"effects": names_of, **values}}
+    for _, name, dims in (*DENIAL, *ITEMS):
+        if f"{name}_mean" in summary:
+            labels = {dim: [str(label) for label in summary[dim].values] for dim in dims}
+            spread[name] = labels | {key: summary[f"{name}_{key}"].values for key in keys}
     return {
         "formula": attrs["title"],
         **{name: attrs[name] for name in names},
