@@ -43,8 +43,8 @@ def command(
       ldpbayes regress example:survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --set weights=w
       --set strata=region --set cluster=village
 
-    Where some deny: --set deniers.of=yes --set deniers.say=no --set deniers.channel=direct, and --set deniers.formula=age for
-    the log odds of their share.
+    Where some deny: --set deniers.of=yes --set deniers.say=no --set deniers.channel=direct, and for the log odds of their
+    share --set deniers.formula=age.
     """
     from ldpbayes.pages import show
     from ldpbayes.regression import regress

@@ -22,11 +22,9 @@ PREDICTED = 12
 #: Columns with more numbers than this are predicted at three quantiles.
 LEVELS = 4
 #: Tables beside the coefficients: title, name of the variable, and dims.
-DENIAL = (
+BESIDE = (
     ("Who denies, of all of a category", "denial", ["denied"]),
     ("Coefficients: log odds of denying", "denial_coefficients", ["denial_term", "denied"]),
-)
-ITEMS = (
     ("How many other items apply, of all of a category", "items", ["category", "items_applying"]),
     ("Coefficients: log odds of each other item", "item_coefficients", ["item_term"]),
 )
@@ -38,10 +36,7 @@ def of_regression(result) -> Page:
     """Return the Page of the posterior that regress() returned."""
     attrs, summary = result.attrs, result["summary"].to_dataset()
     tables = [_coefficient_table(result), _share_table(summary)]
-    if "denial_mean" in summary:
-        tables += _tables_beside(summary, DENIAL)
-    if "items_mean" in summary:
-        tables += _tables_beside(summary, ITEMS)
+    tables += _tables_beside(summary)
     if "parameter" in summary.coords:
         tables.append(_spread_table(summary))
     changes = [str(name).removesuffix("_change_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]
@@ -145,9 +140,9 @@ def _spread_table(summary):
     return filled("Effects of groups", [(column, [name.removesuffix("_sigma") for name in names]), *columns])
 
 
-def _tables_beside(summary, tables):
+def _tables_beside(summary):
     """Yield the tables of who denies, or of how many items of a list apply, and of what that hangs on."""
-    for title, name, dims in tables:
+    for title, name, dims in BESIDE:
         if f"{name}_mean" in summary:  # the coefficients need covariates
             yield Rows(summary, *dims).table(title, prefix=f"{name}_", priority=(0, 1, 0))
 
@@ -263,7 +258,7 @@ def _facts(tree):
         values = {key: summary[f"parameter_{key}"].values for key in keys}
         names_of = [str(name).removesuffix("_sigma") for name in summary["parameter"].values]
         spread = {"group_sd": {"effects": names_of, **values}}
-    for _, name, dims in (*DENIAL, *ITEMS):
+    for _, name, dims in BESIDE:
         if f"{name}_mean" in summary:
             labels = {dim: [str(label) for label in summary[dim].values] for dim in dims}
             spread[name] = labels | {key: summary[f"{name}_{key}"].values for key in keys}
