@@ -33,7 +33,7 @@ from ldpbayes.inference.hmc import rotated
 from ldpbayes.inference.importance import Weighted, resample, weigh
 from ldpbayes.inference.newton import SETTLED, climb
 from ldpbayes.inference.proposals import StudentT
-from ldpbayes.inference.structure import BandedFactor, DenseFactor, positive
+from ldpbayes.inference.structure import Factor, positive
 from ldpbayes.inference.verdict import Verdict, together
 
 #: Steps of Newton's method.
@@ -74,7 +74,7 @@ class Family(Protocol):
     def information(self, g: np.ndarray) -> np.ndarray:
         """Return minus the Hessian of the log-likelihood, its mean over draws g (S, …), as ``factor`` takes it."""
 
-    def factor(self, information: np.ndarray, *at: float) -> BandedFactor | DenseFactor:
+    def factor(self, information: np.ndarray, *at: float) -> Factor:
         """Return the factor of the prior's precision plus an information; a LinAlgError where it is not positive."""
 
     def left_out(self, g: np.ndarray, nodes: Sequence[tuple[float, ...]]) -> np.ndarray | float:
@@ -112,7 +112,7 @@ class Core(NamedTuple):
     """A normal approximation: its centre, the factor of its precision, and Laplace's log-evidence."""
 
     centre: np.ndarray
-    factor: BandedFactor | DenseFactor
+    factor: Factor
     log_evidence: float
 
     def log_ratio_and_gradient(self, family: Family, at: tuple, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

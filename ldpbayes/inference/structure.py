@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.lapack import dpbtrs, dtbtrs
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtbtrs
 
 #: Step of the differences of a gradient.
 DIFFERENCE = 1e-4
@@ -45,51 +45,34 @@ def spread(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True, eq=False)
-class BandedFactor:
-    """The lower Cholesky factor of a banded matrix."""
+class Factor:
+    """The lower Cholesky factor of a matrix over unknowns of some shape: whole, or by its bands."""
 
     lower: np.ndarray
     shape: tuple[int, ...]
+    banded: bool = False
 
     @property
     def half_log_det(self) -> float:
-        return float(np.log(self.lower[0]).sum())
+        return float(np.log(self.lower[0] if self.banded else np.diag(self.lower)).sum())
 
     def solve(self, v: np.ndarray) -> np.ndarray:
         """Return the matrix's inverse times v, an array of the shape."""
-        return dpbtrs(self.lower, v.ravel(), lower=1)[0].reshape(self.shape)
+        return self.spread(self.pull(v[None]))[0]
 
     def spread(self, z: np.ndarray) -> np.ndarray:
         """Return normal draws (S, …) with this precision from standard ones (S, m·K)."""
-        return dtbtrs(self.lower, z.T, uplo="L", trans="T")[0].T.reshape(len(z), *self.shape)
+        return self._solved(z, transposed=True).reshape(len(z), *self.shape)
 
     def pull(self, v: np.ndarray) -> np.ndarray:
         """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, …)."""
-        return dtbtrs(self.lower, v.reshape(len(v), -1).T, uplo="L", trans="N")[0].T
+        return self._solved(v.reshape(len(v), -1), transposed=False)
 
-
-@dataclass(frozen=True, eq=False)
-class DenseFactor:
-    """The lower Cholesky factor of a matrix."""
-
-    lower: np.ndarray
-    shape: tuple[int, ...]
-
-    @property
-    def half_log_det(self) -> float:
-        return float(np.log(np.diag(self.lower)).sum())
-
-    def solve(self, v: np.ndarray) -> np.ndarray:
-        """Return the matrix's inverse times v, an array of the shape."""
-        return cho_solve((self.lower, True), v.ravel()).reshape(self.shape)
-
-    def spread(self, z: np.ndarray) -> np.ndarray:
-        """Return normal draws (S, …) with this precision from standard ones (S, m·K)."""
-        return solve_triangular(self.lower, z.T, lower=True, trans="T").T.reshape(len(z), *self.shape)
-
-    def pull(self, v: np.ndarray) -> np.ndarray:
-        """Return gradients in the standard normal z (S, m·K) from those in g = spread(z), (S, …)."""
-        return solve_triangular(self.lower, v.reshape(len(v), -1).T, lower=True).T
+    def _solved(self, rows, transposed):
+        """Return the inverse of the factor, or of its transpose, times each row."""
+        if self.banded:
+            return dtbtrs(self.lower, rows.T, uplo="L", trans="NT"[transposed])[0].T
+        return solve_triangular(self.lower, rows.T, lower=True, trans=int(transposed)).T
 
 
 @dataclass(frozen=True, eq=False)

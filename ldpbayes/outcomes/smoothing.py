@@ -19,7 +19,7 @@ from scipy.linalg import cholesky, cholesky_banded, helmert
 from scipy.special import softmax
 
 from ldpbayes.inference.nested import WAYS, Cores, Grid, nested
-from ldpbayes.inference.structure import DIFFERENCE, BandedFactor, DenseFactor
+from ldpbayes.inference.structure import DIFFERENCE, Factor
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.sources.records import Entries
 
@@ -69,11 +69,18 @@ class Walk:
         return g[:, at], (g[:, at + 1] - g[:, at]) / self.width
 
     def bands(self, scale: float) -> np.ndarray:
-        """Return the lower bands of the precision, (3, m): columns that are five apart have no row in common."""
-        apart = np.arange(self.size) % 5 == np.arange(5)[:, None]
-        columns = np.pad(self.times(apart[..., None].astype(float), scale)[..., 0], ((0, 0), (0, 2)))
+        """Return the lower bands of the precision, (3, m)."""
+        free, rough = self._bands
+        return free + rough / scale**2
+
+    @cached_property
+    def _bands(self):
+        """Lower bands of level and slope, and of the walk with scale 1: columns five apart have no row in common."""
         each = np.arange(self.size)
-        return np.stack([columns[each % 5, each + below] for below in range(3)])
+        apart = (each % 5 == np.arange(5)[:, None]).astype(float)[..., None]
+        free, rough = self.times(apart, np.inf), self.times(apart, 1.0)
+        whole = np.pad(np.stack([free, rough - free])[..., 0], ((0, 0), (0, 0), (0, 2)))
+        return np.stack([whole[:, each % 5, each + below] for below in range(3)], axis=1)
 
     def log_det(self, scale: float) -> float:
         """Return the log-determinant of the precision of one contrast."""
@@ -100,7 +107,7 @@ class Walk:
         out = (rough**2).sum(axis=(1, 2)) / (scale**2 * self.width**3)
         return out + (level**2).sum(axis=1) / LEVEL**2 + (slope**2).sum(axis=1) / SLOPE**2
 
-    def factor(self, information: np.ndarray, scale: float) -> "BandedFactor":
+    def factor(self, information: np.ndarray, scale: float) -> Factor:
         """Return the factor of precision + information (m, K, K)."""
         m, K = information.shape[:2]
         bands = np.zeros((3 * K, m * K))
@@ -109,7 +116,7 @@ class Walk:
         for c in range(K):
             for below in range(c, K):
                 bands[below - c, c::K] += information[:, below, c]
-        return BandedFactor(cholesky_banded(bands, lower=True, check_finite=False), (m, K))
+        return Factor(cholesky_banded(bands, lower=True, check_finite=False), (m, K), banded=True)
 
 
 class Exchange:
@@ -149,7 +156,7 @@ class Exchange:
         apart = ((g - mean[:, None]) ** 2).sum(axis=(1, 2)) / scale**2
         return apart + (mean**2).sum(axis=1) / (scale**2 / self.size + LEVEL**2)
 
-    def factor(self, information: np.ndarray, scale: float) -> "DenseFactor":
+    def factor(self, information: np.ndarray, scale: float) -> Factor:
         """Return the factor of precision + information (m, K, K)."""
         m, K = information.shape[:2]
         whole = np.zeros((m, K, m, K))
@@ -157,7 +164,7 @@ class Exchange:
         whole[each, :, each, :] = information
         for c in range(K):
             whole[:, c, :, c] += self.times(np.eye(m)[..., None], scale)[..., 0]
-        return DenseFactor(cholesky(whole.reshape(m * K, m * K), lower=True, check_finite=False), (m, K))
+        return Factor(cholesky(whole.reshape(m * K, m * K), lower=True, check_finite=False), (m, K))
 
 
 class Constant(Exchange):
@@ -206,12 +213,8 @@ class Curve:
         _kernels.likelihoods(g, slope, value, *self._known)
         return value, slope
 
-    def log_density(self, g: np.ndarray, scale: float) -> np.ndarray:
-        """Return the log of likelihood times prior of draws (S, m, K), without (2π)^(−mK/2)."""
-        return self.log_density_and_gradient(g, scale)[0]
-
     def log_density_and_gradient(self, g: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return log_density (S,) of draws (S, m, K) and its gradient, (S, m, K)."""
+        """Return the log of likelihood times prior of draws (S, m, K), without (2π)^(−mK/2), and its gradient, (S, m, K)."""
         value, slope = self.log_likelihood_and_gradient(g)
         value += 0.5 * g.shape[2] * self.prior.log_det(scale) - 0.5 * self.prior.quadratic(g, scale)
         return value, slope - self.prior.times(g, scale)
@@ -226,7 +229,7 @@ class Curve:
         found = np.stack([behind - ahead for behind, ahead in ways], axis=2) / (2 * DIFFERENCE)
         return 0.5 * (found + found.swapaxes(1, 2))
 
-    def factor(self, information: np.ndarray, scale: float) -> BandedFactor | DenseFactor:
+    def factor(self, information: np.ndarray, scale: float) -> Factor:
         """Return the factor of the prior's precision plus an information (m, K, K)."""
         return self.prior.factor(information, scale)
 

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, nested
-from ldpbayes.inference.structure import DenseFactor
+from ldpbayes.inference.structure import Factor
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
 from ldpbayes.priors.base import softmax
 
@@ -100,10 +100,10 @@ class Table:
             out += (w[:, None] * given).T @ given - n * np.outer(mean, mean) + basis.T @ (gap[:, None] * basis)
         return out / len(effects)
 
-    def factor(self, information: np.ndarray, *logs: float) -> DenseFactor:
+    def factor(self, information: np.ndarray, *logs: float) -> Factor:
         """Return the factor of the prior's precision plus an information (u, u)."""
         precision = np.diag(self.prior.deviations(np.array(logs)) ** -2.0)
-        return DenseFactor(cholesky(information + precision, lower=True, check_finite=False), precision.shape[:1])
+        return Factor(cholesky(information + precision, lower=True, check_finite=False), precision.shape[:1])
 
     def left_out(self, effects: np.ndarray, nodes: Any) -> np.ndarray:
         """Return log p(θ), the sds integrated over, less the log of its sum over the nodes, for θ (S, u)."""

@@ -74,7 +74,7 @@ def test_slopes_are_those_of_differences(k):
     chance = np.log(curve.shares(moved) @ curve.entries.table.T)
     value = np.einsum("smj,mj->s", chance, counts)
     np.testing.assert_allclose(gradient.ravel(), (value[:size] - value[size:]) / (2 * step), rtol=1e-5, atol=1e-6)
-    whole = curve.log_density(moved, 1e8)
+    whole = curve.log_density_and_gradient(moved, 1e8)[0]
     np.testing.assert_allclose(slope.ravel(), (whole[:size] - whole[size:]) / (2 * step), rtol=1e-5, atol=1e-6)
     for j in range(size):
         up, down = (curve.log_likelihood_and_gradient(one[None])[1].ravel() for one in (moved[j], moved[size + j]))
@@ -96,7 +96,7 @@ def test_draws_agree_with_the_posterior_summed_over_a_grid(sampling, counts, mon
     axis = np.linspace(-9.0, 9.0, 61)
     grid = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3, 1)
     shares = curve.shares(grid)[:, :, 1]
-    log_mass = np.stack([curve.log_density(grid, s) + curve.prior.log_prior(s) for s in Walk.scales])
+    log_mass = np.stack([curve.log_density_and_gradient(grid, s)[0] + curve.prior.log_prior(s) for s in Walk.scales])
     mass = np.exp(log_mass - logsumexp(log_mass))
     pooled = mass.sum(axis=0)
     mean = pooled @ shares
@@ -121,7 +121,10 @@ def test_curves_that_share_a_scale_agree_with_the_grid(monkeypatch):
     axis = np.linspace(-6.5, 6.5, 45)
     grid = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3, 1)
     evidence = np.array(
-        [sum(logsumexp(c.log_density(grid, s)) for c in made) + made[0].prior.log_prior(s) for s in (0.2, 2.0)]
+        [
+            sum(logsumexp(c.log_density_and_gradient(grid, s)[0]) for c in made) + made[0].prior.log_prior(s)
+            for s in (0.2, 2.0)
+        ]
     )
     share = np.exp(evidence - logsumexp(evidence))
     for way in WAYS[:2]:
@@ -177,7 +180,7 @@ def test_the_evidence_is_that_of_a_grid(prior, monkeypatch):
     curve = Curve(entries(np.array([[300, 175], [250, 250], [150, 325]])), prior)
     axis = np.linspace(-7.0, 7.0, 61)
     grid = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3, 1)
-    log_mass = np.concatenate([curve.log_density(grid, s) + prior.log_prior(s) for s in prior.scales])
+    log_mass = np.concatenate([curve.log_density_and_gradient(grid, s)[0] + prior.log_prior(s) for s in prior.scales])
     exact = logsumexp(log_mass) + 3 * np.log(axis[1] - axis[0]) - 1.5 * np.log(2 * np.pi)
     assert approximated([curve]).log_evidence == pytest.approx(exact, abs=0.1)
 
