@@ -17,7 +17,7 @@ from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.inference.ends import tails
-from ldpbayes.priors import as_prior
+from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.protocols.base import Binomials
 
@@ -36,6 +36,8 @@ TOLERANCE = 1e-6
 LEVELS = expit(np.linspace(-30, 30, 241))
 #: Numbers of removed reports of a category that such a bound tells apart.
 BLOCKS = 6
+#: Posterior means that bounds by own reports take.
+MEANS = 128
 #: An end this near to its bound is the extreme.
 REACHED = 1e-9
 #: The ends of a range: of the estimate, and with sampling error.
@@ -357,13 +359,13 @@ class _Removals:
         self.index, self.base, self.slope = every.index, every.base, every.slope
         self.whole = self.evaluate(np.zeros_like(self.counts))
 
-    def evaluate(self, removed: IntArray) -> "ExactMoments":
-        """Return the posterior of the reports that are left."""
+    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> "ExactMoments":
+        """Return the posterior of the reports that are left, under another prior where one is given."""
         from ldpbayes.posteriors.exact import exact_moments
 
         left = self.counts > removed
         rows = self.tally.protocol.rows(self.tally.reports[left], (self.counts - removed)[left])
-        return exact_moments(rows, self.prior)
+        return exact_moments(rows, prior or self.prior)
 
     def slopes(self, moments: "ExactMoments") -> FloatArray:
         """Return by how much the mean rises with one more of each report: s Cov(w·P, P_x)/(b + s E P_x), exactly."""
@@ -380,6 +382,8 @@ class _Removals:
         """Return an outer end of the mean of a sum: at the removal that is known to move it most, or by odds."""
         if not m:
             return float(share @ self.whole.mean)
+        if not self.associated and (self.slope > 0).all():
+            return self._by_own(share, m, side)
         if not self.associated:
             return float(np.clip(np.sum([self._by_odds(int(x), m, side) for x in np.flatnonzero(share)]), 0.0, 1.0))
         alpha, counts, index, base, slope = self.alpha, self.counts, self.index, self.base, self.slope
@@ -388,6 +392,32 @@ class _Removals:
         removed = np.zeros_like(counts)
         removed[group] = _levelled(counts[group], m) if same else np.minimum(counts[group], m)
         return float(share @ self.evaluate(removed).mean)
+
+    def _by_own(self, share: FloatArray, m: int, side: int) -> float:
+        """Return a bound of a sum by the least means of its shares, or of the others, each by its own reports alone.
+
+        A share is least where its own reports are removed and the others' concentrations are one at least.
+        """
+        chosen = np.flatnonzero(share > 0 if side < 0 else share == 0)
+        if chosen.size > MEANS:
+            return float(side > 0)
+        steps = 1 if chosen.size == 1 else min(m, MEANS // chosen.size)
+        edges = np.unique(np.linspace(0, m, steps + 1).astype(int))
+        least = np.empty((chosen.size, edges.size))
+        for own, x in zip(least, chosen, strict=True):
+            alpha = np.maximum(self.alpha, 1.0)
+            alpha[x] = self.alpha[x]
+            for j, edge in enumerate(edges):
+                removed = _steepest(self.slope / self.base, self.index == x, self.counts, int(edge))
+                own[j] = self.evaluate(removed, Dirichlet(alpha)).mean[x]
+        # What lies between two edges has the mean of the later one, and is worth the steps up to the earlier one.
+        places = np.arange(edges.size)
+        costs = places if edges.size == m + 1 else np.maximum(places - 1, 0)
+        total = np.zeros(edges.size)  # the least sum for so many steps
+        for own in least:
+            pairs = list(zip(costs, own, strict=True))
+            total = np.array([min(total[spent - cost] + mean for cost, mean in pairs if cost <= spent) for spent in places])
+        return float(total[-1] if side < 0 else 1 - total[-1])
 
     def _by_odds(self, x: int, m: int, side: int) -> float:
         """Return a bound of one share: what its own reports do is known, and what others do has bounds at every value."""

@@ -84,3 +84,13 @@ def test_where_ends_do_not_reach_their_bounds_the_sentence_says_so():
     found = hull.posterior.isel(share=0)
     assert 0 < found.bound_low < found.low < found.high < found.bound_high < 1 and not found.certified
     assert "as far as a search has seen, and no set of fakes moves it beyond" in hull.sentence
+
+
+def test_bounds_say_something_of_many_reports_under_concentrations_below_one():
+    """Bounds by odds were 0 and 1 here; the lower one is by the share's own reports, and nearly reached."""
+    counts = np.array([2513, 2249, 2003, 1742, 1493])
+    tally = lb.Tally(GRR(5, 1.5), np.arange(5), counts, categories=tuple("abcde"))
+    for question, below, above in (("a", 0.001, 0.1), (["a", "b"], 0.05, 0.06)):
+        found = lb.robust.contamination_hull(tally, question, share=0.05, prior="jeffreys").posterior.isel(share=0)
+        assert found.low - below < found.bound_low <= found.low
+        assert found.high <= found.bound_high < found.high + above
