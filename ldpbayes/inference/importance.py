@@ -1,10 +1,9 @@
 """Weights of draws from a stand-in: Pareto-smoothed, judged, and resampled."""
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -231,57 +230,6 @@ def moments(values: np.ndarray, weight: np.ndarray, kept: int | None = None) -> 
     variance, error = np.tensordot(weight, square, 1), np.tensordot(noise, square, 1)
     worth = np.divide(variance, error, out=np.full(np.shape(variance), most), where=error > 0)
     return {"mean": mean, "sd": np.sqrt(variance), "mcse": np.sqrt(error), "ess_bulk": worth, "ess_tail": worth}
-
-
-def proposed(
-    log_density: Callable, proposal: Any, size: int, rng: np.random.Generator, judged_by: str = "values"
-) -> tuple[np.ndarray, np.ndarray, Weighted]:
-    """Return (draws z of a proposal (S, u), what log_density says beside them, their weights).
-
-    Parameters
-    ----------
-    log_density : callable
-        z → (log-density (S,), values (S, …), such as P).
-    proposal : StudentT, Mixture or another object with ``draw``
-    size : int
-    rng : numpy.random.Generator
-    judged_by : {"values", "draws"}
-        What the weights are judged by.
-    """
-    z, log_proposal = proposal.draw(size, rng)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        value, values = log_density(z)
-        log_ratio = value - log_proposal
-    return z, values, weigh(z if judged_by == "draws" else values.reshape(len(z), -1), log_ratio)
-
-
-def first_accepted(
-    log_density: Callable, proposals: Generator[Any, Any, None], kept: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, Weighted]:
-    """Return what ``proposed`` does, of the first proposal whose weights are accepted, else of the one worth most draws.
-
-    Parameters
-    ----------
-    log_density : callable
-    proposals : generator
-        Yields (proposal, size), and is sent the draws and weights of the one before.
-    kept : int
-        Draws that a reader gets.
-    rng : numpy.random.Generator
-    """
-    best, step = None, next(proposals)
-    while True:
-        proposal, size = step
-        found = proposed(log_density, proposal, size, rng)
-        accepted = found[2].judged(kept).accepted
-        if accepted or best is None or found[2].effective_sample > best[2].effective_sample:
-            best = found
-        if accepted:
-            return best
-        try:
-            step = proposals.send((found[0], found[2].weight))
-        except StopIteration:
-            return best
 
 
 def enough(make: Callable[[int], Weighted], size: int, most: int) -> tuple[Weighted, Verdict]:

@@ -10,10 +10,6 @@ from scipy.special import gammaincinv, gammaln, ndtri
 
 from ldpbayes.inference.importance import resample
 
-#: Parts of a defensive mixture, and how much wider each of them is.
-PARTS, WIDER = (0.7, 0.2, 0.1), (1.0, 2.0, 5.0)
-#: In more dimensions the wider parts are draws of nothing.
-MAX_DEFENDED = 30
 #: Degrees of freedom: tails heavier than those of the posterior keep the weights bounded.
 DEGREES = 8.0
 #: Distances from the mode, in units of the curvature, at which the density is looked at for the scales of a split t, the
@@ -194,17 +190,6 @@ class Mixture:
         """Return the log-density at z (S, u)."""
         parts = zip(self.shares, self.parts, strict=True)
         return np.logaddexp.reduce([math.log(share) + part.log_density(z) for share, part in parts])
-
-
-def defensive(narrow: StudentT) -> StudentT | Mixture:
-    """Return a mixture of a t and the same one with wider scales; in more than MAX_DEFENDED dimensions the t itself.
-
-    The logit of a share that may be 0 has a tail that falls off as exp(−|z|/2), slowly near the mode: a t of the Hessian's
-    scale sends few draws there, and these carry large weights (Hesterberg 1995, Technometrics 37).
-    """
-    if narrow.centre.size > MAX_DEFENDED:
-        return narrow
-    return Mixture(tuple(replace(narrow, root=wider * narrow.root) for wider in WIDER), np.array(PARTS))
 
 
 def fitted_parts(z: np.ndarray, number: int, degrees: float, rng: np.random.Generator) -> tuple[tuple, np.ndarray]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from ldpbayes.inference.structure import MAX_DENSE, Arrow, Dense, Plain, curvatu
 
 #: Of the bend where each cell has its own effects: reports of weak cells bound them, rather than saying where they are.
 NORMALITY = -0.3
+#: Interval ends of so many entries of P are judged, evenly spaced ones of more.
+MOST_JUDGED = 48
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +28,8 @@ class Target:
         With P of shape (a,), or (cells, a).
     reports : object
         Of all cells: ``arrays``, what compiled functions read (inference._kernels.of_logits), or None; and without these
-        ``value_and_gradient`` of η (cells, a).
+        ``value_and_gradient`` of η (cells, a). ``visited``: numbers that an evaluation visits. Of draws of P:
+        ``log_likelihood``.
     flat : bool
         Leave the prior out.
     turn : pair of float
@@ -74,10 +77,32 @@ class Target:
         return -curvature(lambda at: self.value_and_gradient(at)[1], z)
 
     # ---- many points ---------------------------------------------------------------------------------------------------
-    def log_density(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def log_density(self, z: np.ndarray, watch: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the log-density of many z, shape (S, u), with the likelihood's constants, and their P."""
         p = self.prior.to_simplex(z)
         return self.prior.log_density(z) + self.reports.log_likelihood(p.reshape(len(z), -1, p.shape[-1])), p
+
+    # ---- what weights ask for ------------------------------------------------------------------------------------------
+    #: Whether draws of the prior's unknowns may stand among proposals about the mode.
+    defended: ClassVar[bool] = False
+    #: Errors of interval ends of weighted draws, in posterior sd, that are aimed at, and the largest that are accepted where
+    #: many draws are cheap, and elsewhere.
+    end_errors: ClassVar[tuple[float, float, float]] = 0.0625, math.inf, math.inf
+    #: The most weighted draws that are made for that.
+    most_drawn: ClassVar[int] = 2**15
+
+    def weighed_by(self, z: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return the quantities (S, k) of draws that their weights are judged by: P, as log_density gives it."""
+        return values.reshape(len(z), -1)
+
+    def judged(self, z: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return the quantities (S, …) of draws whose interval ends are judged: some of P."""
+        every = values.reshape(len(z), -1)
+        return every[:, np.unique(np.linspace(0, every.shape[1] - 1, MOST_JUDGED).astype(int))]
+
+    def axes(self, covariance: np.ndarray) -> np.ndarray:
+        """Return axes (k, u), one sd of draws long each, that their weights are looked at along: here none."""
+        return np.zeros((0, len(covariance)))
 
     # ---- effects and their scales --------------------------------------------------------------------------------------
     @property

@@ -122,6 +122,8 @@ class Sample:
         Draws of the prior's variables, of cells: the arrays have shape (chains, draws, …).
     known : mapping of mappings
         Of cells: entries of the summary of variables that are known better, or already, as in diagnostics.summarize.
+    known_at : callable, optional
+        ci_prob → what takes the place of ``known``.
     frequencies : tuple, optional
         Of cells: draws of F for ``distribution``, as result.building.frequencies makes them.
     interleaved : bool
@@ -144,6 +146,7 @@ class Sample:
     hyperparameters: Mapping[str, np.ndarray] = field(default_factory=dict)
     variables: Mapping[str, tuple[tuple[str, ...], np.ndarray]] = field(default_factory=dict)
     known: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    known_at: Callable[[float], Mapping[str, Mapping[str, np.ndarray]]] | None = None
     frequencies: tuple | None = None
     interleaved: bool = False
 

@@ -1,7 +1,7 @@
 """The log-likelihoods of all cells in one place: each cell in its cheapest form, for one compiled gradient."""
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,11 +14,45 @@ MAX_WRITTEN = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class Forms:
+class Apart:
+    """The log-likelihoods of all cells by the likelihoods themselves, which need not write out their rows.
+
+    Attributes
+    ----------
+    likelihoods : tuple of AbstractLikelihood
+        One for each cell.
+    """
+
+    likelihoods: Sequence
+    arrays: tuple | None = None
+
+    @property
+    def visited(self):
+        """Numbers that an evaluation visits."""
+        return max(entries(self.likelihoods), len(self.likelihoods) * self.likelihoods[0].n_categories)
+
+    def value_and_gradient(self, eta):
+        """Return the log-likelihood at P = softmax(eta), eta (cells, a), and its gradient in eta."""
+        p = softmax(eta)
+        parts = [one.value_and_gradient(q) for one, q in zip(self.likelihoods, p, strict=True)]
+        with np.errstate(invalid="ignore"):  # a p that rules a report out has an infinite gradient
+            slope = p * np.stack([gradient for _, gradient in parts])
+            return sum(value for value, _ in parts), slope - p * slope.sum(axis=1, keepdims=True)
+
+    def log_likelihood(self, p):
+        """Return the log-likelihood at draws of P (S, cells, a), with its constants."""
+        cells = zip(self.likelihoods, np.moveaxis(p, 1, 0), strict=True)
+        return sum(one.log_likelihood(np.ascontiguousarray(q.T)) for one, q in cells)
+
+
+@dataclass(frozen=True, eq=False)
+class Forms(Apart):
     """Arrays that the compiled gradient reads; see inference._kernels.of_logits.
 
     Attributes
     ----------
+    likelihoods : sequence of AbstractLikelihood
+        The reports themselves, by which draws are weighed, also where a summary stands in.
     arrays : tuple of arrays
         linear, curvature (cells, a), or none of them; starts, index, base, slope, counts of separable reports; row starts,
         places in the table, counts and the table.
@@ -26,8 +60,7 @@ class Forms:
         Which cells stand in by a summary although their reports are there: their draws must be weighted.
     """
 
-    arrays: tuple
-    expanded: np.ndarray
+    expanded: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
 
     @classmethod
     def of(cls, likelihoods, summaries=None):
@@ -67,40 +100,13 @@ class Forms:
         summed = slice(None if linear.any() or curvature.any() else 0)
         table, weight = np.concatenate(rows), np.concatenate(counts)
         entries = row_starts.cumsum(), np.arange(len(table)), weight, table
-        return cls((linear[summed], curvature[summed], starts.cumsum(), *joined, *entries), expanded)
+        return cls(likelihoods, (linear[summed], curvature[summed], starts.cumsum(), *joined, *entries), expanded)
 
     def curvature(self, p):
         """Return minus the diagonal of the Hessian of the log-likelihood of a single cell at p (a,)."""
         _, curvature, _, index, base, slope, counts, _, row, weight, table = self.arrays
         separable = np.bincount(index, counts * (slope / (base + slope * p[index])) ** 2, p.size)
         return curvature.sum(axis=0) + separable + (weight / (table[row] @ p) ** 2) @ table[row] ** 2
-
-
-@dataclass(frozen=True, eq=False)
-class Apart:
-    """The log-likelihoods of all cells by the likelihoods themselves, which need not write out their rows.
-
-    Attributes
-    ----------
-    likelihoods : tuple of AbstractLikelihood
-        One for each cell.
-    """
-
-    likelihoods: tuple
-    arrays: ClassVar[None] = None
-
-    def value_and_gradient(self, eta):
-        """Return the log-likelihood at P = softmax(eta), eta (cells, a), and its gradient in eta."""
-        p = softmax(eta)
-        parts = [one.value_and_gradient(q) for one, q in zip(self.likelihoods, p, strict=True)]
-        with np.errstate(invalid="ignore"):  # a p that rules a report out has an infinite gradient
-            slope = p * np.stack([gradient for _, gradient in parts])
-            return sum(value for value, _ in parts), slope - p * slope.sum(axis=1, keepdims=True)
-
-    def log_likelihood(self, p):
-        """Return the log-likelihood at draws of P (S, cells, a), with its constants."""
-        cells = zip(self.likelihoods, np.moveaxis(p, 1, 0), strict=True)
-        return sum(one.log_likelihood(np.ascontiguousarray(q.T)) for one, q in cells)
 
 
 def merged(rows):

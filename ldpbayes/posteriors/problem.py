@@ -222,7 +222,7 @@ class Joint:
             others={name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()},
             ci_prob=asked["ci_prob"],
             rng=answer.rng,
-            known=sample.known,
+            known=sample.known_at(asked["ci_prob"]) if sample.known_at else sample.known,
             drawn=sample.frequencies,
             owners=cells.owners,
             # A prior names categories and cells by position; the data have their labels.

@@ -17,8 +17,8 @@ from scipy.special import gammaln, softmax
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import enough, resample, weigh
-from ldpbayes.inference.proposals import MAX_DEFENDED
 from ldpbayes.inference.verdict import hopeless
+from ldpbayes.inference.weighted import MAX_MIXED
 from ldpbayes.likelihoods.expansion import least_curvature, tangent_curvature
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Problem, Refusal, Sample, Watch, whole
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
@@ -204,7 +204,7 @@ class Surrogate(AbstractPosterior):
 
     def prepare(self, problem):
         a = problem.n_categories
-        if problem.alpha is None and (problem.prior.tilted() is None or problem.prior.n_unknowns <= MAX_DEFENDED):
+        if problem.alpha is None and (problem.prior.tilted() is None or problem.prior.n_unknowns <= MAX_MIXED):
             return Refusal(f"The method surrogate needs a Dirichlet prior; this one is {problem.prior.describe()}.")
         if a < 3:
             return Refusal("The surrogate needs three categories.")

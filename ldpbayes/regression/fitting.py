@@ -14,6 +14,7 @@ from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.scaling import Scaled, by_weights
 from ldpbayes.inference.verdict import ACCEPTED
+from ldpbayes.inference.weighted import most_error, weighted
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
@@ -21,7 +22,6 @@ from ldpbayes.protocols.designs import ListExperiment
 from ldpbayes.regression import denying, lists, maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.proposal import MAX_END_ERROR, most_error, weighted
 from ldpbayes.regression.reports import Reports, read_reports, reported, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
@@ -588,9 +588,9 @@ class Draws(NamedTuple):
 
 def _about_the_mode(model, found, request, rng, watch):
     """Return Draws of a multivariate t about the mode, weighted by the posterior density and resampled."""
-    drawn = weighted(model.target, found, request.draws * request.chains, rng, watch, request.ci_prob)
+    drawn = weighted(model.target, request.draws * request.chains, rng, watch, found, request.ci_prob)
     chosen = drawn.chosen(rng)
-    named = {"distribution": drawn.shares / drawn.shares.sum(axis=1, keepdims=True)}
+    named = {"distribution": drawn.values / drawn.values.sum(axis=1, keepdims=True)}
     named |= {name: values for name, (_, values) in model.prior.variables(drawn.z).items()}
     known = {name: drawn.known(values) for name, values in named.items()}
     worth = min(float(np.min(part["ess_bulk"], where=part["mcse"] > 0, initial=np.inf)) for part in known.values())
@@ -602,9 +602,9 @@ def _about_the_mode(model, found, request, rng, watch):
         "sampling": "independent",
         "effective_draws": min(worth, drawn.effective),
         "weights_effective": drawn.found.effective_sample,
-        "interval_error": float(drawn.end_errors.max(initial=0.0)),
+        "interval_error": drawn.end_error,
     }
-    return Draws(drawn.z[chosen], drawn.shares[chosen], request.chains, about | drawn.found.facts, {}, known)
+    return Draws(drawn.z[chosen], drawn.values[chosen], request.chains, about | drawn.found.facts, {}, known)
 
 
 def _by_chains(model, mode, request, watch):
@@ -612,7 +612,7 @@ def _by_chains(model, mode, request, watch):
     from ldpbayes.inference import diagnostics
 
     rng, prob, values = np.random.default_rng(request.random_seed), request.ci_prob, model.prior.coefficients
-    allowed = MAX_END_ERROR if model.target.kernel is None else most_error(model.target)
+    allowed = model.target.end_errors[2] if model.target.kernel is None else most_error(model.target)
     # The No-U-Turn sampler takes minutes where the density is not compiled.
     name = "hmc" if model.target.kernel is None and request.name == "auto" else request.name
     settings = {"values": values, "prob": prob, "allowed": allowed, "method": name}

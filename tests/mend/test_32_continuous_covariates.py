@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.regression import proposal
+from ldpbayes.inference import weighted
 from ldpbayes.regression.target import Target
 
 #: So many distinct rows make 4,096 draws at each of them dear.
@@ -75,15 +75,15 @@ def test_the_answer_is_that_of_a_grid_after_one_pass_over_all_rows(evaluated):
 
 def test_a_proposal_that_misses_is_mended_on_small_batches(evaluated, monkeypatch):
     """A proposal far too narrow took whole passes over all rows to be found out."""
-    split = proposal._split
+    about = weighted.about
 
     def narrow(*given):
-        first = split(*given)
+        first = about(*given)
         return replace(first, root=0.2 * first.root)
 
-    monkeypatch.setattr(proposal, "_split", narrow)
+    monkeypatch.setattr(weighted, "about", narrow)
     frame, protocol, _, _ = survey(2.0)
     found = lb.regress(frame, "a ~ x", protocol, report="report", random_seed=1)
     assert found.attrs["converged"], found.attrs["outcome"]
-    assert sum(size == proposal.BATCH for size in evaluated) >= 2
-    assert sum(size >= proposal.LEAST_DRAWN for size in evaluated) == 1
+    assert sum(size == weighted.BATCH for size in evaluated) >= 2
+    assert sum(size >= weighted.LEAST_DRAWN for size in evaluated) == 1

@@ -10,9 +10,11 @@ from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.proposals import Mixture, StudentT
 from ldpbayes.inference.target import Target
+from ldpbayes.inference.weighted import weighted
 from ldpbayes.likelihoods import Summary
+from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.forms import Apart
-from ldpbayes.posteriors.laplace import Laplace, about_the_mode
+from ldpbayes.posteriors.laplace import Laplace
 from ldpbayes.posteriors.nuts import NUTS
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.protocols.designs import warner
@@ -31,6 +33,12 @@ SMALL = {
     "grr": collected(GRR(3, 1.0), 200, [0.6, 0.3, 0.1]),
     "oue": collected(UnaryEncoding.optimized(3, 1.5), 80, [0.6, 0.3, 0.1]),
 }
+
+
+def drawn(target, rng):
+    """Return (P, Weighted) of 4,000 draws that are kept."""
+    draws = weighted(target, 4000, rng, Watch())
+    return draws.values, draws.found
 
 
 @pytest.mark.parametrize("alpha", [0.5, 2.0])
@@ -109,12 +117,12 @@ def test_cells_at_once_equal_cells_apart():
     parts = [SMALL[name].rows for name in names]
     rng = np.random.default_rng(4)
     joint = Target(CellsApart(one, 2), Apart(tuple(parts)))
-    _, p, found = about_the_mode(joint, 4000, 4000, rng)
-    assert not found.verdict.problem and p.shape == (4000, 2, 3)
+    p, found = drawn(joint, rng)
+    assert not found.verdict.problem and p.shape[1:] == (2, 3)
     evidence, error = 0.0, found.log_evidence_error
     for c, rows in enumerate(parts):
         alone = Target(one, Apart((rows,)))
-        _, q, apart = about_the_mode(alone, 4000, 4000, rng)
+        q, apart = drawn(alone, rng)
         sd = np.sqrt(apart.weight @ (q - apart.weight @ q) ** 2)
         assert (np.abs(found.weight @ p[:, c] - apart.weight @ q) < 6 * sd / np.sqrt(found.effective_sample)).all()
         evidence, error = evidence + apart.log_evidence, error + apart.log_evidence_error
@@ -125,11 +133,11 @@ def test_summaries_are_served_like_rows():
     rows = collected(UnaryEncoding.optimized(4, 1.0), 20_000, [0.4, 0.3, 0.2, 0.1]).rows
     prior, rng = LogisticNormal(4), np.random.default_rng(5)
     target = Target(prior, Apart((rows,)))
-    _, p, exact = about_the_mode(target, 4000, 4000, rng)
+    p, exact = drawn(target, rng)
     mean = exact.weight @ p
     sd = np.sqrt(exact.weight @ (p - mean) ** 2)
     summed = Target(prior, Apart((Summary.of(rows, mean, sd**2),)))
-    _, q, short = about_the_mode(summed, 4000, 4000, rng)
+    q, short = drawn(summed, rng)
     assert not short.verdict.problem
     assert (np.abs(short.weight @ q - mean) < 0.15 * sd).all()
 

@@ -7,11 +7,10 @@ import xarray as xr
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning
-from ldpbayes.inference import diagnostics
+from ldpbayes.inference import diagnostics, weighted
 from ldpbayes.inference.importance import weigh
 from ldpbayes.priors.regression import Effects, Regression
 from ldpbayes.protocols.designs import forced_response
-from ldpbayes.regression import proposal
 from ldpbayes.regression.design import Design
 from ldpbayes.regression.fitting import Model
 from ldpbayes.regression.formula import Formula
@@ -161,7 +160,7 @@ def test_monte_carlo_errors_count_weights_and_resampling():
     for _ in range(200):
         z = rng.standard_normal((300, 1))
         weights = weigh(z, 0.8 * z[:, 0])
-        draws = proposal.Draws(z, z, weights, 300)
+        draws = weighted.Draws(z, z, weights, 300, z)
         scatter.append(float(z[draws.chosen(rng)].mean()) - 0.8)
         stated.append(float(draws.known(z)["mcse"][0]))
         naive.append(1 / np.sqrt(weights.effective_sample))
@@ -273,7 +272,7 @@ def test_a_skewed_posterior_of_weak_reports_keeps_its_far_side(weak):
     table, device = weak
     reports = read_reports(table, np.ones(len(table), bool), device, "report", answer="y")
     target = Model.of(Design(Formula.parse("y ~ x + g"), table[["x", "g"]]), reports, None, None).target
-    draws = proposal.weighted(target, maximum.climb(target), 8000, np.random.default_rng(1), Watch(False))
+    draws = weighted.weighted(target, 8000, np.random.default_rng(1), Watch(False), maximum.climb(target))
     mean = draws.found.weight @ draws.z
     sd = np.sqrt(draws.found.weight @ (draws.z - mean) ** 2)
     assert draws.verdict.accepted and draws.found.k_hat < 0.5

@@ -1,0 +1,398 @@
+"""Weighted draws: proposals about the mode, or of effects given their scales, that are mended until weights on the true
+density hold, and drawn from until errors are as small as is cheap."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.inference.conditional import Conditional, Given
+from ldpbayes.inference.ends import ends_of_weighted_draws
+from ldpbayes.inference.importance import Weighted, moments, resample, weigh
+from ldpbayes.inference.newton import find_mode
+from ldpbayes.inference.proposals import FromPrior, Mixture, StudentT, fitted_parts
+from ldpbayes.inference.target import Target
+from ldpbayes.inference.verdict import Verdict
+
+#: Degrees of freedom of the proposals: half as many as unknowns, within these bounds. Tails heavier than the posterior's
+#: keep weights bounded; in many dimensions the radius of a t with few degrees misses the posterior's.
+DEGREES = 8, 50
+#: A shift of the mean by more than this many posterior sd is not to be trusted to third order.
+LARGEST_SHIFT = 3.0
+#: Proposals are fitted anew to weighted draws at most this often, unless their k-hat is below the first of these and …
+MAX_REFITS, GOOD_K_HAT = 7, 0.5
+#: … while there are this many effective draws for each unknown, and a fitted distribution for so many. Where weights of
+#: proposals given scales are bad, distributions of all unknowns stand beside these from the second of them on: where reports
+#: bound a share, its effects are as far out as the prior lets them. Until then only scales are fitted anew.
+LEAST_FOR_REFIT, LEAST_OF_ALL, DRAWS_EACH = 2, 4, 20
+#: This share of the proposals comes from the prior, where the reports leave some unknown with this share of its prior sd.
+DEFENCE, WEAK = 0.1, 0.25
+#: So few unknowns have a mixture of fitted distributions beside the first ones, which keep this share.
+MAX_MIXED, FIRST = 32, 0.2
+#: So many unknowns with effects have proposals of the scales, and given these of the rest. A draw of n of these costs as
+#: many entries of the likelihood as it visits, and n³ over the second number.
+MAX_GIVEN, CUBES = 200, 40
+#: There are at most so many fitted distributions, the second number where many draws are weighted. Batches are twice as
+#: large as the one before, up to so many times LEAST_DRAWN.
+MOST_PARTS, LARGER = (6, 12), 8
+#: This share of the draws that they are fitted to stands as far out as squared distances from the means are large: ends and
+#: sds hang on the tails.
+TAILS = 0.8
+#: Proposals of few unknowns are Sobol points, at least so many; more of them make the errors of interval ends what a target
+#: aims at, where that costs at most CHEAP evaluations of a likelihood's entry, and as many draws as the target allows, of
+#: more unknowns MORE times those that are kept. Where errors are then more than ACCEPTABLE times as large, there are more,
+#: of MOST_HELD unknowns in all: a flat tail wants many, and chains cost ten times as much.
+LEAST_DRAWN, CHEAP, MORE, ACCEPTABLE, MOST_HELD = 4096, 2e8, 8, 1.2, 2**22
+#: Proposals are mended with at most so many times the most draws, and gone on with to at most as many.
+SPENT = 2
+#: Where draws cost more than CHEAP, proposals are fitted to batches of so many first.
+BATCH = 512
+#: Draws are cheap where so many times LEAST_DRAWN cost at most CHEAP.
+ROOM = 4
+#: Distances from the mean, in posterior sd, at which weights are looked at along axes, and the largest accepted there in
+#: units of the mean weight where the density has fallen by fewer nats: what has a larger one would hold little.
+FAR, MOST_MISSED, DEEP = (1.0, 2.0, 3.0, 4.5, 6.0, 9.0), 50.0, 8.0
+#: That costs at most this share of the draws.
+CHECKED = 0.7
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Weighted draws.
+
+    Attributes
+    ----------
+    z : (N, u) array
+    values : (N, …) array
+        What the target says of them beside the density.
+    found : Weighted
+    kept : int
+        How many draws will be kept.
+    judged : (N, …) array
+        Quantities that have interval ends which are judged.
+    missed : float
+        The largest weight along the axes, in units of the mean weight; 0 where nobody looked.
+    prob : float
+        Of the intervals.
+    allowed, aimed : float
+        Largest standard error of an interval end that is accepted, and the one that is aimed at, in posterior sd.
+    """
+
+    z: np.ndarray
+    values: np.ndarray
+    found: Weighted
+    kept: int
+    judged: np.ndarray
+    missed: float = 0.0
+    prob: float = 0.95
+    allowed: float = math.inf
+    aimed: float = math.inf
+
+    @property
+    def effective(self) -> float:
+        """Independent draws that the kept ones are worth."""
+        return min(self.found.effective_sample, float(self.kept))
+
+    @cached_property
+    def end_error(self) -> float:
+        """The largest error of the interval ends that are judged, in posterior sd."""
+        known = self.known(self.judged)
+        moved = known["sd"] > 0
+        errors = np.array([known["lower_error"][moved], known["upper_error"][moved]]) / known["sd"][moved]
+        return float(errors.max(initial=0.0))
+
+    @property
+    def lacking(self) -> float:
+        """How many times these draws would make ends as exact as is aimed at."""
+        return (self.end_error / self.aimed) ** 2
+
+    @property
+    def tailed(self) -> np.ndarray:
+        """Normalized weights (N,) of which the share TAILS goes with the squared distances from the means, in sd."""
+        weight = self.found.weight
+        square = (self.z - weight @ self.z) ** 2
+        square /= np.maximum(weight @ square, np.finfo(float).tiny)
+        out = weight * (1 - TAILS + TAILS * square.mean(axis=1))
+        return out / out.sum()
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the kept draws may be used."""
+        judged = self.found.judged(self.kept)
+        if self.missed > MOST_MISSED:
+            judged = judged.rejecting(f"weights along the axes reach {self.missed:.3g} times their mean")
+        return judged.with_ends(self.end_error, self.allowed)
+
+    @property
+    def good(self) -> bool:
+        """Whether they may be used, and their proposal needs no mending."""
+        return self.verdict.accepted and self.found.k_hat < GOOD_K_HAT
+
+    def known(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the weighted moments of a quantity, the ends of its intervals, and errors; the mean's is of kept draws.
+
+        Parameters
+        ----------
+        values : (N, …) array
+            Of every proposal.
+        """
+        weight, shape = self.found.weight, values.shape[1:]
+        ends = ends_of_weighted_draws(values.reshape(len(values), -1), weight, self.prob)
+        named = zip(("lower", "upper", "lower_error", "upper_error"), ends, strict=True)
+        return moments(values, weight, self.kept) | {name: value.reshape(shape) for name, value in named}
+
+    def chosen(self, rng: np.random.Generator) -> np.ndarray:
+        """Return the positions of equally weighted draws, by systematic resampling, in random order."""
+        return rng.permutation(resample(self.found.weight, rng, self.kept))
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A first distribution, t distributions fitted to weighted draws of proposals before, and the prior.
+
+    Attributes
+    ----------
+    target : Target
+    first : proposal
+    defence : float
+        Share of the prior, by which weights are bounded as the likelihood is.
+    few : bool
+        Whether fitted distributions stand beside the first; else one of them takes its place.
+    sobol : bool
+        Whether draws are Sobol points.
+    given : Conditional, optional
+        Proposes all unknowns but the scales, given these; first and fitted ones then propose scales alone.
+    fitted : tuple of StudentT
+    shares : (parts,) array, optional
+        Of the fitted ones, with sum one.
+    """
+
+    target: Target
+    first: Any
+    defence: float = 0.0
+    few: bool = True
+    sobol: bool = False
+    given: Conditional | None = None
+    fitted: tuple = ()
+    shares: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, target: Target, mode: tuple | None, watch: Any) -> "Proposal":
+        """Return the first proposal; see ``weighted``."""
+        size = target.prior.n_unknowns
+        if target.batches and size <= MAX_GIVEN:
+            given = Conditional(target, None if mode is None else mode[0])
+            return cls(target, given.proposal(), given=given)
+        mode = find_mode(target, np.zeros(size), watch) if mode is None else mode
+        few, weak = size <= MAX_MIXED, target.defended and 1 / math.sqrt(mode[1].min()) > WEAK
+        return cls(target, about(target, mode, few), DEFENCE * weak, few, sobol=few)
+
+    @property
+    def cost(self) -> float:
+        """How many entries of the likelihood a draw costs."""
+        return _cost(self.target, self.given is not None)
+
+    @cached_property
+    def _undefended(self):
+        parts, shares = (self.first, *self.fitted), np.ones(1)
+        if self.shares is not None and self.few:
+            shares = np.append(FIRST, (1 - FIRST) * self.shares)
+        elif self.shares is not None:
+            parts, shares = self.fitted, self.shares
+        return (parts, shares) if self.given is None else ((Given(Mixture(parts, shares), self.given),), np.ones(1))
+
+    @cached_property
+    def mixture(self) -> Mixture:
+        """The distribution as a whole."""
+        parts, shares = self._undefended
+        if self.defence:
+            parts, shares = (*parts, FromPrior(self.target.prior)), np.append((1 - self.defence) * shares, self.defence)
+        return Mixture(parts, shares, sobol=self.sobol)
+
+    def of_all(self) -> "Proposal":
+        """Return the same with room for the prior, and distributions of all unknowns, beside those given the scales."""
+        return replace(self, first=self._undefended[0][0], defence=DEFENCE, given=None, fitted=(), shares=None)
+
+    def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
+        """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
+        worth, weight = found.found.effective_sample, found.found.weight
+        z = found.z if self.given is None else found.z[:, self.given.places]
+        u, degrees = z.shape[1], _degrees(z.shape[1])
+        if worth < LEAST_FOR_REFIT * u:
+            return None
+        if not self.few:
+            one = StudentT.fitted(z, weight, degrees)
+            return None if one is None else replace(self, fitted=(one,), shares=np.ones(1))
+        large = len(found.z) > 2 * LEAST_DRAWN
+        number = int(np.clip(worth / (DRAWS_EACH * u), 1, MOST_PARTS[large]))
+        chosen = resample(found.tailed if self.given is None else weight, rng, min(len(found.z), LEAST_DRAWN << large))
+        try:
+            parts, shares = fitted_parts(z[chosen], number, degrees, rng)
+        except np.linalg.LinAlgError:
+            return None
+        return replace(self, fitted=parts, shares=shares)
+
+
+def most_error(target: Target, given: bool = False) -> float:
+    """Return the largest standard error of an interval end that is accepted, in posterior sd.
+
+    Parameters
+    ----------
+    target : Target
+    given : bool
+        Whether draws have weights, and all but the scales are proposed given these.
+    """
+    cheap = (given or target.prior.n_unknowns <= MAX_MIXED) and CHEAP >= ROOM * LEAST_DRAWN * _cost(target, given)
+    return target.end_errors[1 if cheap else 2]
+
+
+def _cost(target, given):
+    return max(target.reports.visited, 1) + (target.prior.n_unknowns**3 // CUBES if given else 0)
+
+
+def weighted(
+    target: Target, size: int, rng: np.random.Generator, watch: Any, mode: tuple | None = None, prob: float = 0.95
+) -> Draws:
+    """Return draws with Pareto-smoothed weights, of effects first by their scales, else about the mode of all unknowns.
+
+    Parameters
+    ----------
+    target : Target
+    size : int
+        Draws that are kept.
+    rng : numpy.random.Generator
+    watch : Watch
+    mode : tuple, optional
+        Of find_mode.
+    prob : float
+        Of the intervals whose ends are judged.
+    """
+    source = Proposal.of(target, mode, watch)
+    drawn = max(2 ** math.ceil(math.log2(size)), LEAST_DRAWN) if source.few else size
+    room = CHEAP / source.cost
+    dear, times = drawn > room, min(room, target.most_drawn if source.few else MORE * size) / drawn
+    most = drawn * 2 ** max(math.floor(math.log2(times)), 0)
+    if dear:
+        source = _by_batches(source, prob, rng, watch)
+    tried: list[tuple[Draws, Proposal]] = []
+    for _ in range(1 + MAX_REFITS):
+        if tried and sum(len(one.z) for one, _ in tried) + drawn > SPENT * target.most_drawn:
+            break
+        found = _draws(source, drawn, size, prob, rng, watch)
+        tried.append((found, source))
+        good = found.good
+        if source.given is not None:  # where only ends are uncertain; what scales do not mend, others must
+            good = good or (found.verdict.next == "more" and found.found.k_hat < GOOD_K_HAT)
+            enough = found.found.effective_sample >= LEAST_OF_ALL * found.z.shape[1]
+            source = source.of_all() if enough and not (good or found.verdict.accepted) else source
+        short = good and drawn < most and found.lacking > 1
+        if good and not short and (len(tried) > 1 or not source.sobol or dear):
+            break
+        refitted = source.refitted(found, rng)
+        if refitted is None:
+            break
+        source = refitted
+        if good:  # ends as exact as is cheap
+            drawn = min(drawn * 2 ** max(math.ceil(math.log2(found.lacking)), 0), most)
+        elif source.few and not dear:
+            drawn = max(drawn, min(2 * drawn, LARGER * LEAST_DRAWN, most))
+    return _gone_on(*max(tried, key=_worth), most, room, prob, rng, watch)
+
+
+def _gone_on(best, source, most, room, prob, rng, watch):
+    """Return the best Draws, or more of their proposal where these are wanted, and cheap."""
+    limit, drawn = source.target.most_drawn, len(best.z)
+    times = min(best.verdict.times, SPENT * limit // drawn) if best.verdict.next == "more" else 1
+    if (best.verdict.accepted or times > 1) and best.lacking > 1:  # ends as exact as is cheap, once more
+        if source.few and best.lacking > ACCEPTABLE**2 and most == limit > LARGER * LEAST_DRAWN:
+            most = min(2 ** int(math.log2(MOST_HELD / best.z.shape[1])), int(room))
+        times = max(min(2 ** math.ceil(math.log2(best.lacking)), most // drawn), times)
+    if times > 1:  # Sobol points are balanced in powers of two
+        more = _draws(source, drawn * 2 ** math.ceil(math.log2(times)), best.kept, prob, rng, watch)
+        return more if (more.verdict.accepted, more.effective) >= (best.verdict.accepted, best.effective) else best
+    return best
+
+
+def _by_batches(source, prob, rng, watch):
+    """Return a proposal fitted to small batches of weighted draws, before many are weighted at every row."""
+    for _ in range(1 + MAX_REFITS):
+        batch = _draws(source, BATCH, BATCH, prob, rng, watch)
+        better = source.refitted(batch, rng)
+        if better is None:
+            break
+        source = better
+        weighs = batch.found.judged().accepted and batch.found.k_hat < GOOD_K_HAT and batch.missed <= MOST_MISSED
+        if weighs and batch.end_error * math.sqrt(BATCH / LEAST_DRAWN) < source.target.end_errors[2]:
+            break
+    return source
+
+
+def _worth(one):
+    """Return what the better of two pairs (draws, their proposal) has more of, the most important first."""
+    drawn, verdict = one[0], one[0].verdict
+    return (
+        verdict.accepted,
+        verdict.next == "more",
+        len(drawn.z),
+        drawn.found.k_hat < GOOD_K_HAT,
+        drawn.found.effective_sample,
+    )
+
+
+def about(target: Target, mode: tuple, few: bool) -> StudentT:
+    """Return a t with the Hessian's shape: of few unknowns its halves along its axes have scales of their own.
+
+    Of more, its centre is moved from the mode to the mean as far as third order shows. In coordinates v with unit Hessian
+    the log-density is −|v|²/2 + Σ T_ijk v_i v_j v_k/6 + …, so the mean lies at ½ Σ_j T_ijj; each T_·jj is a second
+    difference of the gradient along axis j.
+
+    Parameters
+    ----------
+    target : Target
+    mode : tuple
+        Of find_mode.
+    few : bool
+    """
+    centre, eigenvalues, vectors = mode
+    found = StudentT.at_mode(centre, eigenvalues, vectors, _degrees(centre.size))
+    if few:
+        return found.looking(lambda at: target.log_density(at)[0])
+    with np.errstate(all="ignore"):
+        here, *slopes = (target.value_and_gradient(centre + step)[1] for step in (0 * centre, *found.root.T, *-found.root.T))
+        shift = 0.5 * ((np.array(slopes) - here) @ found.root).sum(axis=0)
+    size = np.linalg.norm(shift)
+    if not np.isfinite(size):
+        return found
+    return replace(found, centre=centre + found.root @ (shift * min(1.0, LARGEST_SHIFT / max(size, LARGEST_SHIFT))))
+
+
+def _degrees(size):
+    return float(np.clip(size / 2, *DEGREES))
+
+
+def _draws(source, drawn, kept, prob, rng, watch):
+    """Return Draws of a proposal, with what it misses along the axes."""
+    target = source.target
+    z, log_proposal = source.mixture.draw(drawn, rng)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        value, values = target.log_density(z, watch=watch)
+        found = weigh(target.weighed_by(z, values), value - log_proposal)
+    allowed = most_error(target, source.given is not None)
+    missed, aimed = _missed(source, z, found), target.end_errors[0]
+    return Draws(z, values, found, kept, target.judged(z, values), missed, prob, allowed, aimed)
+
+
+def _missed(source, z, found):
+    """Return the largest weight along axes through the mean, in units of the mean weight, where that is cheap to know."""
+    target, weight = source.target, found.weight
+    centre = weight @ z
+    axes = target.axes((weight[:, None] * (z - centre)).T @ (z - centre) + 1e-12 * np.eye(z.shape[1]))
+    points = (centre + np.multiply.outer(np.array(FAR), np.concatenate([axes, -axes]))).reshape(-1, z.shape[1])
+    if not 0 < len(points) <= CHECKED * len(z):
+        return 0.0
+    with np.errstate(all="ignore"):
+        value = target.log_density(np.concatenate([centre[None], points]))[0]
+        log_ratio = np.where(value[1:] > value[0] - DEEP, value[1:] - source.mixture.log_density(points), -np.inf)
+    return float(np.exp(np.clip(np.nanmax(log_ratio) - found.log_evidence, -50.0, 50.0)))
