@@ -427,14 +427,11 @@ class _Problem:
         records = self.records
         value, centres = records.value[at], np.arange(bins.size) + 0.5
         answers = []
-        for smooth in (False, True):
+        for score in (bins.index + 0.5, bins.score):
             each = np.empty((len(at), len(records.groups)))
             for i, curve in enumerate(curves):
                 mine = part == i
-                if smooth:
-                    each[mine] = np.stack([np.interp(bins.score[mine], centres, one) for one in curve.T], axis=1)
-                else:
-                    each[mine] = curve[bins.index[mine]]
+                each[mine] = np.stack([np.interp(score[mine], centres, one) for one in curve.T], axis=1)
             if self.target == "frequency":
                 each *= records.table[records.kind[at]]
                 each /= each.sum(axis=1, keepdims=True)
