@@ -571,7 +571,6 @@ CALLS = {
         log_likelihood=True,
     ),
     "add_log_likelihood": lambda m: dict(result=m.tree, data=m.collection),
-    "among_compliers": lambda m: dict(result=m.tree_of_compliers, collection=m.noncompliant),
     "select": lambda m: dict(result=m.tree_of_cells, cell="x"),
     "validate": lambda m: dict(result=m.tree),
     "missing_answers": lambda m: dict(
@@ -730,7 +729,6 @@ MATERIAL |= {
     "denied": lambda m: lb.Collection(
         ["no", "yes"], [lb.Tally(m.warner, [0, 1], [60, 40], "a"), lb.Tally(designs.direct(), [0, 1], [60, 20], "b")]
     ).with_deniers("yes", "no", "b"),
-    "tree_of_compliers": lambda m: lb.pymc.attach(m.trace, m.noncompliant, random_seed=1),
     "predicted": lambda m: lb.predictions(m.regressed, m.frame[:5]),
     "study": lambda m: lb.study.run_study(_tiny_study(), replications=2),
     "folded": lambda m: lb.write(m.found, m.folder / "found.parquet") or m.folder / "found.parquet",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ldpbayes.collections import Cells
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
-from ldpbayes.collections.noncompliance import words_of
+from ldpbayes.collections.noncompliance import collapse, words_of
 from ldpbayes.errors import ArgumentError, CellsError, DataError
 from ldpbayes.posteriors import merging
 from ldpbayes.priors import AbstractPrior, as_prior, prior_for
@@ -140,20 +140,28 @@ class Problem:
         """Return the summarized DataTree of an Answer to this problem."""
         from ldpbayes import result
         from ldpbayes.inference import diagnostics
+        from ldpbayes.result.validation import TARGETS
 
-        collection, parts = self.collection, answer.parts
+        collection, parts, coords = self.collection, answer.parts, {}
+        draws, exact, effective = parts.draws, parts.exact, parts.effective
+        if collection.laws:  # P is that of the answers, of which an engine says little exactly
+            draws = {name: collapse(x, collection.owners) if name in TARGETS else x for name, x in draws.items()}
+            kept = [name for name in exact if name.startswith(("answers_", "derived_", "log_evidence"))]
+            exact = {name.replace("answers", "distribution"): exact[name] for name in kept}
+            coords, effective = {"category": list(collection.answers)}, None
         tree = result.build(
             collection,
             self.prior,
             method=answer.method.name,
             settings=asdict(answer.method) | dict(answer.asked),
-            draws={name: (collection.dims if x.ndim > 2 else (), x) for name, x in parts.draws.items()}
+            draws={name: (collection.dims if x.ndim > 2 else (), x) for name, x in draws.items()}
             | {name: ((), x, {"of": "prior"}) for name, x in parts.hyper.items()},
-            exact=parts.exact,
+            coords=coords,
+            exact=exact,
             stats=parts.stats,
             attrs=parts.attrs,
         )
-        return diagnostics.summarize(tree, answer.asked["ci_prob"], parts.effective)
+        return diagnostics.summarize(tree, answer.asked["ci_prob"], effective)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from ldpbayes.result.attaching import add_log_likelihood, attach
 from ldpbayes.result.beside import add_confidence, add_estimates
 from ldpbayes.result.building import EXACT, build
 from ldpbayes.result.cells import of_parts, select, stack
-from ldpbayes.result.compliers import among_compliers, extended_draws
+from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.frame import Result
 from ldpbayes.result.saving import load
 from ldpbayes.result.validation import validate
@@ -22,7 +22,6 @@ __all__ = [
     "add_confidence",
     "add_estimates",
     "add_log_likelihood",
-    "among_compliers",
     "attach",
     "build",
     "extended_draws",

@@ -18,8 +18,7 @@ from ldpbayes.result.validation import TARGETS, validate
 MOST = 6e10
 #: The dimension of a prior's settings that are over the longer alphabet, with respondents who ignore the device.
 LATENT = "latent_category"
-#: Variables of the group ``exact`` and their dims for one collection; of cells, the dim ``cell`` comes first. Those of the
-#: answers are P where the categories of the posterior hold those who deny too; ``among_compliers`` makes P of them.
+#: Variables of the group ``exact`` and their dims for one collection; of cells, the dim ``cell`` comes first.
 EXACT = {
     "distribution_mean": ("category",),
     "distribution_sd": ("category",),
@@ -34,8 +33,6 @@ EXACT = {
     "frequency_lower_error": ("category",),
     "frequency_upper_error": ("category",),
     "log_evidence": (),
-    **{f"answers_{key}": ("answer",) for key in ("mean", "sd", "lower", "upper")},
-    "answers_cov": ("answer", "answer_bis"),
     **{f"derived_{key}": ("quantity",) for key in ("mean", "sd", "lower", "upper")},
 }
 
@@ -91,10 +88,7 @@ def build(
     if exact:
         if unknown := next((name for name in exact if name not in EXACT), None):
             raise ArgumentError(f"exact must hold only {', '.join(EXACT)}, got {unknown!r}.")
-        more = {"category_bis": labels["category"], "level": LEVELS}
-        if "answers_mean" in exact or "derived_mean" in exact:
-            more |= {"answer": list(data.answers), "answer_bis": list(data.answers)}
-            more["quantity"] = [one.name for one in data.derived]
+        more = {"category_bis": labels["category"], "level": LEVELS, "quantity": [one.name for one in data.derived]}
         known = {name: ((*data.dims[:-1], *EXACT[name]), np.asarray(value)) for name, value in exact.items()}
         groups["exact"] = _group(known, labels | more)
     groups["observed_data"] = _group(data.observed() if observed else {}, labels)

@@ -22,7 +22,6 @@ from ldpbayes.posteriors.problem import Joint, Problem, over_all, prior_of_cells
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.beside import cells_left_out, leave_out
 from ldpbayes.result.cells import of_parts, stack
-from ldpbayes.result.compliers import among_compliers
 from ldpbayes.result.frame import Result
 from ldpbayes.result.moments import summary_alone
 from ldpbayes.road.methods import METHODS, Selection
@@ -208,10 +207,9 @@ def _answered(
 
 
 def _tree(answer: Answer, reason: str) -> Result:
-    """Return the result of an Answer, about the answers where some respondents deny or ignore the device."""
-    tree, data = answer.tree, answer.problem.data
-    tree.attrs["reason"] = reason
-    return among_compliers(tree, data) if data.laws and not data.by else tree
+    """Return the result of an Answer, with why its method."""
+    answer.tree.attrs["reason"] = reason
+    return answer.tree
 
 
 def _parts(answer: Answer, reason: str) -> Any:
