@@ -376,11 +376,14 @@ CALLS = {
     "christofides": lambda m: dict(weights=[0.5, 0.3, 0.2], answers=("1", "2", "3")),
     "stochastic_lie_detector": lambda m: dict(p=0.2, answers=("no", "yes")),
     "cheater_detection": lambda m: dict(p=0.2, answers=("no", "yes")),
-    "item_count": lambda m: dict(items=2, group="treatment", ceiling=0.1, floor=0.0, answers=("0", "1", "2", "3")),
-    "ListExperiment": lambda m: dict(items=2, ceiling=0.1, floor=0.0, traits=("no", "yes")),
+    "item_count": lambda m: dict(
+        items=[2, 1], group="treatment", ceiling=0.1, floor=0.0, answers=("0", "1", "2", "3"), on=1
+    ),
+    "ListExperiment": lambda m: dict(items=(2, 1), ceiling=0.1, floor=0.0, traits=("no", "yes")),
     # ---- priors
     "Dirichlet": lambda m: dict(alpha=[1.0, 2.0]),
     "Tree": lambda m: dict(blocks=((0, 2), (1,)), shares=1.0, splits="jeffreys"),
+    "Product": lambda m: dict(sizes=(2, 3), factors="jeffreys"),
     "Compliance": lambda m: dict(compliers="jeffreys", gamma=(1.0, 9.0), n_laws=1, n_categories=3),
     "Denial": lambda m: dict(compliers="jeffreys", denial=(1.0, 1.0), of=(1,), n_categories=3),
     "Hierarchical": lambda m: dict(structure="groups", scale=1.0, centre=1.5, by_category=False, n_categories=3, n_cells=2),
@@ -404,6 +407,9 @@ CALLS = {
     "as_dirichlet": lambda m: dict(prior="flat", n_categories=3, what="this"),
     # ---- estimators and methods
     "MLE": lambda m: dict(tolerance=1e-6, max_iterations=100),
+    "difference_in_means": lambda m: dict(
+        collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2])
+    ),
     "NUTS": _drawn("NUTS", tune=50, target_accept=0.9),
     "Augmentation": _drawn("Augmentation", tune=10, thin=1),
     "Denying": _drawn("Denying", tolerance=1e-4),
@@ -808,10 +814,11 @@ METHODS = {
         lambda m: m.noncompliant,
         {
             "from_lists": lambda m: dict(
-                design=lb.protocols.ListExperiment(1),
-                control=[5, 4],
-                treatment=[3, 4, 2],
+                design=lb.protocols.ListExperiment((1, 1)),
+                control=[[5, 4], [5, 4]],
+                treatment=[[3, 4, 2], [3, 4, 2]],
                 direct=[4, 2],
+                both=[[[3, 4], [4, 5], [1, 1]], [[3, 4, 1], [4, 5, 1]]],
                 trait="t",
                 title="t",
             ),

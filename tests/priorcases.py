@@ -12,6 +12,7 @@ from ldpbayes.priors import (
     Dirichlet,
     Hierarchical,
     LogLinear,
+    Product,
     Regression,
     Tree,
 )
@@ -150,6 +151,7 @@ PRIOR_CASES = {
     "conjugate compliance": lambda a: compliance(a, (1.0, 0.5 * (a - 1 - (a > 3)))),
     "tree": lambda a: tree(a, [1.5, 0.8], "jeffreys"),
     "tree of logistic-normals": lambda a: tree(a, LogisticNormal(2), "flat"),
+    "product": lambda a: Product((2, a // 2), [LogisticNormal(2), 0.7]) if a > 3 else Product((a,)),
     "denial": lambda a: denial(a, (2.0, 3.0)),
     "conjugate denial": lambda a: denial(a, (0.8, 1.2), 2.0),
     "regression": regression,

@@ -61,6 +61,7 @@ SHARED = {
 BUILT_ON = {
     "estimators.confidence": {"estimators.mle"},
     "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
+    "posteriors.tally_chains": {"posteriors.tally_chain"},
     "theory.planning": {"theory.risk", "theory.bounds", "theory.waves"},
     "theory.prospects": {"theory.planning"},
     "posteriors.exact": {"posteriors.mixing", "posteriors.mixture"},
@@ -111,6 +112,7 @@ HOMES = {
         "priors.extended",
         "priors.floor",
         "priors.learnt",
+        "priors.product",
     },
     "nutpie": {"inference.nuts", "posteriors.nuts"},
     "cvxpy": {"estimators.solvers.convex"},

@@ -155,10 +155,11 @@ class Collection(AbstractData):
     def from_lists(
         cls,
         design: "ListExperiment",
-        control: ArrayLike,
-        treatment: ArrayLike,
+        control: ArrayLike | None = None,
+        treatment: ArrayLike | None = None,
         direct: ArrayLike | None = None,
         *,
+        both: Sequence[ArrayLike] | None = None,
         trait: str = "trait",
         **texts: Any,
     ) -> "Collection":
@@ -167,12 +168,15 @@ class Collection(AbstractData):
         Parameters
         ----------
         design : ListExperiment
-        control : (J + 1,) array
-            How many in the control group said 0 … J.
-        treatment : (J + 2,) array
+        control : (J + 1,) array, or a sequence of them
+            How many in the control group said 0 … J; of several lists one array each.
+        treatment : (J + 2,) array, or a sequence of them
             How many in the treatment group said 0 … J + 1.
         direct : pair of int, optional
             How many who were asked directly said no, and yes.
+        both : pair of arrays, optional
+            Of two lists that each respondent answered: how many said y to the first and z to the second, (J + 2, K + 1) of
+            those with the sensitive item on the first list, and (J + 1, K + 2) of those with it on the second.
         trait : str
             Name of the share.
         **texts
@@ -189,20 +193,25 @@ class Collection(AbstractData):
         >>> survey = Collection.from_lists(ListExperiment(items=2), [20, 50, 30], [15, 45, 33, 7])
         >>> survey.n_reports, survey.derived[0].of
         (200, ('yes/0', 'yes/1', 'yes/2'))
+        >>> two = Collection.from_lists(ListExperiment((1, 1)), both=[[[9, 9], [9, 9], [2, 2]], [[9, 9, 2], [9, 9, 2]]])
+        >>> two.n_reports, [tally.name for tally in two.tallies]
+        (80, ['both_1', 'both_2'])
         """
         from ldpbayes.protocols.designs import ListExperiment
 
         checks.instance(design, "design", ListExperiment, "a ListExperiment")
-        tallies = []
-        for name, counts in (("control", control), ("treatment", treatment), ("direct", direct)):
-            if counts is None:
+        known, tallies = design.channels, []
+        for group, stated in (("control", control), ("treatment", treatment), ("both", both), ("direct", direct)):
+            names = [name for name in known if name.partition("_")[0] == group]
+            if stated is None:
                 continue
-            channel = getattr(design, name)
-            rule = f"{channel.n_outputs} counts, of the answers {listed(channel.answers)}"
-            numbers = checks.reals(counts, name, rule)
-            if numbers.shape != (channel.n_outputs,):
-                raise ArgumentError(f"{name} must be {rule}, got shape {numbers.shape}.")
-            tallies.append(Tally(channel, np.arange(channel.n_outputs), counts, name))
+            if not names:
+                raise ArgumentError(f"{group} must be left out: {len(design.sizes)} lists have no such group.")
+            rule = f"{len(names)} arrays, one for each list"
+            each = checks.entries(stated, group, rule) if names[1:] else (stated,)
+            if len(each) != len(names):
+                raise ArgumentError(f"{group} must be {rule}, got {len(each)}.")
+            tallies += [_tallied(known[name], counts, name) for name, counts in zip(names, each, strict=True)]
         return cls(design.categories, tallies, derived=(Derived(trait, design.carriers),), **texts)
 
     def __add__(self, other: "Collection") -> "Collection":
@@ -231,6 +240,27 @@ class Collection(AbstractData):
         if not isinstance(other, Collection):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
+
+    @property
+    def lists(self) -> tuple[int, ...]:
+        from ldpbayes.protocols.designs import ListExperiment
+
+        found = {ListExperiment.items_of(tally.protocol) for tally in self.tallies}
+        sizes = found.pop() if len(found) == 1 else None
+        return tuple(size + 1 for size in sizes) if sizes is not None and len(sizes) > 1 else ()
+
+    @cached_property
+    def apart_by_design(self) -> bool:
+        joined = any(len(tally.protocol.report_fields) > 1 for tally in self.tallies)
+        if not self.lists or joined or self.n_laws:
+            return False
+        carriers = np.arange(self.n_categories) >= self.n_categories // 2
+        return bool((np.abs(self.null_space @ carriers) < 1e-8).all())
+
+    @property
+    def trait(self) -> str:
+        carriers = self.categories[len(self.categories) // 2 :] if self.lists else ()
+        return next((item.name for item in self.derived if item.of == carriers and not item.given), "")
 
     @property
     def n_reports(self) -> int:
@@ -344,6 +374,12 @@ class Collection(AbstractData):
         groups = self.unidentified()
         if not groups:
             return ""
+        if self.apart_by_design:
+            return (
+                "Nobody answers two lists, so that no report says how the numbers of their items go together. The prior "
+                "does: they are independent given the trait, unless another prior was stated. The share of the trait does "
+                "not hang on it."
+            )
         named = "; ".join(", ".join(group[:12]) + (", …" if len(group) > 12 else "") for group in groups)
         return (
             f"The channels do not have full rank: {named} cannot be told apart by any number of reports. Combinations "
@@ -378,3 +414,15 @@ class Collection(AbstractData):
         """Warn as ``warn_if_unidentified`` does, but only once for this object. Readers call it."""
         self.warn_if_unidentified()
         object.__setattr__(self, "_announced", True)
+
+
+def _tallied(channel: Any, counts: ArrayLike, name: str) -> Tally:
+    """Return the tally of a group of a list experiment; those who answered two lists are counted in a table."""
+    shape = tuple(int(column.max()) + 1 for column in channel.report_columns(np.arange(channel.n_outputs), ()))
+    rule = f"{channel.n_outputs} counts, of the answers {listed(channel.answers)}"
+    if len(shape) > 1:
+        rule = f"a table of counts, {shape[0]} answers to the first list by {shape[1]} to the second"
+    numbers = checks.reals(counts, name, rule, ndim=None)
+    if numbers.shape != shape:
+        raise ArgumentError(f"{name} must be {rule}, got shape {numbers.shape}.")
+    return Tally(channel, np.arange(channel.n_outputs), np.ravel(counts), name)

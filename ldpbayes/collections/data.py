@@ -34,6 +34,21 @@ class AbstractData(ABC):
         """Yield what can be fitted on its own: each cell, or the only one."""
 
     @property
+    def lists(self) -> tuple[int, ...]:
+        """How many numbers of items may apply of each of several lists about one trait; empty where there are none."""
+        return ()
+
+    @property
+    def apart_by_design(self) -> bool:
+        """Whether nobody answers two of several lists, which leaves open how they go together, but not the trait."""
+        return False
+
+    @property
+    def trait(self) -> str:
+        """Name of the share of those with the trait that several lists ask for; empty where there is none."""
+        return ""
+
+    @property
     def weighted(self) -> bool:
         """Whether sampling weights temper the likelihood, so that its evidence and F have no meaning."""
         return any(one.survey is not None for one in self.collections())
@@ -87,7 +102,7 @@ class AbstractData(ABC):
         if self.__dict__.get("_announced"):
             return
         for sentence, kind in ((self.identifiability(), RankDeficientWarning), (self.caveat(), CompositeWarning)):
-            if sentence:
+            if sentence and not (kind is RankDeficientWarning and self.apart_by_design):
                 warnings.warn(sentence, kind, stacklevel=3)
 
     @property

@@ -5,17 +5,20 @@ from typing import TYPE_CHECKING
 from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
+    from ldpbayes.estimators.lists import difference_in_means
     from ldpbayes.estimators.mle import MLE
     from ldpbayes.estimators.oracle import Oracle
 
 _HOMES = {
     "MLE": "estimators.mle",
     "Oracle": "estimators.oracle",
+    "difference_in_means": "estimators.lists",
 }
 
 __all__ = [
     "MLE",
     "Oracle",
+    "difference_in_means",
 ]
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -103,9 +103,35 @@ def information_covariance(rows, p, mass=None):
     """
     size = rows.n_categories
     out = np.full((size, size), np.nan)
+    free, covariance, unknown, scale = tangent_covariance(rows, p, mass)
+    lost = (np.abs(unknown) > 1e-6 * scale[:, None]).any(axis=1)
+    covariance[lost, :] = covariance[:, lost] = np.nan
+    if free.size > 1:
+        out[np.ix_(free, free)] = covariance
+    return out
+
+
+def tangent_covariance(rows, p, mass=None):
+    """Return what information_covariance does over the positive coordinates (f,), and what is not identified.
+
+    Parameters
+    ----------
+    rows, p, mass : as in information_covariance
+
+    Returns
+    -------
+    free : (f,) int array
+        The positive coordinates.
+    covariance : (f, f) array
+        Without the directions that the reports do not identify.
+    unknown : (f, k) array
+        These.
+    scale : (f,) array
+        Root of each coordinate's variance, were the others known.
+    """
     free = np.flatnonzero(p > 0)
     if free.size == 1:
-        return out
+        return free, np.zeros((1, 1)), np.zeros((1, 0)), np.ones(1)
     information = rows.gram(rows.counts / rows.matvec(p) ** 2)[np.ix_(free, free)]
     if mass is not None:
         information[np.diag_indices(free.size)] += mass[free] / p[free] ** 2
@@ -122,10 +148,7 @@ def information_covariance(rows, p, mass=None):
     # The scaled information has a unit diagonal: what lies below its rounding is no information, even where it is all.
     known = values > max(RANK_TOLERANCE * values[-1], ROUNDING * free.size)
     covariance = (directions[:, known] / values[known]) @ directions[:, known].T
-    lost = (np.abs(directions[:, ~known]) > 1e-6 * scale[:, None]).any(axis=1)
-    covariance[lost, :] = covariance[:, lost] = np.nan
-    out[np.ix_(free, free)] = covariance
-    return out
+    return free, covariance, directions[:, ~known], scale
 
 
 def standard_errors(rows, p, mass=None):

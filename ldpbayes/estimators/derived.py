@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpbayes.collections import Derived
 from ldpbayes.collections.noncompliance import columns_of
-from ldpbayes.estimators.base import EXACT_INFORMATION_OPERATIONS, information_covariance
+from ldpbayes.estimators.base import EXACT_INFORMATION_OPERATIONS, tangent_covariance
 from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.linearized import linearized
 
@@ -42,11 +42,11 @@ def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:
     rows, size = collection.rows, collection.n_categories
     work = rows.n_rows * float(size) ** 2 + 10.0 * size**3
     if estimate.name == "mle" and work <= EXACT_INFORMATION_OPERATIONS:
-        weighted = collection.weighted
-        covariance = linearized(collection, p)[1] if weighted else information_covariance(rows, p)
-        covariance[p == 0, :] = covariance[:, p == 0] = 0.0
+        free, inside, unknown, scale = tangent_covariance(rows, p)
+        covariance = np.zeros((size, size))
+        covariance[np.ix_(free, free)] = linearized(collection, p)[1][np.ix_(free, free)] if collection.weighted else inside
         gradients = [_gradient(item, value, p, collection) for item, value in zip(quantities, values, strict=True)]
-        errors = np.array([_error(gradient, covariance) for gradient in gradients])
+        errors = np.array([_error(gradient, covariance, free, unknown, scale) for gradient in gradients])
         # On the boundary nothing of the quantity is estimated; a category at zero has no standard error either.
         whole = [set(item.of) == set(item.given or collection.categories) for item in quantities]
         errors[((values <= 0) | (values >= 1)) & ~np.array(whole)] = np.nan
@@ -77,7 +77,9 @@ def _gradient(item, value, p, collection):
     return (inside - value * given) / whole if whole > 0 else np.full(p.size, np.nan)
 
 
-def _error(gradient, covariance):
+def _error(gradient, covariance, free, unknown, scale):
+    if (np.abs(gradient[free] @ unknown) > 1e-6 * (np.abs(gradient[free]) @ scale)).any():
+        return float("nan")  # it moves with what the reports do not identify
     used = gradient != 0  # categories that the quantity does not touch may be unidentified
     variance = gradient[used] @ covariance[np.ix_(used, used)] @ gradient[used]
     return float(np.sqrt(max(variance, 0.0))) if np.isfinite(variance) else float("nan")

@@ -1,6 +1,6 @@
 """Reports that name two categories each, linked in a row, as in list experiments: exact, by a chain of tallies."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from scipy.special import betaln, digamma, gammaln, logsumexp
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
-from ldpbayes.inference.importance import resample, weigh
+from ldpbayes.inference.importance import Weighted, resample, weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods import require_sampler
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Sample
@@ -30,9 +30,14 @@ LATTICE, FALL = 400, 60.0
 HALVINGS, TRIED, NEAR = 30, 200, 0.3
 #: Where one tilt is not enough, there are those at these shares of the way from both boundaries to the mean tally, and none.
 SPREAD = (0.0, 0.03, 0.1, 0.25, 0.5)
+#: Of the draws so small a part, first, says where the tally is; tilts then lead to these places of its distribution, and
+#: where they do not do, to those.
+FIRST, WANTED = 4, ((0.005, 0.2, 0.5, 0.8, 0.995), (0.0005, 0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 0.99, 0.9995))
+#: Steps beyond the outer tilts that bound the mass beyond the draws.
+BEYOND = (0.1, 0.3, 1.0, 3.0, 10.0)
 #: Proposals for each draw that is kept.
 PROPOSALS = 4
-#: Weights whose largest possible one is at most this share of all of them need no look at their tail.
+#: Weights the largest of which is at most this share of all of them, and what may be missed, need no look at their tail.
 BOUNDED = 0.01
 
 
@@ -288,14 +293,12 @@ def links(problem: Any) -> tuple[Links, Sides | None]:
             beside[side] = counts[mine].sum()
             constant += float(counts[mine] @ np.log(top[mine]))
             taken |= mine
-        chain = _chain(dense[~taken], counts[~taken], within, candidate, constant)
+        chain = chain_of(dense[~taken], counts[~taken], within, candidate, constant)
         if chain is not None:
             break
     else:
         raise InfeasibleError("A chain of tallies needs reports that name one category, or two neighbours in one row.")
-    chain = chain.fitted()
-    if chain.pairs > MAX_PAIRS:
-        raise InfeasibleError(f"A chain of tallies takes at most {MAX_PAIRS:.0e} pairs of states, got {chain.pairs:.1e}.")
+    chain = bounded(chain)
     if candidate is None:
         return chain, None
     own = np.array([within[candidate].sum(), within[~candidate].sum()])
@@ -311,10 +314,21 @@ def is_chain(problem: Any) -> bool:
         return False
 
 
-def _chain(dense, counts, alpha, block, constant):
+def bounded(chain: Links) -> Links:
+    """Return a chain with the states that matter, refused where they are too many."""
+    chain = chain.fitted()
+    if chain.pairs > MAX_PAIRS:
+        raise InfeasibleError(f"A chain of tallies takes at most {MAX_PAIRS:.0e} pairs of states, got {chain.pairs:.1e}.")
+    return chain
+
+
+def chain_of(
+    dense: np.ndarray, counts: np.ndarray, alpha: np.ndarray, block: np.ndarray | None, constant: float
+) -> Links | None:
     """Return the Links of rows that name one category, or two neighbours in some order of the categories; else None."""
     a = dense.shape[1]
-    own, edges = np.zeros(a), {}
+    own: np.ndarray = np.zeros(a)
+    edges: dict[tuple[int, ...], tuple[float, float]] = {}
     for row, count in zip(dense, counts, strict=True):
         named = np.flatnonzero(row)
         if len(named) > 2:
@@ -331,14 +345,14 @@ def _chain(dense, counts, alpha, block, constant):
     near = {x: [*(q for p, q in edges if p == x), *(p for p, q in edges if q == x)] for x in range(a)}
     order: list[int] = []
     for start in sorted(range(a), key=lambda x: (len(near[x]) > 1, x)):  # the ends of rows first; a circle has none
-        before, x = None, start
+        x = start
         while x not in order:
             order.append(x)
-            before, x = x, next((y for y in near[x] if y != before and y not in order), x)
+            x = next((y for y in near[x] if y not in order), x)
     linked = [edges.get((p, q)) or edges.get((q, p)) for p, q in pairwise(order)]
     if sum(link is not None for link in linked) < len(edges):
         return None
-    odds = [
+    turns = [
         0.0 if link is None else link[1] * (1 if p < q else -1) for link, p, q in zip(linked, order, order[1:], strict=False)
     ]
     # Above, the chance in the later category was taken out of each report; a turned link has it in the earlier one.
@@ -348,7 +362,7 @@ def _chain(dense, counts, alpha, block, constant):
     members = np.zeros(a, dtype=bool) if block is None else block
     numbers = np.array([0 if link is None else link[0] for link in linked], dtype=int)
     return Links(
-        np.array(order), alpha[order], own[order], numbers, np.array(odds), constant + float(sum(turned)), members[order]
+        np.array(order), alpha[order], own[order], numbers, np.array(turns), constant + float(sum(turned)), members[order]
     )
 
 
@@ -376,35 +390,112 @@ def _tilts(chain, sides, rng):
     return sorted({theta, 0.0, *sides.slope(places).tolist()})
 
 
+@dataclass(frozen=True, eq=False)
+class Tilted:
+    """Draws of the tallies of a chain under some tilts e^{θM} of the tally M of its block, in the order of M.
+
+    Attributes
+    ----------
+    drawn : (S, a) int array
+        Along the chain.
+    tally : (S,) int array
+        M.
+    total : int
+        The largest possible M.
+    tilts : tuple of (θ, log of the chain's mean of e^{θM})
+    chain : Links
+    """
+
+    drawn: np.ndarray
+    tally: np.ndarray
+    total: int
+    tilts: tuple[tuple[float, float], ...]
+    chain: Links
+
+    @classmethod
+    def under(cls, chain: Links, total: int, tilts: Sequence[float], size: int, rng: np.random.Generator) -> "Tilted":
+        """Return draws under tilts, as many under each."""
+        each, drawn, known = -(-size // len(tilts)), [], []
+        for theta in tilts:
+            one = chain.fitted(theta)
+            before = one.forward(theta)
+            known.append((theta, float(before[-1][0])))
+            drawn.append(one.draw(before, each, rng, theta))
+        tally = np.concatenate(drawn)[:, chain.block].sum(axis=1)
+        order = np.argsort(tally, kind="stable")
+        return cls(np.concatenate(drawn)[order], tally[order], total, tuple(known), chain)
+
+    @classmethod
+    def roughly(cls, chain: Links, sides: Sides, size: int, rng: np.random.Generator) -> "Tilted":
+        """Return so many draws near where the sides want them."""
+        return cls.under(chain, sides.total, _tilts(chain, sides, rng), size, rng)
+
+    def led(self, sides: Sides, wanted: Sequence[float], size: int, rng: np.random.Generator) -> "Tilted":
+        """Return so many draws led to places of the distribution that the sides want, as these draws say."""
+        values, logs = self.masses()
+        weight = np.exp(logs + sides.log_weight(values) - logsumexp(logs + sides.log_weight(values)))
+        places = np.interp(wanted, weight.cumsum() - 0.5 * weight, values)
+        tilts = sorted({_tilt_to(one, values, logs) for one in places})
+        return Tilted.under(self.chain, self.total, tilts, size, rng)
+
+    def masses(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (the distinct M, log of their estimated mass under the chain)."""
+        values, counts = np.unique(self.tally, return_counts=True)
+        return values, np.log(counts / len(self.tally)) - self.log_drawn(values)
+
+    def log_drawn(self, tally: np.ndarray) -> np.ndarray:
+        """Return log of the density that M was drawn with, over the chain's."""
+        return logsumexp([theta * tally - log for theta, log in self.tilts], axis=0) - np.log(len(self.tilts))
+
+    def weighed(self, values: np.ndarray, log_weight: Callable[[np.ndarray], np.ndarray]) -> Weighted:
+        """Return the Weighted of values (S, k) under weights that are a function of M, beside the chain.
+
+        Weights that repeat have no tail to fit. They do where none is large and M beyond the draws has next to no weight,
+        whose chance is at most E[e^{θM}] e^{−θM} for every θ.
+        """
+        found = weigh(values, log_weight(self.tally) - self.log_drawn(self.tally))
+        every = np.arange(self.total + 1)
+        missed = every[(every < self.tally[0]) | (every > self.tally[-1])]
+        weight, tilts = log_weight(missed) - found.log_evidence, list(self.tilts)
+        ends = [end + sign * step for step in BEYOND for sign, end in ((-1, tilts[0][0]), (1, tilts[-1][0]))]
+        for theta in (None, *ends):
+            if theta is not None:
+                tilts.append((theta, float(self.chain.fitted(theta).forward(theta)[-1][0])))
+            bound = np.min([log - one * missed for one, log in tilts], axis=0)
+            unseen = float(np.exp(np.minimum(weight + bound, 0.0)).sum())
+            if unseen < BOUNDED:
+                break
+        return replace(found, k_hat=0.0, unseen=unseen) if max(found.weight.max(), unseen) < BOUNDED else found
+
+
+def _tilt_to(mean, values, logs):
+    """Return θ for which e^{θM} moves the mean of M, whose chances are known up to a factor, to a place."""
+    reach = FALL / max(float(np.ptp(values)), 1.0) + FALL / 10
+    low, high = -reach, reach
+    for _ in range(HALVINGS):
+        theta = 0.5 * (low + high)
+        moved = logs + theta * values
+        mass = np.exp(moved - moved.max())
+        low, high = (theta, high) if mass @ values < mean * mass.sum() else (low, theta)
+    return theta
+
+
 def _weighted(chain, sides, size, rng):
     """Return (Weighted, tallies) of P: draws of the chain under some tilts, weighted by the tally of the block."""
-    tilts, block = _tilts(chain, sides, rng), chain.block
-    passes = [(one, one.forward(theta)) for theta in tilts for one in (chain.fitted(theta),)]
-
-    def log_weight(tally):
-        """Return the log-weights of draws of the mixture of the chains under all tilts."""
-        mixed = [theta * tally - before[-1][0] for theta, (_, before) in zip(tilts, passes, strict=True)]
-        return sides.log_weight(tally) - logsumexp(mixed, axis=0) + np.log(len(tilts))
-
-    each = -(-size // len(tilts))
-    drawn = np.concatenate([one.draw(before, each, rng, theta) for theta, (one, before) in zip(tilts, passes, strict=True)])
-    tally = drawn[:, block].sum(axis=1)
-    logs = log_weight(tally)
-    tallies, back = drawn.astype(float), np.argsort(chain.order)
-    share = rng.beta(*sides._ends(tally))
-    gammas = rng.standard_gamma(chain.alpha + tallies)
-    p = np.empty_like(gammas)
-    for which, part, reports in ((block, share, sides.reports[0]), (~block, 1 - share, sides.reports[1])):
-        split = gammas[:, which] / gammas[:, which].sum(axis=1, keepdims=True)
-        p[:, which] = part[:, None] * split
-        drawn[:, which] += rng.multinomial(int(reports), split)
-    found = weigh(p[:, back], logs + chain.constant)
-    low, high = int(tally.min()), int(tally.max())
-    reach = np.arange(max(2 * low - high, 0), min(2 * high - low, sides.total) + 1)  # twice as far as draws go
-    largest = log_weight(reach).max() + chain.constant - found.log_evidence
-    if largest < np.log(BOUNDED * len(logs)):  # of weights that repeat, as tallies do, a law of the tail says nothing
-        found = replace(found, k_hat=0.0, unseen=0.0)
-    return found, drawn[:, back]
+    block, back, found = chain.block, np.argsort(chain.order), Tilted.roughly(chain, sides, size // FIRST, rng)
+    for wanted in WANTED:
+        found = found.led(sides, wanted, size, rng)
+        drawn, share = found.drawn.copy(), rng.beta(*sides._ends(found.tally))
+        gammas = rng.standard_gamma(chain.alpha + drawn)
+        p = np.empty_like(gammas)
+        for which, part, reports in ((block, share, sides.reports[0]), (~block, 1 - share, sides.reports[1])):
+            split = gammas[:, which] / gammas[:, which].sum(axis=1, keepdims=True)
+            p[:, which] = part[:, None] * split
+            drawn[:, which] += rng.multinomial(int(reports), split)
+        weighted = found.weighed(p[:, back], lambda tally: sides.log_weight(tally) + chain.constant)
+        if weighted.judged(size // PROPOSALS).accepted:
+            break
+    return weighted, drawn[:, back]
 
 
 def _log_sums(logs, axis):

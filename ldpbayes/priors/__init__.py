@@ -16,6 +16,7 @@ from ldpbayes.priors.hierarchical import Hierarchical
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.priors.loglinear import LogLinear
 from ldpbayes.priors.naming import DEFAULT, PRIORS, as_prior
+from ldpbayes.priors.product import Product
 from ldpbayes.priors.regression import Regression
 from ldpbayes.priors.smooth import Smooth
 from ldpbayes.priors.tree import SHARE, Tree
@@ -139,6 +140,7 @@ __all__ = [
     "Hierarchical",
     "Learnt",
     "LogLinear",
+    "Product",
     "Regression",
     "Smooth",
     "Tree",

@@ -324,6 +324,14 @@ class AbstractPrior(abc.ABC):
         """Return this prior where it is a Dirichlet tree of blocks of categories, else None."""
         return None
 
+    def independent(self) -> "list[np.ndarray] | None":
+        """Return the concentrations of independent Dirichlet attributes that the categories join, row by row, else None."""
+        return None
+
+    def crossed(self) -> "tuple[np.ndarray, list[list[np.ndarray]]] | None":
+        """Return (concentrations of the shares of two blocks, for each those of its independent attributes), else None."""
+        return None
+
     def floor(self) -> "Floor | None":
         """Return this prior where it is a learnt Dirichlet over a floor, else None."""
         return None

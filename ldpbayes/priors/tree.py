@@ -13,6 +13,8 @@ from ldpbayes.collections import Collection, Summarized
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.naming import as_prior
+from ldpbayes.priors.parts import AbstractParts
+from ldpbayes.priors.product import Product
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 SHARE = "share:"
 
 
-class AbstractTree(AbstractPrior):
+class AbstractTree(AbstractParts):
     """What a prior of blocks and of their splits has: a member states the blocks, _top and _inner.
 
     Attributes
@@ -35,25 +37,11 @@ class AbstractTree(AbstractPrior):
     blocks: tuple[tuple[int, ...], ...]
     _top: AbstractPrior
     _inner: tuple[AbstractPrior, ...]
-    #: Where the unknowns of the shares lie at z = 0.
-    _start: np.ndarray | float = 0.0
 
     @property
     def parts(self) -> list[AbstractPrior]:
         """The prior of the shares, and those of the splits."""
         return [self._top, *self._inner]
-
-    @property
-    def n_unknowns(self) -> int:
-        return sum(prior.n_unknowns for prior in self.parts)
-
-    def _each(self, z: np.ndarray) -> list[tuple[AbstractPrior, np.ndarray]]:
-        """Return (prior, its unknowns) of the shares, and of each split."""
-        own = np.split(np.asarray(z, dtype=float), np.cumsum([prior.n_unknowns for prior in self.parts[:-1]]), axis=-1)
-        return list(zip(self.parts, [own[0] + self._start, *own[1:]], strict=True))
-
-    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        return self.joined([prior.sample(size, rng) for prior in self.parts])
 
     def joined(self, parts: Sequence[Any], xp: Any = np) -> Any:
         """Return P (…, a) from the shares of the blocks and how those with two categories or more split."""
@@ -62,7 +50,6 @@ class AbstractTree(AbstractPrior):
         return xp.concatenate(out, axis=-1)[..., np.argsort(np.concatenate(self.blocks))]
 
     def apart(self, parts: Sequence[np.ndarray], dp: np.ndarray) -> list[np.ndarray]:
-        """Return the gradients in the parts of a function of P = joined(parts) whose gradient is dp."""
         shares, each = parts[0], iter(parts[1:])
         along, out = np.empty_like(shares), []
         for g, block in enumerate(self.blocks):
@@ -71,23 +58,6 @@ class AbstractTree(AbstractPrior):
             if len(block) > 1:
                 out.append(shares[..., g, None] * slope)
         return [along, *out]
-
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        return sum(prior.log_density(own) for prior, own in self._each(z))  # type: ignore[return-value]  # of one at least
-
-    def gradient(self, z: np.ndarray) -> np.ndarray:
-        return np.concatenate([prior.gradient(own) for prior, own in self._each(z)])
-
-    def to_simplex(self, z: np.ndarray) -> np.ndarray:
-        return self.joined([prior.to_simplex(own) for prior, own in self._each(z)])
-
-    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
-        each = self._each(z)
-        slopes = self.apart([prior.to_simplex(own) for prior, own in each], dp)
-        return np.concatenate([prior.pullback(own, slope) for (prior, own), slope in zip(each, slopes, strict=True)])
-
-    def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: x for prior, own in self._each(z) for name, x in prior.hyperparameters(own).items()}
 
     def pymc(self, name: str) -> "TensorVariable":
         import pytensor.tensor as pt
@@ -109,6 +79,13 @@ class AbstractTree(AbstractPrior):
 
     def tree(self) -> "AbstractTree | None":
         return None if self.conjugate is None else self
+
+    def crossed(self) -> tuple[np.ndarray, list[list[np.ndarray]]] | None:
+        top, inner = self._top.concentrations(), [prior.independent() for prior in self._inner]
+        found = [each for each in inner if each is not None]
+        if top is None or not len(self.blocks) == len(inner) == len(found) == 2:
+            return None
+        return (top, found) if [x.size for x in found[0]] == [x.size for x in found[1]] else None
 
     @property
     def excess(self) -> np.ndarray:
@@ -202,7 +179,10 @@ class Tree(AbstractTree):
         if item is None:
             raise ArgumentError(f"prior must name a derived quantity after {SHARE!r}; the collection has none.")
         inside = tuple(collection.categories.index(label) for label in item.of)
-        return cls((inside, tuple(x for x in range(len(collection.categories)) if x not in inside)))
+        splits: object = "jeffreys"
+        if name == collection.trait and collection.apart_by_design:
+            splits = Product(collection.lists)
+        return cls((inside, tuple(x for x in range(len(collection.categories)) if x not in inside)), splits=splits)
 
     @property
     def n_categories(self) -> int:  # type: ignore[override]

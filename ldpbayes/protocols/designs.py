@@ -6,13 +6,16 @@ Carriers have the sensitive attribute; with two categories they are the second, 
 
 import math
 from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
 
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, listed
+from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.protocols.base import check_entries
 from ldpbayes.protocols.channel import Channel, check_answers
+from ldpbayes.protocols.formats import parse_labels
 from ldpbayes.protocols.registry import DESIGNS
 
 YES_NO = ("no", "yes")
@@ -20,8 +23,8 @@ YES_NO = ("no", "yes")
 MAX_CARDS = 100
 #: Longer lists than this are asked of nobody.
 MAX_ITEMS = 50
-#: The groups of a list experiment.
-GROUPS = ("control", "treatment", "direct")
+#: The groups of a list experiment; the last of two lists.
+GROUPS = ("control", "treatment", "direct", "both")
 
 
 def direct(n_categories=2, answers=None) -> Channel:
@@ -221,7 +224,7 @@ def cheater_detection(p, answers=None) -> Channel:
     return _design("cheater_detection", [[0, 1 - p, 1], [1, p, 0]], {"p": p}, answers)
 
 
-def item_count(items, group, ceiling=0.0, floor=0.0, answers=None) -> Channel:
+def item_count(items, group, ceiling=0.0, floor=0.0, answers=None, on=None) -> Channel:
     """Item count technique, the list experiment, for one group: how many items of a list apply, not which.
 
     Categories are the trait joined with the number c of innocuous items that apply, "no/0" … "no/J", "yes/0" … "yes/J".
@@ -229,48 +232,106 @@ def item_count(items, group, ceiling=0.0, floor=0.0, answers=None) -> Channel:
     the trait. Nothing is randomized: the report of a carrier in treatment with c = J, or c = 0 and no other item, gives the
     trait away, or its absence.
 
+    Of several lists about one trait, categories join it with the number of each, "no/0/0" … "yes/J/K". A group answers one
+    of them, or both of two: with the sensitive item on one, and the number of the other's items alone.
+
     Parameters
     ----------
-    items : int
-        Number J of innocuous items.
-    group : {"control", "treatment", "direct"}
+    items : int or sequence of int
+        Number J of innocuous items; of several lists one number each.
+    group : {"control", "treatment", "both", "direct"}
     ceiling, floor : float
         Share of carriers with c = J, and with c = 0, who leave out the sensitive item in treatment.
     answers : sequence of str, optional
-        By default "0" to "J", of treatment to "J + 1"; "no", "yes" of those asked directly.
+        By default "0" to "J", of treatment to "J + 1"; "no", "yes" of those asked directly; "1/3" and the
+        like of both lists, which stand in two columns.
+    on : int, optional
+        Which of several lists, from 1 on: the one that is answered, of a group that answers both the one with the sensitive
+        item.
 
     References
     ----------
-    Imai (2011), Journal of the American Statistical Association 106; Blair and Imai (2012), Political Analysis 20.
+    Imai (2011), Journal of the American Statistical Association 106; Blair and Imai (2012), Political Analysis 20; of
+    two lists, Droitcour et al. (1991), in Measurement Errors in Surveys.
     """
-    size = checks.integer(items, "items", 1, MAX_ITEMS)
-    checks.choice(group, "group", GROUPS)
+    sizes = items_of_lists(items)
+    several = len(sizes) > 1
+    checks.choice(group, "group", GROUPS if several else GROUPS[:-1])
     shares = {"ceiling": checks.probability(ceiling, "ceiling"), "floor": checks.probability(floor, "floor")}
-    if group != "treatment" and any(shares.values()):
+    if group not in ("treatment", "both") and any(shares.values()):
         raise ArgumentError("ceiling and floor must be left out of groups other than the treatment.")
-    without, several = np.eye(size + 1), np.eye(size + 2)
-    if group == "control":
-        matrix = np.concatenate([without, without], axis=1)
-    elif group == "direct":
-        matrix = np.repeat(np.eye(2), size + 1, axis=1)
+    if (on is None) == (several and group != "direct"):
+        rule = "left out where there is no choice of a list" if on else f"which of {len(sizes)} lists the group answers"
+        raise ArgumentError(f"on must be {rule}, got {shown(on)}.")
+    if group == "both" and len(sizes) != 2:
+        raise ArgumentError(f"group must be that of one list where there are more than two, got 'both' of {len(sizes)}.")
+    first = 0 if on is None else checks.integer(on, "on", 1, len(sizes)) - 1
+    answered = [size + 2 for size in sizes] if group == "both" else [max(sizes) + 2]
+    check_entries(math.prod(answered), 2 * math.prod(size + 1 for size in sizes))
+    table = _of_list(sizes, first, "treatment" if group == "both" else group, **shares)
+    settings = {"items": list(sizes) if several else sizes[0], "group": group}
+    settings |= {name: share for name, share in shares.items() if share} | ({} if on is None else {"on": first + 1})
+    if group == "both":
+        pair = [table, _of_list(sizes, 1 - first, "control")][:: 1 if first == 0 else -1]
+        table = (pair[0][:, None] * pair[1][None]).reshape(-1, *table.shape[1:])
+        default = tuple(f"{y}/{z}" for y in range(len(pair[0])) for z in range(len(pair[1])))
     else:
-        carriers = several[:, 1:].copy()
-        for share, c in ((shares["ceiling"], size), (shares["floor"], 0)):
-            carriers[[c, c + 1], c] = share, 1 - share
-        matrix = np.concatenate([several[:, :-1], carriers], axis=1)
-    default = YES_NO if group == "direct" else tuple(map(str, range(len(matrix))))
-    settings = {"items": size, "group": group} | {name: share for name, share in shares.items() if share}
-    return _design("item_count", matrix, settings, answers, default)
+        default = YES_NO if group == "direct" else tuple(map(str, range(len(table))))
+    made = _design("item_count", table.reshape(len(table), -1), settings, answers, default)
+    return OfTwoLists(made.matrix, made.answers, made.design, made.settings) if group == "both" else made
+
+
+class OfTwoLists(Channel):
+    """The channel of a group that answers two lists: the answers to them stand in two columns."""
+
+    report_fields: ClassVar[tuple[str, ...]] = ("list_1", "list_2")
+
+    @property
+    def _shape(self):
+        """Numbers of answers to the first list and to the second."""
+        return tuple(size + 1 + (self.settings["on"] == k) for k, size in enumerate(self.settings["items"], 1))
+
+    def parse_reports(self, columns, categories):
+        each = [parse_labels(own, list(map(str, range(n)))) for own, n in zip(columns, self._shape, strict=True)]
+        return np.ravel_multi_index(each, self._shape)
+
+    def format_reports(self, reports, categories):
+        return [list(map(str, each.tolist())) for each in np.unravel_index(reports, self._shape)]
+
+    def report_columns(self, reports, categories):
+        return np.unravel_index(reports, self._shape)
+
+
+def items_of_lists(items) -> tuple[int, ...]:
+    """Return how many innocuous items each list has, from one number or a sequence of them, checked."""
+    rule = "a number of items, or one for each list"
+    each = checks.entries(items, "items", rule) if np.ndim(items) else (items,)
+    if not each:
+        raise ArgumentError(f"items must be {rule}, got none.")
+    return tuple(checks.integer(size, "items", 1, MAX_ITEMS) for size in each)
+
+
+def _of_list(sizes, which, group, ceiling=0.0, floor=0.0):
+    """Return P(answer | t, c_1, c_2, …) of a group that answers one list, or the trait."""
+    size = sizes[which]
+    table = np.zeros((2 if group == "direct" else size + 1 + (group == "treatment"), 2, size + 1))
+    for t, c in np.ndindex(2, size + 1):
+        table[{"direct": t, "control": c}.get(group, c + t), t, c] = 1.0
+    if group == "treatment":
+        for share, c in ((ceiling, size), (floor, 0)):
+            table[[c, c + 1], 1, c] = share, 1 - share
+    spread = [size + 1 if k == which else 1 for k in range(len(sizes))]
+    return np.broadcast_to(table.reshape(-1, 2, *spread), (len(table), 2, *(size + 1 for size in sizes)))
 
 
 @dataclass(frozen=True)
 class ListExperiment:
-    """List experiment: both channels, their categories, and those of carriers; ``Collection.from_lists`` takes it.
+    """List experiment: its channels, their categories, and those of carriers; ``Collection.from_lists`` takes it.
 
     Parameters
     ----------
-    items : int
-        Number J of innocuous items.
+    items : int or tuple of int
+        Number of innocuous items; of several lists about one trait one number each.
     ceiling, floor : float
         Share of carriers to whom all innocuous items, or none, apply, and who leave out the sensitive one.
     traits : pair of str
@@ -284,9 +345,11 @@ class ListExperiment:
     array([[1., 0., 0., 0.],
            [0., 1., 1., 0.],
            [0., 0., 0., 1.]])
+    >>> list(ListExperiment(items=(3, 4)).channels)
+    ['control_1', 'control_2', 'treatment_1', 'treatment_2', 'both_1', 'both_2', 'direct']
     """
 
-    items: int
+    items: int | tuple[int, ...]
     ceiling: float = 0.0
     floor: float = 0.0
     traits: tuple[str, str] = YES_NO
@@ -298,38 +361,65 @@ class ListExperiment:
                 f"traits must be two labels, of those without the trait and of those with it, got {listed(pair)}."
             )
         object.__setattr__(self, "traits", pair)
-        object.__setattr__(self, "items", checks.integer(self.items, "items", 1, MAX_ITEMS))
-        self.treatment  # noqa: B018  (refuses ceiling and floor that are no shares)
+        sizes = items_of_lists(self.items)
+        object.__setattr__(self, "items", sizes if len(sizes) > 1 else sizes[0])
+        self.channels  # noqa: B018  (refuses ceiling and floor that are no shares)
 
     @staticmethod
-    def items_of(protocol) -> int | None:
-        """Return the number of innocuous items of the list whose answers a protocol makes, or None where it is another."""
-        return protocol.settings["items"] if protocol.design == item_count.__name__ else None
+    def items_of(protocol) -> tuple[int, ...] | None:
+        """Return the numbers of innocuous items of the lists whose answers a protocol makes, or None of any other."""
+        return items_of_lists(protocol.settings["items"]) if protocol.design == item_count.__name__ else None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of innocuous items of each list."""
+        return items_of_lists(self.items)
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """Labels of the trait joined with the number of innocuous items."""
-        return tuple(f"{trait}/{c}" for trait in self.traits for c in range(self.items + 1))
+        """Labels of the trait joined with the number of innocuous items of each list."""
+        counts = product(*(range(size + 1) for size in self.sizes))
+        joined = ["/".join(map(str, each)) for each in counts]
+        return tuple(f"{trait}/{each}" for trait in self.traits for each in joined)
 
     @property
     def carriers(self) -> tuple[str, ...]:
         """Labels of those with the trait: its share is the sum of theirs."""
-        return self.categories[self.items + 1 :]
+        return self.categories[len(self.categories) // 2 :]
+
+    @property
+    def channels(self) -> dict[str, Channel]:
+        """The channels of all groups by name: of several lists ``treatment_2`` and the like, and ``both_1`` of two."""
+        liars, lists = {"ceiling": self.ceiling, "floor": self.floor}, range(1, len(self.sizes) + 1)
+        groups = {"control": {}, "treatment": liars} | ({"both": liars} if len(lists) == 2 else {})
+        if len(lists) == 1:
+            found = {group: item_count(self.items, group, **more) for group, more in groups.items()}
+        else:
+            found = {
+                f"{group}_{k}": item_count(self.items, group, **more, on=k) for group, more in groups.items() for k in lists
+            }
+        return found | {"direct": item_count(self.items, "direct", answers=None if self.traits == YES_NO else self.traits)}
 
     @property
     def control(self) -> Channel:
-        """The channel of those who are asked without the sensitive item."""
-        return item_count(self.items, "control")
+        """The channel of those who are asked the one list without the sensitive item."""
+        return self._only("control")
 
     @property
     def treatment(self) -> Channel:
-        """The channel of those who are asked with the sensitive item."""
-        return item_count(self.items, "treatment", self.ceiling, self.floor)
+        """The channel of those who are asked the one list with the sensitive item."""
+        return self._only("treatment")
 
     @property
     def direct(self) -> Channel:
         """The channel of those who are asked the sensitive item alone."""
-        return item_count(self.items, "direct", answers=None if self.traits == YES_NO else self.traits)
+        return self.channels["direct"]
+
+    def _only(self, group):
+        """Return the channel of a group where there is one list."""
+        if len(self.sizes) > 1:
+            raise ArgumentError(f"{group} is the group of one list; channels has those of {len(self.sizes)}.")
+        return self.channels[group]
 
 
 def _design(name, matrix, settings, answers, default=None):

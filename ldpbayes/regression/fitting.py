@@ -201,7 +201,7 @@ def regress(
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
     stated = {name: checks.column(value, name) for name, value in stated.items()} | {"categories": categories}
     data, left_out = _with_reports(data)
-    protocol, stated["categories"] = lists.channels_of(protocol, categories)
+    protocol, stated["categories"] = lists.channels_of(protocol, categories, checks.columns(report, "report"))
     data, of_denial, where = denying.asked(deniers, data, parsed.answer)
     columns, reports, beside = _read(parsed, data, protocol, report, missing, stated, of_denial)
     experiment = lists.traits_of(reports.pooled)
@@ -276,7 +276,8 @@ class Model:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
         levels = sum(len(group.levels) for group in design.columns.groups)
         unknowns = (len(design.terms) + levels) * (len(labels) - 1)
-        unknowns += 0 if experiment is None else experiment.items * (1 + len(design.terms))
+        if experiment is not None:
+            unknowns += len(experiment.categories) + len(design.terms) - 3
         if unknowns > MAX_COLUMNS:
             raise InfeasibleError(
                 f"The regression has {unknowns:,} unknowns, more than {MAX_COLUMNS:,}; join levels of factors and groups."
@@ -298,7 +299,7 @@ class Model:
         entries = reports.entries(cell, len(first))
         known = {name.name: getattr(regression, name.name) for name in fields(regression)}
         if experiment is not None:
-            listed_ = {"items": experiment.items, "other_design": regression.design, "other_terms": design.terms}
+            listed_ = {"items": experiment.sizes, "other_design": regression.design, "other_terms": design.terms}
             regression = lists.Listed(**(known | listed_))
         elif beside is not None:
             places = tuple(x for x in reports.pooled.owners if x is not None)

@@ -23,7 +23,7 @@ HALF = np.array([[-0.5], [0.5]]) / INTERCEPT
 FAR = 300.0
 
 
-def channels_of(protocol: Any, labels: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+def channels_of(protocol: Any, labels: Sequence[str] | None, report: Any = None) -> tuple[Any, Sequence[str] | None]:
     """Return (protocol or mapping of channels, labels of the categories) of a table, of a list those of its channels.
 
     Parameters
@@ -32,10 +32,13 @@ def channels_of(protocol: Any, labels: Sequence[str] | None) -> tuple[Any, Seque
         The values of a list's column of designs are 0 or control, 1 or treatment, and direct.
     labels : sequence of str, optional
         Of the categories; of a list those of its traits.
+    report : str or sequence of str, optional
+        Two columns are those of respondents who answer two lists.
     """
     if isinstance(protocol, ListExperiment):
-        known = {group: getattr(protocol, group) for group in ("control", "treatment", "direct")}
-        protocol = known | {value: known[group] for value, group in ASKED.items()}
+        width = 1 if report is None or isinstance(report, str) else len(report)
+        known = {name: one for name, one in protocol.channels.items() if len(one.report_fields) == width}
+        protocol = known | {value: known[group] for value, group in ASKED.items() if group in known}
     sizes = {ListExperiment.items_of(one) for one in protocol.values()} if isinstance(protocol, Mapping) else {None}
     if len(sizes) > 1 or None in sizes:
         return protocol, labels
@@ -56,8 +59,14 @@ def traits_of(pooled: Collection) -> ListExperiment | None:
         return None
     if len(sizes) > 1:
         raise ArgumentError("protocol must map to the groups of one list experiment, or to none of any.")
-    traits = dict.fromkeys(label.rpartition("/")[0] or label for label in pooled.categories)
-    return ListExperiment(sizes.pop(), traits=tuple(traits))  # type: ignore[arg-type]  # that there are two is checked there
+    if pooled.apart_by_design:
+        raise ArgumentError(
+            "A regression on the trait of several lists needs respondents who answer two of them: how the numbers of their "
+            "items go together hangs on the covariates, and no other report says it. Take the lists one by one."
+        )
+    found = sizes.pop()
+    traits = dict.fromkeys(label.rsplit("/", len(found))[0] for label in pooled.categories)  # type: ignore[arg-type]
+    return ListExperiment(found, traits=tuple(traits))  # type: ignore[arg-type]  # that there are two is checked there
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +81,11 @@ class Listed(Beside):
 
     Parameters
     ----------
-    items : int
-        Number J of the other items.
+    items : tuple of int
+        Number J of the other items of each list; of several lists c joins the numbers of each, and moves as their sum does.
     """
 
-    items: int = 1
+    items: tuple[int, ...] = (1,)
     part: ClassVar[str] = "item"
     slope: ClassVar[float] = 1.0
 
@@ -85,29 +94,34 @@ class Listed(Beside):
         checked_intercept(self.other_design, "a list experiment")
 
     def other_shape(self) -> tuple[int, ...]:
-        return (2 * self.items + self.other_design.shape[1] - 1,)
+        return (2 * len(self.contrasts) + self.other_design.shape[1] - 1,)
 
     @cached_property
     def contrasts(self) -> np.ndarray:
-        """π/√2 V, shape (J, J + 1)."""
-        return helmert(self.items + 1) * (INTERCEPT / math.sqrt(2))
+        """π/√2 V, shape (J, J + 1) of one list."""
+        return helmert(len(self.applying)) * (INTERCEPT / math.sqrt(2))
+
+    @cached_property
+    def applying(self) -> np.ndarray:
+        """How many items apply, of all lists together, of each c."""
+        return np.indices([size + 1 for size in self.items]).sum(axis=0).ravel().astype(float)
 
     @property
     def owners(self) -> np.ndarray:
-        return np.repeat([0, 1], self.items + 1)
+        return np.repeat([0, 1], len(self.applying))
 
     def _apart(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (logits of c at the means of the columns (…, 2, J + 1), b (…, terms − 1))."""
-        own, first = self.others(z), 2 * self.items
-        each = own[..., :first].reshape(*own.shape[:-1], 2, self.items) @ self.contrasts
+        own, first = self.others(z), 2 * len(self.contrasts)
+        each = own[..., :first].reshape(*own.shape[:-1], 2, -1) @ self.contrasts
         return each[..., :1, :] + HALF * each[..., 1:, :], own[..., first:]
 
     def counts(self, z: np.ndarray) -> np.ndarray:
         """Return P(c | trait, cell), shape (…, cells, 2, J + 1)."""
         middle, slopes = self._apart(z)
-        moved = (slopes @ self.other_columns.T)[..., None, None] * np.arange(self.items + 1.0)
+        moved = (slopes @ self.other_columns.T)[..., None, None] * self.applying
         shares = np.exp(np.clip(middle[..., None, :, :] + moved, -FAR, FAR))
-        return shares / (shares @ np.ones(self.items + 1))[..., None]  # a product: sums of few are slow
+        return shares / (shares @ np.ones(len(self.applying)))[..., None]  # a product: sums of few are slow
 
     def parts(self, z: np.ndarray) -> np.ndarray:
         counts = self.counts(z)
@@ -116,7 +130,7 @@ class Listed(Beside):
     def pulled_parts(self, z: np.ndarray, parts: np.ndarray, slope: np.ndarray) -> np.ndarray:
         counts, along = (one.reshape(len(one), 2, -1) for one in (parts, slope))
         inner = counts * (along - (counts * along).sum(axis=-1, keepdims=True))
-        moved = self.other_columns.T @ (inner.sum(axis=1) @ np.arange(self.items + 1.0))
+        moved = self.other_columns.T @ (inner.sum(axis=1) @ self.applying)
         own = inner.sum(axis=0) @ self.contrasts.T
         return np.concatenate([own.sum(axis=0), (HALF * own).sum(axis=0), moved])
 
@@ -136,18 +150,23 @@ class Listed(Beside):
         z = np.asarray(z, dtype=float)
         (middle, slopes), (mean, unit) = self._apart(z), self._standard
         slopes = slopes * unit
-        at_zero = middle - middle[..., :1] - (slopes @ mean)[..., None, None] * np.arange(self.items + 1.0)
+        at_zero = middle - middle[..., :1] - (slopes @ mean)[..., None, None] * self.applying
 
         def average(people, z):
             return np.einsum("sct,sctj->stj", people, self.counts(z)) / people.sum(axis=1)[..., None]
 
         dims = ("category", "items_applying")
-        known = {"items": (dims, self.in_blocks(z, average, (2, self.items + 1))), "item_odds": (dims, at_zero)}
+        known = {"items": (dims, self.in_blocks(z, average, (2, len(self.applying)))), "item_odds": (dims, at_zero)}
         return super().variables(z) | known | ({"item_coefficients": (("item_term",), slopes)} if mean.size else {})
 
     def coords(self) -> dict[str, Sequence]:
         known = super().coords()
-        return known | {"item_term": known["item_term"][1:], "items_applying": list(range(self.items + 1))}
+        return known | {"item_term": known["item_term"][1:], "items_applying": self._labels()}
+
+    def _labels(self):
+        """Return the labels of c: numbers of one list, "1/3" and the like of several."""
+        each = np.indices([size + 1 for size in self.items]).reshape(len(self.items), -1).T.tolist()
+        return [c[0] if len(c) == 1 else "/".join(map(str, c)) for c in each]
 
     def stated(self, table: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         return {"likelihood_rows": (("code", "category", "items_applying"), table.reshape(len(table), 2, -1))}

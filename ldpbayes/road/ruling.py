@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.priors.naming import DEFAULT, LEARNT_FROM, default_prior
+from ldpbayes.priors.tree import SHARE
 from ldpbayes.road.methods import SUMMARY
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ def rule(prior: Any, data: Any, method: str) -> Ruling:
     """
     if not (isinstance(prior, str) and prior == DEFAULT):
         return Ruling(prior)
+    if data.trait:
+        sentence = f"{NO_PRIOR}: of several lists it is flat for the share {data.trait!r}, and Jeffreys' of the items."
+        return Ruling(f"{SHARE}{data.trait}", sentence)
     if default_prior(len(data.answers)) == "jeffreys":
         sentence = f"{NO_PRIOR}: below {LEARNT_FROM} categories it is Jeffreys'; prior='learnt' learns its concentration."
         return Ruling("jeffreys", sentence)

@@ -54,6 +54,7 @@ def read_collection(path, rows=None):
     be written as fractions, "1/6", and logarithms, "ln(3)" or "2*ln(3)/5".
 
     A list experiment, with channels ``item_count``, may leave out ``categories``; its share of carriers is then ``trait``.
+    So may several lists about one trait, with the same ``items`` in every channel.
 
     ``protocol`` may be left out where the table states it in a column ``protocol``, as ``write`` writes it.
     ``epsilon`` names a column of levels (``protocol`` is then a name, ``parameters`` its others) and ``rate`` one of rates

@@ -1,0 +1,58 @@
+"""What priors that are made of independent parts have in common."""
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.priors.base import AbstractPrior
+
+
+class AbstractParts(AbstractPrior):
+    """A prior of P that is made of independent parts, each with a prior of its own: a member states how."""
+
+    #: Where the unknowns of the first part lie at z = 0.
+    _start: np.ndarray | float = 0.0
+
+    @property
+    @abc.abstractmethod
+    def parts(self) -> list[AbstractPrior]:
+        """The priors of the parts."""
+
+    @abc.abstractmethod
+    def joined(self, parts: Sequence[Any], xp: Any = np) -> Any:
+        """Return P (…, a) from the parts."""
+
+    @abc.abstractmethod
+    def apart(self, parts: Sequence[np.ndarray], dp: np.ndarray) -> list[np.ndarray]:
+        """Return the gradients in the parts of a function of P = joined(parts) whose gradient is dp."""
+
+    @property
+    def n_unknowns(self) -> int:
+        return sum(prior.n_unknowns for prior in self.parts)
+
+    def _each(self, z: np.ndarray) -> list[tuple[AbstractPrior, np.ndarray]]:
+        """Return (prior, its unknowns) of each part."""
+        own = np.split(np.asarray(z, dtype=float), np.cumsum([prior.n_unknowns for prior in self.parts[:-1]]), axis=-1)
+        return list(zip(self.parts, [own[0] + self._start, *own[1:]], strict=True))
+
+    def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        return self.joined([prior.sample(size, rng) for prior in self.parts])
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        return sum(prior.log_density(own) for prior, own in self._each(z))  # type: ignore[return-value]  # of one at least
+
+    def gradient(self, z: np.ndarray) -> np.ndarray:
+        return np.concatenate([prior.gradient(own) for prior, own in self._each(z)])
+
+    def to_simplex(self, z: np.ndarray) -> np.ndarray:
+        return self.joined([prior.to_simplex(own) for prior, own in self._each(z)])
+
+    def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
+        each = self._each(z)
+        slopes = self.apart([prior.to_simplex(own) for prior, own in each], dp)
+        return np.concatenate([prior.pullback(own, slope) for (prior, own), slope in zip(each, slopes, strict=True)])
+
+    def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: x for prior, own in self._each(z) for name, x in prior.hyperparameters(own).items()}
