@@ -4,7 +4,8 @@
 all designs, until each has as many, to data/studies/private_groups_coverage.csv. A row is a design at a number of records:
 how many answers each method gave, how many were not trusted, in how many the means were left out because they hang on a
 handful of records, and how many of the 95 % intervals held the truth, for share, mean and quantiles of both groups and their
-differences. Means that are left out hold nothing: their coverage is that of the others.
+differences. Means that are left out hold nothing: their coverage is that of the others. Seconds are those of the processor
+for all replications together.
 """
 
 import csv

@@ -150,9 +150,9 @@ def judge(design, rows):
         assert max(ratio[q, x] for q in ("share", "mean") for x in "01") <= 1.03
         quantiles = [ratio[q, x] for q in QUANTITIES[2:] for x in "01"]
         assert np.exp(np.mean(np.log(quantiles))) <= 0.95
-    elif SIZES[design][1] >= 200:  # means are covered less than the rest, as the page of the theory says
-        assert np.mean(list(covered.values())) >= 0.93
-        assert min(covered.values()) >= 0.89
+    elif SIZES[design][1] >= 200:  # an interval of 95 % misses more than 20 of 200 once in 800
+        assert np.mean(list(covered.values())) >= 0.935
+        assert min(covered.values()) >= 0.90
     else:  # a few replications: an interval of 95 % misses more than 6 of 40 once in 300
         assert np.mean(list(covered.values())) >= 0.925
         assert min(covered.values()) >= 0.85
