@@ -377,21 +377,21 @@ class _Problem:
 
         With "auto" one curve for all records comes first, unless a division by rounding has the larger evidence.
         """
+        rounds = method in ("auto", "rounding") and self.records.levels is None
+        splits = rounding_classes(self.records.value) if rounds else []
+        sure = method == "auto" and any(one.sure for one in splits)
         made, said = {}, []
-        if method in ("auto", "smooth"):
+        if method in ("auto", "smooth") and not sure:
             made["smooth"] = self._division(Classes(np.zeros(self.records.n, dtype=np.int64), ()))
-        if method in ("auto", "rounding") and self.records.levels is None:
-            splits = [self._division(one) for one in rounding_classes(self.records.value)]
-            if splits:
-                made["rounding"] = first = max(splits, key=lambda one: one.cores.log_evidence)
-                names = first.classes.names
-                if method == "auto" and first.classes.sure:
-                    said.append(f"{names[0].capitalize()} have a curve of their own.")
-                elif method == "auto" and (more := first.cores.log_evidence - made["smooth"].cores.log_evidence) > 0:
-                    apart = f"the reports are e^{more:.1f} times as probable with a curve each"
-                    said.append(f"Groups differ between {' and '.join(names)} at equal values: {apart}.")
-                if said:
-                    del made["smooth"]
+        if splits:
+            first = max(map(self._division, splits), key=lambda one: one.cores.log_evidence)
+            made["rounding"], names = first, first.classes.names
+            if sure:
+                said.append(f"{names[0].capitalize()} have a curve of their own.")
+            elif method == "auto" and (more := first.cores.log_evidence - made["smooth"].cores.log_evidence) > 0:
+                del made["smooth"]
+                apart = f"the reports are e^{more:.1f} times as probable with a curve each"
+                said.append(f"Groups differ between {' and '.join(names)} at equal values: {apart}.")
         return made, said
 
     def _division(self, classes: Classes) -> _Division:
