@@ -14,16 +14,18 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from ldpbayes.inference.middle import middle
 from ldpbayes.inference.nested import DEGREES
-from ldpbayes.inference.newton import climb, find_mode
+from ldpbayes.inference.newton import climb
 from ldpbayes.inference.proposals import Mixture, StudentT
 from ldpbayes.inference.structure import curvature, positive
 
-#: A mode is close enough where a step gains so few nats, or the scales move by no more, in logs, after so many expansions.
-GAIN, MOVED, EXPANSIONS = 1e-4, 0.05, 20
+#: A mode is close enough where a step gains so few nats.
+GAIN = 1e-4
+#: Information on a log scale below this counts as this.
+LEAST = 0.1
 #: Scales at which the prior alone has fallen by so many nats are not looked at.
 DEEP = 30.0
 
@@ -51,7 +53,8 @@ class Conditional:
     def __init__(self, target: Any, start: np.ndarray | None = None):
         self.target, self.likelihood = target, replace(target, flat=True)
         self.places = np.array([batch.place for batch in target.batches])
-        self.rest, (at, _) = target.rest, middle(target, start)
+        self.rest, (at, _, information) = target.rest, middle(target, start)
+        self.spread = 1 / np.sqrt(np.maximum(information, LEAST))
         owner = np.full(at.size, len(self.places))
         for k, batch in enumerate(target.batches):
             owner[batch.span] = k
@@ -107,20 +110,19 @@ class Conditional:
     # ---- the scales ----------------------------------------------------------------------------------------------------
     def proposal(self) -> StudentT:
         """Return a split t of the log scales, as wide as their approximate posterior asks for; it adds quadratics."""
-        centre = self.quadratics[0].place
-        for _ in range(EXPANSIONS):
-            before = centre
-            centre, eigenvalues, vectors = find_mode(Evidence(self, self.expand(centre)), centre)
-            if np.abs(centre - before).max() < MOVED:
-                break
-        return StudentT.at_mode(centre, eigenvalues, vectors).looking(self.log_evidence)
+        return StudentT(self.quadratics[0].place, np.diag(self.spread)).looking(self.log_evidence)
 
     def log_evidence(self, log_scales: np.ndarray) -> np.ndarray:
         """Return Laplace's approximation of the log-density of log scales (S, d), each with a quadratic of its own."""
-        prior = self.log_prior(log_scales)
-        found = np.full(len(log_scales), -np.inf)
-        for k in np.flatnonzero(prior > prior.max() - DEEP):
-            found[k] = Evidence(self, self.expand(log_scales[k])).value_and_gradient(log_scales[k])[0]
+        found = self.log_prior(log_scales)
+        near = found > found.max() - DEEP
+        found[~near] = -np.inf
+        for k in np.flatnonzero(near):
+            _, constant, slope, bent = self.expand(log_scales[k])
+            scale = self.scales(log_scales[k])
+            lower = np.linalg.cholesky(np.eye(scale.size) + scale[:, None] * bent * scale)
+            along = solve_triangular(lower, scale * slope, lower=True)
+            found[k] += constant + 0.5 * along @ along - np.log(np.diag(lower)).sum()
         return found
 
     # ---- the unknowns --------------------------------------------------------------------------------------------------
@@ -146,33 +148,6 @@ class Conditional:
         known = np.array([q.curvature for q in one]), np.array([q.slope for q in one])
         _kernels.given_scales(self.nearest(log_scales), self.scales(log_scales), *known, v, x, back, half)
         return half
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """The log-density of log scales by one quadratic."""
-
-    of: Conditional
-    by: Quadratic
-
-    def value_and_gradient(self, log_scales: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the log-density at log scales (d,), and its gradient.
-
-        That along a scale is Σ E[b_i (h − A b)_i] over its effects.
-        """
-        scale, (_, constant, slope, bent) = self.of.scales(log_scales), self.by
-        lower = np.linalg.cholesky(np.eye(scale.size) + scale[:, None] * bent * scale)
-        covariance = scale[:, None] * cho_solve((lower, True), np.diag(scale))
-        mean = covariance @ slope
-        value = constant + 0.5 * slope @ mean - np.log(np.diag(lower)).sum() + self.of.log_prior(log_scales)
-        each = mean * (slope - bent @ mean) - np.einsum("ij,ji->i", bent, covariance)
-        along = np.bincount(self.of.owner, each, len(log_scales) + 1)[:-1]
-        batches = zip(self.of.target.batches, log_scales, strict=True)
-        return float(value), along + [1 - np.exp(b.power * (x - np.log(b.scale))) for b, x in batches]
-
-    def hessian(self, log_scales: np.ndarray) -> np.ndarray:
-        """Return the Hessian."""
-        return -curvature(lambda at: self.value_and_gradient(at)[1], log_scales)
 
 
 @dataclass(frozen=True, eq=False)

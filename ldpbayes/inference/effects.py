@@ -145,7 +145,7 @@ def sample(
 
 def bent(target: Target, before: np.ndarray | None) -> "Bent":
     """Return the density in coordinates about the middle of the posterior, which is sought from draws (k, u) or a point."""
-    at, share = middle(target, None if before is None else before.mean(axis=0))
+    at, share, _ = middle(target, None if before is None else before.mean(axis=0))
     if share is None:
         return Bent(target, at)
     target = replace(target, turn=TURN) if share[target.effects].mean() < WEAK else target

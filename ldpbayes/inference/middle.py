@@ -16,8 +16,9 @@ NEAR = 0.002
 LONGEST = 0.7
 
 
-def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return (unknowns in the middle of the posterior, share of each effect that the reports decide, else 0, or None).
+def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Return (unknowns in the middle of the posterior, share of each effect that the reports decide or None, and Fisher's
+    information on the log scales).
 
     Parameters
     ----------
@@ -50,18 +51,18 @@ def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.nda
         along = coordinates.gradient(slope)
         return coordinates.of(along) - x, 0.5 * float(along @ along), coordinates
 
-    near, before, length = NEAR * z.size, np.zeros(len(batches)), np.ones(len(batches))
+    near, before, length, information = NEAR * z.size, *(np.full(len(batches), one) for one in (0.0, 1.0, 1.0))
     for _ in range(ROUNDS):
         z[kept], _, coordinates = climb(density, newton, z[kept], STEPS, near)
         if not batches:
-            return z, None
+            return z, None, information
         variances[kept] = coordinates.variances
         moved = 0.0
         for k, batch in enumerate(batches):
             span = batch.span
             raised = math.exp(batch.power * (min(z[batch.place], 20.0) - math.log(batch.scale)))
             slope = (z[span] ** 2 + variances[span] - 1).sum() + 1 - raised
-            bend = 2 * ((1 - variances[span]) ** 2).sum() + batch.power * raised
+            information[k] = bend = 2 * ((1 - variances[span]) ** 2).sum() + batch.power * raised
             length[k], before[k] = 0.5 * length[k] if slope * before[k] < 0 else length[k], slope
             change = length[k] * min(max(slope / bend, -LONGEST), LONGEST)
             z[batch.place] += change
@@ -69,4 +70,4 @@ def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.nda
             moved = max(moved, abs(change) * math.sqrt(bend))
         if moved < LEAST_CHANGE:
             break
-    return z, np.where(target.effects, np.clip(1 - variances, 0.0, MOST_SHARE), 0.0)
+    return z, np.where(target.effects, np.clip(1 - variances, 0.0, MOST_SHARE), 0.0), information
