@@ -128,6 +128,8 @@ class Sample:
         Of cells: draws of F for ``distribution``, as result.building.frequencies makes them.
     interleaved : bool
         Whether F is drawn for the first draw of every chain first, so that an interruption leaves equally long chains.
+    unknowns : (chains, draws, u) array, optional
+        The prior's unknowns, where somebody asks for them.
     """
 
     distribution: np.ndarray
@@ -149,6 +151,43 @@ class Sample:
     known_at: Callable[[float], Mapping[str, Mapping[str, np.ndarray]]] | None = None
     frequencies: tuple | None = None
     interleaved: bool = False
+    unknowns: np.ndarray | None = None
+
+    @classmethod
+    def of_weights(cls, found: Any, prior: Any, p: np.ndarray, split: tuple[int, int], rng: np.random.Generator) -> "Sample":
+        """Return the Sample of weighted draws, resampled, with the variables of their prior.
+
+        Parameters
+        ----------
+        found : inference.weighted.Draws
+        prior : AbstractPrior
+        p : (N, …) array
+            P of all draws.
+        split : (int, int)
+            Chains and draws.
+        rng : numpy.random.Generator
+        """
+        variables, chosen = prior.variables(found.z), found.chosen(rng)
+        named = {"distribution": p} | {name: values for name, (_, values) in variables.items()}
+        return cls(
+            p[chosen].reshape(*split, *p.shape[1:]),
+            effective=found.effective,
+            verdict=found.verdict,
+            variables={name: (dims, v[chosen].reshape(*split, *v.shape[1:])) for name, (dims, v) in variables.items()},
+            known_at=lambda prob: {name: replace(found, prob=prob).known(values) for name, values in named.items()},
+            facts=found.found.facts,
+            unknowns=found.z[chosen].reshape(*split, -1),
+        )
+
+    def diagnostics(self, interrupted: bool, share: float = 1.0) -> Diagnostics:
+        """Return what the engine found, where this share of its draws is left."""
+        return Diagnostics(
+            sampling="independent" if self.independent else "mcmc",
+            effective_draws=None if self.effective is None else self.effective * share,
+            checked=self.verdict.checked if self.verdict.accepted else "",
+            problem=self.verdict.problem,
+            interrupted=interrupted,
+        )
 
     @property
     def rejected(self) -> str:
@@ -400,15 +439,9 @@ class Answer:
 
     def found(self, shape: tuple[int, ...], share: float = 1.0) -> Diagnostics:
         """Return what the engine found, where so many (chains, draws, …) are left: this share of those that it made."""
-        method, sample = self.method, self.sample
-        found = Diagnostics(
-            sampling="independent" if sample.independent else "mcmc",
-            effective_draws=None if sample.effective is None else sample.effective * share,
-            checked=sample.verdict.checked if sample.verdict.accepted else "",
-            problem=sample.verdict.problem,
-            interrupted=self.watch.interrupted or shape[0] != method.chains or shape[1] < method.draws,
-        )
-        return found.adding(_left(shape, method)) if found.interrupted and not sample.independent else found
+        method, cut = self.method, self.watch.interrupted
+        found = self.sample.diagnostics(cut or shape[0] != method.chains or shape[1] < method.draws, share)
+        return found.adding(_left(shape, method)) if found.interrupted and not self.sample.independent else found
 
     @cached_property
     def parts(self) -> Parts:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, 
 from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.scaling import Scaled, by_weights
-from ldpbayes.inference.verdict import ACCEPTED
+from ldpbayes.inference.verdict import ACCEPTED, refused
 from ldpbayes.inference.weighted import most_error, weighted
-from ldpbayes.posteriors.base import Watch
+from ldpbayes.posteriors.base import Sample, Watch
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
@@ -356,6 +356,13 @@ class Model:
         """Return what the devices do, in words."""
         return self.reports.pooled.device()
 
+    def variables(self, z: np.ndarray, watch: Any = None) -> dict[str, tuple]:
+        """Return P of all people and the variables of the prior at draws (chains, draws, u), as {name: (dims, array)}."""
+        flat = z.reshape(-1, z.shape[-1])
+        sums = self.target.likelihoods(flat, watch=watch)[1]
+        found = {"distribution": (self.dims, sums / sums.sum(axis=1, keepdims=True))} | self.prior.variables(flat)
+        return {name: (dims, x.reshape(*z.shape[:2], *x.shape[1:])) for name, (dims, x) in found.items()}
+
     def scaled(self, factor: float) -> "Model":
         """Return the model with the survey weights multiplied by a factor."""
         entries = self.reports.entries(self.cell, self.target.reports.n_cells, factor)
@@ -546,16 +553,16 @@ def _posterior(model, request, watch):
         del steps["chains"]
     elif method in ("hmc", "nuts") or model.prior.n_unknowns > MAX_UNKNOWNS:
         del steps["laplace"]
-    outcome = hand_over(in_order(steps), lambda answer: answer.about["problem"])
-    answer = outcome.answer
-    facts |= answer.about | {"reason": answer.about["reason"] + outcome.before}
+    outcome = hand_over(in_order(steps), lambda sample: sample.verdict.problem)
+    sample = outcome.answer
+    facts |= sample.facts | {"reason": sample.facts["reason"] + outcome.before}
     if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
         facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
-    if model.reports.weighted and not model.design.columns.groups and model.target.kernel is not None:
-        answer = _stretched(model, answer, found[0], variance)
-    tree = _tree(model, answer, request, facts)
-    if facts["problem"] and method == "laplace":
-        raise ConvergenceError(f"The weights of the draws cannot be trusted: {facts['problem']}.", tree)
+        if not model.design.columns.groups and model.target.kernel is not None:
+            sample = _stretched(model, sample, found[0], variance)
+    tree = _tree(model, sample, request, facts)
+    if sample.verdict.problem and method == "laplace":
+        raise ConvergenceError(f"The weights of the draws cannot be trusted: {sample.verdict.problem}.", tree)
     if not tree.attrs["converged"]:
         warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=4)
     if tree.attrs["prior_decides"]:
@@ -563,53 +570,24 @@ def _posterior(model, request, watch):
     return tree
 
 
-class Draws(NamedTuple):
-    """Draws of the unknowns (chains · draws, n_unknowns), with what their engine says about them.
-
-    Attributes
-    ----------
-    z, shares : arrays
-        The draws, and sums of P over people (chains · draws, a).
-    chains : int
-        Fewer than asked for after an interruption.
-    about : dict
-        Attributes of the result: method, reason, problem and so on.
-    stats : dict of (chains, draws) arrays
-    known : dict, optional
-        Monte Carlo errors of weighted draws, by the name of the variable.
-    """
-
-    z: np.ndarray
-    shares: np.ndarray
-    chains: int
-    about: dict
-    stats: dict
-    known: dict | None = None
-
-
 def _about_the_mode(model, found, request, rng, watch):
-    """Return Draws of a multivariate t about the mode, weighted by the posterior density and resampled."""
+    """Return the Sample of a multivariate t about the mode, weighted by the posterior density and resampled."""
     drawn = weighted(model.target, request.draws * request.chains, rng, watch, found, request.ci_prob)
-    chosen = drawn.chosen(rng)
-    named = {"distribution": drawn.values / drawn.values.sum(axis=1, keepdims=True)}
-    named |= {name: values for name, (_, values) in model.prior.variables(drawn.z).items()}
-    known = {name: drawn.known(values) for name, values in named.items()}
+    people = drawn.values / drawn.values.sum(axis=1, keepdims=True)
+    sample = Sample.of_weights(drawn, model.prior, people, (request.chains, request.draws), rng)
+    known = sample.known_at(request.ci_prob)
     worth = min(float(np.min(part["ess_bulk"], where=part["mcse"] > 0, initial=np.inf)) for part in known.values())
-    about = {
+    facts = {
         "method": "laplace",
         "reason": "Weighted draws about the mode of all coefficients; their k-hat says whether to trust them.",
-        "problem": drawn.verdict.problem,
-        "checked": drawn.verdict.checked if drawn.verdict.accepted else "",
-        "sampling": "independent",
-        "effective_draws": min(worth, drawn.effective),
         "weights_effective": drawn.found.effective_sample,
         "interval_error": drawn.end_error,
     }
-    return Draws(drawn.z[chosen], drawn.values[chosen], request.chains, about | drawn.found.facts, {}, known)
+    return replace(sample, effective=min(worth, drawn.effective), known=known, facts=facts | sample.facts)
 
 
 def _by_chains(model, mode, request, watch):
-    """Return Draws by Hamiltonian Monte Carlo or the No-U-Turn sampler: of chains that went on, every so many of them."""
+    """Return the Sample of Hamiltonian Monte Carlo or the No-U-Turn sampler: of chains that went on, every so many draws."""
     from ldpbayes.inference import diagnostics
 
     rng, prob, values = np.random.default_rng(request.random_seed), request.ci_prob, model.prior.coefficients
@@ -619,32 +597,30 @@ def _by_chains(model, mode, request, watch):
     settings = {"values": values, "prob": prob, "allowed": allowed, "method": name}
     (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
     error = float(effects.end_errors(values, z, prob).max(initial=0.0))
-    trouble = trouble or ACCEPTED.with_ends(error, allowed).problem
-    step = max(z.shape[1] // request.draws, 1)
-    flat = z.reshape(-1, z.shape[-1])
-    shares = model.target.likelihoods(flat, watch=watch)[1]
-    named = {"distribution": shares / shares.sum(axis=1, keepdims=True)}
-    named |= {key: values for key, (_, values) in model.prior.variables(flat).items()}
+    step, named = max(z.shape[1] // request.draws, 1), model.variables(z, watch)
     known = {
-        key: diagnostics.entries_of_chains(values.reshape(*z.shape[:2], -1), prob)
-        for key, values in (named.items() if step > 1 else ())
+        key: diagnostics.entries_of_chains(x.reshape(*z.shape[:2], -1), prob)
+        for key, (_, x) in (named.items() if step > 1 else ())
     }
-    kept = (np.arange(len(flat)) % z.shape[1]) % step == step - 1
-    stats = {key: values[:, step - 1 :: step] for key, values in stats.items()}
-    reason = "Chains in coordinates whitened by the Hessian work for every regression."
-    about = {
-        "method": name,
-        "reason": reason,
-        "problem": trouble,
-        "checked": "",
-        "sampling": "mcmc",
-        "interval_error": error,
-    }
-    return Draws(flat[kept], shares[kept], len(z), about, stats, known)
+    kept = {key: (dims, x[:, step - 1 :: step]) for key, (dims, x) in named.items()}
+    return Sample(
+        kept.pop("distribution")[1],
+        independent=False,
+        verdict=refused(trouble) if trouble else ACCEPTED.with_ends(error, allowed),
+        stats={key: x[:, step - 1 :: step] for key, x in stats.items()},
+        variables=kept,
+        known=known,
+        facts={
+            "method": name,
+            "reason": "Chains in coordinates whitened by the Hessian work for every regression.",
+            "interval_error": error,
+        },
+        unknowns=z[:, step - 1 :: step],
+    )
 
 
-def _stretched(model, answer, mode, variance):
-    """Return Draws whose covariance is the linearized one, H⁻¹ (J + P) H⁻¹, where that at the mode was H⁻¹ = (I + P)⁻¹.
+def _stretched(model, sample, mode, variance):
+    """Return the Sample whose covariance is the linearized one, H⁻¹ (J + P) H⁻¹, where that at the mode was H⁻¹ = (I + P)⁻¹.
 
     P is the curvature of the prior. The draws move by the map between the two normal laws that moves them least.
     """
@@ -653,13 +629,14 @@ def _stretched(model, answer, mode, variance):
     after = before @ (variance + curvature + replace(model.target, flat=True).hessian(mode)) @ before
     values, vectors = np.linalg.eigh(before)
     if not values[0] > 0:  # a saddle of the likelihood: there is no normal law to start from
-        return answer
+        return sample
     root, inverse = (vectors * values**power @ vectors.T for power in (0.5, -0.5))
     values, vectors = np.linalg.eigh(root @ after @ root)
     map_ = inverse @ (vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T) @ inverse
-    centre = answer.z.mean(axis=0)
-    z = centre + (answer.z - centre) @ map_
-    return answer._replace(z=z, shares=model.target.likelihoods(z)[1], known=None)
+    centre = sample.unknowns.mean(axis=(0, 1))
+    z = centre + (sample.unknowns - centre) @ map_
+    named = model.variables(z)
+    return replace(sample, distribution=named.pop("distribution")[1], variables=named, known={}, unknowns=z)
 
 
 def _design_effect(model, z):
@@ -675,7 +652,7 @@ def _design_effect(model, z):
     return float(max(np.trace(whole @ middle) / np.trace(whole @ information), 1e-3))
 
 
-def _tree(model, answer, request, facts):
+def _tree(model, sample, request, facts):
     """Return the result of draws."""
     import xarray as xr
 
@@ -684,17 +661,13 @@ def _tree(model, answer, request, facts):
     from ldpbayes.result.validation import validate
 
     prior, reports, entries = model.prior, model.reports, model.target.reports
-    split = (answer.chains, len(answer.z) // answer.chains)
-    shares = answer.shares / entries.sizes.sum()
-    shares /= shares.sum(axis=-1, keepdims=True)
-    draws = {"distribution": (model.dims, shares.reshape(*split, -1))}
-    for name, (dims, values) in prior.variables(answer.z).items():
-        draws[name] = (dims, values.reshape(*split, *values.shape[1:]), {"of": "prior"})
+    draws = {"distribution": (model.dims, sample.distribution)}
+    draws |= {name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()}
+    interrupted = sample.distribution[..., 0].size < request.draws * request.chains
     settings = request.stated | {"formula": model.design.text, "reference": prior.categories[prior.reference]}
     about = {
         "n_patterns": entries.n_cells,
         "random_seed": request.random_seed,
-        "interrupted": int(len(answer.z) < request.draws * request.chains),
         "frequency_draws": "mean only",
         "regression": model.design.describe(),
         "reference": prior.categories[prior.reference],
@@ -711,14 +684,14 @@ def _tree(model, answer, request, facts):
             )
             + ". The respondents' own frequencies have no meaning under weights."
         )
-    about |= facts
+    about |= sample.diagnostics(interrupted).to_attrs() | facts
     tree = build(
-        model, prior.describe(), method=facts["method"], settings=settings, draws=draws, stats=answer.stats, attrs=about
+        model, prior.describe(), method=facts["method"], settings=settings, draws=draws, stats=sample.stats, attrs=about
     )
     tree["design"] = xr.DataTree(_patterns(model))
-    diagnostics.summarize(tree, request.ci_prob, known=answer.known)
-    _add_frequency(tree, model, answer)
-    tree.attrs["prior_decides"] = _undecided(model, answer, request.ci_prob)
+    diagnostics.summarize(tree, request.ci_prob, known=sample.known)
+    _add_frequency(tree, model, sample)
+    tree.attrs["prior_decides"] = _undecided(model, sample.unknowns.reshape(-1, prior.n_unknowns), request.ci_prob)
     validate(tree)
     return tree
 
@@ -742,7 +715,7 @@ def _patterns(model):
     return xr.Dataset(held, {"term": list(model.prior.terms)})
 
 
-def _add_frequency(tree, model, answer):
+def _add_frequency(tree, model, sample):
     """Write the mean of F, E[T | reports]/n, into the summary; its draws would cost one allocation for every row.
 
     F is averaged over some of the draws; its regression on P, whose mean is known from all of them, takes most of the error.
@@ -751,15 +724,16 @@ def _add_frequency(tree, model, answer):
         return  # F has no meaning under weights
     import xarray as xr
 
-    chosen = np.unique(np.linspace(0, len(answer.z) - 1, AVERAGED).astype(int))
-    expected = model.target.likelihoods(answer.z[chosen], tallies=True)[2]
-    f, p = (part / part.sum(axis=1, keepdims=True) for part in (expected, answer.shares[chosen]))
+    z, p = (x.reshape(-1, x.shape[-1]) for x in (sample.unknowns, sample.distribution))
+    chosen = np.unique(np.linspace(0, len(z) - 1, AVERAGED).astype(int))
+    f, p = model.target.likelihoods(z[chosen], tallies=True)[2], p[chosen]
+    f = f / f.sum(axis=1, keepdims=True)
     offset = p - p.mean(axis=0)
     slope = (offset * f).sum(axis=0) / np.maximum((offset**2).sum(axis=0), 1e-300)
     summary = tree["summary"].to_dataset()
     known = summary.sel(target="distribution")
     mean = f.mean(axis=0) + slope * (known["mean"].values - p.mean(axis=0))
-    share = np.minimum(known["ess_bulk"].values / len(answer.z), 1.0)
+    share = np.minimum(known["ess_bulk"].values / len(z), 1.0)
     rest = (f - f.mean(axis=0) - slope * offset).var(axis=0) / (len(chosen) * share)
     at = {"target": "frequency"}
     summary["mean"].loc[at] = mean / mean.sum()
@@ -767,10 +741,10 @@ def _add_frequency(tree, model, answer):
     tree["summary"] = xr.DataTree(summary)
 
 
-def _undecided(model, answer, ci_prob):
+def _undecided(model, z, ci_prob):
     """Return the sentence that says about which coefficients the prior decides, or an empty string."""
     prior = model.prior
-    scaled = _scaled(prior, answer.z, ci_prob)
+    scaled = _scaled(prior, z, ci_prob)
     verdict, moves = scaled.verdict, np.divide(scaled.moves, scaled.sd, out=np.zeros(scaled.sd.shape), where=scaled.sd > 0)
     others = [x for x in range(prior.n_categories) if x != prior.reference]
     named: dict[int, list[str]] = {1: [], 2: []}

@@ -1,6 +1,6 @@
 """All cells at once by weights: of effects given their scales, where the prior has these; else about the mode."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes.inference.target import Target
@@ -41,13 +41,4 @@ class AboutTheMode(AbstractJoint):
         prior, likelihoods, size = plan.state.prior, plan.state.likelihoods, self.draws * self.chains
         written = entries(likelihoods) <= MAX_ENTRIES
         found = weighted(Target(prior, Forms.of(likelihoods) if written else Apart(likelihoods)), size, rng, watch)
-        variables, chosen, split = prior.variables(found.z), found.chosen(rng), (self.chains, self.draws)
-        named = {"distribution": found.values} | {name: values for name, (_, values) in variables.items()}
-        return Sample(
-            found.values[chosen].reshape(*split, *prior.shape),
-            effective=found.effective,
-            verdict=found.verdict,
-            variables={name: (dims, v[chosen].reshape(*split, *v.shape[1:])) for name, (dims, v) in variables.items()},
-            known_at=lambda prob: {name: replace(found, prob=prob).known(values) for name, values in named.items()},
-            facts=found.found.facts,
-        )
+        return Sample.of_weights(found, prior, found.values, (self.chains, self.draws), rng)
