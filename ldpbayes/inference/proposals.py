@@ -170,6 +170,8 @@ class Mixture:
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return (draws, their log-densities), each part with its share of them."""
+        if len(self.parts) == 1 and not self.sobol:
+            return self.parts[0].draw(size, rng)
         if not self.sobol:
             counts = np.bincount(resample(self.shares, rng, size), minlength=len(self.parts))
             drawn = [part.draw(count, rng)[0] for part, count in zip(self.parts, counts.tolist(), strict=True) if count]

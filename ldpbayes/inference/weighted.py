@@ -46,7 +46,7 @@ TAILS = 0.8
 #: of MOST_HELD unknowns in all: a flat tail wants many, and chains cost ten times as much.
 LEAST_DRAWN, CHEAP, MORE, ACCEPTABLE, MOST_HELD = 4096, 2e8, 8, 1.2, 2**22
 #: Proposals are mended with at most so many times the most draws, and gone on with to at most as many.
-SPENT = 2
+SPENT = 3
 #: Where draws cost more than CHEAP, proposals are fitted to batches of so many first.
 BATCH = 512
 #: Draws are cheap where so many times LEAST_DRAWN cost at most CHEAP.
@@ -201,7 +201,9 @@ class Proposal:
             shares = np.append(FIRST, (1 - FIRST) * self.shares)
         elif self.shares is not None:
             parts, shares = self.fitted, self.shares
-        return (parts, shares) if self.given is None else ((Given(Mixture(parts, shares), self.given),), np.ones(1))
+        if self.given is None:
+            return parts, shares
+        return (Given(Mixture(parts, shares, sobol=True), self.given),), np.ones(1)
 
     @cached_property
     def mixture(self) -> Mixture:
@@ -213,7 +215,9 @@ class Proposal:
 
     def of_all(self) -> "Proposal":
         """Return the same with room for the prior, and distributions of all unknowns, beside those given the scales."""
-        return replace(self, first=self._undefended[0][0], defence=DEFENCE, given=None, fitted=(), shares=None)
+        given = self._undefended[0][0]
+        given = replace(given, scales=replace(given.scales, sobol=False))  # of any number of draws
+        return replace(self, first=given, defence=DEFENCE, given=None, fitted=(), shares=None)
 
     def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
         """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
