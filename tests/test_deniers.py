@@ -111,6 +111,31 @@ def test_quadrature_weighted_draws_and_a_grid_agree(device, asked, prior):
     assert float(exact["exact"]["log_evidence"]) == pytest.approx(rough.attrs["log_evidence"], abs=0.05)
 
 
+@pytest.mark.parametrize("asked, said, n, same", [(300, 130, 40_000, 6_000), (200_000, 80_000, 40, 6)])
+def test_ends_where_the_reports_of_one_half_pin_a_product(asked, said, n, same):
+    """Given δ almost nothing of P, or of the share who deny, is open: nodes of δ alone put ends off by .06 sd."""
+    device, honest = (
+        Tally(crosswise(0.75), [0, 1], [asked - said, said], "a"),
+        Tally(direct(), [0, 1], [n - same, same], "b"),
+    )
+    tree = fit(Collection(["no", "yes"], [device, honest]).with_deniers("yes", "no", "b"), random_seed=1, estimates=False)
+    x, p = (  # the share who admit, and P
+        np.linspace(max(at - 9 * sd, 0), min(at + 9 * sd, 1), 1602)[1:-1]
+        for at, sd in ((same / n, np.sqrt(same) / n), (2 * said / asked - 0.5, 1 / np.sqrt(asked)))
+    )
+    shown = 0.25 + 0.5 * p
+    log = (said * np.log(shown) + (asked - said) * np.log1p(-shown) - 0.5 * np.log1p(-p) - 1.5 * np.log(p))[:, None]
+    log = np.where(x < p[:, None], log + same * np.log(x) + (n - same) * np.log1p(-x), -np.inf)
+    weight = np.exp(log - log.max()).ravel()
+    summary = tree["summary"].to_dataset().sel(target="distribution", category="yes", quantity="deniers")
+    for name, values in (("", np.repeat(p, x.size)), ("derived_", np.subtract.outer(p, x).ravel())):
+        order = np.argsort(values)
+        below = np.cumsum(weight[order]) / weight.sum()
+        lower, upper = values[order][np.searchsorted(below, [0.025, 0.975])]
+        allowed = 4e-3 * float(summary[f"{name}sd"])
+        assert abs(summary[f"{name}lower"] - lower) < allowed and abs(summary[f"{name}upper"] - upper) < allowed
+
+
 def test_a_derived_quantity_counts_those_who_deny(fitted):
     collection, _, tree = fitted
     np.testing.assert_allclose(tree["posterior"]["share of yes"].values, tree["posterior"]["distribution"].values[..., 1])

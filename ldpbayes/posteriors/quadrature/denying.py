@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import permutations
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.special import logit
 
 from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError
@@ -26,6 +29,9 @@ NODES, STICK, COARSER = 40, 32, 0.8
 GRID, ZOOMS, EDGE = 41, 4, 1e-12
 #: Nodes with less weight than this are left out of distribution functions.
 NEGLIGIBLE = 1e-10
+#: Points of δ for each node at which a distribution function is looked at between them, by NEAR of them; the probability by
+#: which an end that the nodes alone give may be off, the step in sds by which it is moved, and how often.
+BETWEEN, NEAR, RESOLVED, STEP, MOVES = 8, 4, 1e-5, 0.05, 6
 #: Rows with more entries are left to weighted draws.
 MAX_ENTRIES = 2000
 
@@ -204,6 +210,7 @@ class Mixed:
     log_evidence: float
     stick: int
     watch: Any = field(repr=False)
+    _functions: dict = field(default_factory=dict, repr=False)
 
     @cached_property
     def _moments(self):
@@ -233,17 +240,19 @@ class Mixed:
         """Cov(P), shape (a, a)."""
         return self._moments[2]
 
-    @cached_property
-    def _margins(self):
-        """The distribution function of every answer at the nodes of δ that matter; of two, the second mirrors the first."""
-        a, matter = self.seen.alpha.size, self._matter
-        found = [[self.known[k].margin.cdf for k in matter]]
-        if a == 2:
-            return [*found, [lambda value, first=first: 1 - first(1 - value) for first in found[0]]]
-        for x in range(1, a):
-            order = np.r_[x, np.delete(np.arange(a), x)]
-            found.append([integrate(self.targets[k].ordered(order), self.stick, self.watch).margin.cdf for k in matter])
-        return found
+    def _function(self, x, k):
+        """Return the distribution function of an answer at a node of δ; of two answers, the second mirrors the first."""
+        if (x, k) not in self._functions:
+            if x == 0:
+                found = self.known[k].margin.cdf
+            elif self.seen.alpha.size == 2:
+                first = self.known[k].margin.cdf
+                found = lambda value: 1 - first(1 - value)  # noqa: E731
+            else:
+                order = np.r_[x, np.delete(np.arange(self.seen.alpha.size), x)]
+                found = integrate(self.targets[k].ordered(order), self.stick, self.watch).margin.cdf
+            self._functions[x, k] = found
+        return self._functions[x, k]
 
     @cached_property
     def _matter(self):
@@ -262,16 +271,63 @@ class Mixed:
         a, delta = self.seen.alpha.size, self.delta[self._matter]
         if which == a:
             return self._denial.cdf(value)
-        margins = self._margins[self.seen.place if which > a else which]
+        x = self.seen.place if which > a else which
         scaled = value / delta if which > a else np.full(delta.size, value)
-        known = [below(min(own, 1.0)) for below, own in zip(margins, scaled, strict=True)]
+        known = [self._function(x, k)(min(own, 1.0)) for k, own in zip(self._matter, scaled, strict=True)]
         return float(self.weight[self._matter] @ known)
+
+    @cached_property
+    def _between(self):
+        """(δ, weight, places and shares of the NEAR nodes about each) of many points: the density of δ is smooth."""
+        denial = self._denial
+        t, weight = jacobi(BETWEEN * self.delta.size, denial.low, denial.high)
+        weight = weight * np.maximum(denial.density(t), 0)
+        t, weight = t[weight > NEGLIGIBLE], weight[weight > NEGLIGIBLE]
+        delta = denial.start + denial.width * t
+        first = np.clip(np.searchsorted(self.delta, delta) - NEAR // 2, 0, self.delta.size - NEAR)
+        places = first[:, None] + np.arange(NEAR)
+        shares = np.ones(places.shape)
+        for j, k in permutations(range(NEAR), 2):
+            nodes = self.delta[places]
+            shares[:, j] *= (delta - nodes[:, k]) / (nodes[:, j] - nodes[:, k])
+        return delta, weight / weight.sum(), places, shares
+
+    def finely_below(self, which, value):
+        """Return what ``below`` does of P_x or the share who deny, also where P given δ hardly varies and moves with δ.
+
+        A distribution function at a value then jumps between two nodes of δ. It does not where the odds of P are divided by
+        those of its mean given δ, which is smooth in δ.
+        """
+        delta, weight, places, shares = self._between
+        share = which > self.seen.alpha.size
+        x = self.seen.place if share else which
+        at = np.minimum(value / delta, 1.0) if share else np.full(delta.size, value)
+        odds = logit(np.clip([one.mean[x] for one in self.known], 1e-300, 1 - 1e-16))
+        ratio = np.exp(odds[places] - CubicSpline(self.delta, odds)(delta)[:, None])
+        moved = at[:, None] * ratio / (1 - at[:, None] * (1 - ratio))
+        known = np.vectorize(lambda k, p: self._function(x, k)(p))(places, moved)
+        return float(weight @ (shares * known).sum(axis=1))
 
     def quantiles(self, level):
         """Return the quantile of P, δ and the share who deny at a level, shape (a + 2,)."""
         a = self.seen.alpha.size
-        found = [quantile(lambda q, which=which: self.below(which, q) - level) for which in (*range(a), a + 1)]
+        found = [self._quantile(which, level) for which in (*range(a), a + 1)]
         return np.array([*found[:a], self._denial.quantile(level), found[a]])
+
+    def _quantile(self, which, level):
+        """Return the quantile of P_x or of the share who deny: that by the nodes, moved where points between them differ."""
+        value = quantile(lambda q: self.below(which, q) - level)
+        step, off = STEP * self.sd[which], self.finely_below(which, value) - level
+        for _ in range(MOVES):
+            if abs(off) < RESOLVED:
+                break
+            other = min(max(value - np.sign(off) * step, 0.0), 1.0)
+            slope = (self.finely_below(which, other) - level - off) / (other - value) if other != value else 0.0
+            if not slope > 0:
+                break
+            value = min(max(value - off / slope, 0.0), 1.0)
+            step, off = step / 4, self.finely_below(which, value) - level
+        return value
 
     def draws(self, size, rng):
         """Return i.i.d. draws of p′, shape (size, a + 1): P given a node of δ, and then δ given P."""

@@ -1,6 +1,7 @@
 """The density of one category or of its share of a group: distribution function and quantiles."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy import special
@@ -8,6 +9,15 @@ from scipy import special
 from ldpbayes.posteriors.merging import quantile
 from ldpbayes.posteriors.quadrature.rules import jacobi, remainder
 from ldpbayes.posteriors.quadrature.target import windows
+
+
+@lru_cache(maxsize=64)
+def barycentric(nodes, low, high):
+    """Return the nodes of a Gauss–Jacobi rule, and the weights of interpolation between them."""
+    x, _ = jacobi(nodes, low, high)
+    gaps = x[:, None] - x + np.eye(nodes)
+    log_size = -np.log(np.abs(gaps)).sum(axis=1)
+    return x, np.sign(gaps).prod(axis=1) * np.exp(log_size - log_size.max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +41,7 @@ class Margin:
 
     def density(self, t):
         """Return h(t) by barycentric interpolation."""
-        nodes, _ = jacobi(self.values.size, self.low, self.high)
-        gaps = nodes[:, None] - nodes + np.eye(nodes.size)
-        log_size = -np.log(np.abs(gaps)).sum(axis=1)
-        weights = np.sign(gaps).prod(axis=1) * np.exp(log_size - log_size.max())
+        nodes, weights = barycentric(self.values.size, self.low, self.high)
         away = np.asarray(t)[..., None] - nodes
         exact = away == 0
         share = weights / np.where(exact, 1.0, away)
