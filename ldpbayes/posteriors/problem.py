@@ -20,6 +20,15 @@ NO_USERS = "The respondents' own frequencies F and the evidence have no meaning 
 CONCENTRATIONS = 1e-9, 1e12
 
 
+def checked_concentrations(alpha: np.ndarray) -> np.ndarray:
+    """Return the concentrations of a prior; refused where they are beyond CONCENTRATIONS."""
+    low, high = CONCENTRATIONS
+    if not (alpha.min() >= low and alpha.max() <= high):
+        found = alpha.min() if alpha.min() < low else alpha.max()
+        raise ArgumentError(f"prior must have concentrations between {low:g} and {high:g}, got {found:g}.")
+    return alpha
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """What an engine sees: a likelihood and a prior, with the expensive looking at them done at most once.
@@ -92,11 +101,7 @@ class Problem:
     def alpha(self) -> np.ndarray | None:
         """The prior's concentrations, or None where it is no Dirichlet; refused where they are beyond CONCENTRATIONS."""
         alpha = self.prior.concentrations()
-        if alpha is not None and not (alpha.min() >= CONCENTRATIONS[0] and alpha.max() <= CONCENTRATIONS[1]):
-            low, high = CONCENTRATIONS
-            found = alpha.min() if alpha.min() < low else alpha.max()
-            raise ArgumentError(f"prior must have concentrations between {low:g} and {high:g}, got {found:g}.")
-        return alpha
+        return None if alpha is None else checked_concentrations(alpha)
 
     @cached_property
     def mixture(self):

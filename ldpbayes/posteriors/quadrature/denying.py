@@ -6,7 +6,6 @@ from itertools import permutations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.special import logit
 
 from ldpbayes import checks
@@ -15,6 +14,7 @@ from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
 from ldpbayes.posteriors.merging import Merged, quantile
+from ldpbayes.posteriors.problem import checked_concentrations
 from ldpbayes.posteriors.quadrature.draws import draw, move
 from ldpbayes.posteriors.quadrature.integrals import integrate
 from ldpbayes.posteriors.quadrature.margins import Margin
@@ -136,8 +136,8 @@ class Seen:
     @classmethod
     def of(cls, problem, split):
         """Return what is seen of a problem."""
-        alpha, place, beta = split
-        rows = problem.rows
+        (alpha, place, beta), rows = split, problem.rows
+        checked_concentrations(alpha)
         dense = rows.dense()
         scale = dense.max(axis=1)
         constant = rows.log_constant + float(rows.counts @ np.log(scale))
@@ -303,7 +303,7 @@ class Mixed:
         x = self.seen.place if share else which
         at = np.minimum(value / delta, 1.0) if share else np.full(delta.size, value)
         odds = logit(np.clip([one.mean[x] for one in self.known], 1e-300, 1 - 1e-16))
-        ratio = np.exp(odds[places] - CubicSpline(self.delta, odds)(delta)[:, None])
+        ratio = np.exp(odds[places] - (shares * odds[places]).sum(axis=1, keepdims=True))
         moved = at[:, None] * ratio / (1 - at[:, None] * (1 - ratio))
         known = np.vectorize(lambda k, p: self._function(x, k)(p))(places, moved)
         return float(weight @ (shares * known).sum(axis=1))
