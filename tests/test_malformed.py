@@ -18,6 +18,23 @@ SLOW = {
     *("associate from a frame", "conditional", "crosscheck", "plot_crosscheck", "observe_mixture"),
     *("NUTS.posterior", "PairSlice.posterior", "RandomWalk.posterior", "TallyStates.posterior"),
 }
+#: Arguments and values that `make fuzz` found, of which the sample of every day has none.
+MENDED = {
+    ("make_protocol", "name"): ("hostile", "empty array", "NA"),
+    ("Compliance", "n_categories"): ("10**9", "10**400"),
+    ("Floor", "evenness"): ("Decimal NaN", "hostile", "array of texts", "NA"),
+    ("regress", "protocol"): ("empty dict", "dict", "empty tree", "Cells"),
+    ("regress by design", "protocol"): ("empty dict", "part of a tree"),
+    ("missing_answers", "result"): ("None", "hostile", "Dataset", "empty tree"),
+    ("contrast", "cell"): ("Decimal NaN", "hostile"),
+    ("contrast of cells", "other_cell"): ("hostile", "structured array"),
+    ("largest", "simultaneous"): ("hostile", "empty array", "NA"),
+    ("plan", "protocols"): ("empty array",),
+    ("plan after a wave", "p"): ("hostile", "array of texts", "structured array"),
+    ("curves", "protocols"): ("True", "hostile", "empty array"),
+    ("with_prospects", "deniers"): ("True", "array of texts", "Arrow table", "Cells"),
+    ("Denying.posterior", "prior"): ("2**63", "ragged list", "array of 2**63", "hostile", "tree"),
+}
 NAMES = [name for name, _ in malformed.calls() if WHOLE or name not in SLOW]
 
 
@@ -42,6 +59,14 @@ def test_every_method_has_a_valid_call():
             if left := set(malformed.methods_of(value)) - known:
                 lacking[name] = left
     assert not lacking
+
+
+@pytest.mark.parametrize("name, argument", MENDED)
+def test_what_ended_in_a_traceback_once_ends_in_a_sentence(name, argument, material):
+    make = dict(malformed.calls())[name]
+    for value in MENDED[name, argument]:
+        kind, found = malformed.outcome(material, make, argument, value)
+        assert kind != "fault", f"{name}({argument}={value}): {found!r}"
 
 
 @pytest.mark.timeout(7200 if WHOLE else 300)

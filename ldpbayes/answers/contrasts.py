@@ -57,7 +57,8 @@ def contrast(
         need_result(other, "other")
     if other is None and other_cell is None:
         other_cell = cell
-    source, same = result if other is None else other, other is None and other_cell == cell
+    source = result if other is None else other
+    same = base.cell_position(result, cell) == base.cell_position(source, other_cell) and other is None
     sides = (result, first, cell), (source, second, other_cell)
     moments, delta, n = None, np.empty(0), base.LATTICE
     if base.without_draws(result) or base.without_draws(source):

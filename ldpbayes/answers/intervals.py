@@ -110,7 +110,7 @@ def largest(
     (['a', 'b'], 0.983)
     """
     ci_prob, shares = checks.level(ci_prob), base.summary(result, cell)["mean"].sel(target="distribution")
-    a = shares.sizes["category"]
+    a, simultaneous = shares.sizes["category"], checks.flag(simultaneous, "simultaneous")
     k = checks.integer(k, "k", minimum=1, maximum=a)
     named = {str(name) for group in ("posterior", "cells") if group in result.children for name in result[group].data_vars}
     if {"noncompliance", "deniers"} & (named | set(result.attrs)):

@@ -65,6 +65,7 @@ def missing_answers(
     if not ratios.size or not (ratios >= 0).all():
         raise ArgumentError("odds_ratio must be numbers of at least 0, or inf.")
     ci_prob = checks.level(ci_prob)
+    place = base.cell_position(result, cell)
     known = tuple(map(str, base.variable(result, "posterior", "category").values))
     labels, sign, threshold = base.conclusion(question, known, "question")
     if isinstance(threshold, str):
@@ -72,7 +73,7 @@ def missing_answers(
     p, n = total(result, labels, target=target, cell=cell), base.n_reports(result, cell)
     counted = "missing" in result["constant_data"]
     held = np.ravel(base.variable(result, "constant_data", "missing").values) if counted else np.zeros(1)
-    lost = int(held[(base.cell_position(result, cell) or 0) if counted else 0])
+    lost = int(held[(place or 0) if counted else 0])
     if not lost:
         raise ArgumentError("missing answers must be counted in the result: read the reports with missing=LABEL.")
     rng = np.random.default_rng(int(result.attrs["random_seed"]))

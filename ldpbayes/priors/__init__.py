@@ -3,8 +3,6 @@
 import importlib
 import pkgutil
 
-import numpy as np
-
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Summarized
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
@@ -59,7 +57,7 @@ def prior_for(prior, collection) -> AbstractPrior:
         prior = prior.beside(owners) or prior
         whole = prior.n_categories == size or prior.beside(owners) is not None
     else:
-        whole = not isinstance(prior, str) and np.size(prior) == size
+        whole = not isinstance(prior, str) and checks.array_of(prior, "prior", "concentrations, or a prior").size == size
     if whole:
         return as_prior(prior, size)
     found = collection.noncompliance()

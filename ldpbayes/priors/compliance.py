@@ -54,7 +54,9 @@ class Compliance(AbstractTree):
         start[0] = math.log(self.gamma[1] * size / self.gamma[0])
         object.__setattr__(self, "_start", start)
         if self.n_categories is not None:
-            object.__setattr__(self, "n_categories", checks.integer(self.n_categories, "n_categories", size + 2))
+            object.__setattr__(
+                self, "n_categories", checks.integer(self.n_categories, "n_categories", size + 2, checks.MAX_CATEGORIES)
+            )
             others = self.n_categories - size
             object.__setattr__(self, "blocks", (tuple(range(others)), *((others + k,) for k in range(size))))
             # A wrong prior is refused here, not when it is first used.
@@ -111,7 +113,7 @@ class Denial(AbstractTree):
         object.__setattr__(self, "of", of)
         object.__setattr__(self, "_inner", (Dirichlet(np.array(self.denial[::-1])),) * len(of))
         if self.n_categories is not None:
-            answers = checks.integer(self.n_categories, "n_categories", len(of) + 2) - len(of)
+            answers = checks.integer(self.n_categories, "n_categories", len(of) + 2, checks.MAX_CATEGORIES) - len(of)
             if not of or len(set(of)) != len(of) or max(of) >= answers:
                 raise ArgumentError(f"of must be positions of different categories, got {shown(list(of))}.")
             object.__setattr__(self, "_top", as_prior(self.compliers, answers))

@@ -50,7 +50,7 @@ class Floor(AbstractPrior):
         learnt = Learnt(self.median, self.sd, self.n_categories)  # which checks them
         for name in ("median", "sd", "n_categories"):
             object.__setattr__(self, name, getattr(learnt, name))
-        if self.evenness != math.inf:
+        if checks.real(self.evenness, "evenness", "a number of at least 1, or inf") != math.inf:
             object.__setattr__(self, "evenness", checks.positive(self.evenness, "evenness"))
         if self.evenness < 1:
             raise ArgumentError(f"evenness must be at least 1, got {self.evenness:g}.")

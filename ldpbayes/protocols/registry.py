@@ -216,7 +216,7 @@ def known_name(name: object, argument: str = "protocol") -> str:
     """
     known = protocol_names()
     written = re.sub(r"[\s-]+", "_", name.strip().lower()) if isinstance(name, str) else name
-    return str(checks.choice(written if written in known else name, argument, known))
+    return str(checks.choice(written if isinstance(written, str) and written in known else name, argument, known))
 
 
 def make_protocol(name: str, categories: Sequence[str], parameters: dict | None = None) -> AbstractProtocol:

@@ -12,6 +12,7 @@ from scipy.linalg import helmert
 from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.regression import INTERCEPT
+from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import YES_NO, ListExperiment
 from ldpbayes.regression.beside import Beside, checked_intercept
 
@@ -39,8 +40,9 @@ def channels_of(protocol: Any, labels: Sequence[str] | None, report: Any = None)
         width = 1 if report is None or isinstance(report, str) else len(report)
         known = {name: one for name, one in protocol.channels.items() if len(one.report_fields) == width}
         protocol = known | {value: known[group] for value, group in ASKED.items() if group in known}
-    sizes = {ListExperiment.items_of(one) for one in protocol.values()} if isinstance(protocol, Mapping) else {None}
-    if len(sizes) > 1 or None in sizes:
+    stated = protocol.values() if isinstance(protocol, Mapping) else ()
+    sizes = {ListExperiment.items_of(one) if isinstance(one, AbstractProtocol) else None for one in stated}
+    if len(sizes) != 1 or None in sizes:
         return protocol, labels
     traits = YES_NO if labels is None else tuple(labels)
     return protocol, ListExperiment(sizes.pop(), traits=traits).categories  # type: ignore[arg-type]  # checked there

@@ -386,7 +386,8 @@ class _Question:
 def _next_waves(belief, known, unknown, question, makers, restricted):
     """Return the sorted plans of another wave after a posterior, which is known by mean and covariance."""
     a, epsilon = len(belief.categories), known["epsilon"]
-    if (question.p, question.target, question.estimator) != ("uniform", "distribution", "mle"):
+    left = isinstance(question.p, str) and question.p == "uniform"
+    if not left or (question.target, question.estimator) != ("distribution", "mle"):
         raise ArgumentError("p, target and estimator follow from the earlier wave; leave them out.")
     if unknown not in ("n", "error") or known["n_categories"] != a:
         raise ArgumentError(f"plan must leave out n or error after a wave of {a} categories, and state epsilon.")
@@ -564,15 +565,21 @@ def _makers(protocols):
             if not isinstance(name, str) or not callable(maker):
                 raise ArgumentError(f"protocols must map names to makers of protocols, got {shown(protocols)}.")
         return protocols
-    rule = "names of protocols, or a dict of makers"
-    names = [protocols] if isinstance(protocols, str) else checks.labels(protocols, "protocols", rule)
-    return named_makers(names)
+    return named_makers(_names(protocols))
 
 
 def _fix_epsilon(protocols):
     """Return whether all of the protocols are named, and none of them has ε as a parameter."""
-    names = [protocols] if isinstance(protocols, str) else protocols
-    return bool(names) and not isinstance(names, dict) and not any(map(has_free_epsilon, names))
+    if protocols is None or isinstance(protocols, dict):
+        return False
+    names = _names(protocols)
+    return bool(names) and not any(map(has_free_epsilon, names))
+
+
+def _names(protocols):
+    """Return the names of protocols, of which one may stand alone."""
+    rule = "names of protocols, or a dict of makers"
+    return (protocols,) if isinstance(protocols, str) else checks.labels(protocols, "protocols", rule)
 
 
 def _rank(plan, unknown):

@@ -93,6 +93,8 @@ def with_prospects(
     if delta is not None and groups is None:
         groups = 2
     ci_prob = assumed.get("ci_prob", 0.95)
+    if deniers is not None:
+        deniers = checks.mapping(deniers, "deniers", "a mapping with of, say and, if wished, delta")
     out: list = []
     unknown: list[LDPBayesError] = []
     for one in plans:
