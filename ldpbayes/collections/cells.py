@@ -251,6 +251,15 @@ class Cells(Mapping, AbstractData):
         found = {one.owners for one in self.collections()}
         return found.pop() if len(found) == 1 else ()
 
+    @property
+    def apart_by_design(self) -> bool:
+        return all(one.apart_by_design for one in self.collections())
+
+    @property
+    def trait(self) -> str:
+        found = {one.trait for one in self.collections()}
+        return found.pop() if len(found) == 1 else ""
+
     def single(self, what: str) -> Collection:
         """Refuse, as a statement about one collection must say about which."""
         raise ArgumentError(f"{what} needs a single collection, got {len(self):,} cells; choose one of them.")

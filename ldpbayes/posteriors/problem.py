@@ -14,6 +14,7 @@ from ldpbayes.errors import ArgumentError, CellsError, DataError
 from ldpbayes.posteriors import merging
 from ldpbayes.priors import AbstractPrior, as_prior, prior_for
 from ldpbayes.priors.extended import Extended
+from ldpbayes.priors.tree import SHARE, Tree
 
 NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
 #: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
@@ -297,6 +298,8 @@ def prior_of_cells(prior: Any, data: Any) -> AbstractPrior | Any:
     """
     if not data.by:
         return prior
+    if isinstance(prior, str) and prior.startswith(SHARE):
+        prior = Tree.of_share(next(data.collections()), prior.removeprefix(SHARE))
     if not data.laws:
         return as_prior(prior, data.n_categories, cells=data)
     return Extended.of(prior, data) or prior

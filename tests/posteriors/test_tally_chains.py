@@ -9,7 +9,7 @@ import pytest
 from commands import run
 from scipy.special import betaln, gammaln, logsumexp
 
-from ldpbayes import Collection, check, fit, read, regress, write
+from ldpbayes import Cells, Collection, check, fit, read, regress, write
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators import MLE, difference_in_means
 from ldpbayes.estimators.derived import with_derived
@@ -122,6 +122,18 @@ def test_the_maximum_has_an_error_of_the_share_that_it_identifies():
     share, error = np.array(found).T
     assert np.isfinite(error).all()
     assert abs(share.std() / np.median(error) - 1) < 4 / math.sqrt(400)
+
+
+@pytest.mark.filterwarnings("error")
+def test_cells_have_the_share_of_each_as_they_have_alone():
+    cells = {name: simulated(np.random.default_rng(seed), (2, 3), 0.2, 150) for seed, name in enumerate("ab")}
+    result = fit(Cells(cells), draws=500, random_seed=1)
+    assert result.attrs["method"] == "tally_chains" and "flat for the share 'trait'" in result.attrs["prior_reason"]
+    for name, cell in cells.items():
+        alone, own = fit(cell, draws=500, random_seed=2)["summary"], result["summary"].to_dataset().sel(cell=name)
+        assert abs(own["derived_mean"].item() - alone["derived_mean"].item()) < 0.15 * alone["derived_sd"].item()
+    one = Cells({name: Collection.from_lists(ListExperiment(2), [10, 30, 40], [8, 20, 41, 9]) for name in "ab"})
+    assert fit(one, "share:trait", draws=250, random_seed=1).attrs["method"] == "tally_chain"
 
 
 # ---- differences in means, and tests of the design ----------------------------------------------------------------------
