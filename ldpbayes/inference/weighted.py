@@ -29,6 +29,9 @@ MAX_REFITS, GOOD_K_HAT = 7, 0.5
 LEAST_FOR_REFIT, LEAST_OF_ALL, DRAWS_EACH = 2, 4, 20
 #: This share of the proposals comes from the prior, where the reports leave some unknown with this share of its prior sd.
 DEFENCE, WEAK = 0.1, 0.25
+#: Proposals of so few unknowns whose prior cannot propose have this share from one t fitted to all weighted draws, and from
+#: wider ones: several fitted ones are narrow, and a tail that they leave out shows in a few draws of large weight alone.
+FEW, BROAD, WIDER = 6, 0.6, (1.0, 2.0, 5.0)
 #: So few unknowns have a mixture of fitted distributions beside the first ones, which keep this share.
 MAX_MIXED, FIRST = 32, 0.2
 #: So many unknowns with effects have proposals of the scales, and given these of the rest. A draw of n of these costs as
@@ -167,6 +170,8 @@ class Proposal:
     fitted : tuple of StudentT
     shares : (parts,) array, optional
         Of the fitted ones, with sum one.
+    broad : StudentT, optional
+        Stands, with wider ones, where the prior would.
     """
 
     target: Target
@@ -177,6 +182,7 @@ class Proposal:
     given: Conditional | None = None
     fitted: tuple = ()
     shares: np.ndarray | None = None
+    broad: StudentT | None = None
 
     @classmethod
     def of(cls, target: Target, mode: tuple | None, watch: Any) -> "Proposal":
@@ -187,7 +193,8 @@ class Proposal:
             return cls(target, given.proposal(), given=given)
         mode = find_mode(target, np.zeros(size), watch) if mode is None else mode
         few, weak = size <= MAX_MIXED, target.defended and 1 / math.sqrt(mode[1].min()) > WEAK
-        return cls(target, about(target, mode, few), DEFENCE * weak, few, sobol=few)
+        first, broad = about(target, mode, few), size <= FEW and not target.defended
+        return cls(target, first, BROAD if broad else DEFENCE * weak, few, few, broad=first if broad else None)
 
     @property
     def cost(self) -> float:
@@ -210,7 +217,10 @@ class Proposal:
         """The distribution as a whole."""
         parts, shares = self._undefended
         if self.defence:
-            parts, shares = (*parts, FromPrior(self.target.prior)), np.append((1 - self.defence) * shares, self.defence)
+            last: tuple = (FromPrior(self.target.prior),)
+            if self.broad is not None:
+                last = tuple(replace(self.broad, root=wider * self.broad.root) for wider in WIDER)
+            parts, shares = (*parts, *last), np.append((1 - self.defence) * shares, [self.defence / len(last)] * len(last))
         return Mixture(parts, shares, sobol=self.sobol)
 
     def of_all(self) -> "Proposal":
@@ -236,7 +246,8 @@ class Proposal:
             parts, shares = fitted_parts(z[chosen], number, degrees, rng)
         except np.linalg.LinAlgError:
             return None
-        return replace(self, fitted=parts, shares=shares)
+        broad = None if self.broad is None else StudentT.fitted(z, weight, degrees)
+        return replace(self, fitted=parts, shares=shares, broad=broad or self.broad)
 
 
 def most_error(target: Target, given: bool = False) -> float:
