@@ -31,6 +31,9 @@ def command(
     category), odds ratios, and the average distribution. A number column enters as it is; C(column) makes it a factor. Rows
     with equal covariates are computed together, so rounding a continuous covariate makes a large fit fast.
 
+    Where some deny: --set deniers.of=yes --set deniers.say=no --set deniers.channel=direct, and for the log odds of their
+    share --set deniers.formula=age.
+
     Examples:
 
       ldpbayes regress example:nigeria_cells "connected ~ female + married + age_group"
@@ -42,9 +45,6 @@ def command(
 
       ldpbayes regress example:survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --set weights=w
       --set strata=region --set cluster=village
-
-    Where some deny: --set deniers.of=yes --set deniers.say=no --set deniers.channel=direct, and for the log odds of their
-    share --set deniers.formula=age.
     """
     from ldpbayes.pages import show
     from ldpbayes.regression import regress

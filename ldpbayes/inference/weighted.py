@@ -33,7 +33,7 @@ DEFENCE, WEAK = 0.1, 0.25
 #: wider ones: several fitted ones are narrow, and a tail that they leave out shows in a few draws of large weight alone.
 FEW, BROAD, WIDER = 6, 0.6, (1.0, 2.0, 5.0)
 #: So few unknowns have a mixture of fitted distributions beside the first ones, which keep this share.
-MAX_MIXED, FIRST = 32, 0.2
+MAX_MIXED, FIRST = 24, 0.2
 #: So many unknowns with effects have proposals of the scales, and given these of the rest. A draw of n of these costs as
 #: many entries of the likelihood as it visits, and n³ over the second number.
 MAX_GIVEN, CUBES = 200, 40
