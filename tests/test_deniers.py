@@ -136,6 +136,18 @@ def test_ends_where_the_reports_of_one_half_pin_a_product(asked, said, n, same):
         assert abs(summary[f"{name}lower"] - lower) < allowed and abs(summary[f"{name}upper"] - upper) < allowed
 
 
+def test_far_ends_are_moved_no_further_than_the_density_says():
+    """From an end in a flat tail a step by a secant led to 1, as the lower end of the share who deny."""
+    tallies = [Tally(GRR(2, 3.0), [0, 1], [0, 10], "a"), Tally(direct(), [0, 1], [0, 10], "b")]
+    data = Collection(["no", "yes"], tallies).with_deniers("yes", "no", "b")
+    for prob in (0.5, 0.95, 0.999):
+        summary = fit(data, Denial("jeffreys", denial=(1.5, 3.0)), draws=0, ci_prob=prob, random_seed=1)[
+            "summary"
+        ].to_dataset()
+        mean = summary["derived_mean"]
+        assert (summary["derived_lower"] < mean).all() and (mean < summary["derived_upper"]).all()
+
+
 def test_a_derived_quantity_counts_those_who_deny(fitted):
     collection, _, tree = fitted
     np.testing.assert_allclose(tree["posterior"]["share of yes"].values, tree["posterior"]["distribution"].values[..., 1])

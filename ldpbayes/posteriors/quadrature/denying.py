@@ -325,8 +325,11 @@ class Mixed:
             slope = (self.finely_below(which, other) - level - off) / (other - value) if other != value else 0.0
             if not slope > 0:
                 break
-            value = min(max(value - off / slope, 0.0), 1.0)
-            step, off = step / 4, self.finely_below(which, value) - level
+            moved = min(max(value - off / slope, 0.0), 1.0)
+            left = self.finely_below(which, moved) - level
+            if abs(left) >= abs(off):  # a step too far in a flat tail
+                break
+            value, step, off = moved, step / 4, left
         return value
 
     def draws(self, size, rng):
