@@ -6,6 +6,7 @@ from arviz_stats.base import array_stats
 from cases import CASES
 
 from ldpbayes import Collection, Tally
+from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Dirichlet
 from ldpbayes.road.methods import METHODS, make_method
 
@@ -47,6 +48,12 @@ def everybody(collection):
     return Dirichlet.jeffreys(collection.n_categories)
 
 
+def answered(method, collection, random_seed):
+    """Return the Parts of the answer of a method: of all categories, as engines see them."""
+    problem = Problem.of(collection, everybody(collection))
+    return method.answer(problem, method.plan(problem), random_seed=random_seed, ci_prob=0.95).parts
+
+
 # Direct answers are the frequencies: their posterior has no spread to compare within.
 INDIRECT = [case for case in CASES if case.engines and case.name != "direct"]
 
@@ -55,7 +62,7 @@ INDIRECT = [case for case in CASES if case.engines and case.name != "direct"]
 def truth(request):
     """(case name, collection of 80 users, the exact group by dynamic programming, which applies to every protocol)."""
     collection = collected(request.param, 3 if 3 in request.param.categories else 2, 1.5, 80)
-    reference = make_method("tally_states", draws=10).posterior(collection, everybody(collection), random_seed=0)["exact"]
+    reference = answered(make_method("tally_states", draws=10), collection, 0).exact
     return request.param.name, collection, reference
 
 
@@ -71,9 +78,9 @@ def test_exact_methods_agree(truth, name):
     if name == "exact" and case not in SINGLED and collection.n_categories > 2:  # two categories are always exact
         assert "single out" in method.feasibility(collection, everybody(collection)).reason
         return
-    found = method.posterior(collection, everybody(collection), random_seed=0)["exact"]
+    found = answered(method, collection, 0).exact
     for target in ("distribution", "frequency"):
-        scale = reference[f"{target}_sd"].values
+        scale = reference[f"{target}_sd"]
         for moment in ("mean", "sd", "lower", "upper"):
             key = f"{target}_{moment}"
             if key in found:
@@ -84,15 +91,13 @@ def test_exact_methods_agree(truth, name):
 @pytest.mark.parametrize("name", [name for name in SAMPLED if name != "nuts"])
 def test_draws_agree_with_the_exact_moments(truth, name):
     _, collection, reference = truth
-    check_draws(make_method(name, **SAMPLED[name]).posterior(collection, everybody(collection), random_seed=1), reference)
+    check_draws(answered(make_method(name, **SAMPLED[name]), collection, 1), reference)
 
 
 @pytest.mark.calibrate  # each costs a compilation; tests/posteriors/test_nuts.py has counts, tests/test_model.py densities
 def test_nuts_agrees_with_the_exact_moments(truth):
     _, collection, reference = truth
-    check_draws(
-        make_method("nuts", **SAMPLED["nuts"]).posterior(collection, everybody(collection), random_seed=1), reference
-    )
+    check_draws(answered(make_method("nuts", **SAMPLED["nuts"]), collection, 1), reference)
 
 
 @pytest.mark.calibrate  # tests/posteriors/test_surrogate.py compares weighted draws of the same size
@@ -100,21 +105,21 @@ def test_nuts_agrees_with_the_exact_moments(truth):
 def test_mend_31_the_surrogate_agrees_with_the_exact_moments_of_every_protocol(case):
     """40 users over the most categories that the case has at epsilon 1, where no surrogate is rejected."""
     collection = collected(case, max(case.categories), 1.0, 40)
-    reference = make_method("tally_states", draws=10).posterior(collection, everybody(collection), random_seed=0)["exact"]
-    check_draws(make_method("surrogate", draws=500).posterior(collection, everybody(collection), random_seed=1), reference)
+    reference = answered(make_method("tally_states", draws=10), collection, 0).exact
+    check_draws(answered(make_method("surrogate", draws=500), collection, 1), reference, repeated=True)
 
 
-def check_draws(tree, reference):
+def check_draws(parts, reference, repeated=False):
     """Means and sds of P and F within MCSE Monte Carlo errors, and a sampled evidence within as many of its own."""
     for target in ("distribution", "frequency"):
-        mean, sd = reference[f"{target}_mean"].values, reference[f"{target}_sd"].values
-        draws = np.moveaxis(tree["posterior"][target].values, -1, 0)
+        mean, sd = reference[f"{target}_mean"], reference[f"{target}_sd"]
+        draws = np.moveaxis(parts.draws[target], -1, 0)
         errors = [array_stats.mcse(draws, method=moment) for moment in ("mean", "sd")]
-        if tree.attrs["method"] == "surrogate":  # repeated draws look independent; the effective sample knows better
-            size = tree.attrs["effective_draws"]
+        if repeated:  # such draws look independent; the effective sample knows better
+            size = parts.attrs["effective_draws"]
             errors = [np.maximum(error, sd / np.sqrt(size)) for error in errors]
         assert (np.abs(draws.mean(axis=(1, 2)) - mean) < MCSE * errors[0]).all(), target
         assert (np.abs(draws.std(axis=(1, 2)) - sd) < MCSE * errors[1]).all(), target
-    if "log_evidence" in tree.attrs:
-        error = abs(tree.attrs["log_evidence"] - float(reference["log_evidence"]))
-        assert error < MCSE * tree.attrs["log_evidence_error"]
+    if "log_evidence" in parts.attrs:
+        error = abs(parts.attrs["log_evidence"] - float(reference["log_evidence"]))
+        assert error < MCSE * parts.attrs["log_evidence_error"]
