@@ -5,6 +5,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ldpbayes import checks
 from ldpbayes.collections import as_data
 from ldpbayes.collections.spending import spent
 from ldpbayes.errors import DiagnosticWarning
@@ -34,7 +35,7 @@ def select_method(
     exclude : str or sequence of str
         Methods not to consider.
     draws, chains : int, optional
-        As in fit.
+        As in fit; at least one draw.
 
     Returns
     -------
@@ -46,9 +47,11 @@ def select_method(
         Where no method applies; the sentence says why for each.
     """
     data = as_data(collection, cells=False)
-    request = Request.of(draws=draws, chains=chains, exclude=exclude)
+    request = Request.of(draws=None if draws is None else checks.integer(draws, "draws", 1), chains=chains, exclude=exclude)
+    if request.undrawn(data):  # fit would make no draws, and choose no method
+        request = request.drawing(data.n_categories)
     ruling, selection = settle(data, prior, request)
-    assert selection is not None  # of one collection and "auto"
+    assert selection is not None  # of one collection, with draws
     choice = selection.choose({})
     if choice is None:
         raise selection.refusal({})

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import xlogy
 from scipy.stats import beta, halfnorm, norm
 
-from ldpbayes import GRR, Cells, Collection, Tally, fit, load, save, show
-from ldpbayes.errors import DiagnosticWarning, RankDeficientWarning
+from ldpbayes import GRR, Cells, Collection, Tally, contrast, fit, load, poststratify, save, show
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, RankDeficientWarning
 from ldpbayes.inference import effects
 from ldpbayes.inference.structure import curvature
 from ldpbayes.inference.target import Target
@@ -197,3 +197,12 @@ def test_logits_of_shares_have_the_quantiles_of_their_law(b, c):
     np.testing.assert_allclose(beta(b, c).cdf(share)[:13], norm.cdf(z[:13]), rtol=1e-5)
     np.testing.assert_allclose(beta(c, b).cdf(1 / (1 + np.exp(law.of(z))))[12:], norm.sf(z[12:]), rtol=1e-4)
     np.testing.assert_allclose(law.slope(z), (law.of(z + 1e-5) - law.of(z - 1e-5)) / 2e-5, rtol=1e-5)
+
+
+def test_cells_that_a_prior_links_are_not_added_up_without_draws():
+    """Their variances do not add up: the answer needs draws, or an error says so."""
+    cells = Cells({k: survey(np.array([300 + 9 * k, 100 - 9 * k])) for k in range(3)}, by="region")
+    tree = fit(cells.with_deniers("yes", "no", "direct"), "hierarchical", draws=0, random_seed=1, estimates=False)
+    for ask in (lambda: poststratify(tree, [1, 1, 1]), lambda: contrast(tree, "yes", "yes", cell="0", other_cell="1")):
+        with pytest.raises(ArgumentError, match="needs draws"):
+            ask()

@@ -28,6 +28,15 @@ def simulated(protocol, n, seed=1):
 WARNER = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [60, 40])])
 
 
+def test_select_method_of_so_many_categories_that_a_fit_makes_no_draws():
+    """The methods are those of a fit with draws; draws=0 is for fit alone."""
+    large = Collection([f"x{k}" for k in range(25_001)], [Tally(GRR(25_001, 9.0), np.arange(50), np.full(50, 5))])
+    choice = select_method(large, "jeffreys")
+    assert choice.method.draws * choice.method.chains * large.n_categories <= 1e8
+    with pytest.raises(ArgumentError, match="draws must be an integer >= 1"):
+        select_method(large, draws=0)
+
+
 @pytest.mark.parametrize(
     "collection, name",
     [

@@ -374,6 +374,14 @@ def without_draws(result: xr.DataTree) -> bool:
 
 
 @part
+def need_apart(result: xr.DataTree) -> None:
+    """Refuse, of a result without draws, cells that are linked by a prior over all of them, or one that learns for all."""
+    result = as_result(result)
+    if "cells" not in result.children or "parameter_mean" in result["summary"]:
+        need_draws(result)
+
+
+@part
 def moments_of(
     result: xr.DataTree, categories: str | Iterable[str], minus: str | Iterable[str] | None, target: str, cell: Any
 ) -> tuple[NDArray, NDArray, float]:

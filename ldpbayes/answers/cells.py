@@ -15,7 +15,7 @@ from ldpbayes.answers.base import beta_errors
 from ldpbayes.answers.regression import poststratify_table
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown
 from ldpbayes.inference.ends import beta_ends, tails
-from ldpbayes.result.validation import TARGETS, need_draws
+from ldpbayes.result.validation import TARGETS
 
 POPULATION = "Shares in a population made of the cells"
 #: A pull of the priors above this many standard deviations of the sum is warned of.
@@ -115,8 +115,7 @@ def _of_moments(result: xr.DataTree, share: NDArray, target: str, ci_prob: float
     """Return the answer without draws: cells are independent, and a sum is nearer to a beta law than its terms."""
     checks.choice(target, "target", TARGETS)
     summary = base.as_result(result)["summary"].to_dataset()
-    if "parameter_mean" in summary:  # cells share what the prior learns
-        need_draws(result)
+    base.need_apart(result)
     held = summary.sel(target=target).transpose("cell", "category", ...)
     if np.isnan(held["mean"]).any():
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")

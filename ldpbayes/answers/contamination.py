@@ -382,10 +382,9 @@ class _Removals:
         """Return an outer end of the mean of a sum: at the removal that is known to move it most, or by odds."""
         if not m:
             return float(share @ self.whole.mean)
-        if not self.associated and (self.slope > 0).all():
-            return self._by_own(share, m, side)
         if not self.associated:
-            return float(np.clip(np.sum([self._by_odds(int(x), m, side) for x in np.flatnonzero(share)]), 0.0, 1.0))
+            odds = float(np.clip(np.sum([self._by_odds(int(x), m, side) for x in np.flatnonzero(share)]), 0.0, 1.0))
+            return side * min(side * odds, side * self._by_own(share, m, side))
         alpha, counts, index, base, slope = self.alpha, self.counts, self.index, self.base, self.slope
         group = np.flatnonzero(share[index] == (0.0 if side > 0 else 1.0))
         same = len({(alpha[index[y]], slope[y] / base[y]) for y in group}) <= 1
@@ -399,7 +398,7 @@ class _Removals:
         A share is least where its own reports are removed and the others' concentrations are one at least.
         """
         chosen = np.flatnonzero(share > 0 if side < 0 else share == 0)
-        if chosen.size > MEANS:
+        if chosen.size > MEANS or (self.slope <= 0).any():
             return float(side > 0)
         steps = 1 if chosen.size == 1 else min(m, MEANS // chosen.size)
         edges = np.unique(np.linspace(0, m, steps + 1).astype(int))

@@ -12,7 +12,7 @@ from ldpbayes.answers import base
 from ldpbayes.answers.sums import total
 from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError
-from ldpbayes.result.validation import need_draws, need_result
+from ldpbayes.result.validation import need_result
 
 
 @base.asks
@@ -65,8 +65,8 @@ def contrast(
         if same:
             moments = base.moments_of(result, first, second, target, cell)
         else:  # of different reports, whose prior links them where it learns what they share
-            if other is None and "parameter_mean" in result["summary"]:
-                need_draws(result)
+            if other is None:
+                base.need_apart(result)
             each = [base.moments_of(one, some, None, target, place) for one, some, place in sides]
             mean, variance, off = (np.array(part) for part in zip(*each, strict=True))
             moments = mean.ravel(), np.diag(variance.ravel()), float(off.max())

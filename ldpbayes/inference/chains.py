@@ -50,12 +50,6 @@ def diagnosed(draws: np.ndarray) -> dict[str, np.ndarray]:
     return found
 
 
-def least_effective(draws: np.ndarray) -> float:
-    """Return the least effective sample size (bulk) of draws (chains, draws, k) that vary; nan where none of them does."""
-    moved = draws[..., np.ptp(draws, axis=(0, 1)) > 0]
-    return float(diagnosed(moved)["ess_bulk"].min()) if moved.size else math.nan
-
-
 def error_of_mean(draws: np.ndarray) -> np.ndarray:
     """Return the standard error of the mean of draws (chains, draws, k), shape (k,)."""
     if not draws.size:

@@ -37,7 +37,7 @@ NEITHER = "Moments without draws need a Dirichlet prior, or a mixture of such pr
 #: Values of the hyperparameter of a mixture at which all cells are worked on, about.
 VALUES = 40
 #: Most categories whose covariances are kept, for sums and contrasts without draws, and most covariances of all cells.
-DEPENDENT, MAX_COVARIANCES = 500, 10**6
+DEPENDENT, MOST_COVARIANCES = 500, 10**6
 #: Quadrature is used for one Dirichlet prior where it would take no more operations.
 PATIENT = 1e9
 #: Seconds of an entry (report × category) of a fit without draws, and the GB beyond which it is refused.
@@ -118,7 +118,7 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
         rough = int(sum(server.engine(prior).rough.sum() for server in servers))
         facts |= {"rough_cells": rough} if labels and rough else {}
     entries: dict = {}
-    dependent = one.n_categories <= DEPENDENT and len(problems) * one.n_categories**2 <= MAX_COVARIANCES
+    dependent = one.n_categories <= DEPENDENT and len(problems) * one.n_categories**2 <= MOST_COVARIANCES
     for server in watch.track(servers, "Posteriors of the cells"):
         for name, values in entries_of(server, nodes, levels, dependent=dependent).items():
             entries.setdefault(name, np.empty((len(problems), *values.shape[1:])))[server.places] = values

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from ldpbayes.inference.chains import diagnosed, error_of_mean, least_effective
+from ldpbayes.inference.chains import diagnosed, error_of_mean
 
 
 @pytest.mark.parametrize(("chains", "length"), [(4, 250), (2, 37), (1, 60), (4, 4)])
@@ -27,7 +27,6 @@ def test_chains_are_worth_what_arviz_says(chains, length):
     for name, values in known.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-9, err_msg=name)
     np.testing.assert_allclose(error_of_mean(x[..., :-1]), known["mcse"][:-1], rtol=1e-9)
-    assert least_effective(x[..., :-1]) == pytest.approx(known["ess_bulk"][:-1].min())
 
 
 def test_few_draws_say_nothing_and_what_stands_still_has_all_its_draws():
@@ -35,4 +34,3 @@ def test_few_draws_say_nothing_and_what_stands_still_has_all_its_draws():
     assert all(np.isnan(values).all() for values in few.values())
     still = diagnosed(np.ones((4, 50, 1)))
     assert still["ess_bulk"] == still["ess_tail"] == 200 and still["mcse"] == 0
-    assert np.isnan(least_effective(np.ones((4, 50, 1))))
