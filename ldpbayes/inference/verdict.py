@@ -158,7 +158,8 @@ def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None 
     Parameters
     ----------
     r_hat : float
-        The largest split R-hat; nan, which is not accepted, where too few draws or none that vary leave nothing to look at.
+        The largest split R-hat; nan, which is not accepted, of a single chain, and where too few draws or none that vary
+        leave nothing to look at.
     ess : float
         The least effective sample size, of bulk and tails.
     divergences : int
@@ -171,11 +172,13 @@ def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None 
     Where fewer draws were asked for than MIN_ESS needs, and those are worth a good share of their number, with an R-hat that
     is no larger than chains of so few draws have by chance, only their number is too few: they are not accepted, and there
     is nothing to do next; until then they go on for that share, not for MIN_ESS. An R-hat of short chains does not say that
-    they have not met.
+    they have not met; and no number of draws gives a single chain an R-hat.
     """
     checked = f"R-hat at most {r_hat:.3f}, effective sample size at least {ess:.0f}, {divergences} divergences."
-    problems = []
-    if not r_hat < MAX_R_HAT:
+    problems, single = [], math.isnan(r_hat) and ess > 0
+    if single:
+        problems.append("a single chain has no R-hat, so that nothing says whether it has met others")
+    elif not r_hat < MAX_R_HAT:
         problems.append(f"R-hat {r_hat:.3f} is not below {MAX_R_HAT}")
     if not ess >= MIN_ESS:
         problems.append(f"the least effective sample size {ess:.0f} is below {MIN_ESS}")
@@ -185,14 +188,14 @@ def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None 
         return Verdict(checked=checked)
     rejected = Verdict(False, "; ".join(problems), checked, "other")
     few = 1.0 if drawn is None else max(USUAL / drawn, 1.0)
-    if divergences or not ((r_hat < APART or few > 1) and ess > 0):
+    if divergences or not ((r_hat < APART or few > 1 or single) and ess > 0):
         return rejected
-    wanted, apart = MIN_ESS / ess, (r_hat - 1) / (MAX_R_HAT - 1)
+    wanted, apart, by_chance = MIN_ESS / ess, (r_hat - 1) / (MAX_R_HAT - 1), single
     if drawn is not None and drawn < AIM * MIN_ESS:
-        wanted, by_chance = MIN_SHARE * drawn / ess, (r_hat - 1) * ess < 2 * (MAX_R_HAT - 1) * MIN_ESS
-        if wanted <= 1 and by_chance:
-            return replace(rejected, next="done")
-        apart = 0.0 if by_chance else apart
+        wanted, by_chance = MIN_SHARE * drawn / ess, single or (r_hat - 1) * ess < 2 * (MAX_R_HAT - 1) * MIN_ESS
+    if wanted <= 1 and by_chance:
+        return replace(rejected, next="done")
+    apart = 0.0 if by_chance else apart
     # R-hat − 1 falls as one over the effective draws do.
     times = math.ceil(AIM * max(wanted, apart))
     return replace(rejected, next="more", times=max(times, 2)) if times <= MOST_TIMES * few else rejected

@@ -146,7 +146,7 @@ def run_chains(form, law, method, rng, watch=None):
     longest = method.thin * method.draws * max(verdict.USUAL / asked, 1.0)
 
     def wanting(run, made):
-        if method.chains == 1 or 2 * made > longest:
+        if 2 * made > longest:
             return False
         return verdict.of_chains(*extremes(chain_diagnostics(shares(run.z))), 0, asked).next == "more"
 
