@@ -13,6 +13,7 @@ from ldpbayes.estimators import MLE, Oracle
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.methods import Exact
 from ldpbayes.posteriors.joint import JOINT
+from ldpbayes.posteriors.problem import scaled
 from ldpbayes.priors import Compliance
 from ldpbayes.protocols import designs
 from ldpbayes.robust import sensitivity
@@ -22,7 +23,8 @@ def test_simple_random_samples_have_no_design_effect():
     rng = np.random.default_rng(1)
     scores = rng.normal(size=(400, 3))
     found = design_effect(scores)
-    assert found.value == pytest.approx(1.0) and found.kish == 1.0 and found.degrees == 399
+    assert found.value == pytest.approx(1.0) and found.kish == 1.0 and found.degrees == pytest.approx(399)
+    assert found.respondents == pytest.approx(400)
     np.testing.assert_allclose(found.effects, 1.0)
 
 
@@ -80,6 +82,37 @@ def test_the_noise_of_the_device_stays_when_everybody_was_asked():
     assert design_effect(y, population=1e12, device=[[0.75]]).value == pytest.approx(1.0, abs=1e-6)
 
 
+def test_degrees_of_freedom_are_those_of_the_matrix_of_the_quadratic_form():
+    """(tr B)²/tr(B²) with B written out: clusters of unlike weights in three strata, of which a domain has a few people."""
+    rng = np.random.default_rng(7)
+    strata, clusters, w = rng.integers(3, size=40), rng.integers(6, size=40), rng.uniform(0.5, 3, 40)
+    sampled, size = {"0": (9, 1.0), "1": (20, 1.0), "2": (6, 1.0)}, {"0": 90, "1": 40, "2": 600}
+    found = design_effect(rng.random(40), w, strata, clusters, size, frame=sampled).degrees
+    units, place = np.unique(strata * 6 + clusters, return_inverse=True)
+    total, v = np.bincount(place, w), np.bincount(place, w**2)
+    n = np.array([sampled[str(h)][0] for h in units // 6], dtype=float)
+    g = (1 - n / [size[str(h)] for h in units // 6]) * n / (n - 1)
+    same = (units // 6)[:, None] == (units // 6)[None]
+    apart = np.eye(len(units)) - np.outer(total, np.ones(len(units))) / total.sum()
+    b = np.sqrt(v)[:, None] * (apart.T @ (g[:, None] * (np.eye(len(units)) - same / n[:, None])) @ apart) * np.sqrt(v)
+    assert found == pytest.approx(np.trace(b) ** 2 / (b * b).sum())
+    equal = design_effect(rng.random(60), strata=np.repeat(np.arange(3), 20), clusters=np.arange(60) // 4)
+    assert equal.degrees == pytest.approx(15 - 3, rel=0.1)
+    rows = rng.integers(1, 4, 40)
+    grouped, every = design_effect(w, w, strata, counts=rows), np.repeat(np.arange(40), rows)
+    assert grouped.degrees == pytest.approx(design_effect(w[every], w[every], strata[every]).degrees)
+
+
+def test_a_domain_of_few_clusters_knows_no_more_than_they_do():
+    y, villages = np.array([0.0, 1.0] * 6), np.repeat(["a", "b"], 6)
+    one = design_effect(y, clusters=["a"] * 12, frame={"": (40.0, 480.0)})
+    assert one.respondents == 1.0 and np.isnan(one.variance).all()  # the village may be of one mind
+    alike = design_effect(y, clusters=villages, device=[[0.1]], frame={"": (40.0, 480.0)})  # z = 0 in both
+    assert alike.value == pytest.approx(0) and alike.respondents == pytest.approx(12 / (0.1 / (0.25 * 12 / 11)))
+    with pytest.raises(DataError, match="do not vary"):
+        design_effect(y, clusters=villages, frame={"": (40.0, 480.0)})
+
+
 # ---- collections, files and fits -----------------------------------------------------------------------------------
 DESIGN = {"weights": np.array([1.0, 3.0, 0.6]), "shares": np.array([0.05, 0.15, 0.3])}
 
@@ -120,12 +153,13 @@ def test_pseudo_posterior_by_every_engine_that_takes_weights():
     moments = Exact().moments(collection, "jeffreys")
     np.testing.assert_allclose(tree["summary"]["mean"].sel(target="distribution"), moments.mean, atol=1e-9)
     np.testing.assert_allclose(tree["summary"]["sd"].sel(target="distribution"), moments.sd, atol=1e-9)
-    # The same on a grid: n/deff answers, of which the weighted share said yes.
-    effect, p = tree.attrs["design_effect"], np.linspace(0, 1, 200_001)[1:-1]
+    # The same on a grid: so many answers, of which the weighted share said yes.
+    known, p = scaled(collection).survey.effect.respondents, np.linspace(0, 1, 200_001)[1:-1]
+    assert 1 < collection.n_reports / tree.attrs["design_effect"] / known < 1.01  # hundreds of degrees of freedom
     high, low = collection.tallies[0].protocol.channel()[1, ::-1]
     share = collection.rows.counts[1] / collection.n_reports
     yes = low + (high - low) * p
-    density = collection.n_reports / effect * (share * np.log(yes) + (1 - share) * np.log1p(-yes))
+    density = known * (share * np.log(yes) + (1 - share) * np.log1p(-yes))
     density -= 0.5 * np.log(p * (1 - p))
     density = np.exp(density - density.max())
     assert moments.mean[1] == pytest.approx(density @ p / density.sum(), abs=1e-5)
@@ -270,7 +304,7 @@ CLUSTERS, SIZE = 15, 12
 
 
 def coverage(replications, seed):
-    """Return the shares of the 95 % intervals that hold the truth: weights scaled to n/deff, to n, and no weights at all.
+    """Return the shares of the 95 % intervals that hold the truth: weights scaled by the design, to n, and no weights.
 
     Four strata that are sampled alike though they are not alike in size, clusters of people who are like each other, and a
     forced response. Posteriors under Jeffreys' prior on a grid.
@@ -290,8 +324,8 @@ def coverage(replications, seed):
         own = rng.beta(*(size * np.stack([STRATA["p"], 1 - STRATA["p"]])[:, :, None]), size=(4, CLUSTERS))
         answers = (rng.random(n) < low + (high - low) * own.ravel()[clusters]).astype(float)
         share = weights @ answers / weights.sum()
-        effect = design_effect((answers - share) / (share * (1 - share)), weights, strata, clusters).value
-        for k, (rate, answered) in enumerate(((share, n / effect), (share, n), (answers.mean(), n))):
+        known = design_effect((answers - share) / (share * (1 - share)), weights, strata, clusters).respondents
+        for k, (rate, answered) in enumerate(((share, known), (share, n), (answers.mean(), n))):
             density = answered * (rate * np.log(yes) + (1 - rate) * np.log1p(-yes)) + prior
             mass = np.cumsum(np.exp(density - density.max()))
             below = np.interp(truth, grid, mass / mass[-1])
@@ -302,6 +336,46 @@ def coverage(replications, seed):
 def test_intervals_of_stratified_and_clustered_surveys_cover():
     scaled, weighted, plain = coverage(2000, 2)
     assert abs(scaled - 0.95) <= 0.02 and weighted < 0.9 and plain < 0.2
+
+
+def regional(replications, seed):
+    """Return the shares of 95 % intervals that hold the truth of a region: by the respondents known, and by n/deff.
+
+    Of 40 villages four or five belong to the region; twelve people are asked in each, with a forced response.
+    """
+    rng, protocol = np.random.default_rng(seed), designs.forced_response(0.75, [1, 1])
+    high, low = protocol.channel()[1, ::-1]
+    grid = np.linspace(0, 1, 501)[1:-1]
+    yes, prior, inside = low + (high - low) * grid, -0.5 * np.log(grid * (1 - grid)), np.zeros((replications, 2), dtype=bool)
+    for r in range(replications):
+        k = 4 + r % 2
+        share = rng.beta(0.2 * 4, 0.8 * 4, k)  # correlation 0.2
+        answers = (rng.random(12 * k) < low + (high - low) * np.repeat(share, 12)).astype(float)
+        mean = answers.mean()
+        p = np.clip((mean - low) / (high - low), 0, 1)
+        noise = (p * high * (1 - high) + (1 - p) * low * (1 - low)) * np.ones((1, 1))
+        found = design_effect(answers, clusters=np.arange(12 * k) // 12, device=noise, frame={"": (40.0, 480.0)})
+        for j, n in enumerate((found.respondents, 12 * k / max(found.value, 1e-9))):
+            density = n * (mean * np.log(yes) + (1 - mean) * np.log1p(-yes)) + prior
+            mass = np.cumsum(np.exp(density - density.max()))
+            inside[r, j] = 0.025 <= np.interp(0.2, grid, mass / mass[-1]) <= 0.975
+    return inside.mean(axis=0)
+
+
+def test_intervals_of_a_region_with_few_villages_cover():
+    known, plugged = regional(1000, 3)
+    assert 0.9 <= known <= 0.98 and plugged < 0.85
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")
+def test_a_share_at_zero_has_the_design_effect_of_its_answers():
+    """With two answers scores are affine in the answer, wherever p is: also where the estimate is cut to 0."""
+    rng, villages = np.random.default_rng(5), np.arange(120) // 12
+    answers = (rng.random(120) < np.where(villages < 3, 0.5, 0.02)).astype(int)
+    held = from_sample(["no", "yes"], designs.warner(0.8), answers, clusters=villages)
+    assert MLE()(held).distribution[1] == 0 and np.isnan(MLE()(held).standard_error).all()
+    found = scaled(held).survey.effect
+    assert found.value == pytest.approx(design_effect(answers.astype(float), clusters=villages).value) and found.value > 3
 
 
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # two groups say little about a scale

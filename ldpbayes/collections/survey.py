@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, shown
@@ -17,7 +18,7 @@ from ldpbayes.likelihoods import Rows, StackedRows
 RANK_TOLERANCE = 1e-10
 #: Weights above are no weights of a sample; their squares would overflow.
 LARGEST_WEIGHT = 1e100
-#: With fewer degrees of freedom a design effect is itself uncertain: quantiles of t are 4 % and more above normal ones.
+#: With fewer degrees of freedom a design effect is said to be uncertain: quantiles of t are 4 % and more above normal ones.
 FEW = 30
 #: The one stratum of a sample without strata, which no label can have.
 ALL = ""
@@ -30,42 +31,57 @@ class DesignEffect:
     Attributes
     ----------
     value : float
-        The mean of ``effects``: n / value is the number of respondents of a simple random sample that know as much.
+        The mean of ``effects``.
     effects : (r,) array
         The generalized design effects, largest first: the eigenvalues of V₀⁻¹V.
     kish : float
         n Σw² / (Σw)²: what the weights alone would give; it cannot see strata and clusters.
     n : int
         Number of respondents.
-    degrees : int
-        Sampled units (clusters, or respondents) less strata: the degrees of freedom of the variance.
+    degrees : float
+        The degrees of freedom of the variance. Where all sampled units (clusters, or respondents) are alike, they are the
+        units less strata; a domain that most of them have nobody of has fewer.
     variance : (k, k) array
         V, the variance over the design of the total of the weighted scores, whose weights add up to n.
+    floor : float
+        What ``value`` would be if the device alone made the reports vary.
     """
 
     value: float
     effects: np.ndarray
     kish: float
     n: int
-    degrees: int
+    degrees: float
     variance: np.ndarray
+    floor: float = 0.0
+
+    @property
+    def respondents(self) -> float:
+        """How many respondents of a simple random sample know as much, as far as the sample tells its own design effect.
+
+        n / value times (t(n − 1) / t(degrees))², t the .975 quantiles of Student's law (Korn and Graubard 1998, Survey
+        Methodology 24); not more than the randomness of the device allows, and not fewer than one.
+        """
+        if self.n < 2:
+            return float(self.n)
+        least, most = stdtrit([self.n - 1.0, min(max(self.degrees, 1.0), 1e9)], 0.975)
+        return max(self.n / max(self.value * max(most / least, 1.0) ** 2, self.floor), 1.0)
 
     def sentence(self) -> str:
         """Return what a reader should know of the design, as a sentence."""
         text = (
             f"The design effect is {self.value:.3g} (weights alone: {self.kish:.3g}): the {self.n:,} reports of this sample "
-            f"know as much as {self.n / self.value:,.0f} of a simple random sample."
+            f"know as much as {self.respondents:,.0f} of a simple random sample."
         )
         if self.effects.size > 1 and self.effects[0] > 1.25 * self.effects[-1]:
             text += (
                 f" It is the mean over {self.effects.size} directions, in which it goes from {self.effects[-1]:.3g} to "
                 f"{self.effects[0]:.3g}: intervals are right on average, not for each category."
             )
-        if 0 < self.degrees < FEW:
-            freedom = f"{self.degrees} degree{'s' if self.degrees > 1 else ''} of freedom"
+        if self.n > 1 and self.degrees < FEW:
             text += (
-                f" It is estimated with {freedom} (sampled units less strata), and intervals take it as known: they are "
-                "somewhat too narrow."
+                f" The effect is estimated with {max(self.degrees, 1.0):.3g} degrees of freedom (about the sampled units "
+                "with anybody of these, less strata), for which it is made larger."
             )
         return text
 
@@ -140,23 +156,25 @@ def design_effect(
     if n < 2 and frame is None:
         raise DataError("the variance over a design needs at least two respondents, got 1")
     if n < 2:  # the only one of a domain
-        return DesignEffect(1.0, np.ones(1), 1.0, 1, 0, np.full((s.shape[1], s.shape[1]), np.nan))
+        return DesignEffect(1.0, np.ones(1), 1.0, 1, 0.0, np.full((s.shape[1], s.shape[1]), np.nan))
     kish = float(n * (c @ w**2) / (c @ w) ** 2)
     w = w * (n / float(c @ w))
     s = s - (c * w) @ s / n
     under_random = n / (n - 1) * (s.T * (c * w)) @ s
-    variance, units = _variance(s * w[:, None], w, c, stratum, labels, clusters, population, device, frame)
+    variance, degrees = _variance(s * w[:, None], w, c, stratum, labels, clusters, population, device, frame)
+    if n >= 2 and not degrees > 0:  # a domain in one cluster: together they know what one of them does, or more
+        return DesignEffect(n, np.array([n]), kish, round(n), 0.0, np.full_like(variance, np.nan))
     values, vectors = np.linalg.eigh(under_random)
     known = values > max(RANK_TOLERANCE * values[-1], np.finfo(float).tiny)
-    degrees = int(units - len(labels))
     if not known.any():  # every report is the same: no score varies
         return DesignEffect(kish, np.array([kish]), kish, round(n), degrees, variance)
     root = vectors[:, known] / np.sqrt(values[known])
     effects = np.linalg.eigvalsh(root.T @ variance @ root)[::-1]
-    value = float(effects.mean())
-    if not value > 0:
+    noise = np.zeros_like(variance) if device is None else np.atleast_2d(np.asarray(device, dtype=float))
+    value, floor = float(effects.mean()), float(c @ w**2 * np.trace(root.T @ noise @ root) / len(effects))
+    if not max(value, floor) > 0:
         raise DataError("the scores do not vary between the units of any stratum, so that the design effect is 0")
-    return DesignEffect(value, effects, kish, round(n), degrees, variance)
+    return DesignEffect(value, effects, kish, round(n), degrees, variance, floor)
 
 
 def _variance(
@@ -170,15 +188,16 @@ def _variance(
     device: Any,
     frame: Mapping | None,
 ) -> tuple[np.ndarray, float]:
-    """Return (variance over the design of the total of z, number of sampled units)."""
+    """Return (variance over the design of the total of z, its degrees of freedom)."""
     if clusters is None:
-        unit_stratum, totals, many = stratum, z, c
+        unit_stratum, totals, many, sums = stratum, z, c, np.stack([w, w**2])
     else:
         cluster, names = _codes(clusters, len(z), "clusters")
         pairs, place = np.unique(stratum * len(names) + cluster, return_inverse=True)
         unit_stratum, many = pairs // len(names), np.ones(len(pairs))
         totals = np.zeros((len(pairs), z.shape[1]))
         np.add.at(totals, place.ravel(), c[:, None] * z)
+        sums = np.stack([np.bincount(place.ravel(), c * w**power) for power in (1, 2)])
     found = np.bincount(unit_stratum, many, len(labels))
     weight = np.bincount(stratum, c * w, len(labels))
     held = dict(zip(map(str, labels), zip(found, weight, strict=True), strict=True)) if frame is None else frame
@@ -199,9 +218,38 @@ def _variance(
             apart = totals[here] - mean
             within = (apart.T * many[here]) @ apart + (sampled[h] - found[h]) * np.outer(mean, mean)
             variance += (1 - fraction[h]) * sampled[h] / (sampled[h] - 1) * within
+    degrees = _degrees(sums[0], sums[1], many, unit_stratum, sampled, fraction)
     if device is not None and fraction.any():
         variance += float(fraction[stratum] @ (c * w**2)) * np.atleast_2d(np.asarray(device, dtype=float))
-    return variance, float(sampled.sum())
+    return variance, degrees
+
+
+def _degrees(
+    w: np.ndarray, v: np.ndarray, many: np.ndarray, stratum: np.ndarray, sampled: np.ndarray, fraction: np.ndarray
+) -> float:
+    """Return the degrees of freedom of V, by the Satterthwaite approximation: (tr B)²/tr(B²).
+
+    If scores were independent with one variance, the totals u of the units would have the variances v. V is a quadratic form
+    of z = u − w Σu/Σw, since the estimate makes the weighted scores add up to 0: V = zᵀAz with A = g(I − 11ᵀ/n_h) in every
+    stratum, g = (1 − f_h) n_h/(n_h − 1); and B = D G D, D = diag(√v), G_ij = A_ij − r_i − r_j + κ, r = Aw/Σw, κ = rᵀw/Σw
+    (Bell and McCaffrey 2002, Survey Methodology 28). Sums over pairs are products of sums.
+    """
+    size = sampled.size
+
+    def by(x: np.ndarray) -> np.ndarray:  # sums by stratum
+        return np.bincount(stratum, many * x, size)
+
+    g = (1 - fraction) * sampled / np.maximum(sampled - 1, 1)
+    r = g[stratum] * (w - (by(w) / sampled)[stratum]) / (many @ w)
+    kappa = float((many * r) @ w / (many @ w))
+    one, crossed, square = (many * v).sum(), (many * v) @ r, (many * v) @ r**2
+    trace = g @ (by(v) * (1 - 1 / sampled)) - 2 * crossed + kappa * one
+    both = g**2 @ (by(v**2) * (1 - 2 / sampled) + (by(v) / sampled) ** 2)
+    both += 2 * g @ (by(v**2 * (kappa - 2 * r)) - (kappa * by(v) ** 2 - 2 * by(v) * by(v * r)) / sampled)
+    both += kappa**2 * one**2 + 2 * one * square + 2 * crossed**2 - 4 * kappa * one * crossed
+    if trace <= 1e-9 * (many @ v):  # nothing varies but the device: everybody was asked, or all are of one unit
+        return 0.0 if (fraction < 1).any() else np.inf
+    return float(trace**2 / both)
 
 
 def _fractions(population: Any, labels: list, frame: Mapping, clustered: bool) -> np.ndarray:
@@ -392,7 +440,7 @@ class Survey:
     population : float, mapping or None
         As in ``design_effect``.
     effect : DesignEffect or None
-        Where it is known, the likelihood's weights add up to n / deff, otherwise to n.
+        Where it is known, the likelihood's weights add up to its ``respondents``, otherwise to n.
     frame : mapping or None
         The strata of the sample that this one is a domain of, as in ``design_effect``.
     """
@@ -450,8 +498,8 @@ class Survey:
         return float(self.n * (self.counts @ self.weights**2) / (self.counts @ self.weights) ** 2)
 
     def totals(self, tallies: Sequence) -> list[np.ndarray]:
-        """Return the weight of every distinct report of each tally: Σ w = n, or n / deff where the effect is known."""
-        scale = (self.n if self.effect is None else self.n / self.effect.value) / float(self.counts @ self.weights)
+        """Return the weight of every distinct report of each tally: Σ w = n, or the effect's ``respondents`` if known."""
+        scale = (self.n if self.effect is None else self.effect.respondents) / float(self.counts @ self.weights)
         weights = self.counts * self.weights * scale
         here = [self.channel == i for i in range(len(tallies))]
         return [np.bincount(self.place[at], weights[at], len(t.reports)) for at, t in zip(here, tallies, strict=True)]

@@ -44,7 +44,8 @@ def linearized(collection, p) -> tuple[DesignEffect, np.ndarray]:
     if entries > MAX_ENTRIES:
         raise InfeasibleError(f"A design effect needs likelihood rows of at most {MAX_ENTRIES} entries, got {entries}.")
     rows, place = survey.respondents(tallies)
-    free = np.flatnonzero(p > 0)
+    inside = np.flatnonzero(p > 0)
+    free = inside if inside.size > 1 else np.arange(size)  # at a corner reports vary as well, and the effect is about them
     ratio = rows[:, free] / (rows @ p)[:, None]
     weight = survey.counts * survey.weights
     weight = np.bincount(place, weight * (survey.n / weight.sum()), len(rows))
@@ -53,11 +54,9 @@ def linearized(collection, p) -> tuple[DesignEffect, np.ndarray]:
     mixed = (ratio.T * (weight / survey.n)) @ ratio
     respondents = np.diag(p[free]) - np.outer(p[free], p[free])
     device = basis.T @ (mixed - mixed @ respondents @ mixed) @ basis
-    if free.size == 1:
-        scores, device = np.zeros((len(rows), 1)), np.zeros((1, 1))
     effect = survey.design(scores[place], device)
     covariance = np.full((size, size), np.nan)
-    if free.size > 1:
+    if inside.size > 1:
         covariance[np.ix_(free, free)] = _sandwich((scores.T * weight) @ scores, effect.variance, basis)
     return effect, covariance
 

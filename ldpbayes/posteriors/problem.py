@@ -215,7 +215,7 @@ class Joint:
         """Attrs of every result of this problem: of cells with weights, that it is a pseudo-posterior."""
         if not self.cells.weighted:
             return {}
-        return {"pseudo": f"Pseudo-posterior: every cell has weights that add up to n / deff. {NO_USERS}"}
+        return {"pseudo": f"Pseudo-posterior: every cell has weights that add up to about n / deff. {NO_USERS}"}
 
     def tree(self, answer: Any) -> Any:
         """Return the summarized DataTree of an Answer to this problem: of all cells."""
@@ -254,7 +254,7 @@ def problem_of(data, prior):
 
 
 def scaled(collection):
-    """Return data with sampling weights that add up to n / deff, in every cell; any other as it is.
+    """Return data with sampling weights that add up to what the design leaves of n, in every cell; any other as it is.
 
     Parameters
     ----------

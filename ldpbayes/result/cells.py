@@ -24,8 +24,8 @@ from ldpbayes.result.validation import NO_DRAWS, TARGETS, need_result
 MAX_COVARIANCES = 10**7
 #: What is said of all cells; the numbers of each stand in the group ``cells``.
 SEVERAL = {
-    "pseudo": "Pseudo-posterior: every cell has weights that add up to n / deff. The respondents' own frequencies F and the "
-    "evidence have no meaning under weights and are left out.",
+    "pseudo": "Pseudo-posterior: every cell has weights that add up to about n / deff. The respondents' own frequencies F "
+    "and the evidence have no meaning under weights and are left out.",
 }
 
 
