@@ -41,6 +41,7 @@ def test_effect_of_a_mean_is_that_of_the_textbook_formulas():
         totals = [float((w * scores)[(strata == h) & (clusters == c)].sum()) for c in set(clusters[strata == h].tolist())]
         z = np.array(totals) / w.sum()
         expected += (1 - z.size / 40) * z.size / (z.size - 1) * ((z - z.mean()) ** 2).sum()
+        expected += z.size / 40 * ((w * scores)[strata == h] ** 2).sum() / w.sum() ** 2  # people in villages
     found = design_effect(scores, w, [f"s{h}" for h in strata], clusters, {f"s{h}": 40 for h in range(3)})
     random = n / (n - 1) * (w / w.sum()) @ scores**2 / n
     assert found.value == pytest.approx(expected / random)
@@ -111,6 +112,18 @@ def test_a_domain_of_few_clusters_knows_no_more_than_they_do():
     assert alike.value == pytest.approx(0) and alike.respondents == pytest.approx(12 / (0.1 / (0.25 * 12 / 11)))
     with pytest.raises(DataError, match="do not vary"):
         design_effect(y, clusters=villages, frame={"": (40.0, 480.0)})
+
+
+def test_people_drawn_in_villages_of_which_most_were_visited_are_a_sample_still():
+    """Forty of fifty villages, twelve of sixty people: the variance of 1,000 samples of one population."""
+    rng, found, estimated = np.random.default_rng(8), [], []
+    people = rng.random((50, 60)) < rng.beta(0.25 * 9, 0.75 * 9, 50)[:, None]
+    for _ in range(1000):
+        order = np.argsort(rng.random((40, 60)), axis=1)[:, :12]
+        answers = people[rng.choice(50, 40, replace=False)[:, None], order].astype(float).ravel()
+        found.append(answers.mean())
+        estimated.append(design_effect(answers, clusters=np.arange(480) // 12, population=50).variance.item() / 480**2)
+    assert 0.9 <= np.mean(estimated) / np.var(found) <= 1.25
 
 
 # ---- collections, files and fits -----------------------------------------------------------------------------------
@@ -240,7 +253,8 @@ def test_cells_are_domains_of_one_sample(tmp_path):
             totals = np.array([z[region == h][of == one].sum() for one in np.unique(of)])
             f = 0.0 if stated is None else totals.size / stated[h]
             variance += (1 - f) * totals.size / (totals.size - 1) * ((totals - totals.mean()) ** 2).sum()
-            variance += f * device * ((w * here / (w @ here))[region == h] ** 2).sum()
+            kept = z**2 if clusters else device * (w * here / (w @ here)) ** 2
+            variance += f * kept[region == h].sum()
         settings = {"by": "sex", "population_size": stated}
         if not clusters:
             path.write_text(TOML.replace('cluster = "village"\n', ""))

@@ -117,12 +117,12 @@ def design_effect(
     population : float or mapping, optional
         How many units (respondents, or clusters where clusters were sampled) the population has: in all, or by stratum.
         The correction 1 − f_h is for samples without replacement. A total is divided among strata in proportion to the
-        weights; with clusters the same f is used in all of them.
+        weights; with clusters the same f is used in all of them, and people are taken to be drawn in the clusters.
     counts : (m,) array of whole numbers, optional
         Respondents behind each row, who are alike in everything; without clusters each is a sampling unit.
     device : (k, k) array, optional
         Covariance of one score given the true answer. The randomness of the device does not shrink as the sample takes in
-        the population: this part keeps its weight f_h.
+        the population: this part keeps its weight f_h. With clusters the whole f_h Σ w_i² s_i s_iᵀ stays.
     frame : mapping, optional
         Where the rows are a domain of a larger sample, such as its women: units sampled and their total weight in every
         stratum of the whole sample. n_h and f_h are then those of the sample, whose units without anybody of the domain
@@ -219,7 +219,9 @@ def _variance(
             within = (apart.T * many[here]) @ apart + (sampled[h] - found[h]) * np.outer(mean, mean)
             variance += (1 - fraction[h]) * sampled[h] / (sampled[h] - 1) * within
     degrees = _degrees(sums[0], sums[1], many, unit_stratum, sampled, fraction)
-    if device is not None and fraction.any():
+    if clusters is not None:  # people drawn in clusters that were taken for sure are a sample as before
+        variance += (z.T * (c * fraction[stratum])) @ z
+    elif device is not None:
         variance += float(fraction[stratum] @ (c * w**2)) * np.atleast_2d(np.asarray(device, dtype=float))
     return variance, degrees
 
