@@ -28,12 +28,12 @@ ROUNDS: dict[type, int] = {Dense: 3, Arrow: 1}
 #: Angle of trajectories and its jitter, where reports decide less than the share WEAK of the effects on average: those have
 #: long tails, in which a right angle leads too short a way.
 TURN, WEAK = (0.77 * math.pi, 0.2), 0.6
-#: Chains go on while interval ends have errors above the first share of the largest that is accepted. Chains that nobody
-#: asked for by name go on, where more of them are needed, until the second share.
+#: Chains go on while interval ends have errors above the first share of the largest that is accepted, and, where that takes
+#: more, until the second share.
 AIMED, ACCEPTABLE = 0.7, 0.875
-#: There are at most so many times the draws asked for. Chains that nobody asked for by name have more where gradients cost
-#: less than so many entries of the likelihood in all, or the second of these until ends are acceptable. A gradient costs
-#: its entries and EACH more, or the second of these where the sampler calls it back, the third where it is not compiled.
+#: There are at most so many times the draws asked for, or more where gradients cost less than so many entries of the
+#: likelihood in all, or the second of these until ends are acceptable. A gradient costs its entries and EACH more, or the
+#: second of these where the sampler calls it back, the third where it is not compiled.
 MOST_TIMES, COSTS, EACH, MOST_DRAWN = 4, (4e8, 1.6e9), (300, 3000, 20_000), 2**17
 #: NUTS: draws of a short run, discarded ones before it and, where coordinates are whitened, before the run that is kept; the
 #: acceptance rate, and that of another run where draws diverged.
@@ -130,7 +130,7 @@ def sample(
             few = of_chains(*extremes(chain_diagnostics(run.z))).next == "more"
             cost = float(run.stats["n_steps"].sum()) * (target.reports.visited + each)
             cheap = 2 * cost <= COSTS[int(worst > ACCEPTABLE)] and 2 * made * chains <= MOST_DRAWN
-            return (few or worst > AIMED) and (2 * made <= MOST_TIMES * draws or (method == "auto" and cheap))
+            return (few or worst > AIMED) and (cheap or 2 * made <= MOST_TIMES * draws)
 
         return going_on(more, wanting, draws, watch)
 
