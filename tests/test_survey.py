@@ -5,6 +5,7 @@ import pyarrow.csv
 import pytest
 from commands import run
 from samples import from_sample
+from scipy import stats
 
 from ldpbayes import GRR, Cells, fit, read, show, write
 from ldpbayes.collections.survey import design_effect
@@ -14,7 +15,7 @@ from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.methods import Exact
 from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.problem import scaled
-from ldpbayes.priors import Compliance
+from ldpbayes.priors import Compliance, Dirichlet
 from ldpbayes.protocols import designs
 from ldpbayes.robust import sensitivity
 
@@ -350,6 +351,29 @@ def coverage(replications, seed):
 def test_intervals_of_stratified_and_clustered_surveys_cover():
     scaled, weighted, plain = coverage(2000, 2)
     assert abs(scaled - 0.95) <= 0.02 and weighted < 0.9 and plain < 0.2
+
+
+def test_weighted_direct_answers_are_counts_of_a_beta():
+    """p^0.7 is no polynomial: a rule that took it for one needed a million nodes under small concentrations."""
+    weights, answers = np.array([0.4, 1.7, 0.3, 2.2, 1.1]), np.array([0, 0, 1, 0, 1])
+    device = designs.forced_response(2 / 3, [1, 1])
+    direct_only = from_sample(["no", "yes"], designs.direct(2), answers, weights=weights)
+    asked = from_sample(["no", "yes"], device, np.array([1, 0, 1]), weights=np.array([1.0, 0.5, 3.0]))
+    yes = scaled(direct_only).rows.counts[1]
+    for alpha in (0.004, 0.5):
+        found = fit(direct_only, Dirichlet((alpha, alpha)), method="quadrature", draws=50, random_seed=1)
+        law = stats.beta(alpha + yes, alpha + scaled(direct_only).survey.effect.respondents - yes)
+        summary = found["summary"].sel(target="distribution", category="yes")
+        assert [float(summary[name]) for name in ("mean", "sd")] == pytest.approx([law.mean(), law.std()], rel=1e-6)
+        assert found.attrs["nodes_per_stick"] < 100
+    # Few effective respondents of a device: as many nodes as a broken power needs, against a fine grid.
+    few = fit(asked, method="quadrature", draws=50, random_seed=1)
+    grid, counts = (np.arange(400_000) + 0.5) / 400_000, scaled(asked).rows.counts
+    x = np.sin(grid * np.pi / 2) ** 2  # Beta(½, ½) is flat in the angle
+    density = np.exp(np.log(scaled(asked).rows.dense() @ np.stack([1 - x, x])).T @ counts)
+    assert few["summary"]["mean"].sel(target="distribution").values[1] == pytest.approx(
+        density @ x / density.sum(), abs=1e-7
+    )
 
 
 def regional(replications, seed):

@@ -154,7 +154,9 @@ class Seen:
         """Return (order of p′, target) in which the last stick is δ: it holds the places of δ given all else."""
         order = [*(x for x in range(self.alpha.size) if x != self.place), self.alpha.size, self.place]
         alpha = np.array([*np.delete(self.alpha, self.place), *self.beta])
-        whole = Target.of(Merged(self.matrix[:, order], self.counts, 0.0, np.arange(len(order)), np.minimum(alpha, 1.0)))
+        low = np.minimum(alpha, 1.0)
+        whole = Target.of(Merged(self.matrix[:, order], self.counts, 0.0, np.arange(len(order)), low))
+        alpha += whole.alpha - low  # what weighted reports add
         return order, Target(whole.matrix, whole.counts, alpha, 0.0, whole.top, whole.centre, whole.depth)
 
     def mixed(self, nodes, stick, watch):

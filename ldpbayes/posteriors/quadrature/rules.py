@@ -10,6 +10,8 @@ from ldpbayes.posteriors.quadrature.target import windows
 
 #: The first stick has so many times the nodes of the others: its margin is interpolated, not only integrated.
 FIRST_STICK = 2
+#: More nodes than any rule has.
+MOST = 10**9
 #: Nodes expanded at a time.
 BATCH = 2048
 
@@ -81,7 +83,9 @@ def product_nodes(target, nodes, stick=0, p=None, rest=None, log_weight=None, fi
 
 
 def exact_nodes(merged):
-    """Return the number of nodes a stick at which the rule over whole sticks is exact."""
+    """Return the number of nodes a stick at which the rule over whole sticks is exact; the most where none is."""
+    if (merged.counts % 1).any():
+        return MOST
     whole = np.ceil(merged.alpha - 1e-9) - 1
     degree = merged.counts.sum() + whole.sum() + math.floor((merged.alpha - whole).sum()) + 2  # 2 for second moments
     return int(degree) // 2 + 1

@@ -10,7 +10,9 @@ from scipy import special
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Σ_j w_j log (L_j p) under Dirichlet(α), α ≤ 1: whole prior counts above that have become reports of a category.
+    """Σ_j w_j log (L_j p) under Dirichlet(α), α ≤ 1: whole counts above that are reports of a category.
+
+    Weighted reports that only one category can have made join its α: a broken power of p_x is no polynomial.
 
     Attributes
     ----------
@@ -38,12 +40,16 @@ class Target:
     @classmethod
     def of(cls, merged):
         """Return the target of merged rows."""
-        whole = np.ceil(merged.alpha - 1e-9) - 1
+        single = ((merged.matrix > 0).sum(axis=1) == 1) & (merged.counts % 1 > 0)
+        total = merged.alpha + merged.counts[single] @ (merged.matrix[single] > 0)
+        whole = np.ceil(total - 1e-9) - 1
         extra = np.flatnonzero(whole > 0)
-        matrix = np.concatenate([merged.matrix, np.eye(merged.n_groups)[extra]])
-        counts = np.concatenate([merged.counts, whole[extra]])
-        alpha = merged.alpha - whole
-        log_factor = _log_beta(alpha) - _log_beta(merged.alpha)
+        matrix = np.concatenate([merged.matrix[~single], np.eye(merged.n_groups)[extra]])
+        counts = np.concatenate([merged.counts[~single], whole[extra]])
+        alpha = total - whole
+        log_factor = (
+            _log_beta(alpha) - _log_beta(merged.alpha) + merged.counts[single] @ np.log(merged.matrix[single].max(axis=1))
+        )
         bound, centre = maximized(matrix[None], counts)
         depth = 22 + 0.5 * (merged.n_groups - 1) * math.log1p(counts.sum())
         return cls(matrix, counts, alpha, log_factor, float(bound[0]), centre[0], depth)
