@@ -44,9 +44,9 @@ def of_logits(first, eta, slope, forms, total, product):
         for x in range(a):
             p[x] = 1.0 if eta[k, x] == top else math.exp(eta[k, x] - top)
             mass += p[x]
-        part = 1.0 / mass
+        inverse = 1.0 / mass
         for x in range(a):
-            p[x] *= part
+            p[x] *= inverse
             slope[k, x] = 0.0
         if linear.size:
             for x in range(a):
@@ -182,8 +182,8 @@ def widened(numbers, wide, parts, roots):
         Of priors.base.Linear.
     """
     free, start = wide.shape[1], 0
-    for part in range(len(parts)):
-        kind, at, row, size, steps = parts[part]
+    for block in range(len(parts)):
+        kind, at, row, size, steps = parts[block]
         if kind == 0:
             for i in range(size * free):
                 wide[row + i // free, i % free] = numbers[at + i]
@@ -213,8 +213,8 @@ def all_widened(numbers, wide, parts, roots):
 def narrowed(numbers, slope, pulled, parts, roots):
     """Write the gradient in the numbers to slope, from that in the coefficients of the columns; see widened."""
     free, start = pulled.shape[1], 0
-    for part in range(len(parts)):
-        kind, at, row, size, steps = parts[part]
+    for block in range(len(parts)):
+        kind, at, row, size, steps = parts[block]
         if kind == 0:
             for i in range(size * free):
                 slope[at + i] = pulled[row + i // free, i % free]

@@ -92,17 +92,17 @@ class Bend:
     def arrays(self, fixed: int) -> tuple:
         """Return what the compiled density reads, where so many unknowns have no learnt sd and are before those that do."""
         spans = [range(*batch.span.indices(self.at.size)) for batch in self.batches]
-        before = [fixed + sum(len(range(s.start, min(s.stop, own.start), s.step)) for s in spans) for own in spans]
+        before = [fixed + sum(len(range(s.start, min(s.stop, span.start), s.step)) for s in spans) for span in spans]
         columns = [
             (b.place, s.start, s.stop, s.step, k - s.start) for b, s, k in zip(self.batches, spans, before, strict=True)
         ]
-        whole = np.ascontiguousarray(np.array(columns, dtype=np.int64).reshape(-1, 5).T)
+        table = np.ascontiguousarray(np.array(columns, dtype=np.int64).reshape(-1, 5).T)
         law = np.array([(batch.scale, batch.power) for batch in self.batches], dtype=float).reshape(-1, 2).T
-        return self.at, self.precision, self.normality, *whole, *np.ascontiguousarray(law), fixed
+        return self.at, self.precision, self.normality, *table, *np.ascontiguousarray(law), fixed
 
     def _factors(self, z):
         for batch in self.batches:
             apart = (np.minimum(z[..., batch.place], 300.0) - self.at[batch.place])[..., None]
-            own = self.precision[batch.span]
-            fallen = (1 + own) / (1 + own * np.exp(2 * self.normality * apart))
-            yield batch.place, apart, fallen ** (1 / self.normality), 1 - fallen / (1 + own), batch.span
+            precisions = self.precision[batch.span]
+            fallen = (1 + precisions) / (1 + precisions * np.exp(2 * self.normality * apart))
+            yield batch.place, apart, fallen ** (1 / self.normality), 1 - fallen / (1 + precisions), batch.span

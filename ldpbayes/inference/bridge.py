@@ -21,11 +21,11 @@ def log_ratio(first: np.ndarray, second: np.ndarray) -> float:
     ----------
     Meng and Wong (1996), Statistica Sinica 6.
     """
-    found = float(np.median(second))
+    ratio = float(np.median(second))
     for _ in range(STEPS):
-        above = logsumexp(first - np.logaddexp(first, found))
-        moved = above - logsumexp(-np.logaddexp(second, found))
-        if abs(moved - found) < SETTLED:
+        above = logsumexp(first - np.logaddexp(first, ratio))
+        moved = above - logsumexp(-np.logaddexp(second, ratio))
+        if abs(moved - ratio) < SETTLED:
             break
-        found = float(moved)
-    return found
+        ratio = float(moved)
+    return ratio

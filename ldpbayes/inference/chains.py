@@ -27,27 +27,27 @@ def diagnosed(draws: np.ndarray) -> dict[str, np.ndarray]:
     R-hat is nan for a single chain, and everything is nan where there are fewer than four draws, or one is nan.
     """
     chains, length, size = draws.shape
-    found = {name: np.full(size, np.nan) for name in ("mcse", "ess_bulk", "ess_tail", "r_hat")}
+    statistics = {name: np.full(size, np.nan) for name in ("mcse", "ess_bulk", "ess_tail", "r_hat")}
     if length < LEAST:
-        return found
+        return statistics
     step = max(TOGETHER // (chains * length), 1)
     for first in range(0, size, step):
         x = np.moveaxis(draws[..., first : first + step], -1, 0)
-        flat, parts = x.reshape(len(x), -1), _split(x)
-        ranked = _normal_scores(parts)
+        flat, halves = x.reshape(len(x), -1), _split(x)
+        ranked = _normal_scores(halves)
         cuts = np.quantile(flat, TAILS, axis=1)[..., None, None]
-        part = {
-            "mcse": flat.std(axis=1, ddof=1) / np.sqrt(_effective(parts)),
+        block = {
+            "mcse": flat.std(axis=1, ddof=1) / np.sqrt(_effective(halves)),
             "ess_bulk": _effective(ranked),
             "ess_tail": np.minimum(*(_effective(_split(x <= cut).astype(float)) for cut in cuts)),
         }
         if chains > 1:
-            folded = np.abs(parts - np.median(parts, axis=(1, 2), keepdims=True))
-            part["r_hat"] = np.maximum(_r_hat(ranked), _r_hat(_normal_scores(folded)))
+            folded = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
+            block["r_hat"] = np.maximum(_r_hat(ranked), _r_hat(_normal_scores(folded)))
         lost = np.isnan(flat).any(axis=1)
-        for name, values in part.items():
-            found[name][first : first + step] = np.where(lost, np.nan, values)
-    return found
+        for name, values in block.items():
+            statistics[name][first : first + step] = np.where(lost, np.nan, values)
+    return statistics
 
 
 def error_of_mean(draws: np.ndarray) -> np.ndarray:
@@ -91,18 +91,18 @@ def _effective(x):
     length = next_fast_len(2 * n, real=True)
     power = np.abs(rfft(x - mean[..., None], length, axis=2)) ** 2
     covariance = irfft(power.mean(axis=1), length, axis=1)[:, :n] / n
-    whole = covariance[:, 0] + (mean.var(axis=1, ddof=1) if m > 1 else 0.0)
+    variance = covariance[:, 0] + (mean.var(axis=1, ddof=1) if m > 1 else 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rho = 1 - (covariance[:, :1] * n / (n - 1) - covariance) / whole[:, None]
+        rho = 1 - (covariance[:, :1] * n / (n - 1) - covariance) / variance[:, None]
     rho[:, 0] = 1.0
     pairs = rho[:, : n - n % 2].reshape(k, -1, 2).sum(axis=2)
     pairs = pairs[:, : max((n - 3) // 2, 0) + 1]
     falls = pairs <= 0
     falls[:, -1] = True  # it ends there at the latest
-    last, each = falls.argmax(axis=1), np.arange(k)
+    last, columns = falls.argmax(axis=1), np.arange(k)
     inside = np.arange(pairs.shape[1]) < last[:, None]
     total = np.where(inside, np.minimum.accumulate(pairs, axis=1), 0.0).sum(axis=1)
-    ending = rho[each, 2 * last]
-    time = -1 + 2 * total + np.where(pairs[each, last] < 0, np.maximum(ending, 0.0), ending)
+    ending = rho[columns, 2 * last]
+    time = -1 + 2 * total + np.where(pairs[columns, last] < 0, np.maximum(ending, 0.0), ending)
     still = np.ptp(x, axis=(1, 2)) < np.finfo(float).resolution
     return m * n / np.where(still, 1.0, np.maximum(time, 1 / math.log10(m * n)))

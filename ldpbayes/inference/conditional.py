@@ -63,13 +63,13 @@ class Conditional:
 
     def scales(self, log_scales: np.ndarray) -> np.ndarray:
         """Return D at log scales (…, d), shape (…, n): of what is no effect it is one."""
-        whole = np.append(log_scales, np.zeros((*log_scales.shape[:-1], 1)), axis=-1)
-        return np.exp(np.minimum(whole[..., self.owner], 300.0))
+        padded = np.append(log_scales, np.zeros((*log_scales.shape[:-1], 1)), axis=-1)
+        return np.exp(np.minimum(padded[..., self.owner], 300.0))
 
     def log_prior(self, log_scales: np.ndarray) -> np.ndarray:
         """Return the log-density of log scales (…, d), up to a constant."""
-        parts = zip(self.target.batches, np.moveaxis(log_scales, -1, 0), strict=True)
-        return sum(x - np.exp(b.power * np.minimum(x - np.log(b.scale), 300.0)) / b.power for b, x in parts)
+        scaled = zip(self.target.batches, np.moveaxis(log_scales, -1, 0), strict=True)
+        return sum(x - np.exp(b.power * np.minimum(x - np.log(b.scale), 300.0)) / b.power for b, x in scaled)
 
     # ---- quadratics ----------------------------------------------------------------------------------------------------
     def _at(self, b):
@@ -98,13 +98,13 @@ class Conditional:
             return step, 0.5 * float(slope @ step), None
 
         x, _, _ = climb(density, newton, cho_solve(factor, scale * near.slope), settled=GAIN)
-        others = [one for one in self.quadratics if (one.place != log_scales).any()]  # the first is about no mode
+        others = [form for form in self.quadratics if (form.place != log_scales).any()]  # the first is about no mode
         self.quadratics = [*others, self._about(log_scales, scale * x)]
         return self.quadratics[-1]
 
     def nearest(self, log_scales: np.ndarray) -> np.ndarray:
         """Return the number of the quadratic whose place is next to each of log scales (S, d)."""
-        distance = [((log_scales - one.place) ** 2).sum(axis=1) for one in self.quadratics]
+        distance = [((log_scales - quadratic.place) ** 2).sum(axis=1) for quadratic in self.quadratics]
         return np.argmin(distance, axis=0)
 
     # ---- the scales ----------------------------------------------------------------------------------------------------
@@ -114,16 +114,16 @@ class Conditional:
 
     def log_evidence(self, log_scales: np.ndarray) -> np.ndarray:
         """Return Laplace's approximation of the log-density of log scales (S, d), each with a quadratic of its own."""
-        found = self.log_prior(log_scales)
-        near = found > found.max() - DEEP
-        found[~near] = -np.inf
+        evidence = self.log_prior(log_scales)
+        near = evidence > evidence.max() - DEEP
+        evidence[~near] = -np.inf
         for k in np.flatnonzero(near):
             _, constant, slope, bent = self.expand(log_scales[k])
             scale = self.scales(log_scales[k])
             lower = np.linalg.cholesky(np.eye(scale.size) + scale[:, None] * bent * scale)
             along = solve_triangular(lower, scale * slope, lower=True)
-            found[k] += constant + 0.5 * along @ along - np.log(np.diag(lower)).sum()
-        return found
+            evidence[k] += constant + 0.5 * along @ along - np.log(np.diag(lower)).sum()
+        return evidence
 
     # ---- the unknowns --------------------------------------------------------------------------------------------------
     def of(self, log_scales: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -144,9 +144,9 @@ class Conditional:
     def _given(self, log_scales, v, x, back):
         from ldpbayes.inference import _kernels
 
-        half, one = np.empty(len(v)), self.quadratics
-        known = np.array([q.curvature for q in one]), np.array([q.slope for q in one])
-        _kernels.given_scales(self.nearest(log_scales), self.scales(log_scales), *known, v, x, back, half)
+        half, quadratics = np.empty(len(v)), self.quadratics
+        forms = np.array([q.curvature for q in quadratics]), np.array([q.slope for q in quadratics])
+        _kernels.given_scales(self.nearest(log_scales), self.scales(log_scales), *forms, v, x, back, half)
         return half
 
 

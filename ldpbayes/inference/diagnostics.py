@@ -48,16 +48,16 @@ class Diagnostics:
     @classmethod
     def from_attrs(cls, attrs):
         """Return the diagnostics in the attrs of a result, also of one written by version 0.1.0."""
-        found = {field.name: attrs[field.name] for field in fields(cls) if field.name in attrs}
+        values = {field.name: attrs[field.name] for field in fields(cls) if field.name in attrs}
         for name in ("interrupted", "converged"):
-            if name in found:
-                found[name] = bool(found[name])
-        return cls(**found)
+            if name in values:
+                values[name] = bool(values[name])
+        return cls(**values)
 
     def to_attrs(self):
         """Return the attrs of a result; NetCDF has no booleans."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {k: int(v) if isinstance(v, bool) else v for k, v in found.items() if v is not None}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {k: int(v) if isinstance(v, bool) else v for k, v in values.items() if v is not None}
 
     def adding(self, problem):
         """Return the same with one more problem."""
@@ -91,27 +91,27 @@ def summarize(tree, ci_prob, effective=None, known=None):
 
     posterior = tree["posterior"]
     exact = {name: values.values for name, values in tree["exact"].data_vars.items()} if "exact" in tree.children else {}
-    found = Diagnostics.from_attrs(tree.attrs)
-    independent, worth, known = found.sampling == "independent", effective or {}, known or {}
+    diagnostics = Diagnostics.from_attrs(tree.attrs)
+    independent, worth, known = diagnostics.sampling == "independent", effective or {}, known or {}
     first, off = posterior["distribution"], numerical_error(tree.attrs, ci_prob)
     dims, shape = first.dims[2:], first.shape[2:]
 
     def summary_of(draws, name, shape, variables):
-        each = found.effective_draws
+        ess = diagnostics.effective_draws
         if worth:  # of a prior's hyperparameters only the draws that were kept are known, not their weights
-            each = [np.asarray(worth.get(one, found.effective_draws), dtype=float) for one in variables]
-            each = np.stack(np.broadcast_arrays(*each), axis=-1).ravel()
-        held = known.get(name, {})
-        if {"lower", "r_hat"} <= set(held):  # all is known
-            return {k: np.reshape(v, shape) for k, v in held.items()}
-        part = entries_of(draws, exact, name, ci_prob, independent, each, held if "r_hat" in held else None, off)
-        at = [(k, one) for k, one in enumerate(variables) if one in known]
-        for k, one in at:
+            ess = [np.asarray(worth.get(quantity, diagnostics.effective_draws), dtype=float) for quantity in variables]
+            ess = np.stack(np.broadcast_arrays(*ess), axis=-1).ravel()
+        stored = known.get(name, {})
+        if {"lower", "r_hat"} <= set(stored):  # all is known
+            return {k: np.reshape(v, shape) for k, v in stored.items()}
+        entries = entries_of(draws, exact, name, ci_prob, independent, ess, stored if "r_hat" in stored else None, off)
+        at = [(k, quantity) for k, quantity in enumerate(variables) if quantity in known]
+        for k, quantity in at:
             place = slice(None) if len(variables) == 1 else slice(k, k + 1)
-            for key, value in known[one].items():
-                part[key] = np.array(part[key])
-                part[key][place] = np.ravel(value)
-        return {k: np.reshape(v, shape) for k, v in part.items()}
+            for key, value in known[quantity].items():
+                entries[key] = np.array(entries[key])
+                entries[key][place] = np.ravel(value)
+        return {k: np.reshape(v, shape) for k, v in entries.items()}
 
     parts = [
         summary_of(posterior[name].values, name, shape, [name]) if name in posterior.data_vars else None
@@ -136,16 +136,16 @@ def summarize(tree, ci_prob, effective=None, known=None):
     ):
         if chosen:
             draws = np.stack([posterior[name].values for name in chosen], axis=-1)
-            own = () if prefix == "parameter" else dims[:-1]
+            own_dims = () if prefix == "parameter" else dims[:-1]
             derived = summary_of(draws, prefix, draws.shape[2:], chosen)
             if prefix == "parameter":
                 derived |= _known_by_engine(tree.attrs, chosen, derived)
-            data |= {f"{prefix}_{key}": ((*own, dim), value) for key, value in derived.items()}
+            data |= {f"{prefix}_{key}": ((*own_dims, dim), value) for key, value in derived.items()}
             coords[dim] = chosen
     for name in arrays:
         values = posterior[name]
-        part = summary_of(values.values, name, values.shape[2:], [name])
-        data |= {f"{name}_{key}": (values.dims[2:], value) for key, value in part.items()}
+        entries = summary_of(values.values, name, values.shape[2:], [name])
+        data |= {f"{name}_{key}": (values.dims[2:], value) for key, value in entries.items()}
         coords |= {dim: values.coords[dim] for dim in values.dims[2:] if dim in values.coords}
     tree["summary"] = xr.DataTree(xr.Dataset(data, coords, {"ci_prob": ci_prob, "ci_kind": "eti"}))
     tree.attrs |= verdict(tree).to_attrs()
@@ -172,10 +172,10 @@ def unknown_arrays(posterior):
 
 def verdict(tree):
     """Return the Diagnostics of a summarized result, with the verdict."""
-    summary, found = tree["summary"], Diagnostics.from_attrs(tree.attrs)
-    if found.sampling == "independent":
-        return of_independent(found, tree["posterior"].sizes["draw"])
-    problems = [found.problem] if found.problem else []
+    summary, diagnostics = tree["summary"], Diagnostics.from_attrs(tree.attrs)
+    if diagnostics.sampling == "independent":
+        return of_independent(diagnostics, tree["posterior"].sizes["draw"])
+    problems = [diagnostics.problem] if diagnostics.problem else []
     # nan, which no threshold accepts, where too few draws or none that vary leave nothing to diagnose.
     names = ["", *(f"{name}_" for name in unknown_arrays(tree["posterior"]))]
     # Of one population P and F decide: the table of its hyperparameters has their R-hat and effective draws.
@@ -191,10 +191,10 @@ def verdict(tree):
     divergences = 0
     if "sample_stats" in tree.children and "diverging" in tree["sample_stats"]:
         divergences = int(tree["sample_stats"]["diverging"].sum())
-    found = replace(found, worst_r_hat=r_hat, least_ess=ess, divergences=divergences)
+    diagnostics = replace(diagnostics, worst_r_hat=r_hat, least_ess=ess, divergences=divergences)
     judged = of_chains(r_hat, ess, divergences)
     problems += [judged.problem] if judged.problem else []
-    return _judged(found, problems, judged.checked)
+    return _judged(diagnostics, problems, judged.checked)
 
 
 def of_independent(found, length):
@@ -208,11 +208,11 @@ def of_independent(found, length):
     return _judged(found, [found.problem] if found.problem else [], good)
 
 
-def _judged(found, problems, good):
+def _judged(diagnostics, problems, good):
     """Return the Diagnostics with what is wrong, and the sentence for the reader."""
-    said = "; ".join(problems)
-    outcome = f"Do not trust this posterior yet: {said}." if problems else good
-    return replace(found, converged=not problems, problems=f"{said}." if problems else "", outcome=outcome)
+    reasons = "; ".join(problems)
+    outcome = f"Do not trust this posterior yet: {reasons}." if problems else good
+    return replace(diagnostics, converged=not problems, problems=f"{reasons}." if problems else "", outcome=outcome)
 
 
 def mcse_of_mean(draws, *, independent):

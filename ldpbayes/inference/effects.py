@@ -138,8 +138,8 @@ def sample(
         "hmc": lambda: begun.by_hmc(rng, watch, partial(going, each=EACH[0])),
         "nuts": lambda: begun.by_nuts(rng, watch, partial(going, each=EACH[1])),
     }
-    asked = {name: way for name, way in ways.items() if method in ("auto", name)}
-    outcome = hand_over(in_order(asked), lambda found: "" if watch.interrupted else found.trouble)
+    allowed_ways = {name: way for name, way in ways.items() if method in ("auto", name)}
+    outcome = hand_over(in_order(allowed_ways), lambda run: "" if watch.interrupted else run.trouble)
     return outcome.answer, outcome.name
 
 
@@ -163,9 +163,9 @@ def end_errors(values: Callable[[np.ndarray], np.ndarray], z: np.ndarray, prob: 
     prob : float
         Of the intervals.
     """
-    each = values(z.reshape(-1, z.shape[-1])).reshape(*z.shape[:2], -1)
-    found = entries_of_chains(each[..., np.ptp(each, axis=(0, 1)) > 0], prob)
-    return np.concatenate([found[name] / found["sd"] for name in ("lower_error", "upper_error")])
+    quantities = values(z.reshape(-1, z.shape[-1])).reshape(*z.shape[:2], -1)
+    entries = entries_of_chains(quantities[..., np.ptp(quantities, axis=(0, 1)) > 0], prob)
+    return np.concatenate([entries[name] / entries["sd"] for name in ("lower_error", "upper_error")])
 
 
 class Bent:
@@ -197,7 +197,7 @@ class Bent:
         self.coordinates, self._functions = coordinates, self.target.functions(coordinates)
         if self._functions is not None:
             (fixed, numbers, reports), size = self.target.kernel, self.bend.at.size
-            room = tuple(np.empty(one) for one in (size, size, numbers, numbers))
+            room = tuple(np.empty(shape) for shape in (size, size, numbers, numbers))
             self._known = room, coordinates.frame, self.bend.arrays(fixed), reports
         return self
 
@@ -218,11 +218,11 @@ class Bent:
         for batch in target.batches:
             span, apart = batch.span, draws[:, batch.place] - centre[batch.place]
             slope = apart @ draws[:, span] / max(float(apart @ apart), 1e-300)
-            rest = (draws[:, span] - centre[span] - apart[:, None] * slope).var(axis=0)
-            share = np.clip(1 - rest, 0.0, MOST_SHARE)
+            spread = (draws[:, span] - centre[span] - apart[:, None] * slope).var(axis=0)
+            share = np.clip(1 - spread, 0.0, MOST_SHARE)
             precision[span] = share / (1 - share)
-        found = cls(target, centre, precision)
-        return found._within(found.coordinates.stretched(found.back(draws)))
+        bent = cls(target, centre, precision)
+        return bent._within(bent.coordinates.stretched(bent.back(draws)))
 
     def value_and_gradient(self, u: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log-density at u, up to a constant, and its gradient."""

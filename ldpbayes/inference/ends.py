@@ -84,11 +84,11 @@ def ends_of_draws(
     effective : (k,) array
         Effective draws of each quantity, for its tails; the errors are nan where they are not known.
     """
-    known, middle = np.isfinite(effective), np.array(tails(ci_prob))[:, None]
-    step = np.sqrt(middle * (1 - middle) / np.where(known, np.maximum(effective, 1.0), 1.0))
+    finite, middle = np.isfinite(effective), np.array(tails(ci_prob))[:, None]
+    step = np.sqrt(middle * (1 - middle) / np.where(finite, np.maximum(effective, 1.0), 1.0))
     levels = np.clip(middle + np.array([0, 1, -1])[:, None, None] * step, 0.0, 1.0)
     (lower, upper), high, low = _quantiles(draws, levels.reshape(6, -1)).reshape(levels.shape)
-    lower_error, upper_error = np.where(known, 0.5 * (high - low), np.nan)
+    lower_error, upper_error = np.where(finite, 0.5 * (high - low), np.nan)
     return lower, upper, lower_error, upper_error
 
 
@@ -141,11 +141,11 @@ def _quantiles(draws: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """
     out, step = np.empty(levels.shape), max(1, TOGETHER // len(draws))
     for start in range(0, draws.shape[1], step):
-        some = slice(start, start + step)
-        place = levels[:, some] * (len(draws) - 1)
+        block = slice(start, start + step)
+        place = levels[:, block] * (len(draws) - 1)
         below = np.floor(place).astype(int)
         above = np.minimum(below + 1, len(draws) - 1)
-        ranked = np.partition(draws[:, some], np.unique([below, above]), axis=0)
+        ranked = np.partition(draws[:, block], np.unique([below, above]), axis=0)
         first, second = (np.take_along_axis(ranked, rank, axis=0) for rank in (below, above))
-        out[:, some] = first + (place - below) * (second - first)
+        out[:, block] = first + (place - below) * (second - first)
     return out

@@ -30,8 +30,8 @@ class Outcome:
     @property
     def before(self) -> str:
         """The sentences about the methods that were tried before this one, each after a space."""
-        others = {name: why for name, why in self.rejected.items() if name != self.name}
-        return "".join(f" Before it, {name} ran first and was rejected: {why.rstrip('.')}." for name, why in others.items())
+        reasons = {name: why for name, why in self.rejected.items() if name != self.name}
+        return "".join(f" Before it, {name} ran first and was rejected: {why.rstrip('.')}." for name, why in reasons.items())
 
 
 def hand_over(

@@ -90,7 +90,7 @@ def compiled_trajectories(density):
     """
 
     @compiled(nogil=True)
-    def trajectories(u, force, value, kicks, angles, levels, steps, out, values, gained, *known):
+    def trajectories(u, force, value, kicks, angles, levels, steps, out, values, gained, *arrays):
         there, pull, slope = np.empty(u.size), np.empty(u.size), np.empty(u.size)
         for i in range(angles.size):
             v, angle, reached, energy = kicks[i], angles[i], value, -value
@@ -104,7 +104,7 @@ def compiled_trajectories(density):
                     before = there[j]
                     there[j] = cosine * before + sine * v[j]
                     v[j] = cosine * v[j] - sine * before
-                reached = density(there, slope, *known)
+                reached = density(there, slope, *arrays)
                 kick = angle if k < steps - 1 else 0.5 * angle
                 for j in range(u.size):
                     pull[j] = slope[j] + there[j]
@@ -149,9 +149,9 @@ def sampled(density, chains, steps, draws, rng, watch):
             if lost or stats["accepted"].mean() < LEAST_ACCEPTED / 2:
                 return
 
-    found = watch.finished(blocks())
-    u = np.concatenate([run for run, _ in found], axis=1)
-    stats = {name: np.concatenate([held[name] for _, held in found], axis=1) for name in found[0][1]}
+    runs = watch.finished(blocks())
+    u = np.concatenate([run for run, _ in runs], axis=1)
+    stats = {name: np.concatenate([stats_of_run[name] for _, stats_of_run in runs], axis=1) for name in runs[0][1]}
     if lost:
         return (u, stats), f"trajectories of {steps} steps lost their energy"
     accepted = stats["accepted"].mean()
@@ -174,10 +174,10 @@ def tried(density, chains, steps, rng):
 
 def moved(density, chains, steps, number, rng):
     """Move the chains, and return (draws (chains, number, u), statistics (chains, number) by name)."""
-    found = [_trajectories(density, u, steps, number, rng) for u in chains]
-    for k, (run, _) in enumerate(found):
+    runs = [_trajectories(density, u, steps, number, rng) for u in chains]
+    for k, (run, _) in enumerate(runs):
         chains[k] = run[-1]
-    return np.array([run for run, _ in found]), {name: np.array([held[name] for _, held in found]) for name in found[0][1]}
+    return np.array([run for run, _ in runs]), {name: np.array([held[name] for _, held in runs]) for name in runs[0][1]}
 
 
 def _trajectories(density, u, steps, number, rng):

@@ -223,8 +223,8 @@ def moments(values: np.ndarray, weight: np.ndarray, kept: int | None = None) -> 
     """
     noise, most = weight**2, float(len(values) if kept is None else kept)
     if kept is not None:
-        part = np.modf(kept * weight)[0]
-        noise = noise + part * (1 - part) / kept**2
+        fraction = np.modf(kept * weight)[0]
+        noise = noise + fraction * (1 - fraction) / kept**2
     mean = np.tensordot(weight, values, 1)
     square = (values - mean) ** 2
     variance, error = np.tensordot(weight, square, 1), np.tensordot(noise, square, 1)
@@ -244,12 +244,12 @@ def enough(make: Callable[[int], Weighted], size: int, most: int) -> tuple[Weigh
     most : int
         Draws that may be weighted.
     """
-    found = make(size)
-    verdict = found.judged()
-    if verdict.next == "more" and found.log_weight.size == size and size * verdict.times <= most:
-        found = make(size * verdict.times)
-        verdict = found.judged(size)
-    return found, verdict
+    weighted = make(size)
+    verdict = weighted.judged()
+    if verdict.next == "more" and weighted.log_weight.size == size and size * verdict.times <= most:
+        weighted = make(size * verdict.times)
+        verdict = weighted.judged(size)
+    return weighted, verdict
 
 
 def resample(weight: np.ndarray, rng: np.random.Generator, size: int | None = None) -> np.ndarray:
@@ -272,8 +272,8 @@ def within_chains(
         Log of the likelihood over its stand-in.
     rng : numpy.random.Generator
     """
-    found = weigh(draws.reshape(len(log_ratio), -1), log_ratio)
-    weight = found.weight.reshape(draws.shape[:2])
+    weighted = weigh(draws.reshape(len(log_ratio), -1), log_ratio)
+    weight = weighted.weight.reshape(draws.shape[:2])
     chosen = [resample(chain / max(chain.sum(), np.finfo(float).tiny), rng) for chain in weight]
-    facts = {"k_hat": found.k_hat, "weights_effective": found.effective_sample, "shift_by_weights": found.shift}
-    return (np.arange(len(weight))[:, None], np.stack(chosen)), found, facts
+    facts = {"k_hat": weighted.k_hat, "weights_effective": weighted.effective_sample, "shift_by_weights": weighted.shift}
+    return (np.arange(len(weight))[:, None], np.stack(chosen)), weighted, facts

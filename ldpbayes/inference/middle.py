@@ -40,9 +40,9 @@ def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.nda
     z[places] = FIRST_SCALE if not z.any() else np.maximum(z[places], FIRST_SCALE)
 
     def density(x):
-        whole = z.copy()
-        whole[kept] = x
-        value, slope = target.value_and_gradient(whole)
+        point = z.copy()
+        point[kept] = x
+        value, slope = target.value_and_gradient(point)
         return value, slope[kept]
 
     def newton(x, slope):
@@ -51,7 +51,7 @@ def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.nda
         along = coordinates.gradient(slope)
         return coordinates.of(along) - x, 0.5 * float(along @ along), coordinates
 
-    near, before, length, information = NEAR * z.size, *(np.full(len(batches), one) for one in (0.0, 1.0, 1.0))
+    near, before, length, information = NEAR * z.size, *(np.full(len(batches), start) for start in (0.0, 1.0, 1.0))
     for _ in range(ROUNDS):
         z[kept], _, coordinates = climb(density, newton, z[kept], STEPS, near)
         if not batches:

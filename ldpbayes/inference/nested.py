@@ -141,8 +141,8 @@ class Drawn(NamedTuple):
 
     def evidence(self, nodes: int) -> np.ndarray:
         """Return the log-evidence of each node."""
-        found = [self.log_ratio[self.node == i] for i in range(nodes)]
-        return np.array([logsumexp(one) - math.log(one.size) for one in found])
+        ratios = [self.log_ratio[self.node == i] for i in range(nodes)]
+        return np.array([logsumexp(ratio) - math.log(ratio.size) for ratio in ratios])
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,37 +179,37 @@ class Cores:
             return tuple(float(axis[i]) for axis, i in zip(grid.axes, place, strict=True))
 
         def settle(place, starts):
-            cores = [settled(one, values(place), start) for one, start in zip(families, starts, strict=True)]
-            return cores, grid.log_prior(*values(place)) + sum(one.log_evidence for one in cores)
+            cores = [settled(family, values(place), start) for family, start in zip(families, starts, strict=True)]
+            return cores, grid.log_prior(*values(place)) + sum(core.log_evidence for core in cores)
 
-        found = {grid.first: settle(grid.first, [one.start() for one in families])}
-        waiting = [(-found[grid.first][1], grid.first)]
+        settled_at = {grid.first: settle(grid.first, [family.start() for family in families])}
+        waiting = [(-settled_at[grid.first][1], grid.first)]
         rounds = iter(range(grid.most) if watch is None else watch.track(range(grid.most), "Modes over a grid of scales"))
         next(rounds)
-        while waiting and len(found) < grid.most:
+        while waiting and len(settled_at) < grid.most:
             negative, place = heapq.heappop(waiting)
-            if -negative < max(mass for _, mass in found.values()) - grid.fall:
+            if -negative < max(mass for _, mass in settled_at.values()) - grid.fall:
                 break
             for k, axis in enumerate(grid.axes):
                 for way in (-1, 1):
-                    other = tuple(i + way * (j == k) for j, i in enumerate(place))
-                    if other in found or not 0 <= other[k] < len(axis) or len(found) >= grid.most:
+                    neighbour = tuple(i + way * (j == k) for j, i in enumerate(place))
+                    if neighbour in settled_at or not 0 <= neighbour[k] < len(axis) or len(settled_at) >= grid.most:
                         continue
-                    found[other] = settle(other, [one.centre for one in found[place][0]])
-                    heapq.heappush(waiting, (-found[other][1], other))
+                    settled_at[neighbour] = settle(neighbour, [core.centre for core in settled_at[place][0]])
+                    heapq.heappush(waiting, (-settled_at[neighbour][1], neighbour))
                     next(rounds, None)
         for _ in rounds:  # the bar ends full
             pass
-        best = max(mass for _, mass in found.values())
-        kept = sorted(place for place, (_, mass) in found.items() if mass > best - grid.fall)
+        best = max(mass for _, mass in settled_at.values())
+        kept = sorted(place for place, (_, mass) in settled_at.items() if mass > best - grid.fall)
         at = [values(place) for place in kept]
-        cores = [[found[place][0][c] for place in kept] for c in range(len(families))]
-        return cls(families, at, np.array([grid.log_prior(*one) for one in at]), cores)
+        cores = [[settled_at[place][0][c] for place in kept] for c in range(len(families))]
+        return cls(families, at, np.array([grid.log_prior(*point) for point in at]), cores)
 
     @property
     def evidences(self) -> list[np.ndarray]:
         """Laplace's log-evidence at each node, (nodes,), of each family."""
-        return [np.array([one.log_evidence for one in held]) for held in self.cores]
+        return [np.array([core.log_evidence for core in cores]) for cores in self.cores]
 
     @property
     def log_evidence(self) -> float:
@@ -238,7 +238,7 @@ class Cores:
         rng : Generator
         watch : Watch, optional
         """
-        family, plans, known = self.families[c], [], evidences[c].copy()
+        family, plans, estimates = self.families[c], [], evidences[c].copy()
         for i, (core, at) in enumerate(zip(self.cores[c], self.at, strict=True)):
             if not number:
                 plans.append(
@@ -249,16 +249,16 @@ class Cores:
             path: list[tuple[float, float]] = []
             start = partial(_moved, partial(near.log_ratio_and_gradient, family, at), core.centre.size, path)
             pilot = start(KEPT[number], PILOT, rng)
-            known[i] = logsumexp(pilot[1]) - math.log(PILOT)
+            estimates[i] = logsumexp(pilot[1]) - math.log(PILOT)
             plans.append((near, partial(start, 0.0), pilot))
-        share = self.share([known if other == c else one for other, one in enumerate(evidences)])
+        share = self.share([estimates if k == c else evidence for k, evidence in enumerate(evidences)])
         sizes = np.maximum(np.ceil(MORE[number] * total * share), LEAST_OF_NODE).astype(int)
         block = min(TOGETHER, max(VISITED // family.visited, 1))
         node, g, log_ratio = [], [], []
         for i, ((near, run, pilot), size) in enumerate(zip(plans, sizes.tolist(), strict=True)):
             runs: list[Any] = [] if pilot is None else [pilot]  # enough for a node with next to no probability
             if not runs or size > PILOT:
-                runs = [run(one.size, rng) for one in np.array_split(np.arange(size), -(-size // block))]
+                runs = [run(piece.size, rng) for piece in np.array_split(np.arange(size), -(-size // block))]
             for z, log_weight in runs:
                 g.append(near.centre + near.factor.spread(z))
                 log_ratio.append(log_weight + family.left_out(g[-1], self.at))
@@ -267,9 +267,9 @@ class Cores:
 
     def weighed(self, c: int, drawn: Drawn, evidences: Sequence[np.ndarray]) -> Weighted:
         """Return the weights of the draws of family c over all nodes, given what is known of the others' evidences."""
-        others = self.log_prior + sum(one for other, one in enumerate(evidences) if other != c)
+        log_others = self.log_prior + sum(evidence for k, evidence in enumerate(evidences) if k != c)
         sizes = np.bincount(drawn.node, minlength=len(self.at))
-        log_node = others + np.log(drawn.node.size / sizes)
+        log_node = log_others + np.log(drawn.node.size / sizes)
         return weigh(self.families[c].judged(drawn.g), drawn.log_ratio + log_node[drawn.node])
 
 
@@ -308,17 +308,17 @@ class Nested:
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """On the weights of each family."""
-        return tuple(one.judged(min(len(self.at), one.log_weight.size)) for one in self.weights)
+        return tuple(weighted.judged(min(len(self.at), weighted.log_weight.size)) for weighted in self.weights)
 
     @property
     def k_hat(self) -> float:
         """Worst Pareto k-hat over families."""
-        return max(one.k_hat for one in self.weights)
+        return max(weighted.k_hat for weighted in self.weights)
 
     @property
     def effective(self) -> float:
         """Least number of independent draws that those of a family are worth."""
-        return min(*(one.effective_sample for one in self.weights), float(len(self.at)))
+        return min(*(weighted.effective_sample for weighted in self.weights), float(len(self.at)))
 
 
 def nested(
@@ -349,21 +349,21 @@ def nested(
     drawn: list[Any] = [None] * len(evidences)
     weights: list[Any] = [None] * len(evidences)
 
-    def judged(one):
-        return one.judged(min(draws, one.log_weight.size))
+    def judged(weighted):
+        return weighted.judged(min(draws, weighted.log_weight.size))
 
     def run(way):
         nonlocal evidences, weights
-        for c, one in enumerate(weights):
-            if one is None or not judged(one).accepted:
+        for c, weighted in enumerate(weights):
+            if weighted is None or not judged(weighted).accepted:
                 drawn[c] = cores.drawn(c, evidences, total, WAYS.index(way), rng, watch)
-        evidences = [one.evidence(len(cores.at)) for one in drawn]
-        weights = [cores.weighed(c, one, evidences) for c, one in enumerate(drawn)]
+        evidences = [family.evidence(len(cores.at)) for family in drawn]
+        weights = [cores.weighed(c, family, evidences) for c, family in enumerate(drawn)]
         return together(map(judged, weights), what)
 
     outcome = hand_over(in_order({way: partial(run, way) for way in ways}), lambda verdict: verdict.problem)
     node, picked = _joined(cores.share(evidences), drawn, weights, draws, rng)
-    g = tuple(one.g[place] for one, place in zip(drawn, picked, strict=True))
+    g = tuple(family.g[place] for family, place in zip(drawn, picked, strict=True))
     return Nested(g, np.array(cores.at)[node], tuple(drawn), tuple(weights), outcome)
 
 
@@ -430,10 +430,10 @@ def _joined(share, drawn, weights, draws, rng):
     chosen = np.bincount(resample(share, rng, draws), minlength=share.size)
     order = rng.permutation(draws)
     every = []
-    for one, weighted in zip(drawn, weights, strict=True):
+    for family, weighted in zip(drawn, weights, strict=True):
         picked = []
         for i in np.flatnonzero(chosen).tolist():
-            mine = np.flatnonzero(one.node == i)
+            mine = np.flatnonzero(family.node == i)
             weight = np.exp(weighted.log_weight[mine] - logsumexp(weighted.log_weight[mine]))
             picked.append(mine[rng.permutation(resample(weight, rng, chosen[i]))])
         every.append(np.concatenate(picked)[order])
@@ -442,8 +442,8 @@ def _joined(share, drawn, weights, draws, rng):
 
 def _plain(ratio, u, size, rng):
     """Return (z, log-weights) of draws of a multivariate t, whose tails reach where the posterior does."""
-    least, each = DEGREES
-    z, log_proposal = StudentT(np.zeros(u), np.eye(u), max(least, each * u)).draw(size, rng)
+    least, draws_each = DEGREES
+    z, log_proposal = StudentT(np.zeros(u), np.eye(u), max(least, draws_each * u)).draw(size, rng)
     return z, ratio(z)[0] - 0.5 * (z**2).sum(axis=1) - 0.5 * u * math.log(2 * math.pi) - log_proposal
 
 
@@ -506,17 +506,17 @@ def _trajectory(ratio, power, z, value, slope, angle, rng):
     """
     momentum = rng.standard_normal(z.shape)
     begin = power * value - 0.5 * (z**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
-    each = angle * rng.uniform(0.85, 1.0)
+    turn = angle * rng.uniform(0.85, 1.0)
     steps = min(MAX_LEAPS, math.ceil(0.5 * math.pi / angle))
 
     def force(at):
         reached, pull = ratio(at)
         return reached, power * pull
 
-    at, momentum, reached, pull = rotated(z, momentum, power * slope, each, steps, force)
+    at, momentum, reached, pull = rotated(z, momentum, power * slope, turn, steps, force)
     end = power * reached - 0.5 * (at**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         chance = np.exp(np.minimum(np.nan_to_num(end - begin, nan=-math.inf, posinf=0.0), 0.0))
-    taken = rng.random(len(z)) < chance
-    keep = taken[:, None]
-    return np.where(keep, at, z), np.where(taken, reached, value), np.where(keep, pull / power, slope), float(chance.mean())
+    accept = rng.random(len(z)) < chance
+    keep = accept[:, None]
+    return np.where(keep, at, z), np.where(accept, reached, value), np.where(keep, pull / power, slope), float(chance.mean())

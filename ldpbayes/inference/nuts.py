@@ -82,8 +82,8 @@ def sample_density(
         return lambda u: {"u": np.asarray(u, dtype=np.float64)}
 
     def start(seed):
-        own = np.random.default_rng(abs(int(seed)))
-        return next((u for u in (begin(own) for _ in range(MOST_STARTS)) if log_density(u)[0] > -math.inf), begin(own))
+        fresh = np.random.default_rng(abs(int(seed)))
+        return next((u for u in (begin(fresh) for _ in range(MOST_STARTS)) if log_density(u)[0] > -math.inf), begin(fresh))
 
     model = from_pyfunc(
         size, lambda: log_density, make_expand, [np.dtype("float64")], [(size,)], ["u"], make_initial_point_fn=start
@@ -102,12 +102,12 @@ def sample_density(
         )
     if failures:
         raise ConvergenceError(f"The density failed: {type(failures[0]).__name__}: {failures[0]}.") from failures[0]
-    found, stats = trace["posterior"]["u"].values, trace["sample_stats"]
-    chosen, length = finished(found)
+    draws_of_u, stats = trace["posterior"]["u"].values, trace["sample_stats"]
+    chosen, length = finished(draws_of_u)
     if watch is not None and (len(chosen), length) != (chains, draws):
         watch.interrupted = True
-    return found[chosen, :length], {
-        name: stats[own].values[chosen, :length] for own, name in STATISTICS.items() if own in stats
+    return draws_of_u[chosen, :length], {
+        name: stats[key].values[chosen, :length] for key, name in STATISTICS.items() if key in stats
     }
 
 

@@ -76,8 +76,8 @@ class StudentT:
         with np.errstate(all="ignore"):
             values = log_density(np.concatenate([self.centre[None], self.centre + steps]))
         fall = np.maximum(values[0] - values[1:], 1e-3).reshape(2, len(DISTANCES), -1)
-        wanted = np.where(fall < DEEPEST, np.array(DISTANCES)[:, None] / np.sqrt(2 * fall), 0.0)
-        ahead, behind = np.clip(wanted.max(axis=1), *SCALES)
+        distances = np.where(fall < DEEPEST, np.array(DISTANCES)[:, None] / np.sqrt(2 * fall), 0.0)
+        ahead, behind = np.clip(distances.max(axis=1), *SCALES)
         return replace(self, ahead=ahead, behind=behind)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -174,7 +174,7 @@ class Mixture:
             return self.parts[0].draw(size, rng)
         if not self.sobol:
             counts = np.bincount(resample(self.shares, rng, size), minlength=len(self.parts))
-            drawn = [part.draw(count, rng)[0] for part, count in zip(self.parts, counts.tolist(), strict=True) if count]
+            drawn = [law.draw(count, rng)[0] for law, count in zip(self.parts, counts.tolist(), strict=True) if count]
             z = np.concatenate(drawn)
             return z, self.log_density(z)
         from scipy.stats import qmc  # loads slowly
@@ -183,15 +183,15 @@ class Mixture:
         uniform = np.clip(qmc.Sobol(u + 2, seed=rng).random(size), 1e-12, 1 - 1e-12)
         which = np.searchsorted(np.cumsum(self.shares[:-1]), uniform[:, 0], side="right")
         z = np.empty((size, u))
-        for k, part in enumerate(self.parts):
+        for k, law in enumerate(self.parts):
             here = which == k
-            z[here] = part.spread(uniform[here, 1:], rng)
+            z[here] = law.spread(uniform[here, 1:], rng)
         return z, self.log_density(z)
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """Return the log-density at z (S, u)."""
-        parts = zip(self.shares, self.parts, strict=True)
-        return np.logaddexp.reduce([math.log(share) + part.log_density(z) for share, part in parts])
+        weighted = zip(self.shares, self.parts, strict=True)
+        return np.logaddexp.reduce([math.log(share) + law.log_density(z) for share, law in weighted])
 
 
 def fitted_parts(z: np.ndarray, number: int, degrees: float, rng: np.random.Generator) -> tuple[tuple, np.ndarray]:

@@ -81,20 +81,20 @@ def going_on(
     """
     run, made = more(draws), draws
     while not (run.trouble or watch.interrupted) and wanting(run, made):
-        length, step, each = run.z.shape[1], made // draws if thin else 1, 1 + thin
-        runs = [_every(each, 0, run)]
+        length, step, stride = run.z.shape[1], made // draws if thin else 1, 1 + thin
+        runs = [_every(stride, 0, run)]
         with watch.keeping(lambda: True):
             for before in range(made, 2 * made, length):
-                found = more(length)
-                if found.trouble:
-                    return run._replace(trouble=found.trouble)
+                longer = more(length)
+                if longer.trouble:
+                    return run._replace(trouble=longer.trouble)
                 if watch.interrupted:
                     break
-                runs.append(_every(step * each, before, found))
+                runs.append(_every(step * stride, before, longer))
         if watch.interrupted:
             break
-        z = np.concatenate([one.z for one in runs], axis=1)
-        stats = {name: np.concatenate([one.stats[name] for one in runs], axis=1) for name in run.stats}
+        z = np.concatenate([piece.z for piece in runs], axis=1)
+        stats = {name: np.concatenate([piece.stats[name] for piece in runs], axis=1) for name in run.stats}
         made *= 2
         run = Run(z, stats, "", run.facts | ({"thinned": made // draws} if thin else {}))
     return run
@@ -149,9 +149,9 @@ def by_hmc(density: Density, at: list, steps: int, rng: np.random.Generator, wat
             (u, stats), trouble = hmc.sampled(density.pair, at, steps, number, rng, watch)
             return Run(density.of(u), stats, trouble, {"trajectory_steps": steps})
 
-        found = going(more)
-        if not found.trouble or watch.interrupted or steps >= hmc.MAX_STEPS:
-            return found
+        run = going(more)
+        if not run.trouble or watch.interrupted or steps >= hmc.MAX_STEPS:
+            return run
         steps = min(2 * steps, hmc.MAX_STEPS)
 
 
@@ -187,14 +187,14 @@ def by_nuts(
             tune = tune if near is start else min(tune, AGAIN)
             begin, settings = near, {"draws": number, "tune": tune, "chains": chains, "target_accept": rate}
 
-            def at(own):
-                return begin[own.integers(len(begin))] + SPREAD * own.standard_normal(begin.shape[1])
+            def at(chain_rng):
+                return begin[chain_rng.integers(len(begin))] + SPREAD * chain_rng.standard_normal(begin.shape[1])
 
             u, stats = sample_density(density.pair[0], at, rng, size=start.shape[1], watch=watch, **settings)
             near = u[:, -1]
             return Run(density.of(u), stats, "", {"target_accept_used": rate})
 
-        found = going(more)
-        if not found.stats["diverging"].any() or (watch is not None and watch.interrupted):
+        run = going(more)
+        if not run.stats["diverging"].any() or (watch is not None and watch.interrupted):
             break
-    return found
+    return run

@@ -68,15 +68,15 @@ class Scaled:
         ci_prob : float
         """
         mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
-        means, sds = (np.asarray(one, dtype=float) for one in under)
+        means, sds = (np.asarray(moments, dtype=float) for moments in under)
         safe = np.where(sd > 0, sd, 1.0)
         shift = np.where(sd > 0, (means[1] - means[0]) / safe, 0.0) / DOUBLINGS
-        known = (sds > 0).all(axis=0)
-        growth = np.where(known, np.diff(np.log(np.where(known, sds, 1.0)), axis=0)[0], 0.0) / DOUBLINGS
+        varying = (sds > 0).all(axis=0)
+        growth = np.where(varying, np.diff(np.log(np.where(varying, sds, 1.0)), axis=0)[0], 0.0) / DOUBLINGS
         room = np.full(mean.shape, 0.5 * np.log(2))
         if shares:  # of Dirichlet(K m) the sd is √(m (1 − m)/(K + 1))
-            whole = np.maximum(mean * (1 - mean), 1e-300)
-            room *= np.clip(1 - sd**2 / whole, 0.0, 1.0)
+            spread = np.maximum(mean * (1 - mean), 1e-300)
+            room *= np.clip(1 - sd**2 / spread, 0.0, 1.0)
         return cls(mean, sd, shift, growth, room, shares, floor, ci_prob)
 
     @cached_property
@@ -104,7 +104,7 @@ class Scaled:
         else:
             reach = normal_reach(self.ci_prob)
             ends = [means - reach * sds, means + reach * sds]
-        return np.max([np.abs(one[1] - one[0]) for one in (means, *ends)], axis=0)
+        return np.max([np.abs(pair[1] - pair[0]) for pair in (means, *ends)], axis=0)
 
     @cached_property
     def verdict(self) -> np.ndarray:

@@ -21,8 +21,8 @@ STRETCHED = 0.1, 10.0
 def curvature(gradient: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, step: float = DIFFERENCE) -> np.ndarray:
     """Return minus the Hessian at a point (u,) by central differences of the gradient, symmetric, shape (u, u)."""
     steps = step * np.eye(centre.size)
-    found = np.array([gradient(centre - one) - gradient(centre + one) for one in steps]) / (2 * step)
-    return 0.5 * (found + found.T)
+    differences = np.array([gradient(centre - along) - gradient(centre + along) for along in steps]) / (2 * step)
+    return 0.5 * (differences + differences.T)
 
 
 def roots(matrix: np.ndarray, least: float = LEAST, most: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
@@ -195,8 +195,8 @@ class Arrow:
     @property
     def variances(self):
         """Of the unknowns, where the coordinates are standard normal."""
-        each = (self.blocks**2).sum(axis=1).ravel() + (self.border**2).sum(axis=0)
-        return np.append((self.shared**2).sum(axis=0), each)
+        diagonal = (self.blocks**2).sum(axis=1).ravel() + (self.border**2).sum(axis=0)
+        return np.append((self.shared**2).sum(axis=0), diagonal)
 
     def of(self, u):
         if u.ndim == 1:

@@ -53,15 +53,15 @@ class Target:
         from ldpbayes.inference import _kernels
 
         if self.kernel is None:
-            whole = np.ascontiguousarray(self.prior.logits_of(z))
-            eta = whole.reshape(-1, whole.shape[-1])
+            logits = np.ascontiguousarray(self.prior.logits_of(z))
+            eta = logits.reshape(-1, logits.shape[-1])
             if self.reports.arrays is None:
                 value, slope = self.reports.value_and_gradient(eta)
             else:
                 slope = np.empty_like(eta)
                 total, product = _kernels.of_logits(0, eta, slope, self.reports.arrays, 0.0, 1.0)
                 value = total + math.log(product)
-            return value, self.prior.pullback_logits(z, slope.reshape(whole.shape))
+            return value, self.prior.pullback_logits(z, slope.reshape(logits.shape))
         numbers, out = self.numbers(z), np.zeros(len(z))
         slope = np.empty_like(numbers)
         value = _kernels.likelihood(numbers, slope, *self.kernel[2])
@@ -118,10 +118,10 @@ class Target:
     @cached_property
     def effects(self) -> np.ndarray:
         """Which unknowns are effects with a learnt scale, (u,)."""
-        found = np.zeros(self.prior.n_unknowns, bool)
+        is_effect = np.zeros(self.prior.n_unknowns, bool)
         for batch in self.batches:
-            found[batch.span] = True
-        return found
+            is_effect[batch.span] = True
+        return is_effect
 
     def numbers(self, z: np.ndarray) -> np.ndarray:
         """Return what the coefficients of columns are made of, (…, n): the unknowns but log scales, effects times these."""
@@ -143,8 +143,8 @@ class Target:
         if form is None or self.reports.arrays is None:
             return None
         room, fixed = (form.n_columns, form.basis.shape[1]), min([batch.place for batch in self.batches], default=None)
-        known = np.zeros(room), np.zeros(room), form.parts, form.roots, form.basis, *form.columns, self.reports.arrays
-        return self.prior.n_unknowns if fixed is None else fixed, self.rest.size, known
+        arguments = np.zeros(room), np.zeros(room), form.parts, form.roots, form.basis, *form.columns, self.reports.arrays
+        return self.prior.n_unknowns if fixed is None else fixed, self.rest.size, arguments
 
     def whitened(
         self, gradient: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, kept: np.ndarray | None = None
@@ -158,12 +158,12 @@ class Target:
         kept : (k,) int array, optional
             The unknowns that it is a density of; those before the effects that are left out are logs of scales.
         """
-        given, at = 0 if kept is None else centre.size - kept.size, centre if kept is None else centre[kept]
+        fixed, at = 0 if kept is None else centre.size - kept.size, centre if kept is None else centre[kept]
         local, spectrum = self.prior.local(), self.prior.spectrum(centre)
         if local is not None:
-            return Arrow.at(gradient, at, local[0] - given, local[1])
+            return Arrow.at(gradient, at, local[0] - fixed, local[1])
         if spectrum is not None and (kept is not None or at.size > MAX_DENSE):
-            return Arrow.near(gradient, at, spectrum[0] - given, *spectrum[1:])
+            return Arrow.near(gradient, at, spectrum[0] - fixed, *spectrum[1:])
         return Dense.at(gradient, at) if at.size <= MAX_DENSE else Plain(at)
 
     def functions(self, coordinates: Any) -> tuple[Callable, Callable] | None:

@@ -71,8 +71,9 @@ class Verdict:
         """Return the verdict after a look at the largest error of an interval end, in posterior sd."""
         if not self.accepted or not error > allowed:
             return self
-        times, said = math.ceil((error / allowed) ** 2), f"the end of an interval has an error of {error:.2f} posterior sd"
-        return replace(self, accepted=False, problem=said, next="more" if times <= MOST_TIMES else "other", times=times)
+        times = math.ceil((error / allowed) ** 2)
+        problem = f"the end of an interval has an error of {error:.2f} posterior sd"
+        return replace(self, accepted=False, problem=problem, next="more" if times <= MOST_TIMES else "other", times=times)
 
 
 #: Nothing is wrong, and nothing was checked.
@@ -212,13 +213,13 @@ def together(verdicts: Iterable[Verdict], what: str = "cells") -> Verdict:
         What there are many of.
     """
     every = list(verdicts)
-    rejected = [one for one in every if not one.accepted]
+    rejected = [verdict for verdict in every if not verdict.accepted]
     if not rejected:
         return (
             every[0] if len(every) == 1 else Verdict(checked=f"In all {len(every)} {what}; in the worst: {every[0].checked}")
         )
     rank = {"done": 0, "more": 1, "other": 2}
-    worst = max(rejected, key=lambda one: (rank[one.next], one.times))
+    worst = max(rejected, key=lambda verdict: (rank[verdict.next], verdict.times))
     problem = worst.problem if len(every) == 1 else f"in {len(rejected)} of {len(every)} {what} {worst.problem}"
     return replace(worst, problem=problem)
 

@@ -101,9 +101,9 @@ class Draws:
     @cached_property
     def end_error(self) -> float:
         """The largest error of the interval ends that are judged, in posterior sd."""
-        known = self.known(self.judged)
-        moved = known["sd"] > 0
-        errors = np.array([known["lower_error"][moved], known["upper_error"][moved]]) / known["sd"][moved]
+        moments = self.known(self.judged)
+        moved = moments["sd"] > 0
+        errors = np.array([moments["lower_error"][moved], moments["upper_error"][moved]]) / moments["sd"][moved]
         return float(errors.max(initial=0.0))
 
     @property
@@ -189,8 +189,8 @@ class Proposal:
         """Return the first proposal; see ``weighted``."""
         size = target.prior.n_unknowns
         if target.batches and size <= MAX_GIVEN:
-            given = Conditional(target, None if mode is None else mode[0])
-            return cls(target, given.proposal(), given=given)
+            conditional = Conditional(target, None if mode is None else mode[0])
+            return cls(target, conditional.proposal(), given=conditional)
         mode = find_mode(target, np.zeros(size), watch) if mode is None else mode
         few, weak = size <= MAX_MIXED, target.defended and 1 / math.sqrt(mode[1].min()) > WEAK
         first, broad = about(target, mode, few), size <= FEW and not target.defended
@@ -203,31 +203,32 @@ class Proposal:
 
     @cached_property
     def _undefended(self):
-        parts, shares = (self.first, *self.fitted), np.ones(1)
+        laws, shares = (self.first, *self.fitted), np.ones(1)
         if self.shares is not None and self.few:
             shares = np.append(FIRST, (1 - FIRST) * self.shares)
         elif self.shares is not None:
-            parts, shares = self.fitted, self.shares
+            laws, shares = self.fitted, self.shares
         if self.given is None:
-            return parts, shares
-        return (Given(Mixture(parts, shares, sobol=True), self.given),), np.ones(1)
+            return laws, shares
+        return (Given(Mixture(laws, shares, sobol=True), self.given),), np.ones(1)
 
     @cached_property
     def mixture(self) -> Mixture:
         """The distribution as a whole."""
-        parts, shares = self._undefended
+        laws, shares = self._undefended
         if self.defence:
             last: tuple = (FromPrior(self.target.prior),)
             if self.broad is not None:
                 last = tuple(replace(self.broad, root=wider * self.broad.root) for wider in WIDER)
-            parts, shares = (*parts, *last), np.append((1 - self.defence) * shares, [self.defence / len(last)] * len(last))
-        return Mixture(parts, shares, sobol=self.sobol)
+            shares = np.append((1 - self.defence) * shares, [self.defence / len(last)] * len(last))
+            laws = (*laws, *last)
+        return Mixture(laws, shares, sobol=self.sobol)
 
     def of_all(self) -> "Proposal":
         """Return the same with room for the prior, and distributions of all unknowns, beside those given the scales."""
-        given = self._undefended[0][0]
-        given = replace(given, scales=replace(given.scales, sobol=False))  # of any number of draws
-        return replace(self, first=given, defence=DEFENCE, given=None, fitted=(), shares=None)
+        law = self._undefended[0][0]
+        law = replace(law, scales=replace(law.scales, sobol=False))  # of any number of draws
+        return replace(self, first=law, defence=DEFENCE, given=None, fitted=(), shares=None)
 
     def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
         """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
@@ -237,17 +238,17 @@ class Proposal:
         if worth < LEAST_FOR_REFIT * u:
             return None
         if not self.few:
-            one = StudentT.fitted(z, weight, degrees)
-            return None if one is None else replace(self, fitted=(one,), shares=np.ones(1))
+            fitted = StudentT.fitted(z, weight, degrees)
+            return None if fitted is None else replace(self, fitted=(fitted,), shares=np.ones(1))
         large = len(found.z) > 2 * LEAST_DRAWN
         number = int(np.clip(worth / (DRAWS_EACH * u), 1, MOST_PARTS[large]))
         chosen = resample(found.tailed if self.given is None else weight, rng, min(len(found.z), LEAST_DRAWN << large))
         try:
-            parts, shares = fitted_parts(z[chosen], number, degrees, rng)
+            laws, shares = fitted_parts(z[chosen], number, degrees, rng)
         except np.linalg.LinAlgError:
             return None
         broad = None if self.broad is None else StudentT.fitted(z, weight, degrees)
-        return replace(self, fitted=parts, shares=shares, broad=broad or self.broad)
+        return replace(self, fitted=laws, shares=shares, broad=broad or self.broad)
 
 
 def most_error(target: Target, given: bool = False) -> float:
@@ -293,24 +294,24 @@ def weighted(
         source = _by_batches(source, prob, rng, watch)
     tried: list[tuple[Draws, Proposal]] = []
     for _ in range(1 + MAX_REFITS):
-        if tried and sum(len(one.z) for one, _ in tried) + drawn > SPENT * target.most_drawn:
+        if tried and sum(len(batch.z) for batch, _ in tried) + drawn > SPENT * target.most_drawn:
             break
-        found = _draws(source, drawn, size, prob, rng, watch)
-        tried.append((found, source))
-        good = found.good
+        draws = _draws(source, drawn, size, prob, rng, watch)
+        tried.append((draws, source))
+        good = draws.good
         if source.given is not None:  # where only ends are uncertain; what scales do not mend, others must
-            good = good or (found.verdict.next == "more" and found.found.k_hat < GOOD_K_HAT)
-            enough = found.found.effective_sample >= LEAST_OF_ALL * found.z.shape[1]
-            source = source.of_all() if enough and not (good or found.verdict.accepted) else source
-        short = good and drawn < most and found.lacking > 1
+            good = good or (draws.verdict.next == "more" and draws.found.k_hat < GOOD_K_HAT)
+            enough = draws.found.effective_sample >= LEAST_OF_ALL * draws.z.shape[1]
+            source = source.of_all() if enough and not (good or draws.verdict.accepted) else source
+        short = good and drawn < most and draws.lacking > 1
         if good and not short and (len(tried) > 1 or not source.sobol or dear):
             break
-        refitted = source.refitted(found, rng)
+        refitted = source.refitted(draws, rng)
         if refitted is None:
             break
         source = refitted
         if good:  # ends as exact as is cheap
-            drawn = min(drawn * 2 ** max(math.ceil(math.log2(found.lacking)), 0), most)
+            drawn = min(drawn * 2 ** max(math.ceil(math.log2(draws.lacking)), 0), most)
         elif source.few and not dear:
             drawn = max(drawn, min(2 * drawn, LARGER * LEAST_DRAWN, most))
     return _gone_on(*max(tried, key=_worth), most, room, prob, rng, watch)
@@ -344,9 +345,9 @@ def _by_batches(source, prob, rng, watch):
     return source
 
 
-def _worth(one):
+def _worth(batch):
     """Return what the better of two pairs (draws, their proposal) has more of, the most important first."""
-    drawn, verdict = one[0], one[0].verdict
+    drawn, verdict = batch[0], batch[0].verdict
     return (
         verdict.accepted,
         verdict.next == "more",
@@ -371,37 +372,38 @@ def about(target: Target, mode: tuple, few: bool) -> StudentT:
     few : bool
     """
     centre, eigenvalues, vectors = mode
-    found = StudentT.at_mode(centre, eigenvalues, vectors, _degrees(centre.size))
+    proposal = StudentT.at_mode(centre, eigenvalues, vectors, _degrees(centre.size))
     if few:
-        return found.looking(lambda at: target.log_density(at)[0])
+        return proposal.looking(lambda at: target.log_density(at)[0])
     with np.errstate(all="ignore"):
-        here, *slopes = (target.value_and_gradient(centre + step)[1] for step in (0 * centre, *found.root.T, *-found.root.T))
-        shift = 0.5 * ((np.array(slopes) - here) @ found.root).sum(axis=0)
+        root = proposal.root
+        here, *slopes = (target.value_and_gradient(centre + step)[1] for step in (0 * centre, *root.T, *-root.T))
+        shift = 0.5 * ((np.array(slopes) - here) @ root).sum(axis=0)
     size = np.linalg.norm(shift)
     if not np.isfinite(size):
-        return found
-    return replace(found, centre=centre + found.root @ (shift * min(1.0, LARGEST_SHIFT / max(size, LARGEST_SHIFT))))
+        return proposal
+    return replace(proposal, centre=centre + proposal.root @ (shift * min(1.0, LARGEST_SHIFT / max(size, LARGEST_SHIFT))))
 
 
 def _degrees(size):
     return float(np.clip(size / 2, *DEGREES))
 
 
-def _draws(source, drawn, kept, prob, rng, watch):
+def _draws(source, drawn, size, prob, rng, watch):
     """Return Draws of a proposal, with what it misses along the axes."""
     target = source.target
     z, log_proposal = source.mixture.draw(drawn, rng)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         value, values = target.log_density(z, watch=watch)
-        found = weigh(target.weighed_by(z, values), value - log_proposal)
+        weights = weigh(target.weighed_by(z, values), value - log_proposal)
     allowed = most_error(target, source.given is not None)
-    missed, aimed = _missed(source, z, found), target.end_errors[0]
-    return Draws(z, values, found, kept, target.judged(z, values), missed, prob, allowed, aimed)
+    missed, aimed = _missed(source, z, weights), target.end_errors[0]
+    return Draws(z, values, weights, size, target.judged(z, values), missed, prob, allowed, aimed)
 
 
-def _missed(source, z, found):
+def _missed(source, z, weights):
     """Return the largest weight along axes through the mean, in units of the mean weight, where that is cheap to know."""
-    target, weight = source.target, found.weight
+    target, weight = source.target, weights.weight
     centre = weight @ z
     axes = target.axes((weight[:, None] * (z - centre)).T @ (z - centre) + 1e-12 * np.eye(z.shape[1]))
     points = (centre + np.multiply.outer(np.array(FAR), np.concatenate([axes, -axes]))).reshape(-1, z.shape[1])
@@ -410,4 +412,4 @@ def _missed(source, z, found):
     with np.errstate(all="ignore"):
         value = target.log_density(np.concatenate([centre[None], points]))[0]
         log_ratio = np.where(value[1:] > value[0] - DEEP, value[1:] - source.mixture.log_density(points), -np.inf)
-    return float(np.exp(np.clip(np.nanmax(log_ratio) - found.log_evidence, -50.0, 50.0)))
+    return float(np.exp(np.clip(np.nanmax(log_ratio) - weights.log_evidence, -50.0, 50.0)))

@@ -120,8 +120,8 @@ class Selection:
     ) -> None:
         self.problem, self.settings, self.methods = problem, settings, methods
         # Reports that were kept are never expanded unasked, and of a summary there is nothing else to take.
-        kept = problem.keeps_reports
-        self.names = [name for name in methods if name not in exclude and (name != SUMMARY) == kept]
+        keeps = problem.keeps_reports
+        self.names = [name for name in methods if name not in exclude and (name != SUMMARY) == keeps]
         self._prepared: dict[str, tuple[AbstractPosterior, Plan | Refusal]] = {}
 
     def consider(self, name: str) -> tuple[AbstractPosterior, Plan | Refusal]:

@@ -157,9 +157,9 @@ class Request:
         kind = methods[name]
         if isinstance(self.method, kind):
             return self.method
-        stated = sizes if isinstance(self.method, str) else asdict(self.method)  # type: ignore[call-overload]  # a dataclass
-        known = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
-        return kind(**{key: value for key, value in stated.items() if key in known})
+        settings = sizes if isinstance(self.method, str) else asdict(self.method)  # type: ignore[call-overload]  # a dataclass
+        accepted = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+        return kind(**{key: value for key, value in settings.items() if key in accepted})
 
 
 def at_once(cells: Any, request: Request) -> bool:

@@ -81,10 +81,10 @@ def settle(data: Any, prior: Any, request: Request) -> tuple[Ruling, Selection |
             ruling = jeffreys_because("the method mixture, which the learnt prior needs, was excluded.")
         else:
             others = tuple(name for name in METHODS if name != "mixture")
-            own = Selection(Problem.of(data, ruling.prior), others, request.sizes(data.n_categories))
-            mixture, plan = own.consider("mixture")
+            selection = Selection(Problem.of(data, ruling.prior), others, request.sizes(data.n_categories))
+            mixture, plan = selection.consider("mixture")
             if plan.feasible and plan.work <= mixture.most:  # type: ignore[union-attr]  # feasible: a Plan
-                return ruling, own
+                return ruling, selection
             refused = jeffreys_because(f"the learnt prior cannot be used here. {plan.reason}")
             ruling = too_long(plan.seconds) if plan.feasible else refused
     return ruling, Selection(Problem.of(data, ruling.prior), request.exclude, request.sizes(data.n_categories))
@@ -226,52 +226,52 @@ def _sharing(cells: Cells, belief: Any, request: Request) -> tuple[Result, Seque
     answers, facts = fit_shared(engine, cells, belief, request.run)
     parts = [_parts(answer, answer.reason) for answer in answers]
     name = belief.mixture().parameter
-    about = facts | {
+    attrs = facts | {
         "prior": f"{belief.describe()}, one {name} for all cells",
         "reason": f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells.",
     }
-    tree = of_parts(cells, answers[0].problem.prior, parts, request.stated, about, parts[0].hyper)
+    tree = of_parts(cells, answers[0].problem.prior, parts, request.stated, attrs, parts[0].hyper)
     return tree, [answer.problem for answer in answers]
 
 
 def _each(cells: Cells, belief: Any, request: Request, left_out: dict[str, str]) -> tuple[Result, Sequence[Problem]]:
     """Return the result of cells with posteriors of their own; a cell that cannot be served is left out by its name."""
-    seeds = [int(one.generate_state(1)[0]) for one in np.random.SeedSequence(request.random_seed).spawn(len(cells))]
-    exact, known = request.method in ("auto", "exact") and "exact" not in request.exclude, []
+    seeds = [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(request.random_seed).spawn(len(cells))]
+    exact, exact_answers = request.method in ("auto", "exact") and "exact" not in request.exclude, []
     if exact and not cells.laws and request.draws != 0:
-        known = fit_alone(cells, belief, request.sizes(), seeds, request.run)
-    found: dict[Any, Any] = {}
+        exact_answers = fit_alone(cells, belief, request.sizes(), seeds, request.run)
+    answers: dict[Any, Any] = {}
     refused: dict[str, InfeasibleError | ConvergenceError] = {}
     for k, (key, label, cell) in enumerate(zip(cells, cells.labels, cells.collections(), strict=True)):
-        own = replace(request, random_seed=seeds[k], estimates=False)
+        own_request = replace(request, random_seed=seeds[k], estimates=False)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
-                if known:
-                    found[key] = known[k], known[k].reason
+                if exact_answers:
+                    answers[key] = exact_answers[k], exact_answers[k].reason
                 elif request.draws == 0:
-                    found[key] = _walked(cell, belief, own, {})
+                    answers[key] = _walked(cell, belief, own_request, {})
                 else:
-                    found[key] = _alone(cell, belief, own)
+                    answers[key] = _alone(cell, belief, own_request)
         except (InfeasibleError, ConvergenceError) as err:
             refused[label] = err
-    if not found:
+    if not answers:
         label, first = next(iter(refused.items()))
-        said = f"Cell {label}: {first}"
+        message = f"Cell {label}: {first}"
         if isinstance(first, ConvergenceError):
-            raise ConvergenceError(said, first.result) from first
-        raise InfeasibleError(said) from first
+            raise ConvergenceError(message, first.result) from first
+        raise InfeasibleError(message) from first
     if refused:
-        cells = cells.take(list(found))
+        cells = cells.take(list(answers))
         left_out |= {label: str(reason) for label, reason in refused.items()}
     problems = [Problem.of(cell, belief) for cell in cells.collections()]
-    parts = [_parts(*one) for one in found.values() if isinstance(one, tuple) and one[0].sample.independent]
-    apart = cells.laws or len(parts) < len(found) or any(one.hyper or one.stats for one in parts)
+    parts = [_parts(*pair) for pair in answers.values() if isinstance(pair, tuple) and pair[0].sample.independent]
+    apart = cells.laws or len(parts) < len(answers) or any(part.hyper or part.stats for part in parts)
     if not apart:
-        del known
-        found.clear()
+        del exact_answers
+        answers.clear()
         return of_parts(cells, problems[0].prior, parts, request.stated | request.sizes()), problems
-    trees = [_tree(*one) if isinstance(one, tuple) else one for one in found.values()]
+    trees = [_tree(*pair) if isinstance(pair, tuple) else pair for pair in answers.values()]
     tree = stack(cells, problems[0].prior, trees, request.stated)
     if request.draws == 0:
         tree.attrs |= decision_of_cells(cells.labels, tree["cells"].to_dataset())
@@ -313,5 +313,5 @@ def evidence_of(collection: Collection, prior: Any) -> float:
         return np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LDPBayesWarning)
-        known = of_result(_alone(collection, ruling.prior, request, selection)[0].tree)
-    return np.nan if known is None else known[0]
+        evidence = of_result(_alone(collection, ruling.prior, request, selection)[0].tree)
+    return np.nan if evidence is None else evidence[0]
