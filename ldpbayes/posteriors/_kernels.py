@@ -255,19 +255,19 @@ def _binomial(n, chance, log_factorial, inverse, rng):
     odds, against = q / (1 - q), (1 - q) / q
     down = up = math.exp(top)
     u -= up
-    found = mode
+    value = mode
     while u >= 0 and (below > 0 or above < n):
         if above < n:
             up *= (n - above) * inverse[above + 1] * odds
             above += 1
             u -= up
             if u < 0:
-                found = above
+                value = above
                 break
         if below > 0:
             down *= below * inverse[n - below + 1] * against
             below -= 1
             u -= down
             if u < 0:
-                found = below
-    return found if chance <= 0.5 else n - found
+                value = below
+    return value if chance <= 0.5 else n - value

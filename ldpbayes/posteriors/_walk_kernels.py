@@ -32,7 +32,7 @@ def place(u, z, frame, room):
         given the next category, and the share of the next category in its mean.
     """
     middle, spread, slant, c, m = frame
-    stiff, known, flow, narrow, share = room
+    stiff, prior, flow, narrow, share = room
     a = m.size
     for i in range(a + 1):
         z[i] = middle[i] + spread[i] * u[i]
@@ -45,7 +45,7 @@ def place(u, z, frame, room):
     half, product, before, level, along = 0.0, 1.0, 0.0, 0.0, 0.0
     for x in range(a):
         seen = tight * c[x] / (tight + c[x])
-        known[x] = level = seen + before * level
+        prior[x] = level = seen + before * level
         flow[x] = along = seen * m[x] + before * along
         precision = level + stiff[x]
         narrow[x] = 1.0 / precision
@@ -81,7 +81,7 @@ def steps_and_deviations(u, z, out, frame, degrees, room):
         The log-density, without that of the pseudo-reports, and its gradient in log σ and in log τ.
     """
     _, spread, _, c, m = frame
-    stiff, known, flow, narrow, share = room
+    stiff, prior, flow, narrow, share = room
     a = m.size
     walk, eta, on_walk, on_eta = z[a + 1 : 2 * a + 1], z[2 * a + 1 :], u[a + 1 : 2 * a + 1], u[2 * a + 1 :]
     of_weight, of_walk, of_eta = out[2 : a + 1], out[a + 1 : 2 * a + 1], out[2 * a + 1 :]
@@ -109,7 +109,7 @@ def steps_and_deviations(u, z, out, frame, degrees, room):
     later, of_known, of_flow = 0.0, 0.0, 0.0
     for x in range(a - 1, -1, -1):
         slope, root = of_walk[x], math.sqrt(narrow[x])
-        of_share = slope * later + of_known * known[x] + of_flow * flow[x]
+        of_share = slope * later + of_known * prior[x] + of_flow * flow[x]
         of_precision = -narrow[x] * (slope * (flow[x] * narrow[x] + 0.5 * on_walk[x] * root) + 0.5 + of_share * share[x])
         of_known = share[x] * of_known + of_precision
         of_flow = slope * narrow[x] + share[x] * of_flow

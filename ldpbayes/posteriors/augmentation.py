@@ -73,8 +73,8 @@ class Augmentation(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         problem, sampler, thin = plan.state
-        kept, finished = self._sweeps(problem, sampler, thin, rng, watch)
-        distribution, tallies, signal, log_likelihood = (np.swapaxes(values[:finished], 0, 1) for values in kept)
+        draws, finished = self._sweeps(problem, sampler, thin, rng, watch)
+        distribution, tallies, signal, log_likelihood = (np.swapaxes(values[:finished], 0, 1) for values in draws)
         return Sample(
             distribution,
             tallies,
@@ -85,14 +85,14 @@ class Augmentation(AbstractPosterior):
 
     def _thin(self, sweeps, share):
         """Return the sweeps per draw; from counts alone, so that a seed gives the same draws everywhere."""
-        wanted = MAX_THIN if share == 1 else math.ceil(WORTH / share)
-        return self.thin or int(np.clip(THIN_WORK / sweeps, 1, wanted))
+        sweeps_wanted = MAX_THIN if share == 1 else math.ceil(WORTH / share)
+        return self.thin or int(np.clip(THIN_WORK / sweeps, 1, sweeps_wanted))
 
     def _sweeps(self, problem, sampler, thin, rng, watch):
         """Return (P, T, signal users, log-likelihood), each (draws, chains, …), and the number of finished draws."""
         alpha, a = problem.alpha, problem.n_categories
         p = _dirichlet(np.broadcast_to(alpha, (self.chains, a)), rng)
-        kept = (
+        draws = (
             np.empty((self.draws, self.chains, a)),
             np.empty((self.draws, self.chains, a), dtype=np.int64),
             np.empty((self.draws, self.chains), dtype=np.int64),
@@ -104,11 +104,11 @@ class Augmentation(AbstractPosterior):
                 signal = sampler.signals(p, rng)
                 if sweep >= thin * self.tune and (sweep + 1) % thin == 0:
                     drawn = p, sampler.allocate_each(p, rng, signal), signal.sum(axis=1), problem.rows.log_likelihood(p.T)
-                    for values, value in zip(kept, drawn, strict=True):
+                    for values, value in zip(draws, drawn, strict=True):
                         values[finished] = value
                     finished += 1
                 p = _dirichlet(alpha + signal, rng)
-        return kept, finished
+        return draws, finished
 
 
 def _mixing(rows, alpha):
@@ -123,9 +123,9 @@ def _mixing(rows, alpha):
         p = complete / complete.sum()
     # In units of the sd of the complete data, on the plane where p adds up to one.
     scale = p / np.sqrt(complete)
-    known = rows.gram(rows.counts / rows.matvec(p) ** 2) + np.diag(alpha / p**2)
+    information = rows.gram(rows.counts / rows.matvec(p) ** 2) + np.diag(alpha / p**2)
     plane = np.linalg.qr(np.column_stack([scale, np.eye(a)[:, :-1]]))[0][:, 1:]
-    share = np.linalg.eigvalsh(plane.T @ (scale[:, None] * known * scale) @ plane)[0]
+    share = np.linalg.eigvalsh(plane.T @ (scale[:, None] * information * scale) @ plane)[0]
     return float(np.clip(share / (2 - share), 1e-9, 0.99))
 
 

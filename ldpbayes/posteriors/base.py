@@ -440,8 +440,8 @@ class Answer:
     def found(self, shape: tuple[int, ...], share: float = 1.0) -> Diagnostics:
         """Return what the engine found, where so many (chains, draws, …) are left: this share of those that it made."""
         method, cut = self.method, self.watch.interrupted
-        found = self.sample.diagnostics(cut or shape[0] != method.chains or shape[1] < method.draws, share)
-        return found.adding(_left(shape, method)) if found.interrupted and not self.sample.independent else found
+        known = self.sample.diagnostics(cut or shape[0] != method.chains or shape[1] < method.draws, share)
+        return known.adding(_left(shape, method)) if known.interrupted and not self.sample.independent else known
 
     @cached_property
     def parts(self) -> Parts:
@@ -464,7 +464,7 @@ class Answer:
             hyper = {name: np.asarray(values).reshape(-1)[place] for name, values in hyper.items()}
         else:
             frequencies = sample.tallies / problem.n_users
-        found = self.found(draws.shape, share)
+        diagnostics = self.found(draws.shape, share)
         collection = problem.collection
         concentrations = self._concentrations(hyper)
         variables: dict[str, np.ndarray] = {"distribution": draws}
@@ -474,15 +474,15 @@ class Answer:
         undefined = [name for name, values in (variables | hyper).items() if np.isnan(values).any()]
         if undefined:
             named = ", ".join(map(repr, undefined))
-            found = found.adding(
+            diagnostics = diagnostics.adding(
                 f"the derived quantity {named} is 0/0 in some draws, which give its categories no share at all"
             )
             facts["undefined"] = named
         if sample.independent:
-            found = of_independent(found, draws.shape[1])
+            diagnostics = of_independent(diagnostics, draws.shape[1])
         drawn = sample.distribution.shape[0] * sample.distribution.shape[1]
         effective = None if sample.weighted is None else _effective(*sample.weighted, collection, share, drawn)
-        attrs = found.to_attrs() | facts | self.chosen
+        attrs = diagnostics.to_attrs() | facts | self.chosen
         return Parts(variables, hyper, exact, stats, attrs, effective)
 
     def _concentrations(self, hyper):
@@ -505,21 +505,21 @@ class Answer:
         if sample.interleaved:
             flat = flat[order.T.ravel()]
         order = order.T.ravel() if sample.interleaved else order.ravel()
-        found, how = frequency.frequency_draws_within(
+        draws, how = frequency.frequency_draws_within(
             problem.rows, flat, self.rng, self._known_moments, signal=sample.signal, watch=self.watch, least=LEAST_KEPT
         )
-        if len(found) == len(flat):
+        if len(draws) == len(flat):
             place = np.arange(len(flat)).reshape(chains, length)
         elif sample.independent:
-            place = order[: len(found) // chains * chains].reshape(chains, -1)
+            place = order[: len(draws) // chains * chains].reshape(chains, -1)
         elif sample.interleaved:
-            place = order[: len(found) // chains * chains].reshape(-1, chains).T
+            place = order[: len(draws) // chains * chains].reshape(-1, chains).T
         else:  # whole chains, or what there is of the first
-            whole = max(len(found) // length, 1)
-            place = order[: whole * length][: len(found)].reshape(whole, -1)
+            whole = max(len(draws) // length, 1)
+            place = order[: whole * length][: len(draws)].reshape(whole, -1)
         rank = np.empty(order.size, dtype=int)
         rank[order] = np.arange(order.size)
-        return place, found[rank[place]], how
+        return place, draws[rank[place]], how
 
     def _known_moments(self):
         """Return (mean, sd) of F: by conjugacy, or for any other prior from draws of P."""

@@ -76,12 +76,12 @@ class BayesFactors:
     def sentence(self) -> str:
         """Return the factors and what was left out, for people; empty where there is nothing to compare."""
         label = {"own": "the prior used"}
-        parts = [
+        phrases = [
             f"{label.get(name, name)} {self.between(name, REFERENCE):+.2f}{self._margin(name)}"
             for name in self.log_evidence
             if name != REFERENCE and REFERENCE in self.log_evidence
         ]
-        text = f"Log Bayes factors against the Jeffreys prior: {', '.join(parts)} (above 0: favoured)." if parts else ""
+        text = f"Log Bayes factors against the Jeffreys prior: {', '.join(phrases)} (above 0: favoured)." if phrases else ""
         for reason in dict.fromkeys(self.skipped.values()):
             names = [label.get(name, name) for name, why in self.skipped.items() if why == reason]
             text += f" Left out: {', '.join(names)} ({reason})."
@@ -138,10 +138,10 @@ def log_bayes_factors_of_cells(
         except InfeasibleError as err:
             out[k] = BayesFactors({}, {}, dict.fromkeys(COMPARED, str(err).rstrip(".")), "")
     for kind, places in kinds.items():
-        some, about = [problems[k] for k in places], [known[k] for k in places]
-        evidences = kind(some, about, [None if means is None else means[k] for k in places])
-        for k, found in zip(places, _factors(some, evidences, about, limit), strict=True):
-            out[k] = found
+        chosen, facts = [problems[k] for k in places], [known[k] for k in places]
+        evidences = kind(chosen, facts, [None if means is None else means[k] for k in places])
+        for k, factors in zip(places, _factors(chosen, evidences, facts, limit), strict=True):
+            out[k] = factors
     return out
 
 
@@ -150,8 +150,8 @@ def _factors(problems, evidences, known, limit):
     a, prior, alpha = problems[0].n_categories, problems[0].prior, problems[0].alpha
     learnt = Learnt(n_categories=a)
     fixed = {name: make(a).alpha for name, make in Dirichlet.named().items() if name in COMPARED}
-    asked = np.array([one[0] for one in fixed.values()])
-    found, off = evidences.found(np.broadcast_to(asked, (len(problems), asked.size)))
+    alphas = np.array([alpha[0] for alpha in fixed.values()])
+    logs, off = evidences.found(np.broadcast_to(alphas, (len(problems), alphas.size)))
 
     def given(t, sets):
         return evidences.found(learnt.alpha(t), sets)
@@ -159,38 +159,38 @@ def _factors(problems, evidences, known, limit):
     ends = np.full((2, len(problems)), [[-REACH], [REACH]])
     (t, _, weight), together, by_rule = integrated(given, given, *ends)
     alpha_hat = learnt.alpha((weight * t).sum(axis=1))
-    value = dict(zip(fixed, found.T, strict=False)) | {"learnt": together}
+    value = dict(zip(fixed, logs.T, strict=False)) | {"learnt": together}
     error = dict(zip(fixed, off.T, strict=False)) | {"learnt": by_rule}
-    for name, moved in evidences.moved({name: one[0] for name, one in fixed.items()} | {"learnt": alpha_hat}).items():
+    for name, moved in evidences.moved({name: alpha[0] for name, alpha in fixed.items()} | {"learnt": alpha_hat}).items():
         error[name] = error[name] + moved
     used = "learnt" if prior == learnt else "own"
     for name, concentrations in fixed.items():
         used = name if alpha is not None and np.array_equal(alpha, concentrations) else used
-    unknown = used == "own" and alpha is not None and any(one is None for one in known)
+    unknown = used == "own" and alpha is not None and any(evidence is None for evidence in known)
     by_alpha = evidences.log_evidence(alpha) if unknown else None
     out = []
     for k, problem in enumerate(problems):
-        values, errors = ({name: float(one[k]) for name, one in each.items()} for each in (value, error))
-        own, skipped = used, {}
+        values, errors = ({name: float(logs_k[k]) for name, logs_k in logs_of.items()} for logs_of in (value, error))
+        reference, skipped = used, {}
         if (problem.collection is not None and problem.collection.ordered) or prior.walk() is not None:
             smooth = Smooth(n_categories=a)
-            own = "smooth" if prior == smooth else used
+            reference = "smooth" if prior == smooth else used
             steps = walk.work(problem, (walk.STONES + 1 + walk.ROUNDS) * (walk.DRAWS + walk.TUNE))
             seconds = walk.RandomWalk.pace.operation * steps
-            if seconds < (10 * limit if own == "smooth" else limit):
+            if seconds < (10 * limit if reference == "smooth" else limit):
                 values["smooth"], errors["smooth"] = walk.log_evidence(
                     replace(problem, prior=smooth), np.random.default_rng(0)
                 )
             else:
                 skipped["smooth"] = f"it would take {seconds:.2g} s"
-        if own == "own":
+        if reference == "own":
             if known[k] is not None:
                 values["own"], errors["own"] = known[k]
             elif alpha is not None:
                 values["own"], errors["own"] = float(by_alpha[0][k]), max(float(by_alpha[1][k]), *errors.values())
             else:
                 skipped["own"] = "its method gives no evidence"
-        out.append(BayesFactors(values, errors, skipped, own))
+        out.append(BayesFactors(values, errors, skipped, reference))
     return out
 
 
@@ -203,10 +203,10 @@ def of_result(tree) -> tuple[float, float] | None:
         A result of fit().
     """
     if "exact" in tree.children and "log_evidence" in tree["exact"]:
-        found = tree["exact"]["log_evidence"]
-        return (float(found), float(tree.attrs.get("log_evidence_error", 0.0))) if found.ndim == 0 else None
-    found = tree.attrs.get("log_evidence")
-    return None if found is None or np.ndim(found) else (float(found), float(tree.attrs.get("log_evidence_error", 0.0)))
+        evidence = tree["exact"]["log_evidence"]
+        return (float(evidence), float(tree.attrs.get("log_evidence_error", 0.0))) if evidence.ndim == 0 else None
+    value = tree.attrs.get("log_evidence")
+    return None if value is None or np.ndim(value) else (float(value), float(tree.attrs.get("log_evidence_error", 0.0)))
 
 
 def _kind(problem, limit):
@@ -245,8 +245,8 @@ class _Evidences(Products):
         places = np.arange(self.family.alpha.size).reshape(self.cells, 1, -1)[sets]
         family = self.family.take(places.repeat(m, axis=1).ravel())
         family = replace(family, alpha=family.alpha + alpha.repeat(multiplicity.size))
-        found, error = (one.reshape(k, m) for one in log_masses(family, multiplicity, k * m))
-        return found + self.constant[sets, None] + gammaln(a * alpha) - a * gammaln(alpha), error
+        logs, error = (array.reshape(k, m) for array in log_masses(family, multiplicity, k * m))
+        return logs + self.constant[sets, None] + gammaln(a * alpha) - a * gammaln(alpha), error
 
     def moved(self, alphas):
         """Return by name what errors, (k,), symmetric concentrations have beyond those of ``found``."""
@@ -255,7 +255,7 @@ class _Evidences(Products):
 
 def _separable(problems, known, means):
     """Return the evidences of separable reports."""
-    return _Evidences.of([one.separable for one in problems], problems[0].n_categories)
+    return _Evidences.of([problem.separable for problem in problems], problems[0].n_categories)
 
 
 class _Expanded(_Evidences):
@@ -266,8 +266,8 @@ class _Expanded(_Evidences):
     """
 
     def __init__(self, problems, known, means):
-        self.rows = [one.rows for one in problems]
-        start = [self._known(*one) for one in zip(problems, known, means, strict=True)]
+        self.rows = [problem.rows for problem in problems]
+        start = [self._known(*each) for each in zip(problems, known, means, strict=True)]
         self.sampling = np.array([error for *_, error in start])
         super().__init__(*self._about([mean for _, mean, *_ in start]))
         alpha, _, known, _ = map(np.array, zip(*start, strict=True))
@@ -281,8 +281,8 @@ class _Expanded(_Evidences):
         alpha = np.full(problem.n_categories, 0.5)
         engine = surrogate.expand(problem.rows, alpha, 4)[0]
         p, log_surrogate = surrogate.proposals(engine, DRAWN, np.random.default_rng(0))
-        found = weigh(p, problem.rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
-        return alpha, engine.saddle_moments()[0], found.log_evidence, found.log_evidence_error
+        weights = weigh(p, problem.rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
+        return alpha, engine.saddle_moments()[0], weights.log_evidence, weights.log_evidence_error
 
     def _about(self, means):
         """Return (factors, what they leave out of the log-likelihoods) of the expansions at means."""
@@ -291,12 +291,12 @@ class _Expanded(_Evidences):
         return surrogate.joined(families), constant
 
     def found(self, alpha, sets=slice(None)):
-        found = super().found(alpha, sets)[0]
-        return found, np.full(found.shape, SADDLE)
+        logs = super().found(alpha, sets)[0]
+        return logs, np.full(logs.shape, SADDLE)
 
     def moved(self, alphas):
         """Return by name what one more expansion, at the learnt prior's mean, changes, and the error of the draws, (k,)."""
-        alphas = {name: np.broadcast_to(one, self.constant.shape) for name, one in alphas.items()}
+        alphas = {name: np.broadcast_to(alpha, self.constant.shape) for name, alpha in alphas.items()}
         alpha = np.stack(list(alphas.values()), axis=1)
         multiplicity = np.bincount(self.group).astype(float)
         family = replace(self.family, alpha=self.family.alpha + np.repeat(alphas["learnt"], multiplicity.size))

@@ -145,9 +145,9 @@ def fit_alone(cells, prior, sizes, seeds, run):
         return []
     servers = list(blocks(Separable, problems, range(len(problems))))
     samples, _ = sampled(Nodes.alone(prior), servers, (method.chains, method.draws), rngs, None, watch)
-    asked = [{"random_seed": seed, "ci_prob": run["ci_prob"]} for seed in seeds]
-    several = zip(problems, samples, rngs, asked, plans, strict=True)
-    return [Answer(method, problem, sample, rng, watch, one, plan.reason) for problem, sample, rng, one, plan in several]
+    settings = [{"random_seed": seed, "ci_prob": run["ci_prob"]} for seed in seeds]
+    several = zip(problems, samples, rngs, settings, plans, strict=True)
+    return [Answer(method, problem, sample, rng, watch, asked, plan.reason) for problem, sample, rng, asked, plan in several]
 
 
 def checks_of(engine):

@@ -119,40 +119,40 @@ def accuracy(summary, mean, variance, spread):
     """
     sd = np.sqrt(variance)
     distance = float(np.max(np.abs(mean - summary.pilot) / sd))
-    found = summary.missed(mean, spread)
-    if found is None:
+    missed = summary.missed(mean, spread)
+    if missed is None:
         ratio = float(np.max(summary.square / np.maximum(summary.gradient, 1e-300)))
         error = SLOPE * ratio * min(1.0, math.sqrt(GROUND * mean.size / summary.n_reports))
         error *= max(1.0, (1 + distance**2) / NEAR) * (CROWDED if _crowded(summary) else 1.0)
         pairs, by = 0.0, "a bound without a sample of reports"
     else:
-        moved = variance * (found.gradient - (variance @ found.gradient) / variance.sum())
+        moved = variance * (missed.gradient - (variance @ missed.gradient) / variance.sum())
         # Where the prior decides, the likelihood's curvature hardly matters.
         share = np.minimum(summary.tangent_curvature * variance, 1.0)
-        widened = np.abs(np.sqrt(found.curvature) - 1) * share
+        widened = np.abs(np.sqrt(missed.curvature) - 1) * share
         error = MARGINS[summary.spread is not None] * float(max(np.max(np.abs(moved) / sd), np.max(widened)))
-        pairs = PAIR_MARGIN * _off_by_pairs(found, spread)
+        pairs = PAIR_MARGIN * _off_by_pairs(missed, spread)
         by = f"third moments of a sample of {round(summary.sample.counts.sum()):,} reports"
     noise = GAP_NOISE * mean.size / summary.n_reports
     # With a spread H p₀ = G holds nearly; where a sample says more, it is not asked.
-    seen = replace(summary, spread=None).structure_gap if found is None or summary.spread is None else math.nan
+    seen = replace(summary, spread=None).structure_gap if missed is None or summary.spread is None else math.nan
     gap = math.sqrt(max(seen**2 - noise, 0.0))
     return Accuracy(distance, max(error, pairs), by, gap, pairs)
 
 
 def _crowded(summary):
     """Return whether reports support so many categories each that ρ does not tell how far they depend on few of them."""
-    held = summary.supports
-    dense = held is None or held.sum() > DENSE * summary.n_reports * summary.n_categories
+    supports = summary.supports
+    dense = supports is None or supports.sum() > DENSE * summary.n_reports * summary.n_categories
     return summary.spread is not None and bool(dense)
 
 
-def _off_by_pairs(found, spread):
+def _off_by_pairs(missed, spread):
     """Return the largest relative error of a sd by what the diagonal form misses between the most probable categories.
 
     With S = diag(v) − v vᵀ/Σv the covariance of the expansion and E what it misses, the covariance is S − S E (1 + S E)⁻¹ S.
     """
-    heavy, pairs = found.heavy, found.pairs
+    heavy, pairs = missed.heavy, missed.pairs
     near = np.diag(spread[heavy]) - np.outer(spread[heavy], spread[heavy]) / spread.sum()
     moved = np.diag(near @ pairs @ np.linalg.solve(np.eye(heavy.size) + near @ pairs, near))
     ratio = 1 - moved / np.diag(near)
@@ -186,7 +186,7 @@ def refuse_doubtful(labels, summaries, accuracies):
     doubtful = [x for x in zip(labels, summaries, accuracies, strict=True) if x[2].problem]
     if doubtful:
         label, *first = doubtful[0]
-        raise CellsError(refusal(*first, f"cell {label}"), {name: refusal(*found) for name, *found in doubtful})
+        raise CellsError(refusal(*first, f"cell {label}"), {name: refusal(*doubt) for name, *doubt in doubtful})
 
 
 def refuse_doubtful_cells(cells):
@@ -197,8 +197,8 @@ def refuse_doubtful_cells(cells):
     cells : Cells
     """
     pairs = zip(cells.labels, cells.likelihoods, strict=True)
-    some = {label: one for label, one in pairs if not one.keeps_reports}
-    refuse_doubtful(some, some.values(), map(trusted, some.values()))
+    summaries = {label: likelihood for label, likelihood in pairs if not likelihood.keeps_reports}
+    refuse_doubtful(summaries, summaries.values(), map(trusted, summaries.values()))
 
 
 def of_rows(rows, alpha):
@@ -216,8 +216,8 @@ def of_rows(rows, alpha):
     alpha = np.full(rows.n_categories, 0.5) if alpha is None else alpha
     point, spread = _at_mean(rows, alpha)
     seen = Expansion(point, alpha).accuracy
-    own = Expansion(replace(Summary.of(rows, point.pilot, spread), sample=rows), alpha)
-    return own, replace(seen, error=max(SPREAD_LEFT * seen.error / MARGINS[0], seen.pairs))
+    expansion = Expansion(replace(Summary.of(rows, point.pilot, spread), sample=rows), alpha)
+    return expansion, replace(seen, error=max(SPREAD_LEFT * seen.error / MARGINS[0], seen.pairs))
 
 
 def summary_of(rows):
@@ -248,16 +248,16 @@ def checked_expansion(likelihood, alpha):
         Where means or sds may be off by more than MAX_ERROR posterior sd.
     """
     if not likelihood.keeps_reports:
-        own = Expansion(likelihood, alpha)
-        found = own.accuracy
+        expansion = Expansion(likelihood, alpha)
+        quality = expansion.accuracy
     else:
-        own, found = of_rows(likelihood.rows(), alpha)
-    if not found.problem:
-        return own, found
+        expansion, quality = of_rows(likelihood.rows(), alpha)
+    if not quality.problem:
+        return expansion, quality
     if not likelihood.keeps_reports:
-        raise InfeasibleError(refusal(own.summary, found))
+        raise InfeasibleError(refusal(expansion.summary, quality))
     raise InfeasibleError(
-        f"Moments without draws come here from an expansion of the log-likelihood of {own.summary.n_reports:,.0f} reports, "
-        f"which is not accurate enough: {found.problem}. Leave out draws=0, or make draws: they are weighted by the "
+        "Moments without draws come here from an expansion of the log-likelihood of "
+        f"{expansion.summary.n_reports:,.0f} reports, which is not accurate enough: {quality.problem}. Leave out draws=0, or make draws: they are weighted by the "
         "likelihood itself."
     )

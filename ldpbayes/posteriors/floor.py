@@ -92,16 +92,16 @@ class Nodes:
         """
         out = np.empty((which.size, 2))
         for plain in (False, True):
-            own, drawn = (self.share == 0) == plain, (self.share[which] == 0) == plain
+            same_kind, drawn = (self.share == 0) == plain, (self.share[which] == 0) == plain
             if not drawn.any():
                 continue
-            chance = weight[own] / weight[own].sum()
-            mean = chance @ self.z[own]
-            off = self.z[own] - mean
+            chance = weight[same_kind] / weight[same_kind].sum()
+            mean = chance @ self.z[same_kind]
+            off = self.z[same_kind] - mean
             steep = np.linalg.pinv((chance[:, None] * off).T @ off)
-            some = which[drawn]
-            u = rng.uniform(-1, 1, (some.size, TRIED, 2))
-            tried = self.z[some][:, None] + np.einsum("sij,stj->sti", self.cell[some], u)
+            places = which[drawn]
+            u = rng.uniform(-1, 1, (places.size, TRIED, 2))
+            tried = self.z[places][:, None] + np.einsum("sij,stj->sti", self.cell[places], u)
             off = tried - mean
             score = rng.gumbel(size=off.shape[:2]) - 0.5 * np.einsum("sti,ij,stj->st", off, steep, off)
             out[drawn] = np.take_along_axis(tried, score.argmax(axis=1)[:, None, None], 1)[:, 0]
@@ -109,7 +109,7 @@ class Nodes:
 
     def and_those_of(self, other):
         """Return the Nodes of both."""
-        both = ((getattr(one, name) for one in (self, other)) for name in self.__dataclass_fields__)
+        both = ((getattr(nodes, name) for nodes in (self, other)) for name in self.__dataclass_fields__)
         return Nodes(*(np.concatenate(list(pair)) for pair in both))
 
 
@@ -125,15 +125,15 @@ class Expanded:
 
     def __init__(self, rows, prior: Floor, pilot):
         self.prior, self.pilot = prior, pilot
-        whole, self.constant = surrogate.anchored(rows, np.ones_like(pilot), pilot)
-        self.family, self.group = grouped(whole)
+        family, self.constant = surrogate.anchored(rows, np.ones_like(pilot), pilot)
+        self.family, self.group = grouped(family)
         self.multiplicity = np.bincount(self.group).astype(float)
 
     def at(self, share, alpha):
         """Return (log-evidences (k,), means and variances of P (k, G)) at k values of λ, all 0 or none, and of α."""
         size = max(1, BLOCK // self.multiplicity.size)
-        parts = [self._sets(share[i : i + size], alpha[i : i + size])[:3] for i in range(0, share.size, size)]
-        return tuple(np.concatenate(some) for some in zip(*parts, strict=True))
+        blocks = [self._sets(share[i : i + size], alpha[i : i + size])[:3] for i in range(0, share.size, size)]
+        return tuple(np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
 
     def _sets(self, share, alpha):
         """Return what ``at`` does of a few nodes, with the factors of D of the last one to settle, and what gives its E."""
@@ -144,8 +144,8 @@ class Expanded:
         rest /= (rest @ m)[:, None]
         log_evidence, mean, variance, left = np.empty(k), np.empty((k, g)), np.empty((k, g)), np.arange(k)
         for _ in range(MEANS):
-            found, own, moved, floor = self._marginal(share[left], alpha[left], rest[left])
-            log_evidence[left], mean[left], variance[left] = found
+            factors, uneven, moved, floor = self._marginal(share[left], alpha[left], rest[left])
+            log_evidence[left], mean[left], variance[left] = factors
             far = np.abs((1 - share[left, None]) * (moved - rest[left])) > STILL * np.sqrt(variance[left])
             rest[left] = moved
             left = left[far.any(axis=1)]
@@ -153,16 +153,16 @@ class Expanded:
                 break
         log_evidence[left] = NOTHING
         # The average likelihood is below that of the mean: where the factors' expansion says otherwise, it is far from both.
-        fit = self.constant + np.array([self.family.log_smooth(one) @ m for one in mean])
-        return np.where(log_evidence <= fit, log_evidence, NOTHING), mean, variance, own, floor
+        fit = self.constant + np.array([self.family.log_smooth(g) @ m for g in mean])
+        return np.where(log_evidence <= fit, log_evidence, NOTHING), mean, variance, uneven, floor
 
     def _plain(self, alpha):
         """Return (log-evidences, means, variances, factors) at λ = 0."""
         k, g, m = alpha.size, self.multiplicity.size, self.multiplicity
         family = replace(self.family.take(np.tile(np.arange(g), k)), alpha=np.repeat(alpha, g))
-        found = TiltedFactors(family, m, sets=k)
-        log_evidence = found.saddle_log_evidence()[0] + self.constant + _dirichlet(alpha, m.sum())
-        return log_evidence, *(one.reshape(k, g) for one in found.saddle_moments()), family
+        factors = TiltedFactors(family, m, sets=k)
+        log_evidence = factors.saddle_log_evidence()[0] + self.constant + _dirichlet(alpha, m.sum())
+        return log_evidence, *(moments.reshape(k, g) for moments in factors.saddle_moments()), family
 
     def _marginal(self, share, alpha, rest):
         """Return ((log-evidences, means, variances of P), factors of D, its mean, what gives E), expanded about a D (k, G).
@@ -176,18 +176,18 @@ class Expanded:
         p = share * even + (1 - share) * rest
         grown = 1 + family.skew * (p - family.centre)
         curvature, skew, linear = family.curvature / grown**2, family.skew / grown, (1 - share) * family.slope(p)
-        kept = np.clip(1 - curvature * share**2 * inside, LEAST_LEFT, 1.0)
-        skew = np.minimum((1 - share) * skew * kept**2, surrogate.NEVER_ZERO / rest)
-        own = surrogate.ExpandedFactors(alpha, linear, (1 - share) ** 2 * curvature * kept, rest, skew)
-        found = TiltedFactors(own, m, sets=k)
-        log_evidence = mass + found.saddle_log_evidence()[0] - found.summed(linear * rest)
+        left = np.clip(1 - curvature * share**2 * inside, LEAST_LEFT, 1.0)
+        skew = np.minimum((1 - share) * skew * left**2, surrogate.NEVER_ZERO / rest)
+        uneven = surrogate.ExpandedFactors(alpha, linear, (1 - share) ** 2 * curvature * left, rest, skew)
+        factors = TiltedFactors(uneven, m, sets=k)
+        log_evidence = mass + factors.saddle_log_evidence()[0] - factors.summed(linear * rest)
         log_evidence += self.constant + _dirichlet(alpha[::g], m.sum())
-        moved, variance = found.saddle_moments()
+        moved, variance = factors.saddle_moments()
         # Where D is not at its centre, E makes up for a part of the difference.
-        mean = np.maximum(p + (1 - share) * kept * (moved - rest), 1e-3 * (1 - share) * moved).reshape(k, g)
-        spread = share**2 * inside + ((1 - share) * kept) ** 2 * variance
-        found = log_evidence, mean / (mean @ m)[:, None], spread.reshape(k, g)
-        return found, own, moved.reshape(k, g), (even, inside, rest, kept)
+        mean = np.maximum(p + (1 - share) * left * (moved - rest), 1e-3 * (1 - share) * moved).reshape(k, g)
+        spread = share**2 * inside + ((1 - share) * left) ** 2 * variance
+        factors = log_evidence, mean / (mean @ m)[:, None], spread.reshape(k, g)
+        return factors, uneven, moved.reshape(k, g), (even, inside, rest, left)
 
     def _floor(self, family, share, rest, k):
         """Return (mean and variance of E given D (k·G,), log ∫ of the likelihood over E (k,)); rest is (1 − λ)D."""
@@ -202,14 +202,14 @@ class Expanded:
             (family.centre - rest) / share,
             share * family.skew,
         )
-        found = TiltedFactors(own, m, sets=k)
+        factors = TiltedFactors(own, m, sets=k)
         # What the factors of E leave out: b·(1 − λ)D.
-        mass = found.saddle_log_evidence()[0] + found.summed(family.linear * rest) + _dirichlet(kappa, m.sum())
-        return *found.saddle_moments(), mass
+        mass = factors.saddle_log_evidence()[0] + factors.summed(family.linear * rest) + _dirichlet(kappa, m.sum())
+        return *factors.saddle_moments(), mass
 
     def nodes(self, near=()) -> tuple[Nodes, list]:
         """Return (Nodes with λ = 0 and above, where their grids stand); ``near`` is where they stood at another pilot."""
-        learnt, parts, placed = self.prior.learnt, [], []
+        learnt, moments_of, placed = self.prior.learnt, [], []
         for free in (False, True):
             at = slice(0 if free else 1, 2)
             mean, root = near[free] if near else (0.5 * (LOW + HIGH)[at], np.diag(0.5 * (HIGH - LOW)[at]))
@@ -228,18 +228,18 @@ class Expanded:
                 mean = weight @ z
                 root = REACH * np.linalg.cholesky((weight[:, None] * (z - mean)).T @ (z - mean) + step @ step.T / 6)
             placed[free:] = [placed[-1]]
-            moments = (one[:, self.group] for one in moments)
+            moments = (array[:, self.group] for array in moments)
             cell = np.zeros((2, 2))
             cell[at, at] = root / SIDE
             both = np.pad(z, ((0, 0), (2 - mean.size, 0)))
             cells = np.broadcast_to(cell, (len(z), 2, 2))
-            parts.append(Nodes(share, alpha, both, cells, log_weight, log_evidence, *moments))
-        return parts[0].and_those_of(parts[1]), placed
+            moments_of.append(Nodes(share, alpha, both, cells, log_weight, log_evidence, *moments))
+        return moments_of[0].and_those_of(moments_of[1]), placed
 
     def proposal(self, share, alpha):
         """Return (Proposal of D, what gives E) at one node."""
-        *_, own, floor = self._sets(np.array([share]), np.array([alpha]))
-        return surrogate.Proposal(own.take(self.group)), floor and tuple(one[self.group] for one in floor)
+        *_, uneven, floor = self._sets(np.array([share]), np.array([alpha]))
+        return surrogate.Proposal(uneven.take(self.group)), floor and tuple(array[self.group] for array in floor)
 
     def draws(self, share, alpha, size, rng):
         """Return (draws of P, log of their density over that of the prior) at one node.
@@ -286,12 +286,12 @@ def settled(problem, watch=None) -> tuple[Expanded, Nodes]:
     mean = surrogate.expand(rows, np.full(problem.n_categories, 0.5), 4, watch=watch)[0].saddle_moments()[0]
     placed: list = []
     for _ in range(PILOTS):
-        own = Expanded(rows, prior, mean / mean.sum())
-        nodes, placed = own.nodes(placed)
+        expanded = Expanded(rows, prior, mean / mean.sum())
+        nodes, placed = expanded.nodes(placed)
         mean, variance = nodes.moments()
-        if (np.abs(mean - own.pilot) < SETTLED * np.sqrt(variance)).all():
+        if (np.abs(mean - expanded.pilot) < SETTLED * np.sqrt(variance)).all():
             break
-    return own, nodes
+    return expanded, nodes
 
 
 @dataclass(frozen=True)
@@ -331,29 +331,29 @@ class Floored(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         problem, size = plan.state, self.draws * self.chains
-        own, nodes = settled(problem, watch)
+        expanded, nodes = settled(problem, watch)
         heavy = np.flatnonzero(nodes.weight > LIGHT)
         chance = nodes.weight[heavy] / nodes.weight[heavy].sum()
         counts = np.bincount(heavy[resample(chance, rng, size)], minlength=nodes.share.size)
 
         def draw(i, count):
-            return own.draws(nodes.share[i], nodes.alpha[i], count, rng)
+            return expanded.draws(nodes.share[i], nodes.alpha[i], count, rng)
 
-        found, node, verdict = surrogate.weighed(draw, nodes.log_weight, counts, problem.likelihood, rng, watch)
-        kept = min(size, found.log_weight.size)
-        rows = kept // self.chains * self.chains
-        chosen = rng.permutation(resample(found.weight, rng, kept))[:rows]
+        weights, node, verdict = surrogate.weighed(draw, nodes.log_weight, counts, problem.likelihood, rng, watch)
+        drawn = min(size, weights.log_weight.size)
+        rows = drawn // self.chains * self.chains
+        chosen = rng.permutation(resample(weights.weight, rng, drawn))[:rows]
         shape = (self.chains, rows // self.chains)
-        which, worth = node[chosen], np.bincount(node, found.weight, nodes.share.size)
+        which, worth = node[chosen], np.bincount(node, weights.weight, nodes.share.size)
         z, none = nodes.spread_out(which, worth, rng), min(float(worth[nodes.share == 0].sum()), 1.0)
         share = np.where(nodes.share[which] > 0, ndtr(z[:, 0]), 0.0)
         alpha = problem.prior.floor().learnt.alpha(z[:, 1])
-        told = f"Given the reports, the share of the floor is {share.mean():.2g} in the mean, and 0 with probability"
+        sentence = f"Given the reports, the share of the floor is {share.mean():.2g} in the mean, and 0 with probability"
         return Sample(
-            found.distribution[chosen].reshape(*shape, -1),
-            effective=min(found.effective_sample, float(kept)),
+            weights.distribution[chosen].reshape(*shape, -1),
+            effective=min(weights.effective_sample, float(drawn)),
             verdict=verdict,
-            weighted=(found.distribution, found.weight),
-            facts=found.facts | {"floor_zero": none, "prior_reason": f"{told} {none:.2g}."},
+            weighted=(weights.distribution, weights.weight),
+            facts=weights.facts | {"floor_zero": none, "prior_reason": f"{sentence} {none:.2g}."},
             hyperparameters={"floor": share.reshape(shape), "alpha": alpha.reshape(shape)},
         )

@@ -34,15 +34,15 @@ class Apart:
     def value_and_gradient(self, eta):
         """Return the log-likelihood at P = softmax(eta), eta (cells, a), and its gradient in eta."""
         p = softmax(eta)
-        parts = [one.value_and_gradient(q) for one, q in zip(self.likelihoods, p, strict=True)]
+        terms = [likelihood.value_and_gradient(q) for likelihood, q in zip(self.likelihoods, p, strict=True)]
         with np.errstate(invalid="ignore"):  # a p that rules a report out has an infinite gradient
-            slope = p * np.stack([gradient for _, gradient in parts])
-            return sum(value for value, _ in parts), slope - p * slope.sum(axis=1, keepdims=True)
+            slope = p * np.stack([gradient for _, gradient in terms])
+            return sum(value for value, _ in terms), slope - p * slope.sum(axis=1, keepdims=True)
 
     def log_likelihood(self, p):
         """Return the log-likelihood at draws of P (S, cells, a), with its constants."""
         cells = zip(self.likelihoods, np.moveaxis(p, 1, 0), strict=True)
-        return sum(one.log_likelihood(np.ascontiguousarray(q.T)) for one, q in cells)
+        return sum(likelihood.log_likelihood(np.ascontiguousarray(q.T)) for likelihood, q in cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +77,14 @@ class Forms(Apart):
         forms, rows, counts = [], [np.empty((0, a))], [np.empty(0)]
         starts, row_starts = np.zeros(cells + 1, np.int64), np.zeros(cells + 1, np.int64)
         expanded = np.zeros(cells, bool)
-        for c, one in enumerate(likelihoods):
-            form, held = one.separable(), one.rows()
+        for c, likelihood in enumerate(likelihoods):
+            form, held = likelihood.separable(), likelihood.rows()
             stand_in = None if summaries is None else summaries[c]
             if form is not None:
                 forms.append(form)
                 starts[c + 1] = len(form.index)
             elif held is None or stand_in is not None:
-                summary = one if stand_in is None else stand_in
+                summary = likelihood if stand_in is None else stand_in
                 linear[c], curvature[c] = summary.linear, summary.tangent_curvature
                 expanded[c] = held is not None
             else:
@@ -121,14 +121,14 @@ def merged(rows):
 
 def entries(likelihoods):
     """Return the rows × categories of the cells that need rows or a summary."""
-    return sum(one.entries for one in likelihoods if one.separable() is None)
+    return sum(likelihood.entries for likelihood in likelihoods if likelihood.separable() is None)
 
 
 def expand(likelihoods, pilots, spreads):
     """Return the Summary that stands in for each cell, or None where the cell needs none."""
     return [
-        Summary.of(one, pilot, spread) if one.separable() is None and one.keeps_reports else None
-        for one, pilot, spread in zip(likelihoods, pilots, spreads, strict=True)
+        Summary.of(likelihood, pilot, spread) if likelihood.separable() is None and likelihood.keeps_reports else None
+        for likelihood, pilot, spread in zip(likelihoods, pilots, spreads, strict=True)
     ]
 
 
@@ -160,19 +160,19 @@ def improved(summaries, logs, p):
     p : (S, cells, a) array
     """
     left, out, k = np.empty_like(logs), list(summaries), 0
-    for c, one in enumerate(summaries):
-        if one is None:
+    for c, summary in enumerate(summaries):
+        if summary is None:
             continue
         mean, sd = p[:, c].mean(axis=0), p[:, c].std(axis=0)
         z = (p[:, c] - mean) / sd
         features = np.column_stack([np.ones(len(z)), z[:, :-1], z**2])
-        found = np.linalg.lstsq(features, logs[:, k], rcond=None)[0]
-        left[:, k] = logs[:, k] - features @ found
-        first, second = np.append(found[1 : z.shape[1]], 0.0) / sd, found[z.shape[1] :] / sd**2
-        curvature = one.tangent_curvature - 2 * second
-        low = 0.1 * one.tangent_curvature  # few draws must not turn a curvature over
+        coefficients = np.linalg.lstsq(features, logs[:, k], rcond=None)[0]
+        left[:, k] = logs[:, k] - features @ coefficients
+        first, second = np.append(coefficients[1 : z.shape[1]], 0.0) / sd, coefficients[z.shape[1] :] / sd**2
+        curvature = summary.tangent_curvature - 2 * second
+        low = 0.1 * summary.tangent_curvature  # few draws must not turn a curvature over
         curvature = np.maximum(curvature, low)
-        out[c] = StandIn(one.linear + first + (curvature - one.tangent_curvature) * mean, curvature)
+        out[c] = StandIn(summary.linear + first + (curvature - summary.tangent_curvature) * mean, curvature)
         k += 1
     return out, left
 
@@ -184,18 +184,18 @@ def log_weights(likelihoods, summaries, p):
     """
     from ldpbayes.posteriors import _form_kernels
 
-    places = [c for c, one in enumerate(summaries) if one is not None]
+    places = [c for c, summary in enumerate(summaries) if summary is not None]
     out = np.empty((len(p), len(places)))
     for k, c in enumerate(places):
         q = np.ascontiguousarray(p[:, c].T)
         linear, curvature = summaries[c].linear, summaries[c].tangent_curvature
         rows = likelihoods[c].rows()
         if rows.n_rows * rows.n_categories <= MAX_WRITTEN:
-            found = np.empty(len(p))
-            _form_kernels.of_draws(q, *merged(rows), found)
+            logs = np.empty(len(p))
+            _form_kernels.of_draws(q, *merged(rows), logs)
         else:
-            found = likelihoods[c].log_likelihood(q)
-        out[:, k] = found - linear @ q + 0.5 * curvature @ q**2
+            logs = likelihoods[c].log_likelihood(q)
+        out[:, k] = logs - linear @ q + 0.5 * curvature @ q**2
     return out
 
 
@@ -210,7 +210,7 @@ def reweighed(sample, log_ratio, rng):
         Log of the likelihood over its stand-in.
     rng : numpy.random.Generator
     """
-    pick, found, facts = within_chains(sample.distribution, log_ratio, rng)
+    pick, weights, facts = within_chains(sample.distribution, log_ratio, rng)
     picked = replace(
         sample,
         distribution=sample.distribution[pick],
@@ -218,6 +218,6 @@ def reweighed(sample, log_ratio, rng):
         hyperparameters={name: values[pick] for name, values in sample.hyperparameters.items()},
         variables={name: (dims, values[pick]) for name, (dims, values) in sample.variables.items()},
         facts=dict(sample.facts) | facts,
-        verdict=found.verdict,
+        verdict=weights.verdict,
     )
-    return picked, found
+    return picked, weights

@@ -63,14 +63,14 @@ class Laplace(AbstractPosterior):
     def run(self, plan, rng, watch):
         problem = plan.state
         size, split = self.draws * self.chains, (self.chains, self.draws)
-        found = weighted(Target(problem.prior, Apart((problem.likelihood,))), size, rng, watch)
-        chosen = found.chosen(rng)
-        hyper = problem.prior.hyperparameters(found.z[chosen])
+        draws = weighted(Target(problem.prior, Apart((problem.likelihood,))), size, rng, watch)
+        chosen = draws.chosen(rng)
+        hyper = problem.prior.hyperparameters(draws.z[chosen])
         return Sample(
-            found.values[chosen].reshape(*split, *problem.prior.shape),
-            effective=found.effective,
-            verdict=found.verdict,
-            weighted=(found.values, found.found.weight),
+            draws.values[chosen].reshape(*split, *problem.prior.shape),
+            effective=draws.effective,
+            verdict=draws.verdict,
+            weighted=(draws.values, draws.found.weight),
             hyperparameters={name: values.reshape(split) for name, values in hyper.items()},
-            facts=found.found.facts,
+            facts=draws.found.facts,
         )

@@ -95,9 +95,9 @@ class Table:
         out = np.zeros((basis.shape[1],) * 2)
         for p in self.shares(effects):
             u = self.matvec(p)
-            given = self.matvec(p[:, None] * basis) / u[:, None]
+            conditional = self.matvec(p[:, None] * basis) / u[:, None]
             mean, gap = basis.T @ p, n * p - p * self.rmatvec(w / u)
-            out += (w[:, None] * given).T @ given - n * np.outer(mean, mean) + basis.T @ (gap[:, None] * basis)
+            out += (w[:, None] * conditional).T @ conditional - n * np.outer(mean, mean) + basis.T @ (gap[:, None] * basis)
         return out / len(effects)
 
     def factor(self, information: np.ndarray, *logs: float) -> Factor:
@@ -107,7 +107,7 @@ class Table:
 
     def left_out(self, effects: np.ndarray, nodes: Any) -> np.ndarray:
         """Return log p(θ), the sds integrated over, less the log of its sum over the nodes, for θ (S, u)."""
-        return self.prior.log_prior(effects) - logsumexp([self.prior.log_prior_given(effects, one) for one in nodes], axis=0)
+        return self.prior.log_prior(effects) - logsumexp([self.prior.log_prior_given(effects, t) for t in nodes], axis=0)
 
 
 def draw_effects(prior: Any, rows: Any, draws: int, rng: np.random.Generator, watch: Any = None) -> Nested:
@@ -142,12 +142,12 @@ def evidences(prior: Any, rows: Any, draws: int, rng: np.random.Generator) -> di
     """
     if prior.n_effects > MAX_EFFECTS or max(rows.n_rows, prior.n_categories) * prior.n_effects > MAX_ENTRIES:
         raise InfeasibleError(f"the evidence of {prior.n_effects:,} effects would take too long")
-    found = draw_effects(prior, rows, draws, rng)
-    if not found.verdict.accepted:
-        raise InfeasibleError(f"the draws for the evidence cannot be trusted: {found.verdict.problem}")
-    (weights,) = found.weights
-    whole = {"log_evidence": weights.log_evidence, "log_evidence_error": weights.log_evidence_error}
-    return whole | of_independence(prior, rows, draws, rng)
+    drawn = draw_effects(prior, rows, draws, rng)
+    if not drawn.verdict.accepted:
+        raise InfeasibleError(f"the draws for the evidence cannot be trusted: {drawn.verdict.problem}")
+    (weights,) = drawn.weights
+    facts = {"log_evidence": weights.log_evidence, "log_evidence_error": weights.log_evidence_error}
+    return facts | of_independence(prior, rows, draws, rng)
 
 
 def of_independence(prior: Any, rows: Any, draws: int, rng: np.random.Generator) -> dict[str, float]:
@@ -160,10 +160,10 @@ def of_independence(prior: Any, rows: Any, draws: int, rng: np.random.Generator)
     draws : int
     rng : numpy.random.Generator
     """
-    (found,) = draw_effects(prior.independence(), rows, draws, rng).weights
+    (weights,) = draw_effects(prior.independence(), rows, draws, rng).weights
     return {
-        "log_evidence_independence": found.log_evidence,
-        "log_evidence_independence_error": found.log_evidence_error,
+        "log_evidence_independence": weights.log_evidence,
+        "log_evidence_independence_error": weights.log_evidence_error,
     }
 
 

@@ -48,7 +48,7 @@ MAX_FACTORS = 200_000
 
 def in_one_call(cells) -> bool:
     """Return whether all cells are summaries, or have reports that single out one category each."""
-    forms = [one.separable() for one in cells.likelihoods if one.keeps_reports]
+    forms = [likelihood.separable() for likelihood in cells.likelihoods if likelihood.keeps_reports]
     return all(form is not None and (form.slope >= 0).all() for form in forms)
 
 
@@ -65,7 +65,7 @@ def refuse_long(collection):
     collection : Collection or Summarized
     """
     # Reports of one number (GRR, Hadamard) are counted or transformed; those of several become a row of bits each.
-    entries = sum(float(len(one.reports)) * collection.n_categories for one in collection.tallies if one.reports.ndim > 1)
+    entries = sum(float(len(t.reports)) * collection.n_categories for t in collection.tallies if t.reports.ndim > 1)
     seconds, size = ENTRY_SECONDS * entries, entries / 8e9
     if size > LARGEST:
         raise InfeasibleError(
@@ -97,11 +97,11 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
     InfeasibleError
         Where the prior is neither, the method does not apply, or the expansion may be off.
     """
-    one, prior, watch = problems[0], problems[0].prior, watch or Watch()
-    _refuse(one, method)
-    servers, found = (servers_of(problems, 2), None) if one.alpha is None else _servers(problems, method)
-    if one.alpha is None:
-        nodes, factor = nodes_of(one.mixture, servers)
+    first, prior, watch = problems[0], problems[0].prior, watch or Watch()
+    _refuse(first, method)
+    servers, own_accuracy = (servers_of(problems, 2), None) if first.alpha is None else _servers(problems, method)
+    if first.alpha is None:
+        nodes, factor = nodes_of(first.mixture, servers)
         facts = facts_of_nodes(nodes, factor) | interval_facts(nodes, levels[1] - levels[0])
         kind = "Exact" if all(server.exact for server in servers) else "Expansions, of second order in the saddle point,"
         checked = f"{kind} at {nodes.values.size} values of the hyperparameter; no draws were made."
@@ -109,25 +109,25 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
             facts["log_evidence"] = float(nodes.log_evidence)
         else:
             facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
-        if one.keeps_reports and not servers[0].exact:  # under the concentrations in the middle of the nodes
-            middle = np.exp(nodes.weights @ np.log([each.concentrations() for each in nodes.priors]))
-            found = checked_expansion(one.likelihood, middle)[1]
+        if first.keeps_reports and not servers[0].exact:  # under the concentrations in the middle of the nodes
+            middle = np.exp(nodes.weights @ np.log([node.concentrations() for node in nodes.priors]))
+            own_accuracy = checked_expansion(first.likelihood, middle)[1]
     else:
         nodes = Nodes.alone(prior, float(sum(server.log_evidence(prior).sum() for server in servers)))
         facts, checked = servers[0].checked(prior)
         rough = int(sum(server.engine(prior).rough.sum() for server in servers))
         facts |= {"rough_cells": rough} if labels and rough else {}
     entries: dict = {}
-    dependent = one.n_categories <= DEPENDENT and len(problems) * one.n_categories**2 <= MOST_COVARIANCES
+    dependent = first.n_categories <= DEPENDENT and len(problems) * first.n_categories**2 <= MOST_COVARIANCES
     for server in watch.track(servers, "Posteriors of the cells"):
         for name, values in entries_of(server, nodes, levels, dependent=dependent).items():
             entries.setdefault(name, np.empty((len(problems), *values.shape[1:])))[server.places] = values
     if not labels:
         entries["log_evidence"] = np.array([nodes.log_evidence])
-    if accuracies := [found] if found is not None else _accuracies(problems, entries, labels):
-        worst = max(accuracies, key=lambda each: each.error)
+    if accuracies := [own_accuracy] if own_accuracy is not None else _accuracies(problems, entries, labels):
+        worst = max(accuracies, key=lambda accuracy: accuracy.error)
         facts |= worst.facts()
-        alone = one.alpha is not None and not labels
+        alone = first.alpha is not None and not labels
         checked = worst.sentence if alone else f"{checked} {LEAST if labels else ''}{worst.sentence}"
     return entries, facts, checked, servers, nodes
 
@@ -148,26 +148,26 @@ def _refuse(problem, method):
 def _servers(problems, method):
     """Return (servers under a Dirichlet prior, Accuracy of reports of one collection that stand as a summary or None)."""
     kinds: dict = {Separable: [], Expanded: []}
-    found, one = None, problems[0]
+    checked, first = None, problems[0]
     for k, problem in enumerate(problems):
         kinds[Separable if problem.singled and method != "summary" else Expanded].append(k)
     if len(problems) == 1 and kinds[Separable]:
-        exact = Separable([one])
-        if not exact.engine(one.prior).rough.any():  # powers that are no whole numbers, of few weighted reports
+        exact = Separable([first])
+        if not exact.engine(first.prior).rough.any():  # powers that are no whole numbers, of few weighted reports
             return [exact], None
         kinds = {Separable: [], Expanded: [0]}
-    if len(problems) == 1 and one.keeps_reports:
-        plan = Quadrature(draws=2, chains=1).plan(one)
+    if len(problems) == 1 and first.keeps_reports:
+        plan = Quadrature(draws=2, chains=1).plan(first)
         if method != "summary" and plan.feasible and plan.work <= PATIENT:
-            return [Few([one])], None
-        if one.n_categories > MAX_FACTORS:
+            return [Few([first])], None
+        if first.n_categories > MAX_FACTORS:
             raise InfeasibleError(
                 f"Moments of reports that do not single out one category each are made for at most {MAX_FACTORS:,} "
-                f"categories, got {one.n_categories:,}."
+                f"categories, got {first.n_categories:,}."
             )
-        own, found = checked_expansion(one.likelihood, one.alpha)
-        problems = [replace(one, likelihood=own.summary)]
-    return [server for kind, places in kinds.items() for server in blocks(kind, problems, places)], found
+        expansion, checked = checked_expansion(first.likelihood, first.alpha)
+        problems = [replace(first, likelihood=expansion.summary)]
+    return [server for kind, places in kinds.items() for server in blocks(kind, problems, places)], checked
 
 
 def _accuracies(problems, entries, labels):
@@ -178,10 +178,10 @@ def _accuracies(problems, entries, labels):
     InfeasibleError
         Where a summary cannot stand for its reports; of cells a CellsError.
     """
-    places = [k for k, one in enumerate(problems) if not one.keeps_reports]
+    places = [k for k, problem in enumerate(problems) if not problem.keeps_reports]
     summaries = [problems[k].likelihood for k in places]
     pairs = zip(entries["distribution_mean"][places], entries["distribution_sd"][places] ** 2, strict=True)
-    out = [accuracy(one, *pair, pair[1]) for one, pair in zip(summaries, pairs, strict=True)]
+    out = [accuracy(summary, *pair, pair[1]) for summary, pair in zip(summaries, pairs, strict=True)]
     if labels:
         refuse_doubtful([labels[k] for k in places], summaries, out)
     elif out and out[0].problem:
@@ -219,21 +219,23 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
 
     labels, prior, ci_prob, facts = data.labels if data.by else None, problems[0].prior, run["ci_prob"], None
     watch = Watch(run["progressbar"])
-    entries, about, checked, servers, _ = undrawn(problems, tails(ci_prob), method, labels, watch)
+    entries, general, checked, servers, _ = undrawn(problems, tails(ci_prob), method, labels, watch)
     under = entries.pop("under", None)
     names = np.array([server.name for server in servers for _ in server.places], dtype=object)
     names = names[np.argsort(np.concatenate([server.places for server in servers]))]
     if data.weighted:  # the evidence and the users' own frequencies have no meaning
         entries = {name: values for name, values in entries.items() if name.startswith("distribution")}
-        about |= dict(problems[0].stated)
+        general |= dict(problems[0].stated)
     if labels:
         facts = {"method": names, "log_evidence": entries["log_evidence"], "outcome": checked}
         facts = facts_of(len(labels), **facts, converged=1, frequency_draws="moments only")
         if problems[0].mixture is not None:
-            about["prior"] = f"{prior.describe()}, one {problems[0].mixture.parameter} for all cells"
+            general["prior"] = f"{prior.describe()}, one {problems[0].mixture.parameter} for all cells"
     else:
         entries = {name: values[0] for name, values in entries.items()}
-    rough = f" {about['rough_cells']} have moments of second order in the saddle point." if "rough_cells" in about else ""
+    rough = (
+        f" {general['rough_cells']} have moments of second order in the saddle point." if "rough_cells" in general else ""
+    )
     attrs = {
         "reason": (ASKED if settings.get("draws") == 0 else MANY_CELLS if labels else MANY_CATEGORIES) + rough,
         "sampling": "independent",
@@ -244,7 +246,7 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
         "outcome": checked,
         "random_seed": run["random_seed"],
     }
-    kept = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
+    recorded = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
     if problems[0].alpha is not None:
         under = _under(servers, problems[0].alpha, entries["distribution_mean"].shape)
     elif under is not None:
@@ -256,10 +258,10 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
         data,
         prior,
         method=several if labels or problems[0].mixture is None else "mixture",
-        settings=kept,
+        settings=recorded,
         exact=entries,
         ci_prob=ci_prob,
-        attrs=attrs | about,
+        attrs=attrs | general,
         facts=facts,
     )
     if scaled is not None:

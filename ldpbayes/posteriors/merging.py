@@ -166,8 +166,8 @@ def ends_of_tallies(pmfs, alpha, total, tail):
         Probability beyond each end.
     """
     ends = np.empty((4, len(pmfs)))
-    for x, (pmf, own) in enumerate(zip(pmfs, alpha, strict=True)):
-        ends[:2, x] = [_beta_mixture_quantile(pmf, own, total, level) for level in (tail, 1 - tail)]
+    for x, (pmf, concentration) in enumerate(zip(pmfs, alpha, strict=True)):
+        ends[:2, x] = [_beta_mixture_quantile(pmf, concentration, total, level) for level in (tail, 1 - tail)]
         ends[2:, x] = np.searchsorted(np.cumsum(pmf), np.array([tail, 1 - tail]) * (1 - 1e-12)) / (len(pmf) - 1)
     return dict(zip(("distribution_lower", "distribution_upper", "frequency_lower", "frequency_upper"), ends, strict=True))
 

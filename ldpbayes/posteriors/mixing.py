@@ -73,13 +73,13 @@ class _Factored:
             if len(self._engines) >= (KEPT if self.exact and self._products.cells == 1 else 1):
                 del self._engines[next(iter(self._engines))]
             total = float(alpha.sum())
-            made = self._products.engine(alpha, start=self._start(total), sets=self._products.cells, route=self.route)
-            self._engines[key], self._tilts[total] = made, made.tilt
+            engine = self._products.engine(alpha, start=self._start(total), sets=self._products.cells, route=self.route)
+            self._engines[key], self._tilts[total] = engine, engine.tilt
         return self._engines[key]
 
     def _start(self, total):
         """Return tilts near those of Dirichlet priors of weight ``total``: they grow by what Σα does."""
-        near = min(self._tilts, key=lambda known: abs(math.log(known / total)), default=None)
+        near = min(self._tilts, key=lambda sum_then: abs(math.log(sum_then / total)), default=None)
         if near is None:
             return None
         tilt = self._tilts[near]
@@ -140,8 +140,8 @@ class _Factored:
 
         def draw(i, count):
             if i not in proposals:
-                made = self.proposal(nodes.priors[i], c, watch)
-                proposals[i] = widened(made) if wider else made
+                proposal = self.proposal(nodes.priors[i], c, watch)
+                proposals[i] = widened(proposal) if wider else proposal
             return surrogate.proposals(proposals[i], count, rng)
 
         proposals: dict = {}
@@ -213,8 +213,8 @@ class Few(_Factored):
         return _OfIntegrals(self.integrals(prior))
 
     def checked(self, prior):
-        found = self.integrals(prior)
-        return {"quadrature_error": found.error}, f"{found.sentence} No draws were made."
+        integrals = self.integrals(prior)
+        return {"quadrature_error": integrals.error}, f"{integrals.sentence} No draws were made."
 
     def sentence(self, nodes, counts, whose):
         """Return what was checked of draws."""
@@ -224,8 +224,8 @@ class Few(_Factored):
     def draws(self, prior, count, rngs):
         """Yield (draws of P, of the true tallies), two (count, a) arrays, under one prior."""
         engine = Quadrature(draws=max(count, 2), chains=1)
-        found = engine.run(engine.plan(replace(self.problems[0], prior=prior)), rngs[0], Watch())
-        yield found.distribution[0, :count], found.tallies[0, :count]
+        sample = engine.run(engine.plan(replace(self.problems[0], prior=prior)), rngs[0], Watch())
+        yield sample.distribution[0, :count], sample.tallies[0, :count]
 
 
 class _OfIntegrals:
@@ -248,8 +248,8 @@ class _OfIntegrals:
 
     def quantile(self, levels):
         """Return the ends at two levels, shape (2, 1, a)."""
-        found = self._found.intervals(levels[1] - levels[0])
-        return np.array([found["distribution_lower"], found["distribution_upper"]])[:, None]
+        ends = self._found.intervals(levels[1] - levels[0])
+        return np.array([ends["distribution_lower"], ends["distribution_upper"]])[:, None]
 
     def cdf(self, value):
         """Return P(P_x ≤ value_x), shape (1, a)."""
@@ -263,11 +263,11 @@ class Expanded(_Factored):
 
     def __init__(self, problems, places=(0,)):
         zeros = np.zeros(problems[0].n_categories)
-        likelihoods = [one.likelihood for one in problems]
-        families = [surrogate.ExpandedFactors(zeros, one.linear, one.tangent_curvature) for one in likelihoods]
+        likelihoods = [problem.likelihood for problem in problems]
+        families = [surrogate.ExpandedFactors(zeros, form.linear, form.tangent_curvature) for form in likelihoods]
         if zeros.size > MAX_LINE:
             self.exact, self.route = False, "saddle point"
-        super().__init__(problems, places, Products(surrogate.joined(families), [one.constant for one in likelihoods]))
+        super().__init__(problems, places, Products(surrogate.joined(families), [form.constant for form in likelihoods]))
         self._families = families
 
     @staticmethod
@@ -320,7 +320,7 @@ class Weighted(_Factored):
         for _ in range(ROUNDS):
             nodes = place(mixture, lambda prior: float(self.log_evidence(prior)[0]), near=nodes)
             engines = [self.engine(prior) for prior in nodes.priors]
-            means, variances = (np.concatenate([getattr(one, name) for one in engines]) for name in ("mean", "variance"))
+            means, variances = (np.concatenate([getattr(e, name) for e in engines]) for name in ("mean", "variance"))
             mean = nodes.weights @ means
             spread = nodes.weights @ (variances + (means - mean) ** 2)
             if (np.abs(mean - self._centre) < SETTLED * np.sqrt(spread)).all():
@@ -389,9 +389,9 @@ def key_of(prior):
 
 def shares(weights, size):
     """Return how many of ``size`` draws each node gets: in proportion to its weight, the largest remainders rounded up."""
-    wanted = weights * size
-    counts = np.floor(wanted).astype(int)
-    counts[np.argsort(counts - wanted, kind="stable")[: size - counts.sum()]] += 1
+    expected = weights * size
+    counts = np.floor(expected).astype(int)
+    counts[np.argsort(counts - expected, kind="stable")[: size - counts.sum()]] += 1
     return counts
 
 
@@ -411,8 +411,8 @@ def entries_of(server, nodes, levels=None, quantiles=(), dependent=False):
     """
     engines = [server.engine(prior) for prior in nodes.priors]
     evidences = [server.log_evidence(prior) for prior in nodes.priors]
-    means, variances = (np.array([getattr(one, name) for one in engines]) for name in ("mean", "variance"))
-    users = np.array([[one.n_users] for one in server.problems])
+    means, variances = (np.array([getattr(engine, name) for engine in engines]) for name in ("mean", "variance"))
+    users = np.array([[problem.n_users] for problem in server.problems])
     pairs = zip(means, variances, nodes.priors, strict=True)
     frequency = np.array([frequency_moments(m, v, prior.concentrations(), users) for m, v, prior in pairs])
     out = {"log_evidence": logsumexp(evidences, axis=0, b=nodes.weights[:, None])}
@@ -422,7 +422,7 @@ def entries_of(server, nodes, levels=None, quantiles=(), dependent=False):
         out[f"{name}_sd"] = np.sqrt(np.tensordot(nodes.weights, square + (mean - centre) ** 2, 1))
     centre = out["distribution_mean"]
     if dependent:
-        away, within = means - centre, np.tensordot(nodes.weights, [one.covariance() for one in engines], 1)
+        away, within = means - centre, np.tensordot(nodes.weights, [engine.covariance() for engine in engines], 1)
         out["distribution_cov"] = within + np.einsum("k,kcx,kcy->cxy", nodes.weights, away, away)
     if levels is not None:
         if len(engines) == 1:
@@ -454,20 +454,20 @@ def _inverted(engines, weights, level, centre):
 
     def off(y):
         value = np.exp(y)
-        return sum(weight * one.cdf(value) for weight, one in zip(weights, engines, strict=True)) - level
+        return sum(weight * engine.cdf(value) for weight, engine in zip(weights, engines, strict=True)) - level
 
     low, high = np.full(centre.shape, -LONGEST), np.full(centre.shape, -1e-15)
     below, above = np.full(centre.shape, -level), np.full(centre.shape, 1 - level)
     y, side = np.log(centre), np.zeros(centre.shape)
     for step in range(STEPS):
-        found = off(y)
-        up = found < 0
+        excess = off(y)
+        up = excess < 0
         # Illinois: an end that stays twice counts half, so that the other one moves, too.
-        below = np.where(up, found, np.where(side < 0, 0.5 * below, below))
-        above = np.where(~up, found, np.where(side > 0, 0.5 * above, above))
+        below = np.where(up, excess, np.where(side < 0, 0.5 * below, below))
+        above = np.where(~up, excess, np.where(side > 0, 0.5 * above, above))
         low, high = np.where(up, y, low), np.where(up, high, y)
         side = np.where(up, 1.0, -1.0)
-        if (np.abs(found) < CLOSE * min(level, 1 - level)).all() or (high - low < CLOSE).all():
+        if (np.abs(excess) < CLOSE * min(level, 1 - level)).all() or (high - low < CLOSE).all():
             break
         middle, secant = 0.5 * (low + high), low - below * (high - low) / (above - below)
         # Far out F is a power of x: halving the logarithm is slow, and so is a secant over a long span.
@@ -510,8 +510,8 @@ def blocks(kind, problems, places):
     """Yield servers of a kind for the cells at some places, as many in each as are worked on together."""
     step = max(1, BLOCK // problems[0].n_categories) if kind.together else 1
     for start in range(0, len(places), step):
-        some = np.array(places[start : start + step])
-        yield kind([problems[k] for k in some], some)
+        block = np.array(places[start : start + step])
+        yield kind([problems[k] for k in block], block)
 
 
 def plan_of(problem, size, cells=1):

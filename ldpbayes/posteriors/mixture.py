@@ -91,12 +91,12 @@ def fit_shared(method, cells, prior, run):
     nodes, factor = nodes_of(prior.mixture(), servers)
     samples, nodes = sampled(nodes, servers, (method.chains, method.draws), rngs, root, watch)
     facts = facts_of(nodes, factor) | interval_facts(nodes, run["ci_prob"]) | {"log_evidence": float(nodes.log_evidence)}
-    stated = {name: run[name] for name in ("random_seed", "ci_prob")}
+    settings = {name: run[name] for name in ("random_seed", "ci_prob")}
     answers = []
     for problem, sample, rng in zip(problems, samples, rngs, strict=True):
-        about = {name: value for name, value in sample.facts.items() if name in ("k_hat", "frequency_draws")}
-        sample = replace(sample, facts=about | {"prior_weight": facts["prior_weight"]})
-        answers.append(Answer(method, problem, sample, rng, watch, stated))
+        facts_kept = {name: value for name, value in sample.facts.items() if name in ("k_hat", "frequency_draws")}
+        sample = replace(sample, facts=facts_kept | {"prior_weight": facts["prior_weight"]})
+        answers.append(Answer(method, problem, sample, rng, watch, settings))
     return answers, facts
 
 
@@ -143,7 +143,7 @@ def sampled(nodes, servers, shape, rngs, rng, watch):
     for server, c in watch.track(pairs, "Weighted posteriors at the nodes"):
         weighed[server, c] = server.weigh(c, nodes, counts, rngs[server.places[c]], watch, several)
     nodes, chances = _mended(nodes, counts, weighed)
-    size = min([size, *(found.log_weight.size for found, *_ in weighed.values())])  # less after an interruption
+    size = min([size, *(weights.log_weight.size for weights, *_ in weighed.values())])  # less after an interruption
     wanted = shares(chances, size)
     order = rng.permutation(size) if weighed or nodes.values.size > 1 else np.arange(size)
     rows, hyper = order[: size // shape[0] * shape[0]], {}
@@ -152,82 +152,82 @@ def sampled(nodes, servers, shape, rngs, rng, watch):
         hyper = {nodes.mixture.parameter: parameter_draws(nodes, node, rng)[rows].reshape(shape[0], -1)}
     out: list = [None] * len(rngs)
     for server in watch.track(servers, "Posteriors at the nodes"):
-        some = _samples(server, nodes, wanted, [rngs[k] for k in server.places], several)
+        drawn = _samples(server, nodes, wanted, [rngs[k] for k in server.places], several)
         for c, (k, problem) in enumerate(zip(server.places, server.problems, strict=True)):
-            (flat, *tallies), sample = next(some)
+            (flat, *tallies), sample = next(drawn)
             if server.weighted:
                 flat, sample = _resampled(server, problem, nodes, chances, wanted, rngs[k], weighed[server, c], sample)
-            draws, *tallies = (one[rows] for one in (flat, *tallies))
+            draws, *tallies = (array[rows] for array in (flat, *tallies))
             split, beside = (shape[0], -1, problem.n_categories), {}
             if server.signals and not several:  # draws of the true ones can be interrupted
                 beside = {"signal": tallies[0]}
             elif tallies:
-                whole = tallies[0].astype(float)
+                tally = tallies[0].astype(float)
                 if server.signals:
-                    complete(whole, draws, problem.n_users, rngs[k])
-                beside = {"tallies": whole.reshape(split), "facts": {"frequency_draws": "allocated"}}
+                    complete(tally, draws, problem.n_users, rngs[k])
+                beside = {"tallies": tally.reshape(split), "facts": {"frequency_draws": "allocated"}}
             out[k] = replace(sample, distribution=draws.reshape(split), hyperparameters=hyper, **beside)
     return out, nodes
 
 
-def _samples(server, nodes, wanted, rngs, several):
+def _samples(server, nodes, counts, rngs, several):
     """Yield ((draws of P, of tallies), node by node, what else is known of it) of each cell.
 
     Draws that have weights are not made here.
     """
     drawn: list = [[] for _ in rngs]
-    for prior, count in zip(nodes.priors, wanted, strict=True):
+    for prior, count in zip(nodes.priors, counts, strict=True):
         if count and not server.weighted:
-            for parts, one in zip(drawn, server.draws(prior, int(count), rngs), strict=True):
-                parts.append(one)
+            for batches, draws in zip(drawn, server.draws(prior, int(count), rngs), strict=True):
+                batches.append(draws)
     alone = nodes.values.size == 1
 
     @functools.cache
     def entries(ci_prob=None):
         """Return entries of all cells; where a probability is given those of the ends of intervals."""
         if ci_prob is None:
-            found = entries_of(server, nodes) if server.exact else {}
-            return {name: one for name, one in found.items() if alone or name.startswith(("distribution", "frequency"))}
-        found = entries_of(server, nodes, tails(ci_prob), LEVELS if alone and not server.weighted else ())
-        return {name: found[name] for name in found if name.endswith(("lower", "upper", "quantile"))}
+            moments = entries_of(server, nodes) if server.exact else {}
+            return {name: x for name, x in moments.items() if alone or name.startswith(("distribution", "frequency"))}
+        moments = entries_of(server, nodes, tails(ci_prob), LEVELS if alone and not server.weighted else ())
+        return {name: moments[name] for name in moments if name.endswith(("lower", "upper", "quantile"))}
 
     def of_cell(c, ci_prob=None):
         return {name: values[c] for name, values in entries(ci_prob).items()}
 
     whose = "shared hyperparameter" if several else "hyperparameter"
-    for c, parts in enumerate(drawn):
+    for c, batches in enumerate(drawn):
         yield (
-            [np.concatenate(one) for one in zip(*parts, strict=True)] or [None],
+            [np.concatenate(arrays) for arrays in zip(*batches, strict=True)] or [None],
             Sample(
                 np.empty(0),
                 exact=of_cell(c),
                 intervals=functools.partial(of_cell, c) if server.exact and (alone or not several) else None,
-                verdict=Verdict(checked=server.sentence(nodes, wanted, whose)) if parts and not alone else Verdict(),
+                verdict=Verdict(checked=server.sentence(nodes, counts, whose)) if batches and not alone else Verdict(),
             ),
         )
 
 
-def _resampled(server, problem, nodes, chances, wanted, rng, weighed, sample):
+def _resampled(server, problem, nodes, chances, counts, rng, weighed, sample):
     """Return (draws of P, node by node, the Sample with what their weights say) of a cell whose draws have weights."""
-    found, node, verdict = weighed
-    worth = np.bincount(node, found.weight, chances.size)
-    weight = found.weight * np.divide(chances, worth, out=np.zeros_like(worth), where=worth > 0)[node]
+    weights, node, verdict = weighed
+    worth = np.bincount(node, weights.weight, chances.size)
+    weight = weights.weight * np.divide(chances, worth, out=np.zeros_like(worth), where=worth > 0)[node]
     chosen = []
-    for i in np.flatnonzero(wanted):
-        some = np.flatnonzero(node == i)
-        chosen.append(some[resample(weight[some] / weight[some].sum(), rng, int(wanted[i]))])
-    p, chosen = found.distribution, np.concatenate(chosen)
-    facts = found.facts | {"log_evidence": float(nodes.log_evidence)}
+    for i in np.flatnonzero(counts):
+        drawn_here = np.flatnonzero(node == i)
+        chosen.append(drawn_here[resample(weight[drawn_here] / weight[drawn_here].sum(), rng, int(counts[i]))])
+    p, chosen = weights.distribution, np.concatenate(chosen)
+    facts = weights.facts | {"log_evidence": float(nodes.log_evidence)}
     alpha = np.array([prior.concentrations() for prior in nodes.priors])
-    known = {} if server.exact else {"frequency": mixed_frequency_moments(p, weight, alpha[node], problem.n_users)}
-    effective = min(found.effective_sample, float(chosen.size))
+    moments_of_f = {} if server.exact else {"frequency": mixed_frequency_moments(p, weight, alpha[node], problem.n_users)}
+    effective = min(weights.effective_sample, float(chosen.size))
     return p[chosen], replace(
         sample,
         effective=effective,
         verdict=verdict,
         weighted=None if server.exact else (p, weight),
         facts=facts,
-        **known,
+        **moments_of_f,
     )
 
 
@@ -243,27 +243,27 @@ def _mended(nodes, counts, weighed):
         Draws of each.
     weighed : dict of (server, cell) to (Weighted, node of each draw, Verdict)
     """
-    worth = {key: np.bincount(node, found.weight, counts.size) for key, (found, node, _) in weighed.items()}
-    drawn = np.all([counts > 0, *(one > 0 for one in worth.values())], axis=0)
+    worth = {key: np.bincount(node, weights.weight, counts.size) for key, (weights, node, _) in weighed.items()}
+    drawn = np.all([counts > 0, *(mass > 0 for mass in worth.values())], axis=0)
     if any(not server.exact for server, _ in worth):
-        known = drawn & (counts >= ENOUGH)
-        if not known.any():
-            known = np.arange(counts.size) == np.where(drawn, counts, 0).argmax()
+        enough = drawn & (counts >= ENOUGH)
+        if not enough.any():
+            enough = np.arange(counts.size) == np.where(drawn, counts, 0).argmax()
         shift = sum(
-            weighed[key][0].log_evidence + np.log(one[known] / nodes.weights[known])
-            for key, one in worth.items()
+            weighed[key][0].log_evidence + np.log(mass[enough] / nodes.weights[enough])
+            for key, mass in worth.items()
             if not key[0].exact
         )
-        moved = np.interp(nodes.t, nodes.t[known], shift)
+        moved = np.interp(nodes.t, nodes.t[enough], shift)
         with np.errstate(divide="ignore"):
             log_weight = np.log(nodes.weights) + moved
         total = logsumexp(log_weight)
-        made = [(found, node) for (server, _), (found, node, _) in weighed.items() if not server.exact]
-        noise = [found.log_evidence_error for found, _ in made]
+        weighted = [(weights, node) for (server, _), (weights, node, _) in weighed.items() if not server.exact]
+        noise = [weights.log_evidence_error for weights, _ in weighted]
         nodes = replace(
             nodes,
             error=float(np.hypot(nodes.error, np.linalg.norm(noise))),  # of the integral over η, and of the weights
-            noise=np.sqrt(sum(_relative(found.weight, node, counts.size) for found, node in made)),
+            noise=np.sqrt(sum(_relative(weights.weight, node, counts.size) for weights, node in weighted)),
             weights=np.exp(log_weight - total),
             log_evidence=nodes.log_evidence + total,
             log_evidences=nodes.log_evidences + moved,

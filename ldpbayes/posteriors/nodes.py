@@ -62,9 +62,9 @@ class Nodes:
     @classmethod
     def alone(cls, prior: Dirichlet, log_evidence: float = math.nan) -> "Nodes":
         """Return the one node that a Dirichlet prior is."""
-        one = np.ones(1)
+        certain = np.ones(1)
         nothing: Any = None  # is mixed
-        return cls(nothing, one, (prior,), one, log_evidence, log_evidence * one, 0.0)
+        return cls(nothing, certain, (prior,), certain, log_evidence, log_evidence * certain, 0.0)
 
     @property
     def t(self) -> np.ndarray:
@@ -108,15 +108,15 @@ def place(
         Of a log-evidence that differs little: the search starts there.
     """
 
-    def each(one):
-        return lambda t, _: (np.array([[float(one(mixture.at(value))) for value in mixture.value(t[0])]]), 0.0)
+    def along(point):
+        return lambda t, _: (np.array([[float(point(mixture.at(value))) for value in mixture.value(t[0])]]), 0.0)
 
     ends = (-REACH, REACH) if near is None else near.t[[0, -1]]
-    good = each(log_evidence)
-    (t, value, weight), total, error = integrated(good, good if rough is None else each(rough), *np.reshape(ends, (2, 1)))
+    good = along(log_evidence)
+    (t, value, weight), total, error = integrated(good, good if rough is None else along(rough), *np.reshape(ends, (2, 1)))
     heavy = weight[0] > LIGHT
     values, weights = mixture.value(t[0, heavy]), weight[0, heavy]
-    priors = tuple(mixture.at(one) for one in values)
+    priors = tuple(mixture.at(value_of) for value_of in values)
     return Nodes(mixture, values, priors, weights / weights.sum(), float(total[0]), value[0, heavy], float(error[0]))
 
 

@@ -101,12 +101,12 @@ def _compile(model):
     import nutpie
 
     data = {variable.name: variable.get_value() for variable in model.data_vars}
-    kept, key = [variable.name for variable in model.deterministics], _structure(model)
+    names, key = [variable.name for variable in model.deterministics], _structure(model)
     if key not in _compiled:
-        _compiled[key] = nutpie.compile_pymc_model(model, var_names=kept)
+        _compiled[key] = nutpie.compile_pymc_model(model, var_names=names)
     compiled = _compiled[key]
-    known = {variable.name for variable in compiled.shared_var_keys}
-    return compiled.with_data(**{name: value for name, value in data.items() if name in known})
+    shared = {variable.name for variable in compiled.shared_var_keys}
+    return compiled.with_data(**{name: value for name, value in data.items() if name in shared})
 
 
 def _structure(model):
@@ -121,13 +121,13 @@ def _structure(model):
     data = [(variable.name, variable.ndim, str(variable.dtype)) for variable in model.data_vars]
     latent = [(variable.name, type(variable.owner.op).__name__) for variable in model.free_RVs]
     inputs = graph_inputs([*model.free_RVs, *model.observed_RVs, *model.deterministics, *model.potentials])
-    constants = [np.asarray(one.data) for one in inputs if isinstance(one, Constant)]
+    constants = [np.asarray(constant.data) for constant in inputs if isinstance(constant, Constant)]
     return (
         len(model.coords["category"]),
         *(variable.name for variable in model.deterministics),
         *latent,
         *sorted(data),
-        *((one.dtype.str, one.shape, one.tobytes()) for one in constants),
+        *((array.dtype.str, array.shape, array.tobytes()) for array in constants),
     )
 
 

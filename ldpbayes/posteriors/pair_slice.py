@@ -104,8 +104,8 @@ class PairSlice(AbstractPosterior):
         draws, accepted = np.swapaxes(kept[:finished], 0, 1), np.swapaxes(accepted[:finished], 0, 1)
         acceptance, doubt = float(accepted.mean()), ""
         if acceptance < MIN_ACCEPTANCE:
-            found, least = 100 * acceptance, 100 * MIN_ACCEPTANCE
-            doubt = f"the likelihood accepts {found:.0f} % of the quadratic's sweeps, below {least:.0f} %"
+            percent, least = 100 * acceptance, 100 * MIN_ACCEPTANCE
+            doubt = f"the likelihood accepts {percent:.0f} % of the quadratic's sweeps, below {least:.0f} %"
         return Sample(
             draws,
             independent=False,
@@ -117,10 +117,10 @@ class PairSlice(AbstractPosterior):
     def _costs(self, rows):
         """Return (route, (fixed operations, operations per sweep a draw)); from the sizes alone."""
         m, a = rows.n_rows, rows.n_categories
-        sweeps, each = self.chains * (self.draws + self.tune), 2 * PAIR if rows.sizes else PAIR
-        by_rows = 0.0, sweeps * a * (each + m * ROW)
+        sweeps, cost = self.chains * (self.draws + self.tune), 2 * PAIR if rows.sizes else PAIR
+        by_rows = 0.0, sweeps * a * (cost + m * ROW)
         expansion = 0.1 * m * a**2 + ENTRY * m * a * self.chains * self._round
-        quadratic = EXPANSIONS * expansion + sweeps * ENTRY * m * a, sweeps * a * (each + a * CATEGORY)
+        quadratic = EXPANSIONS * expansion + sweeps * ENTRY * m * a, sweeps * a * (cost + a * CATEGORY)
         route = self.route
         if route == "auto":
             route = "rows" if sum(by_rows) <= ROWS_WORK or a > MAX_CATEGORIES else "quadratic"
@@ -136,7 +136,7 @@ class PairSlice(AbstractPosterior):
 
     def _sweeps(self, chains, problem, route, watch):
         """Return (P (draws, chains, a), accepted (draws, chains), number of finished draws)."""
-        kept = np.empty((self.draws, *chains.p.shape))
+        draws = np.empty((self.draws, *chains.p.shape))
         accepted = np.empty((self.draws, len(chains.p)), dtype=bool)
         finished, settling = 0, self.tune
         steps = iter(watch.track(range(self.draws + self.tune), "Pair slices"))
@@ -149,9 +149,9 @@ class PairSlice(AbstractPosterior):
             for step, _ in enumerate(steps):
                 moved = target.draw(chains)
                 if step >= settling:
-                    kept[finished], accepted[finished] = chains.p, moved
+                    draws[finished], accepted[finished] = chains.p, moved
                     finished += 1
-        return kept, accepted, finished
+        return draws, accepted, finished
 
 
 class _Chains:

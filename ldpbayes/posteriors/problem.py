@@ -25,8 +25,8 @@ def checked_concentrations(alpha: np.ndarray) -> np.ndarray:
     """Return the concentrations of a prior; refused where they are beyond CONCENTRATIONS."""
     low, high = CONCENTRATIONS
     if not (alpha.min() >= low and alpha.max() <= high):
-        found = alpha.min() if alpha.min() < low else alpha.max()
-        raise ArgumentError(f"prior must have concentrations between {low:g} and {high:g}, got {found:g}.")
+        worst = alpha.min() if alpha.min() < low else alpha.max()
+        raise ArgumentError(f"prior must have concentrations between {low:g} and {high:g}, got {worst:g}.")
     return alpha
 
 
@@ -55,10 +55,10 @@ class Problem:
     def of(cls, collection, prior):
         """Return the problem of a collection under a prior, or what as_prior makes one of."""
         prior = prior_for(prior, collection)
-        taken = [item.name for item in collection.derived if item.name in prior.hyperparameter_names]
-        if taken:
+        clashing = [item.name for item in collection.derived if item.name in prior.hyperparameter_names]
+        if clashing:
             raise ArgumentError(
-                f"the derived quantity {taken[0]!r} has the name of a hyperparameter of the prior ({prior.describe()}); "
+                f"the derived quantity {clashing[0]!r} has the name of a hyperparameter of the prior ({prior.describe()}); "
                 "give it another name, or choose another prior."
             )
         collection = scaled(collection)
@@ -148,12 +148,12 @@ class Problem:
         from ldpbayes.inference import diagnostics
         from ldpbayes.result.validation import TARGETS
 
-        collection, parts, coords = self.collection, answer.parts, {}
-        draws, exact, effective = parts.draws, parts.exact, parts.effective
+        collection, pieces, coords = self.collection, answer.parts, {}
+        draws, exact, effective = pieces.draws, pieces.exact, pieces.effective
         if collection.laws:  # P is that of the answers, of which an engine says little exactly
             draws = {name: collapse(x, collection.owners) if name in TARGETS else x for name, x in draws.items()}
-            kept = [name for name in exact if name.startswith(("answers_", "derived_", "log_evidence"))]
-            exact = {name.replace("answers", "distribution"): exact[name] for name in kept}
+            names = [name for name in exact if name.startswith(("answers_", "derived_", "log_evidence"))]
+            exact = {name.replace("answers", "distribution"): exact[name] for name in names}
             coords, effective = {"category": list(collection.answers)}, None
         tree = result.build(
             collection,
@@ -161,11 +161,11 @@ class Problem:
             method=answer.method.name,
             settings=asdict(answer.method) | dict(answer.asked),
             draws={name: (collection.dims if x.ndim > 2 else (), x) for name, x in draws.items()}
-            | {name: ((), x, {"of": "prior"}) for name, x in parts.hyper.items()},
+            | {name: ((), x, {"of": "prior"}) for name, x in pieces.hyper.items()},
             coords=coords,
             exact=exact,
-            stats=parts.stats,
-            attrs=parts.attrs,
+            stats=pieces.stats,
+            attrs=pieces.attrs,
         )
         return diagnostics.summarize(tree, answer.asked["ci_prob"], effective)
 
@@ -221,28 +221,28 @@ class Joint:
         """Return the summarized DataTree of an Answer to this problem: of all cells."""
         from ldpbayes.result.building import of_draws
 
-        sample, asked, cells = answer.sample, answer.asked, self.cells
-        about = {
+        sample, settings, cells = answer.sample, answer.asked, self.cells
+        facts = {
             name: value for name, value in sample.facts.items() if not (self.stated and name.startswith("log_evidence"))
         }
-        about |= words_of(cells).of_each() if cells.laws else {}
+        facts |= words_of(cells).of_each() if cells.laws else {}
         used = {dim for dims, _ in sample.variables.values() for dim in dims}
         tree = of_draws(
             cells,
             self.prior,
             sample.distribution,
             method=answer.method.name,
-            settings=asdict(answer.method) | dict(asked),
+            settings=asdict(answer.method) | dict(settings),
             others={name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()},
-            ci_prob=asked["ci_prob"],
+            ci_prob=settings["ci_prob"],
             rng=answer.rng,
-            known=sample.known_at(asked["ci_prob"]) if sample.known_at else sample.known,
+            known=sample.known_at(settings["ci_prob"]) if sample.known_at else sample.known,
             drawn=sample.frequencies,
             owners=cells.owners,
             # A prior names categories and cells by position; the data have their labels.
             coords={name: list(labels) for name, labels in self.prior.coords().items() if name in used - set(cells.dims)},
             stats=sample.stats,
-            attrs=answer.found(sample.distribution.shape).to_attrs() | about | answer.chosen,
+            attrs=answer.found(sample.distribution.shape).to_attrs() | facts | answer.chosen,
         )
         tree.attrs.update(self.stated)
         return tree
@@ -263,16 +263,16 @@ def scaled(collection):
     if not collection.weighted:
         return collection
     if isinstance(collection, Cells):
-        found, refused = {}, {}
-        for label, (key, cell), one in zip(collection.labels, collection.items(), collection.collections(), strict=True):
+        weighed, refused = {}, {}
+        for label, (key, cell), data in zip(collection.labels, collection.items(), collection.collections(), strict=True):
             try:
-                found[key] = scaled(one) if one.weighted else cell
+                weighed[key] = scaled(data) if data.weighted else cell
             except DataError as err:
                 refused[label] = f"{err.message}."
         if refused:
             label, why = next(iter(refused.items()))
             raise CellsError(f"Cell {label}: {why}", refused)
-        return collection.with_cells(found)
+        return collection.with_cells(weighed)
     survey = collection.survey
     if survey.effect is not None:
         return collection

@@ -48,8 +48,8 @@ class Products:
     def at(self, alpha):
         """Return (factors, group of each category) under Dirichlet(α), with α (a,) or, of each cell, (k, a)."""
         if self.cells > 1:
-            whole = np.broadcast_to(alpha, (self.cells, self.size)).ravel()
-            return replace(self.family, alpha=self.family.alpha + whole), self.group
+            concentrations = np.broadcast_to(alpha, (self.cells, self.size)).ravel()
+            return replace(self.family, alpha=self.family.alpha + concentrations), self.group
         alpha = np.reshape(alpha, -1)
         code = np.unique(alpha, return_inverse=True)[1]
         _, first, group = np.unique(self.group * alpha.size + code, return_index=True, return_inverse=True)
@@ -64,8 +64,8 @@ class Products:
     def log_evidence(self, alpha):
         """Return (log-evidences without moments, their errors), two (k,) arrays, under Dirichlet(α)."""
         family, group = self.at(alpha)
-        found, error = log_masses(family, np.bincount(group).astype(float), self.cells)
-        return found + self.left_out(alpha), error
+        logs, error = log_masses(family, np.bincount(group).astype(float), self.cells)
+        return logs + self.left_out(alpha), error
 
     def engine(self, alpha, **settings):
         """Return the ConditionedProduct under Dirichlet(α), with its settings; of several cells ``sets`` is among them."""

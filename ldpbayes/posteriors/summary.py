@@ -44,29 +44,29 @@ class OfSummary(AbstractPosterior):
         if problem.keeps_reports:
             if problem.n_categories < 3:
                 return Refusal("Reports over two categories are not expanded: their posterior is exact.")
-            own, found = of_rows(problem.rows, problem.alpha)
+            own, expansion = of_rows(problem.rows, problem.alpha)
             problem = replace(problem, likelihood=own.summary)
         else:
-            found = trusted(problem.likelihood, problem.alpha)
-        if found.problem:
-            return Refusal(refusal(problem.likelihood, found))
+            expansion = trusted(problem.likelihood, problem.alpha)
+        if expansion.problem:
+            return Refusal(refusal(problem.likelihood, expansion))
         reason = "Only sums over the reports were kept: their expansion at a pilot is the likelihood."
         if problem.alpha is not None:
-            return Plan(reason, problem.n_categories * (self.draws * self.chains + 1e3), (problem, found, None))
+            return Plan(reason, problem.n_categories * (self.draws * self.chains + 1e3), (problem, expansion, None))
         engine, plan = self._other(problem)
-        state, pace = (problem, found, (engine, plan)), plan.pace or engine.pace
+        state, pace = (problem, expansion, (engine, plan)), plan.pace or engine.pace
         return Plan(f"{reason} {plan.reason}", plan.work, state, pace)
 
     def _other(self, problem):
         """Return (engine, Plan) for a prior that is no Dirichlet."""
-        said = []
+        reasons = []
         for kind in (Mixture, RandomWalk, Laplace):
             engine = kind(draws=self.draws, chains=self.chains)
             plan = engine.plan(problem)
             if plan.feasible:
                 return engine, plan
-            said.append(plan.reason)
-        raise InfeasibleError(" ".join(said))
+            reasons.append(plan.reason)
+        raise InfeasibleError(" ".join(reasons))
 
     def run(self, plan, rng, watch):
         problem, found, other = plan.state
@@ -107,7 +107,7 @@ def _with_frequency(intervals, exact, n_reports):
     def both(ci_prob):
         from ldpbayes.result.moments import frequency_intervals
 
-        known = dict(intervals(ci_prob)) if intervals else {}
-        return frequency_intervals(exact | known, n_reports, ci_prob) | known
+        ends = dict(intervals(ci_prob)) if intervals else {}
+        return frequency_intervals(exact | ends, n_reports, ci_prob) | ends
 
     return both

@@ -78,7 +78,7 @@ class ExpandedFactors:
 
     def take(self, index):
         """Return the family of these factors only."""
-        return type(self)(*(getattr(self, one.name)[index] for one in fields(self)))
+        return type(self)(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def polynomials(self):
         """Return None: the factors are no polynomials."""
@@ -209,25 +209,25 @@ class Surrogate(AbstractPosterior):
         if a < 3:
             return Refusal("The surrogate needs three categories.")
         work = weighing(problem.rows, self.draws * self.chains) + EXPANDING * problem.rows.n_rows * a + FACTOR * a
-        known, reason = None, "Surrogate with weights on the true likelihood; its k-hat says whether to trust it."
+        given_mean, reason = None, "Surrogate with weights on the true likelihood; its k-hat says whether to trust it."
         if problem.alpha is not None and problem.entries <= MAX_LOOKED_AT:
-            *known, far = looked_at(problem.rows, tuple(problem.alpha), self.max_expansions)
+            *given_mean, far = looked_at(problem.rows, tuple(problem.alpha), self.max_expansions)
             if far:
                 work, reason = math.inf, far
-        return Plan(reason, work, (problem, known))
+        return Plan(reason, work, (problem, given_mean))
 
     def run(self, plan, rng, watch):
-        found = self._weighted(*plan.state, rng, watch)
-        if found.verdict.problem and watch.interrupted:
-            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {found.verdict.problem}")
-        flat = found.distribution[rng.permutation(resample(found.weight, rng))]
+        weighted = self._weighted(*plan.state, rng, watch)
+        if weighted.verdict.problem and watch.interrupted:
+            raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {weighted.verdict.problem}")
+        flat = weighted.distribution[rng.permutation(resample(weighted.weight, rng))]
         draws = len(flat) // self.chains
         return Sample(
             flat[: self.chains * draws].reshape(self.chains, draws, -1),
-            effective=found.effective_sample,
-            verdict=found.verdict,
-            weighted=(found.distribution, found.weight),
-            facts=found.facts | {"expansions": found.expansions},
+            effective=weighted.effective_sample,
+            verdict=weighted.verdict,
+            weighted=(weighted.distribution, weighted.weight),
+            facts=weighted.facts | {"expansions": weighted.expansions},
         )
 
     def weighted(self, collection, prior, *, random_seed=None, progressbar=False):
@@ -251,11 +251,11 @@ class Surrogate(AbstractPosterior):
         engine, expansions = known or expand(problem.rows, alpha, self.max_expansions, watch=watch)
         distribution, log_surrogate = proposals(engine, self.draws * self.chains, rng)
         log_likelihood = log_likelihood_of(problem.rows, distribution, watch)
-        kept, size = log_likelihood.size, len(distribution)
-        log_ratio = log_likelihood - log_surrogate[:kept]
+        size_drawn, size = log_likelihood.size, len(distribution)
+        log_ratio = log_likelihood - log_surrogate[:size_drawn]
         if tilt is not None:
-            log_ratio += tilt(distribution[:kept])
-        return replace(weigh(distribution[:kept], log_ratio, expansions), interrupted=kept < size)
+            log_ratio += tilt(distribution[:size_drawn])
+        return replace(weigh(distribution[:size_drawn], log_ratio, expansions), interrupted=size_drawn < size)
 
 
 @lru_cache(maxsize=1)
@@ -270,9 +270,9 @@ def looked_at(rows, alpha, max_expansions=12):
     """
     engine, rounds = expand(rows, np.array(alpha), max_expansions, settled=ROUGHLY)
     p, log_surrogate = proposals(engine, LOOKED_AT, np.random.default_rng(0))
-    found = weigh(p, rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
-    worth, far = found.effective_sample, ""
-    if hopeless(found.k_hat, worth):
+    weights = weigh(p, rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
+    worth, far = weights.effective_sample, ""
+    if hopeless(weights.k_hat, worth):
         far = f"Surrogates are far from these reports: {LOOKED_AT} draws are worth {worth:.1f}."
     return engine, rounds, far
 
@@ -348,7 +348,7 @@ def anchored(rows, alpha, pilot):
 def joined(families):
     """Return the ExpandedFactors of several families, one after the other."""
     return ExpandedFactors(
-        *(np.concatenate([getattr(one, name.name) for one in families]) for name in fields(ExpandedFactors))
+        *(np.concatenate([getattr(family, name.name) for family in families]) for name in fields(ExpandedFactors))
     )
 
 
@@ -446,20 +446,20 @@ def weighed(draw, log_mass, counts, likelihood, rng, watch):
     offset = log_mass[used] - np.log(counts[used] / size)
 
     def make(total):
-        each = counts[used] * (total // size)
-        parts = [draw(i, int(count)) for i, count in zip(used, each, strict=True)]
+        counts_each = counts[used] * (total // size)
+        batches = [draw(i, int(count)) for i, count in zip(used, counts_each, strict=True)]
         order = rng.permutation(total)  # so that an interruption leaves draws of every node
-        node = np.repeat(np.arange(used.size), each)[order]
-        p, log_surrogate = (np.concatenate(one)[order] for one in zip(*parts, strict=True))
+        node = np.repeat(np.arange(used.size), counts_each)[order]
+        p, log_surrogate = (np.concatenate(arrays)[order] for arrays in zip(*batches, strict=True))
         log_likelihood = log_likelihood_of(likelihood, p, watch)
         kept = log_likelihood.size
         made[:] = [used[node[:kept]]]
         return weigh(p[:kept], log_likelihood + (offset[node] - log_surrogate)[:kept])
 
-    found, verdict = enough(make, size, MOST_WEIGHTED // likelihood.n_categories)
+    weights, verdict = enough(make, size, MOST_WEIGHTED // likelihood.n_categories)
     if verdict.problem and watch.interrupted:
         raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {verdict.problem}")
-    return found, made[0], verdict
+    return weights, made[0], verdict
 
 
 def log_likelihood_of(rows, distribution, watch):

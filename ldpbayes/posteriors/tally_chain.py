@@ -85,8 +85,8 @@ class Links:
             return rough
         windows = []
         for states, margin, step in zip(lattices, rough.margins(theta), steps, strict=True):
-            kept = states[margin > margin.max() - FALL]
-            windows.append(np.arange(max(kept[0] - step, 0), min(kept[-1] + step, states[-1]) + 1))
+            likely = states[margin > margin.max() - FALL]
+            windows.append(np.arange(max(likely[0] - step, 0), min(likely[-1] + step, states[-1]) + 1))
         return replace(self, windows=tuple(windows))
 
     def _node(self, i: int, theta: float, into: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -137,8 +137,8 @@ class Links:
         for i, node in reversed(list(enumerate(self._nodes(0.0)))):
             joint = np.exp(before[i][:, None] + node + after - total)
             into = self.counts[i - 1] - self.windows[i - 1] if i else np.zeros(1, dtype=int)
-            own = self.windows[i] if i < len(self.windows) else np.zeros(1, dtype=int)
-            place = int(self.own[i]) + into[:, None] + own[None, :]
+            window = self.windows[i] if i < len(self.windows) else np.zeros(1, dtype=int)
+            place = int(self.own[i]) + into[:, None] + window[None, :]
             out.append(np.bincount(place.ravel(), joint.ravel(), n + 1))
             after = _log_sums(node + after, 1) + (self._link(i - 1) if i else 0.0)
         return [pmf / pmf.sum() for pmf in out[::-1]]
@@ -155,9 +155,9 @@ class Links:
                 cumulative = np.exp(logs - logs.max()).cumsum()
                 drawn[places] = np.searchsorted(cumulative, rng.random(len(places)) * cumulative[-1], side="right")
             state = np.minimum(drawn, len(self.windows[i]) - 1)
-            kept = self.windows[i][state]
-            tallies[:, i] += kept
-            tallies[:, i + 1] += self.counts[i] - kept
+            taken_here = self.windows[i][state]
+            tallies[:, i] += taken_here
+            tallies[:, i + 1] += self.counts[i] - taken_here
         return tallies
 
 
@@ -183,14 +183,14 @@ class Sides:
 
     def log_weight(self, tally: np.ndarray) -> np.ndarray:
         """Return the log of the weight of tallies of the block beside that of the chain, without Γ(A)/Γ(A + N)."""
-        (one, other), (b, c) = self._ends(tally), self.prior
-        given = gammaln(self.chain[0] + tally) + gammaln(self.chain[1] + self.total - tally)
-        return betaln(one, other) - betaln(b, c) + gammaln(self.chain).sum() - given
+        (inside, outside), (b, c) = self._ends(tally), self.prior
+        by_chain = gammaln(self.chain[0] + tally) + gammaln(self.chain[1] + self.total - tally)
+        return betaln(inside, outside) - betaln(b, c) + gammaln(self.chain).sum() - by_chain
 
     def slope(self, tally: Any) -> Any:
         """Return the derivative of log_weight."""
-        (one, other), left = self._ends(tally), self.total - tally
-        return digamma(one) - digamma(other) - digamma(self.chain[0] + tally) + digamma(self.chain[1] + left)
+        (inside, outside), left = self._ends(tally), self.total - tally
+        return digamma(inside) - digamma(outside) - digamma(self.chain[0] + tally) + digamma(self.chain[1] + left)
 
     def _ends(self, tally):
         return self.prior[0] + tally + self.reports[0], self.prior[1] + self.total - tally + self.reports[1]
@@ -223,26 +223,26 @@ class TallyChain(AbstractPosterior):
     needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def prepare(self, problem):
-        found = links(problem)
-        work = PASSES[found[1] is not None] * found[0].pairs
-        how = "" if found[1] is None else ", weighted by the tally of a block of categories"
+        chain = links(problem)
+        work = PASSES[chain[1] is not None] * chain[0].pairs
+        how = "" if chain[1] is None else ", weighted by the tally of a block of categories"
         reason = f"Exact by a chain of tallies: every report names one category or two neighbours{how}."
-        return Plan(reason, work, (problem, *found))
+        return Plan(reason, work, (problem, *chain))
 
     def run(self, plan, rng, watch):
         problem, chain, sides = plan.state
         size, n = self.chains * self.draws, problem.n_users
         shape, back = (self.chains, self.draws, -1), np.argsort(chain.order)
         if sides is not None:
-            found, tallies = _weighted(chain, sides, PROPOSALS * size, rng)
-            chosen = rng.permutation(resample(found.weight, rng, size))
+            weights, tallies = _weighted(chain, sides, PROPOSALS * size, rng)
+            chosen = rng.permutation(resample(weights.weight, rng, size))
             return Sample(
-                found.distribution[chosen].reshape(shape),
+                weights.distribution[chosen].reshape(shape),
                 tallies[chosen].reshape(shape),
-                effective=min(found.effective_sample, float(size)),
-                verdict=found.judged(size),
-                weighted=(found.distribution, found.weight),
-                facts=found.facts,
+                effective=min(weights.effective_sample, float(size)),
+                verdict=weights.judged(size),
+                weighted=(weights.distribution, weights.weight),
+                facts=weights.facts,
             )
         before = chain.forward()
         total = chain.alpha.sum()
@@ -286,14 +286,14 @@ def links(problem: Any) -> tuple[Links, Sides | None]:
     blocks = blocks if wide.size else [None, *blocks]
     counts = np.rint(rows.counts).astype(int)
     for candidate in blocks if block is None else [block]:
-        beside, constant, taken = np.zeros(2, dtype=int), float(rows.log_constant), np.zeros(len(dense), dtype=bool)
+        beside, constant, used = np.zeros(2, dtype=int), float(rows.log_constant), np.zeros(len(dense), dtype=bool)
         for side, which in enumerate(() if candidate is None else (candidate, ~candidate)):
             top = dense[:, which].max(axis=1, initial=0.0)
             mine = (top > 0) & (top - dense[:, which].min(axis=1, initial=1.0) < 1e-12) & ~dense[:, ~which].any(axis=1)
             beside[side] = counts[mine].sum()
             constant += float(counts[mine] @ np.log(top[mine]))
-            taken |= mine
-        chain = chain_of(dense[~taken], counts[~taken], within, candidate, constant)
+            used |= mine
+        chain = chain_of(dense[~used], counts[~used], within, candidate, constant)
         if chain is not None:
             break
     else:
@@ -301,9 +301,9 @@ def links(problem: Any) -> tuple[Links, Sides | None]:
     chain = bounded(chain)
     if candidate is None:
         return chain, None
-    own = np.array([within[candidate].sum(), within[~candidate].sum()])
-    prior = own if problem.alpha is not None else tree.conjugate[0]
-    return chain, Sides(prior, own, beside, int(chain.counts.sum() + chain.own.sum()))
+    single = np.array([within[candidate].sum(), within[~candidate].sum()])
+    prior = single if problem.alpha is not None else tree.conjugate[0]
+    return chain, Sides(prior, single, beside, int(chain.counts.sum() + chain.own.sum()))
 
 
 def is_chain(problem: Any) -> bool:
@@ -377,8 +377,8 @@ def _tilts(chain, sides, rng):
     low, high = float(slopes.min()), float(slopes.max())
     for _ in range(HALVINGS):
         theta = 0.5 * (low + high)
-        own = chain.fitted(theta)
-        tally = own.draw(own.forward(theta), TRIED, rng, theta)[:, chain.block].sum(axis=1)
+        fitted = chain.fitted(theta)
+        tally = fitted.draw(fitted.forward(theta), TRIED, rng, theta)[:, chain.block].sum(axis=1)
         mean, sd = float(tally.mean()), float(tally.std()) + 1.0
         low, high = (theta, high) if sides.slope(mean) > theta else (low, theta)
         if (high - low) * sd < NEAR:
@@ -415,15 +415,15 @@ class Tilted:
     @classmethod
     def under(cls, chain: Links, total: int, tilts: Sequence[float], size: int, rng: np.random.Generator) -> "Tilted":
         """Return draws under tilts, as many under each."""
-        each, drawn, known = -(-size // len(tilts)), [], []
+        number, drawn, fitted = -(-size // len(tilts)), [], []
         for theta in tilts:
-            one = chain.fitted(theta)
-            before = one.forward(theta)
-            known.append((theta, float(before[-1][0])))
-            drawn.append(one.draw(before, each, rng, theta))
+            tilted = chain.fitted(theta)
+            before = tilted.forward(theta)
+            fitted.append((theta, float(before[-1][0])))
+            drawn.append(tilted.draw(before, number, rng, theta))
         tally = np.concatenate(drawn)[:, chain.block].sum(axis=1)
         order = np.argsort(tally, kind="stable")
-        return cls(np.concatenate(drawn)[order], tally[order], total, tuple(known), chain)
+        return cls(np.concatenate(drawn)[order], tally[order], total, tuple(fitted), chain)
 
     @classmethod
     def roughly(cls, chain: Links, sides: Sides, size: int, rng: np.random.Generator) -> "Tilted":
@@ -435,7 +435,7 @@ class Tilted:
         values, logs = self.masses()
         weight = np.exp(logs + sides.log_weight(values) - logsumexp(logs + sides.log_weight(values)))
         places = np.interp(wanted, weight.cumsum() - 0.5 * weight, values)
-        tilts = sorted({_tilt_to(one, values, logs) for one in places})
+        tilts = sorted({_tilt_to(place, values, logs) for place in places})
         return Tilted.under(self.chain, self.total, tilts, size, rng)
 
     def masses(self) -> tuple[np.ndarray, np.ndarray]:
@@ -453,19 +453,19 @@ class Tilted:
         Weights that repeat have no tail to fit. They do where none is large and M beyond the draws has next to no weight,
         whose chance is at most E[e^{θM}] e^{−θM} for every θ.
         """
-        found = weigh(values, log_weight(self.tally) - self.log_drawn(self.tally))
+        weights = weigh(values, log_weight(self.tally) - self.log_drawn(self.tally))
         every = np.arange(self.total + 1)
         missed = every[(every < self.tally[0]) | (every > self.tally[-1])]
-        weight, tilts = log_weight(missed) - found.log_evidence, list(self.tilts)
+        weight, tilts = log_weight(missed) - weights.log_evidence, list(self.tilts)
         ends = [end + sign * step for step in BEYOND for sign, end in ((-1, tilts[0][0]), (1, tilts[-1][0]))]
         for theta in (None, *ends):
             if theta is not None:
                 tilts.append((theta, float(self.chain.fitted(theta).forward(theta)[-1][0])))
-            bound = np.min([log - one * missed for one, log in tilts], axis=0)
+            bound = np.min([log - tilt * missed for tilt, log in tilts], axis=0)
             unseen = float(np.exp(np.minimum(weight + bound, 0.0)).sum())
             if unseen < BOUNDED:
                 break
-        return replace(found, k_hat=0.0, unseen=unseen) if max(found.weight.max(), unseen) < BOUNDED else found
+        return replace(weights, k_hat=0.0, unseen=unseen) if max(weights.weight.max(), unseen) < BOUNDED else weights
 
 
 def _tilt_to(mean, values, logs):
@@ -482,17 +482,17 @@ def _tilt_to(mean, values, logs):
 
 def _weighted(chain, sides, size, rng):
     """Return (Weighted, tallies) of P: draws of the chain under some tilts, weighted by the tally of the block."""
-    block, back, found = chain.block, np.argsort(chain.order), Tilted.roughly(chain, sides, size // FIRST, rng)
+    block, back, tilted = chain.block, np.argsort(chain.order), Tilted.roughly(chain, sides, size // FIRST, rng)
     for wanted in WANTED:
-        found = found.led(sides, wanted, size, rng)
-        drawn, share = found.drawn.copy(), rng.beta(*sides._ends(found.tally))
+        tilted = tilted.led(sides, wanted, size, rng)
+        drawn, share = tilted.drawn.copy(), rng.beta(*sides._ends(tilted.tally))
         gammas = rng.standard_gamma(chain.alpha + drawn)
         p = np.empty_like(gammas)
-        for which, part, reports in ((block, share, sides.reports[0]), (~block, 1 - share, sides.reports[1])):
+        for which, mass, reports in ((block, share, sides.reports[0]), (~block, 1 - share, sides.reports[1])):
             split = gammas[:, which] / gammas[:, which].sum(axis=1, keepdims=True)
-            p[:, which] = part[:, None] * split
+            p[:, which] = mass[:, None] * split
             drawn[:, which] += rng.multinomial(int(reports), split)
-        weighted = found.weighed(p[:, back], lambda tally: sides.log_weight(tally) + chain.constant)
+        weighted = tilted.weighed(p[:, back], lambda tally: sides.log_weight(tally) + chain.constant)
         if weighted.judged(size // PROPOSALS).accepted:
             break
     return weighted, drawn[:, back]

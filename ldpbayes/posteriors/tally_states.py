@@ -125,9 +125,9 @@ def _averages(merged, watch):
     users = np.repeat(np.arange(len(matrix)), np.rint(merged.counts).astype(np.int64))
     current, following, offsets = kernels.start_averages(n, merged.n_groups)
     done, log_scale = 0, 0.0
-    for part in watch.track(np.array_split(users, min(n, PARTS)), "Tally states"):
-        current, following, log = kernels.continue_averages(matrix, part, done, current, following, offsets)
-        done, log_scale = done + len(part), log_scale + log
+    for block in watch.track(np.array_split(users, min(n, PARTS)), "Tally states"):
+        current, following, log = kernels.continue_averages(matrix, block, done, current, following, offsets)
+        done, log_scale = done + len(block), log_scale + log
     return current, log_scale
 
 
@@ -176,8 +176,8 @@ def _intervals(merged, states, probability, tail):
     """Return the interval ends of P and of F, computed once for each kind of category."""
     first, kind = merged.margins()
     pmfs = [_tally_margin(merged, states, probability, x) for x in first]
-    found = ends_of_tallies(pmfs, merged.member_alpha[first], merged.member_alpha.sum() + merged.n_reports, tail)
-    return {name: values[kind] for name, values in found.items()}
+    ends = ends_of_tallies(pmfs, merged.member_alpha[first], merged.member_alpha.sum() + merged.n_reports, tail)
+    return {name: values[kind] for name, values in ends.items()}
 
 
 def _tally_margin(merged, states, probability, x):

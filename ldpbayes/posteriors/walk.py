@@ -98,7 +98,7 @@ class RandomWalk(AbstractPosterior):
         )
         if not form.expanded.any() or run.trouble:
             return sample
-        summary = StandIn(*(part[0] for part in form.arrays[:2]))
+        summary = StandIn(*(array[0] for array in form.arrays[:2]))
         logs = log_weights((problem.likelihood,), (summary,), draws.reshape(-1, 1, draws.shape[-1]))
         return reweighed(sample, logs[:, 0], rng)[0]
 
@@ -118,13 +118,13 @@ def form_of(problem, rng):
     problem : Problem
     rng : numpy.random.Generator
     """
-    a, one = problem.n_categories, (problem.likelihood,)
+    a, likelihoods = problem.n_categories, (problem.likelihood,)
     if not problem.keeps_reports or problem.separable is not None or problem.rows.n_rows * a <= MAX_ENTRIES or a < 3:
-        return Forms.of(one)
+        return Forms.of(likelihoods)
     engine, _ = surrogate.expand(problem.rows, np.full(a, 0.5), 3)
     mean, spread = engine.saddle_moments()[0], engine.factor_variance
     for pilot in range(PILOTS + 1):
-        form = Forms.of(one, [StandIn(*surrogate.quadratic(problem.rows, mean, spread))])
+        form = Forms.of(likelihoods, [StandIn(*surrogate.quadratic(problem.rows, mean, spread))])
         if pilot < PILOTS:
             p = shares(settled(form, problem.prior.walk(), RandomWalk(chains=1), rng)[3])
             mean, spread = p.mean(axis=0), p.var(axis=0)
@@ -142,13 +142,13 @@ def run_chains(form, law, method, rng, watch=None):
     rng : numpy.random.Generator
     watch : Watch, optional
     """
-    watch, asked = watch or Watch(), method.draws * method.chains
-    longest = method.thin * method.draws * max(verdict.USUAL / asked, 1.0)
+    watch, size = watch or Watch(), method.draws * method.chains
+    longest = method.thin * method.draws * max(verdict.USUAL / size, 1.0)
 
     def wanting(run, made):
         if 2 * made > longest:
             return False
-        return verdict.of_chains(*extremes(chain_diagnostics(shares(run.z))), 0, asked).next == "more"
+        return verdict.of_chains(*extremes(chain_diagnostics(shares(run.z))), 0, size).next == "more"
 
     def going(more):
         return sampling.going_on(more, wanting, method.draws, watch, thin=True)
@@ -160,7 +160,7 @@ def run_chains(form, law, method, rng, watch=None):
 def settled(form, law, method, rng):
     """Return (Filtered, where the chains are in it, steps of a trajectory, unknowns (S, u) of a short run)."""
     density = Filtered.about(form, law)
-    at = [0.5 * own.standard_normal(density.size) for own in rng.spawn(method.chains)]
+    at = [0.5 * chain_rng.standard_normal(density.size) for chain_rng in rng.spawn(method.chains)]
     rounds = max(method.tune * method.chains // sampling.PILOT, ROUNDS)
     return sampling.settled(density, at, rounds, rng)
 
@@ -241,13 +241,13 @@ class Filtered:
         a, law = self.mean.size, self.law
         rates = np.array([law.rate, 1 / law.local]), float(law.degrees)
         room = _room(a), np.empty(self.size)
-        known = self.frame, rates, self.power, room, self.form.arrays
+        arguments = self.frame, rates, self.power, room, self.form.arrays
 
         def value_and_gradient(u):
             slope = np.empty(u.size)
-            return _walk_kernels.density(u, slope, *known), slope
+            return _walk_kernels.density(u, slope, *arguments), slope
 
-        return value_and_gradient, lambda *along: _walk_kernels.trajectories(*along, *known), TURN
+        return value_and_gradient, lambda *along: _walk_kernels.trajectories(*along, *arguments), TURN
 
     def of(self, u):
         """Return the unknowns of coordinates, shape (…, u)."""
@@ -260,7 +260,7 @@ class Filtered:
 
     def back(self, z):
         """Return the coordinates of unknowns, shape (…, u)."""
-        return np.stack([self._back(one) for one in z.reshape(-1, self.size)]).reshape(z.shape)
+        return np.stack([self._back(row) for row in z.reshape(-1, self.size)]).reshape(z.shape)
 
     def _back(self, z):
         from ldpbayes.posteriors import _walk_kernels
@@ -302,7 +302,7 @@ def pseudo_reports(form, eta, sure=SURE):
     Precisions are harmonic means over the draws: where reports only bound a share from above, its logit has a long tail in
     which they say nothing, and pseudo-reports that did would keep chains from it.
     """
-    slopes = np.array([of_logits(form, one)[1] for one in eta])
+    slopes = np.array([of_logits(form, point)[1] for point in eta])
     straight = np.array([p**2 * form.curvature(p) for p in softmax(eta, axis=1)])
     a, eta, bends = eta.shape[1], eta - logsumexp(eta, axis=1, keepdims=True), np.maximum(straight - slopes, sure * straight)
     precision = 1 / (1 / (bends + LEAST * bends.mean(axis=0) + 1e-300)).mean(axis=0)
@@ -341,22 +341,22 @@ def log_evidence(problem, rng, *, draws=DRAWS, stones=STONES):
     """
     form = form_of(problem, rng)
     density, _, steps, _ = settled(form, problem.prior.walk(), RandomWalk(chains=1), rng)
-    whole, at, powers, values = density.pair[0], [rng.standard_normal(density.size)], np.arange(stones + 1) / stones, []
+    density_of, at, powers, values = density.pair[0], [rng.standard_normal(density.size)], np.arange(stones + 1) / stones, []
     for power in powers:
         tempered = replace(density, power=float(power)).pair
         hmc.moved(tempered, at, steps, TUNE, rng)
         (u,), _ = hmc.moved(tempered, at, steps, draws, rng)
-        values.append([whole(one)[0] + 0.5 * one @ one for one in u])
+        values.append([density_of(point)[0] + 0.5 * point @ point for point in u])
     values = np.array(values)
     # What the form leaves out is a constant, the same at every draw, except where it is an expansion.
     z = density.of(u[:: max(draws // 100, 1) if form.expanded.any() else draws])
-    inside = [of_logits(form, one[-density.mean.size :])[0] for one in z]
+    inside = [of_logits(form, point[-density.mean.size :])[0] for point in z]
     gap = problem.rows.log_likelihood(np.ascontiguousarray(shares(z).T)) - inside
     weight = np.exp(gap - gap.max())
     constant, error = gap.max() + math.log(weight.mean()), weight.std() / weight.mean() / math.sqrt(len(gap))
     # Draws of a chain resemble their neighbours: blocks in a row show that, every fourth draw would hide it.
-    parts = [_bridged(powers, block) for block in np.array_split(values, BLOCKS, axis=1)]
-    spread = float(np.std(parts, ddof=1)) / math.sqrt(BLOCKS)
+    estimates = [_bridged(powers, block) for block in np.array_split(values, BLOCKS, axis=1)]
+    spread = float(np.std(estimates, ddof=1)) / math.sqrt(BLOCKS)
     return float(_bridged(powers, values) + constant + density.log_constant), math.hypot(spread, error)
 
 

@@ -27,12 +27,12 @@ def log_masses(family, multiplicity, k):
     k : int
     """
     g, form = multiplicity.size, family.polynomials()
-    found, error, counts = np.empty(k), np.full(k, np.inf), np.full(k, np.inf)
+    masses, error, counts = np.empty(k), np.full(k, np.inf), np.full(k, np.inf)
     if form is not None:
         counts = form[1].sum(axis=1).reshape(k, g) @ multiplicity
     counted = g * counts <= COUNTED
     # Modes are tilted quickly; where they sum to one and means do not, these are.
-    for chosen, made, exact in (
+    for chosen, factors, exact in (
         (counted, RoughlyTilted, True),
         (counted, TiltedFactors, True),
         (~counted, TiltedFactors, False),
@@ -40,11 +40,11 @@ def log_masses(family, multiplicity, k):
         left = np.flatnonzero(chosen & ~(error < CLOSE))
         for start in range(0, left.size, max(1, BLOCK // g)):
             sets = left[start : start + max(1, BLOCK // g)]
-            some = family.take((sets[:, None] * g + np.arange(g)).ravel())
-            tilted = made(some, multiplicity, sets=sets.size)
+            members = family.take((sets[:, None] * g + np.arange(g)).ravel())
+            tilted = factors(members, multiplicity, sets=sets.size)
             if exact:
                 route = PolynomialRoute(tilted)
-                found[sets], error[sets] = route.log_evidence, route.log_evidence_error
+                masses[sets], error[sets] = route.log_evidence, route.log_evidence_error
             else:
-                found[sets], error[sets] = tilted.saddle_log_evidence()
-    return found, error
+                masses[sets], error[sets] = tilted.saddle_log_evidence()
+    return masses, error

@@ -24,7 +24,7 @@ def coefficients(slopes, powers, low, high):
     first, last = _binomial_window(powers, *(slopes * g[:, None] / (1 + slopes * g[:, None]) for g in (low, high)))
     bucket = np.ceil(np.log2(last - first + 1)).astype(int)
     several, column = (powers > 0).sum(axis=1) > 1, powers.argmax(axis=1)
-    known: dict[tuple, tuple] = {}
+    cached: dict[tuple, tuple] = {}
     for length in np.unique(bucket):
         index = np.flatnonzero(bucket == length)
         n, c = powers[index, column[index]], slopes[index, column[index]]
@@ -36,12 +36,12 @@ def coefficients(slopes, powers, low, high):
             log_first = gammaln(n + 1) - gammaln(start + 1) - gammaln(n - start + 1) + xlogy(start, c)
         for place in np.flatnonzero(several[index]):
             x = index[place]
-            own = powers[x] > 0
-            parts = slopes[x, own], powers[x, own], int(start[place]), int(last[x])
-            key = tuple(np.concatenate(parts[:2]).tolist()) + parts[2:]
-            if key not in known:  # under other concentrations the polynomials are the same
-                known[key] = _product_polynomial(*parts)
-            log_first[place], ratio[place, : left[place]] = known[key]
+            positive = powers[x] > 0
+            arguments = slopes[x, positive], powers[x, positive], int(start[place]), int(last[x])
+            key = tuple(np.concatenate(arguments[:2]).tolist()) + arguments[2:]
+            if key not in cached:  # under other concentrations the polynomials are the same
+                cached[key] = _product_polynomial(*arguments)
+            log_first[place], ratio[place, : left[place]] = cached[key]
         yield index, start, log_first, ratio
 
 

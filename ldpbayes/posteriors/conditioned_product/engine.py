@@ -60,8 +60,8 @@ class ConditionedProduct:
         mean, variance = np.empty((2, self.factors.centre.size))
         log_evidence = np.empty(self.factors.sets)
         for sets, law in self._laws:
-            each, found = self._each(sets), law.moments
-            mean[each], variance[each], log_evidence[sets] = found.mean, found.variance, found.log_evidence
+            each, moments = self._each(sets), law.moments
+            mean[each], variance[each], log_evidence[sets] = moments.mean, moments.variance, moments.log_evidence
         return mean, variance, log_evidence
 
     @property
@@ -95,14 +95,14 @@ class ConditionedProduct:
     @property
     def log_evidence(self):
         """log ∫ Π_x φ_x(g_x) over the simplex (Lebesgue measure of any a − 1 coordinates); of several sets (k,)."""
-        found = self._moments[2]
-        return float(found[0]) if self.sets is None else found
+        evidences = self._moments[2]
+        return float(evidences[0]) if self.sets is None else evidences
 
     def covariance(self):
         """Return Cov(g_x, g_y), shape (a, a) or (k, a, a)."""
         out = np.empty((self.factors.sets, self.n_categories, self.n_categories))
         for sets, law in self._laws:
-            left, right = (np.moveaxis(one.reshape(len(one), len(sets), -1), 0, 2) for one in law.products)
+            left, right = (np.moveaxis(side.reshape(len(side), len(sets), -1), 0, 2) for side in law.products)
             blocks = left @ right.swapaxes(1, 2)
             out[sets] = 0.5 * (blocks + blocks.swapaxes(1, 2))[:, self.group][:, :, self.group]
         np.einsum("kxx->kx", out)[:] = np.reshape(self.variance, (len(out), -1))
@@ -166,25 +166,25 @@ class ConditionedProduct:
         out = []
         for sets, law in self._laws:
             each = self._each(sets)
-            found, lost = law.margins(inner)
+            margins, lost = law.margins(inner)
             if lost.size and self.factors.is_polynomial:
                 whole, place = np.unique(lost // self.multiplicity.size, return_inverse=True)
                 chosen = place * self.multiplicity.size + lost % self.multiplicity.size
-                other = PolynomialRoute(law.factors.take(whole)).margins(inner, chosen)[0]
-                found += [(lost[np.searchsorted(chosen, x)], margin) for x, margin in other]
+                again = PolynomialRoute(law.factors.take(whole)).margins(inner, chosen)[0]
+                margins += [(lost[np.searchsorted(chosen, x)], margin) for x, margin in again]
             elif lost.size:
-                found += [self._alone(law, x) for x in lost]
-            out += [(each[index], margin) for index, margin in found]
+                margins += [self._alone(law, x) for x in lost]
+            out += [(each[index], margin) for index, margin in margins]
         return out
 
     def _alone(self, law, x):
         """Return (its index, Margin) of a factor whose transforms lose digits; of many sets the saddle may serve."""
-        k, own = divmod(int(x), self.multiplicity.size)
-        one = law if law.factors.sets == 1 else type(law)(law.factors.take([k]), law.line.take([k]))
+        k, place = divmod(int(x), self.multiplicity.size)
+        single = law if law.factors.sets == 1 else type(law)(law.factors.take([k]), law.line.take([k]))
         try:
-            margin = one.margin_of(own)
+            margin = single.margin_of(place)
         except ConvergenceError:
             if self.sets is None:
                 raise
-            margin = Saddle(one.factors).margin_of(own)
+            margin = Saddle(single.factors).margin_of(place)
         return np.array([x]), margin

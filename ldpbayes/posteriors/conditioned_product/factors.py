@@ -150,10 +150,10 @@ class TiltedFactors:
 
     def take(self, sets):
         """Return the factors of some of the sets."""
-        each = (np.asarray(sets)[:, None] * self.multiplicity.size + np.arange(self.multiplicity.size)).ravel()
+        members = (np.asarray(sets)[:, None] * self.multiplicity.size + np.arange(self.multiplicity.size)).ravel()
         out = object.__new__(TiltedFactors)
-        out.family, out.multiplicity, out.sets = self.family.take(each), self.multiplicity, len(sets)
-        out.tilt, out.centre, out.window = self.tilt[sets], self.centre[each], tuple(end[each] for end in self.window)
+        out.family, out.multiplicity, out.sets = self.family.take(members), self.multiplicity, len(sets)
+        out.tilt, out.centre, out.window = self.tilt[sets], self.centre[members], tuple(end[members] for end in self.window)
         return out
 
     def each(self, values):
@@ -236,12 +236,12 @@ class TiltedFactors:
         nodes, (second, third, fourth) = self.coarse, self._central
         k2, k3, k4 = map(self.summed, (second, third, fourth - 3 * second**2))
         k1 = self.summed(nodes.centre + nodes.mean_offset)
-        delta, skew, kurtosis, own = (1 - k1) / np.sqrt(k2), k3 / k2**1.5, k4 / k2**2, 2 * np.sqrt(k2) / k1
+        delta, skew, kurtosis, gamma_skew = (1 - k1) / np.sqrt(k2), k3 / k2**1.5, k4 / k2**2, 2 * np.sqrt(k2) / k1
         shape, rate = k1**2 / k2, k1 / k2
-        correction = (skew - own) * (delta**3 - 3 * delta) / 6 + kurtosis / 8 - 5 * skew**2 / 24 + own**2 / 48
+        correction = (skew - gamma_skew) * (delta**3 - 3 * delta) / 6 + kurtosis / 8 - 5 * skew**2 / 24 + gamma_skew**2 / 48
         density = shape * np.log(rate) - rate - gammaln(shape) + np.log1p(np.clip(correction, -0.5, 0.5))
-        size = np.abs(kurtosis) / 8 + 5 * skew**2 / 24 + own**2 / 48
-        apart = np.abs(kurtosis - 1.5 * own**2) / 8 + 5 * np.abs(skew**2 - own**2) / 24
+        size = np.abs(kurtosis) / 8 + 5 * skew**2 / 24 + gamma_skew**2 / 48
+        apart = np.abs(kurtosis - 1.5 * gamma_skew**2) / 8 + 5 * np.abs(skew**2 - gamma_skew**2) / 24
         least = self.family.alpha.reshape(self.sets, -1).min(axis=1)
         error = (2 * size + np.minimum(20 * size, 1.0)) * apart + INTEGRALS * (1 + 0.1 / least**2)
         return self.tilt + self.summed(nodes.log_mass) + density, error
@@ -343,7 +343,7 @@ def grouped(family):
     ----------
     family : PowerFactors or another family whose fields are arrays (a, …)
     """
-    digits, power = np.frexp(np.column_stack([getattr(family, one.name) for one in fields(family)]))
+    digits, power = np.frexp(np.column_stack([getattr(family, field.name) for field in fields(family)]))
     _, first, group = np.unique(np.ldexp(np.round(digits * 2**40), power), axis=0, return_index=True, return_inverse=True)
     return family.take(first), group.reshape(-1)
 

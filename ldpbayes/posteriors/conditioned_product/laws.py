@@ -44,8 +44,8 @@ class Pairs:
         for x, y in ((first, second), (second, first)):
 
             def log_density(log_g, log_rest, x=x, y=y):
-                own = factors.log_density(x, mean[x], log_g)
-                return own + factors.log_density(y, mean[y], log_rest)
+                density = factors.log_density(x, mean[x], log_g)
+                return density + factors.log_density(y, mean[y], log_rest)
 
             alpha = factors.family.alpha
             out.append((x, *Margin.of_logit(mean[x], variance[x], alpha[x], alpha[y], log_density)))
@@ -56,11 +56,11 @@ class Pairs:
         """Moments of all factors given Σ g = 1."""
         factors = self.factors
         mean, variance = factors.saddle_moments()
-        own = factors.family.log_smooth(mean) - factors.each(factors.tilt) * mean
-        (x, one, log_mass), (y, other, _) = self._margins
-        log_evidence = factors.tilt + own[x] + own[y] + log_mass
+        smooth = factors.family.log_smooth(mean) - factors.each(factors.tilt) * mean
+        (x, first, log_mass), (y, second, _) = self._margins
+        log_evidence = factors.tilt + smooth[x] + smooth[y] + log_mass
         mean, variance = np.empty((2, mean.size))
-        for place, margin in ((x, one), (y, other)):
+        for place, margin in ((x, first), (y, second)):
             mean[place], variance[place] = margin.moments
         return Moments(mean, variance, log_evidence)
 
@@ -161,41 +161,41 @@ def laws_of(factors, route=None, saddle=False):
 
 def _counts(factors):
     """Return how many counts the polynomials of each set have, None where its factors are no polynomials."""
-    found = factors.family.polynomials()
-    return None if found is None else factors.summed(found[1].sum(axis=1))
+    polynomials = factors.family.polynomials()
+    return None if polynomials is None else factors.summed(polynomials[1].sum(axis=1))
 
 
 def _polynomials(factors, sets, counts):
     """Return [(sets, PolynomialRoute)], sets of like size together."""
     size = 2 ** np.ceil(np.log2(np.minimum(counts, 40 * np.sqrt(counts) + 200) + 1))
-    return [(some, PolynomialRoute(factors.take(some))) for some in _together(sets, size, factors.multiplicity.size)]
+    return [(group, PolynomialRoute(factors.take(group))) for group in _together(sets, size, factors.multiplicity.size)]
 
 
 def _transforms(factors, sets, out):
     """Add (sets, TransformRoute) to ``out``, sets of like lines together; return the sets that do not go with them."""
     line = Line.of(factors.take(sets), factors.multiplicity)
     rough = [sets[line.count == 0]]
-    order = {int(one): place for place, one in enumerate(sets)}
+    order = {int(which): place for place, which in enumerate(sets)}
     size = np.zeros(factors.sets)
     size[sets] = 2.0 ** np.ceil(np.log2(np.maximum(line.count, 1)))
-    for some in _together(sets[line.count > 0], size, factors.multiplicity.size):
-        own = line.take([order[int(one)] for one in some])
-        law = TransformRoute(factors.take(some), own)
-        found = law.moments
-        good = np.isfinite(found.log_evidence)
+    for group in _together(sets[line.count > 0], size, factors.multiplicity.size):
+        own_line = line.take([order[int(which)] for which in group])
+        law = TransformRoute(factors.take(group), own_line)
+        moments = law.moments
+        good = np.isfinite(moments.log_evidence)
         if factors.is_polynomial:
-            good &= np.abs(law.factors.summed(found.mean) - 1) < OFF
+            good &= np.abs(law.factors.summed(moments.mean) - 1) < OFF
         if good.all():
-            out.append((some, law))
+            out.append((group, law))
         elif good.any():
-            out.append((some[good], TransformRoute(factors.take(some[good]), own.take(np.flatnonzero(good)))))
-        rough.append(some[~good])
+            out.append((group[good], TransformRoute(factors.take(group[good]), own_line.take(np.flatnonzero(good)))))
+        rough.append(group[~good])
     return np.concatenate(rough)
 
 
 def _together(sets, size, each):
     """Yield sets of equal size together, as many as keep ``each`` × size × sets at TOGETHER."""
     for value in np.unique(size[sets]):
-        some = sets[size[sets] == value]
+        group = sets[size[sets] == value]
         most = max(1, math.floor(TOGETHER / (each * value)))
-        yield from (some[start : start + most] for start in range(0, some.size, most))
+        yield from (group[start : start + most] for start in range(0, group.size, most))

@@ -114,12 +114,12 @@ class Margin:
         angle, waves, constant = self._waves
         waves = waves[rows]
         turn = np.empty((angle.size, *position.T.shape), dtype=complex)
-        turn[0], known = np.exp(1j * angle[0] * position.T), 1
-        while known < angle.size:  # powers up to the k-th one make those up to the 2k-th
-            more = min(known, angle.size - known)
-            np.multiply(turn[:more], turn[known - 1], out=turn[known : known + more])
-            known += more
-        slope, value = ((one[:, None] @ turn.swapaxes(0, 1))[:, 0].T for one in (waves, waves / angle))
+        turn[0], done = np.exp(1j * angle[0] * position.T), 1
+        while done < angle.size:  # powers up to the k-th one make those up to the 2k-th
+            more = min(done, angle.size - done)
+            np.multiply(turn[:more], turn[done - 1], out=turn[done : done + more])
+            done += more
+        slope, value = ((wave[:, None] @ turn.swapaxes(0, 1))[:, 0].T for wave in (waves, waves / angle))
         slope, value = slope.real, value.imag - constant[rows]
         return (position + 0.5) / self.size + value, 1 / self.size + slope
 
@@ -143,8 +143,8 @@ class Margin:
         start = right + np.clip(0.5 + (every - reached.T[place]) / np.maximum(self.density.T[place], 1e-300), -0.5, 0.5)
         out, size = np.empty((len(every), m)), max(1, TOGETHER // (len(every) * self.size))
         for first in range(0, m, size):
-            part = slice(first, first + size)
-            out[:, part] = self._positions(every, right[:, part], start[:, part], part)
+            block = slice(first, first + size)
+            out[:, block] = self._positions(every, right[:, block], start[:, block], block)
         out = self.to_value(self.low + self.step * (out + 0.5))
         return out if np.ndim(levels) else out[0]
 

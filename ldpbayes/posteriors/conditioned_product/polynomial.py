@@ -81,10 +81,10 @@ class PolynomialRoute:
         factors, tables = self.factors, []
         alpha, tilt, log_mass = factors.family.alpha, factors.each(factors.tilt), np.empty(factors.centre.size)
         for index, first, log_first, ratio in coefficients(*factors.family.polynomials(), *factors.window_values):
-            k, own = first[:, None] + np.arange(ratio.shape[1]), alpha[index, None]
+            k, alphas = first[:, None] + np.arange(ratio.shape[1]), alpha[index, None]
             # One cumulative sum of ratios near one: sums of log-gammas would lose the digits of a large count.
             log_pmf = np.zeros((index.size, ratio.shape[1] + 1))
-            np.cumsum(ratio + np.log((own + k) / tilt[index, None]), axis=1, out=log_pmf[:, 1:])
+            np.cumsum(ratio + np.log((alphas + k) / tilt[index, None]), axis=1, out=log_pmf[:, 1:])
             top = log_pmf.max(axis=1)
             pmf = np.exp(log_pmf - top[:, None])
             total, shape = pmf.sum(axis=1), alpha[index] + first
@@ -95,19 +95,19 @@ class PolynomialRoute:
     def _every(self, value):
         """Return value(Tables), one number a factor, of all factors, shape (k·G,)."""
         out = np.empty(self.factors.centre.size)
-        for one in self.tables[0]:
-            out[one.index] = value(one)
+        for table in self.tables[0]:
+            out[table.index] = value(table)
         return out
 
     @cached_property
     def _first(self):
-        return self._every(lambda one: one.first).astype(np.int64)
+        return self._every(lambda table: table.first).astype(np.int64)
 
     @cached_property
     def _window(self):
         """(Lowest Σ k (k,), number of sums) outside which there is less than exp(−DROP), by Chernoff."""
         summed = self.factors.summed
-        last = self._first + self._every(lambda one: one.pmf.shape[1] - 1)
+        last = self._first + self._every(lambda table: table.pmf.shape[1] - 1)
         ends = [summed(self._first.astype(float)), summed(last)]
         if (ends[1] - ends[0]).max() > SPAN:
             ends = self._chernoff(ends)
@@ -116,13 +116,13 @@ class PolynomialRoute:
 
     def _chernoff(self, ends):
         """Return the least and the largest Σ k, [(k,), (k,)], within given ones."""
-        summed, mean = self.factors.summed, self._every(lambda one: one.mean)
-        square = self._every(lambda one: (one.pmf * (one.counts - one.mean[:, None]) ** 2).sum(axis=1))
+        summed, mean = self.factors.summed, self._every(lambda table: table.mean)
+        square = self._every(lambda table: (table.pmf * (table.counts - table.mean[:, None]) ** 2).sum(axis=1))
         sd, middle = np.sqrt(summed(square)) + 1e-3, summed(mean)
         for place in np.geomspace(0.02, 60, 16):
             shift = self.factors.each(place / sd)
             for side, sign in enumerate((-1, 1)):
-                tilted = self._every(lambda one, own=sign * shift: _log_mgf(own[one.index], one))
+                tilted = self._every(lambda table, tilt=sign * shift: _log_mgf(tilt[table.index], table))
                 reach = (summed(tilted) + DROP) * sd / place
                 ends[side] = np.maximum(ends[0], middle - reach) if sign < 0 else np.minimum(ends[1], middle + reach)
         return ends
@@ -130,7 +130,7 @@ class PolynomialRoute:
     @cached_property
     def _transforms(self):
         """H (k, G, J): transforms of the tables at the roots of unity, away from zero, as others' are quotients by them."""
-        h = self._inserted(lambda one: one.pmf)
+        h = self._inserted(lambda table: table.pmf)
         return np.where(h.real**2 + h.imag**2 < 1e-60, 1e-30, h)
 
     @cached_property
@@ -142,9 +142,9 @@ class PolynomialRoute:
     def _inserted(self, value):
         """Return the transforms of value(Tables) (f, W), shape (k, G, J)."""
         values = np.zeros((self.factors.centre.size, self._window[1]))
-        for one in self.tables[0]:
-            found = _wrapped(value(one), values.shape[1])
-            values[one.index, : found.shape[1]] = found
+        for table in self.tables[0]:
+            wrapped = _wrapped(value(table), values.shape[1])
+            values[table.index, : wrapped.shape[1]] = wrapped
         out = fft.rfft(values)
         return out.reshape(self.factors.sets, -1, out.shape[1])
 
@@ -214,26 +214,26 @@ class PolynomialRoute:
         def expected(u, r):
             return np.einsum("kj,kgj->kg", u, r).real
 
-        r = self._inserted(lambda one: one.pmf * (alpha[one.index, None] + one.counts)) / h
+        r = self._inserted(lambda table: table.pmf * (alpha[table.index, None] + table.counts)) / h
         mean = expected(u1, r)
         middle = mean * typical
         centred, flat = r - middle[:, :, None], middle.ravel()
         apart = alpha - flat
-        squares = self._inserted(lambda one: one.pmf * (one.counts + apart[one.index, None]) ** 2) / h
+        squares = self._inserted(lambda table: table.pmf * (table.counts + apart[table.index, None]) ** 2) / h
         shared, spread = expected(cross, centred), spread.real.sum(axis=1)[:, None]
         raw = squares + 2 * middle[:, :, None] * centred + middle[:, :, None] ** 2
         variance = expected(u2, squares) - 2 * mean * shared + spread * mean**2
         variance += expected(inner1, r) - expected(inner2, raw)
-        found = Moments(mean.ravel(), variance.ravel(), log_evidence)
+        moments = Moments(mean.ravel(), variance.ravel(), log_evidence)
         if not products:
-            return found, None
+            return moments, None
         # With C = K − μT₀ the product of two categories is C_x C_y − (T − T₀)(μ_x C_y + μ_y C_x) + (T − T₀)² μ_x μ_y.
         left, right = [-mean[None], -shared[None], (spread * mean)[None]], [shared[None], mean[None], mean[None]]
         for u, ratios in ((u2, np.moveaxis(centred, 2, 0)), (-inner2, np.moveaxis(r, 2, 0))):
             weighted = u.T[:, :, None] * ratios
             left += [weighted.real, -weighted.imag]
             right += [ratios.real, ratios.imag]
-        return found, tuple(np.concatenate(parts).reshape(-1, mean.size) for parts in (left, right))
+        return moments, tuple(np.concatenate(side).reshape(-1, mean.size) for side in (left, right))
 
     @property
     def moments(self):
@@ -266,13 +266,13 @@ class PolynomialRoute:
             def log_density(log_g, log_rest, x=x, log_weight=log_weight, power=shape[:, :1] - 1):
                 near = np.log1p(-np.minimum(moments.mean[x], 1 - 1e-12))[:, None]
                 others = _log_polynomial(log_weight + near * np.arange(log_weight.shape[1]), log_rest - near)
-                own = factors.log_density(x, moments.mean[x], log_g)
+                density = factors.log_density(x, moments.mean[x], log_g)
                 # e^{−tg} of the factor and of the others are e^{−t} in all.
-                return own + tilt[x, None] * np.exp(log_g) + power * log_rest + others
+                return density + tilt[x, None] * np.exp(log_g) + power * log_rest + others
 
             rest = total[x] - alpha[x]
-            known = moments.mean[x], moments.variance[x], alpha[x], rest
-            margins.append((x, Margin.of_logit(*known, log_density, inner)[0]))
+            arguments = moments.mean[x], moments.variance[x], alpha[x], rest
+            margins.append((x, Margin.of_logit(*arguments, log_density, inner)[0]))
         return margins, np.array([], dtype=int)
 
     def _others(self, index):
@@ -282,7 +282,7 @@ class PolynomialRoute:
         law = np.maximum(fft.irfft(self._product[where] / h.reshape(len(self._first), -1)[index], size), 0)
         # The window of the whole sum, moved by the mean of the rest: at the mode it would drift with every skewed factor.
         offset = factors.summed(self._first).astype(np.int64)[where] - self._first[index]
-        mean = self._every(lambda one: one.mean)[index]
+        mean = self._every(lambda table: table.mean)[index]
         lowest = np.maximum(low[where] - np.rint(mean).astype(np.int64), offset)
         law = np.take_along_axis(law, (np.arange(size) + (lowest - offset)[:, None]) % size, axis=1)
         counts = law > NO_SUM * law.max(axis=1, keepdims=True)
@@ -325,20 +325,20 @@ class PolynomialRoute:
             m = k.sum(axis=0)
             least, most = m.min(), m.max()
             chance = np.exp(log_weight(np.arange(least, most + 1)) - top)
-            some = np.flatnonzero(rng.random(batch) < chance[m - least])
-            share = max(some.size / batch, 1e-3)
-            some = some[: size - done]
-            counts[:, done : done + some.size] = k[:, some]
-            done += some.size
+            accepted = np.flatnonzero(rng.random(batch) < chance[m - least])
+            share = max(accepted.size / batch, 1e-3)
+            accepted = accepted[: size - done]
+            counts[:, done : done + accepted.size] = k[:, accepted]
+            done += accepted.size
         return dirichlet(alpha[:, None] + counts, rng), counts.T, share
 
     def _independent_counts(self, group, size, rng):
         """Return draws of k before they are conditioned, shape (a, size)."""
         k = np.empty((group.size, size), dtype=np.int64)
         for x, (table, row) in enumerate(self._where[:, group].T):
-            one = self.tables[0][table]
-            pmf = one.pmf[row]
-            k[x] = np.repeat(one.first[row] + np.arange(pmf.size), rng.multinomial(size, pmf))
+            counted = self.tables[0][table]
+            pmf = counted.pmf[row]
+            k[x] = np.repeat(counted.first[row] + np.arange(pmf.size), rng.multinomial(size, pmf))
         return rng.permuted(k, axis=1, out=k)
 
 
@@ -377,10 +377,10 @@ def _log_polynomial(log_coefficient, log_value):
     scale = top + POWERS * np.arange(blocks)[:, None] * log_value[:, None]
     largest = scale.max(axis=1)
     scale -= largest[:, None]
-    found = np.exp(padded - np.where(np.isfinite(top), top, 0.0)) @ powers
-    found *= np.exp(scale, out=scale)
+    value = np.exp(padded - np.where(np.isfinite(top), top, 0.0)) @ powers
+    value *= np.exp(scale, out=scale)
     with np.errstate(divide="ignore"):
-        return largest + np.log(found.sum(axis=1))
+        return largest + np.log(value.sum(axis=1))
 
 
 def _wrapped(values, size):

@@ -186,10 +186,10 @@ class TransformRoute:
         that division loses digits where the factor carries most of the spread.
         """
         v, e0, factors = self._weights[0], self._transforms[0], self.factors
-        size, own = np.exp(factors.summed(np.log(np.abs(e0)))), np.abs(e0)
-        others = np.repeat(size, factors.multiplicity.size, axis=1) / own
+        size, sizes = np.exp(factors.summed(np.log(np.abs(e0)))), np.abs(e0)
+        others = np.repeat(size, factors.multiplicity.size, axis=1) / sizes
         limit = LOST if factors.is_polynomial else ROUGHLY_LOST
-        lost = np.maximum((others * np.minimum(1e-16 / own, 1)).max(axis=0), others[-1]) > limit
+        lost = np.maximum((others * np.minimum(1e-16 / sizes, 1)).max(axis=0), others[-1]) > limit
         ratio, step = np.repeat(v, factors.multiplicity.size, axis=1) / e0[: len(v)], factors.each(self.line.step)
         out = []
         for index, nodes in self._blocks:
@@ -200,8 +200,8 @@ class TransformRoute:
             density = np.zeros_like(offset)
             turn = np.exp(-1j * step[index, None] * offset)
             now = np.ones_like(turn)
-            for some in ratio[:, index, None]:
-                density += now.real * some.real - now.imag * some.imag
+            for ratios in ratio[:, index, None]:
+                density += now.real * ratios.real - now.imag * ratios.imag
                 now *= turn
             density = np.maximum(nodes.weight[here] * density, 0)
             out.append((index, Margin(factors.window[0][index], nodes.step[here], density, nodes.centre[here])))
@@ -215,13 +215,13 @@ class TransformRoute:
         ConvergenceError
             Where the transforms of the others do not die out.
         """
-        part, x, moments = self.factors.multiplicity.copy(), np.array([x]), self.moments
-        part[x] -= 1
+        multiplicity, x, moments = self.factors.multiplicity.copy(), np.array([x]), self.moments
+        multiplicity[x] -= 1
         alpha = self.factors.family.alpha[x]
 
         def log_density(log_g, log_rest):
-            own = self.factors.log_density(x, moments.mean[x], log_g)
-            return own + self._part_log_density(part, log_rest[0])
+            density = self.factors.log_density(x, moments.mean[x], log_g)
+            return density + self._part_log_density(multiplicity, log_rest[0])
 
         rest = self.factors.alpha_total - alpha
         return Margin.of_logit(moments.mean[x], moments.variance[x], alpha, rest, log_density)[0]
@@ -258,7 +258,7 @@ def _transform(blocks, step, count, n_factors, moments):
         powers = np.stack([nodes.offset**power for power in range(moments)], axis=1)
         parts = now.view(float).reshape(*now.shape, 2)  # a product with real powers is of real and imaginary parts
         for j in range(count):
-            found = np.matmul(powers, parts)
-            out[:, j, index] = (found[..., 0] + 1j * found[..., 1]).T
+            product = np.matmul(powers, parts)
+            out[:, j, index] = (product[..., 0] + 1j * product[..., 1]).T
             now *= turn
     return out

@@ -40,5 +40,5 @@ class AboutTheMode(AbstractJoint):
     def run(self, plan, rng, watch):
         prior, likelihoods, size = plan.state.prior, plan.state.likelihoods, self.draws * self.chains
         written = entries(likelihoods) <= MAX_ENTRIES
-        found = weighted(Target(prior, Forms.of(likelihoods) if written else Apart(likelihoods)), size, rng, watch)
-        return Sample.of_weights(found, prior, found.values, (self.chains, self.draws), rng)
+        draws = weighted(Target(prior, Forms.of(likelihoods) if written else Apart(likelihoods)), size, rng, watch)
+        return Sample.of_weights(draws, prior, draws.values, (self.chains, self.draws), rng)

@@ -107,7 +107,7 @@ class AbstractSampled(AbstractJoint):
         from ldpbayes.result.building import frequencies
 
         sample, divergences = self._sample(problem, run), int(np.sum(run.stats.get("diverging", 0)))
-        size, r_hat, ess, known = run.z.shape[:2], np.nan, np.nan, {}
+        size, r_hat, ess, diagnostics = run.z.shape[:2], np.nan, np.nan, {}
         arrays = {"distribution": sample.distribution} | {name: values for name, (_, values) in sample.variables.items()}
         for name in (*arrays, "frequency"):
             if name == "frequency":
@@ -115,13 +115,13 @@ class AbstractSampled(AbstractJoint):
                 arrays[name] = sample.frequencies[0]
             if arrays[name] is None:
                 break
-            known[name] = chain_diagnostics(arrays[name].reshape(*size, -1))
-            worst, least = extremes(known[name])
+            diagnostics[name] = chain_diagnostics(arrays[name].reshape(*size, -1))
+            worst, least = extremes(diagnostics[name])
             r_hat, ess = float(np.fmax(r_hat, worst)), float(np.fmin(ess, least))
-            found = verdict.of_chains(r_hat, ess, divergences, size[0] * size[1])
-            if found.next != "done":
+            judged = verdict.of_chains(r_hat, ess, divergences, size[0] * size[1])
+            if judged.next != "done":
                 break
-        return found, replace(sample, known=known)
+        return judged, replace(sample, known=diagnostics)
 
     def _on_summaries(self, problem, rng, watch, size):
         prior, likelihoods = problem.prior, problem.likelihoods
@@ -136,40 +136,40 @@ class AbstractSampled(AbstractJoint):
             p = prior.to_simplex(z)
             pilots, spreads = p.mean(axis=0), p.var(axis=0)
             pilots = pilots / pilots.sum(axis=1, keepdims=True)
-        summaries, kept = expand(likelihoods, pilots, spreads), set()
+        summaries, on_rows = expand(likelihoods, pilots, spreads), set()
         rounds = 0
         while True:
             target = Target(prior, Forms.of(likelihoods, summaries))
             run, whole = self._enough(problem, target, z, rng, watch)
-            facts = run.facts | {"form": "summaries"} | ({"cells_on_rows": len(kept)} if kept else {})
+            facts = run.facts | {"form": "summaries"} | ({"cells_on_rows": len(on_rows)} if on_rows else {})
             whole = replace(whole, facts=facts)
             if run.trouble:
                 return _doubted(whole, run.trouble)
             sample, better, blamed = self._weighted(problem, whole, summaries, rng)
-            held = entries([likelihoods[c] for c in blamed | kept])
-            if kept and not sample.rejected:
-                checked = f"{sample.verdict.checked} {_entered(len(kept), len(likelihoods))}"
+            visited = entries([likelihoods[c] for c in blamed | on_rows])
+            if on_rows and not sample.rejected:
+                checked = f"{sample.verdict.checked} {_entered(len(on_rows), len(likelihoods))}"
                 sample = replace(sample, verdict=replace(sample.verdict, checked=checked))
             rounds += 1
-            again = rounds < ROUNDS and held <= max(FEW_ENTRIES, size / 4)
+            again = rounds < ROUNDS and visited <= max(FEW_ENTRIES, size / 4)
             if not (sample.rejected and again) or self.form == "summary" or watch.interrupted:
                 return sample
-            kept |= blamed
-            summaries = [None if c in blamed else one for c, one in enumerate(better)]
+            on_rows |= blamed
+            summaries = [None if c in blamed else summary for c, summary in enumerate(better)]
             z = run.z.reshape(-1, run.z.shape[-1])
 
-    def _weighted(self, problem, whole, summaries, rng):
+    def _weighted(self, problem, unweighted, summaries, rng):
         """Return (a Sample on summaries, resampled within each chain by weights, better summaries, cells to blame)."""
-        chains, length = whole.distribution.shape[:2]
-        p = whole.distribution.reshape(chains * length, *problem.prior.shape)
+        chains, length = unweighted.distribution.shape[:2]
+        p = unweighted.distribution.reshape(chains * length, *problem.prior.shape)
         logs = log_weights(problem.likelihoods, summaries, p)
-        places = [c for c, one in enumerate(summaries) if one is not None]
-        sample, found = reweighed(whole, logs.sum(axis=1), rng)
-        values = {"distribution": whole.distribution} | {name: v for name, (_, v) in whole.variables.items()}
-        weight = found.weight.reshape(chains, length)
-        known = {name: of_chains(array, weight) for name, array in values.items()}
-        sample = replace(sample, known=known, frequencies=None)
-        if found.verdict.accepted:
+        places = [c for c, summary in enumerate(summaries) if summary is not None]
+        sample, weights = reweighed(unweighted, logs.sum(axis=1), rng)
+        values = {"distribution": unweighted.distribution} | {name: v for name, (_, v) in unweighted.variables.items()}
+        weight = weights.weight.reshape(chains, length)
+        entries = {name: of_chains(array, weight) for name, array in values.items()}
+        sample = replace(sample, known=entries, frequencies=None)
+        if weights.verdict.accepted:
             return sample, summaries, set()
         better, left = improved(summaries, logs, p)
         return sample, better, _widest(left, places)
@@ -189,7 +189,7 @@ class AbstractSampled(AbstractJoint):
 
 def pooled_mean(likelihoods):
     """Return the posterior mean of one distribution of all cells whose reports need rows, under Jeffreys' prior."""
-    held = [one.rows() for one in likelihoods if one.separable() is None and one.keeps_reports]
+    held = [likelihood.rows() for likelihood in likelihoods if likelihood.separable() is None and likelihood.keeps_reports]
     rows = held[0] if len(held) == 1 else StackedRows(held)
     proposal, _ = surrogate.expand(rows, np.full(rows.n_categories, 0.5))
     mean = proposal.saddle_moments()[0]
@@ -210,9 +210,9 @@ def _widest(logs, places):
     return {places[k] for k in order[: max(fewest, int((variance > ALONE).sum()))]}
 
 
-def _entered(kept, cells):
+def _entered(on_rows, cells):
     """Return the sentence about the cells that entered with their reports."""
-    return f"{kept} of the {cells} cells entered with their reports as they are."
+    return f"{on_rows} of the {cells} cells entered with their reports as they are."
 
 
 def of_chains(values, weight):
@@ -234,5 +234,5 @@ def of_chains(values, weight):
     if chosen.size:
         error[chosen] = mcse_of_mean(weight.size * weight[..., None] * (x[..., chosen] - mean[chosen]), independent=False)
         worth[chosen] = variance[chosen] / error[chosen] ** 2
-    found = {"mean": mean, "sd": np.sqrt(variance), "mcse": error, "ess_bulk": worth}
-    return {name: value.reshape(shape) for name, value in found.items()}
+    entries = {"mean": mean, "sd": np.sqrt(variance), "mcse": error, "ess_bulk": worth}
+    return {name: value.reshape(shape) for name, value in entries.items()}

@@ -79,14 +79,14 @@ class Denying(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         seen = plan.state
-        found = seen.mixed(NODES, STICK, watch)
+        mixed = seen.mixed(NODES, STICK, watch)
         coarse = seen.mixed(round(COARSER * NODES), round(COARSER * STICK), watch)
-        error = float(max((abs(found.mean - coarse.mean) / found.sd).max(), abs(found.log_evidence - coarse.log_evidence)))
+        error = float(max((abs(mixed.mean - coarse.mean) / mixed.sd).max(), abs(mixed.log_evidence - coarse.log_evidence)))
         if error > self.tolerance:
             raise ConvergenceError(f"Quadrature over δ is not resolved: two rules differ by {error:.1e} posterior sd.")
-        p = found.draws(self.chains * self.draws, rng)
+        p = mixed.draws(self.chains * self.draws, rng)
         size = seen.alpha.size
-        own = {"log_evidence": found.log_evidence + seen.log_constant, "answers_cov": found.covariance}
+        own = {"log_evidence": mixed.log_evidence + seen.log_constant, "answers_cov": mixed.covariance}
 
         def named(**values):
             """Return values of P, δ and the share who deny as entries of result.EXACT."""
@@ -95,13 +95,13 @@ class Denying(AbstractPosterior):
 
         def intervals(ci_prob):
             """Return the ends of the equal-tailed intervals."""
-            return named(**dict(zip(("lower", "upper"), map(found.quantiles, tails(ci_prob)), strict=True)))
+            return named(**dict(zip(("lower", "upper"), map(mixed.quantiles, tails(ci_prob)), strict=True)))
 
         checked = f"Rules with {NODES} and {round(COARSER * NODES)} nodes of δ agree to {error:.1e} posterior sd."
         return Sample(
             p.reshape(self.chains, self.draws, -1),
             verdict=Verdict(checked=checked),
-            exact=own | named(mean=found.mean, sd=found.sd),
+            exact=own | named(mean=mixed.mean, sd=mixed.sd),
             intervals=intervals,
             facts={"quadrature_error": error},
         )
@@ -217,15 +217,15 @@ class Mixed:
     @cached_property
     def _moments(self):
         """Means (a + 2,) and second moments of P, δ and the share who deny, and the covariance of P."""
-        mean, cov = (np.array([getattr(one, name) for one in self.known]) for name in ("mean", "cov"))
+        mean, cov = (np.array([getattr(node, name) for node in self.known]) for name in ("mean", "cov"))
         square = np.einsum("kii->ki", cov) + mean**2
         place, delta = self.seen.place, self.delta
-        each = np.column_stack([mean, delta, delta * mean[:, place]])
+        quantities = np.column_stack([mean, delta, delta * mean[:, place]])
         squares = np.column_stack([square, delta**2, delta**2 * square[:, place]])
         average = self.weight @ mean
         centred = mean - average
         between = centred.T @ (self.weight[:, None] * centred)
-        return self.weight @ each, self.weight @ squares, np.tensordot(self.weight, cov, 1) + between
+        return self.weight @ quantities, self.weight @ squares, np.tensordot(self.weight, cov, 1) + between
 
     @property
     def mean(self):
@@ -246,14 +246,14 @@ class Mixed:
         """Return the distribution function of an answer at a node of δ; of two answers, the second mirrors the first."""
         if (x, k) not in self._functions:
             if x == 0:
-                found = self.known[k].margin.cdf
+                cdf = self.known[k].margin.cdf
             elif self.seen.alpha.size == 2:
                 first = self.known[k].margin.cdf
-                found = lambda value: 1 - first(1 - value)  # noqa: E731
+                cdf = lambda value: 1 - first(1 - value)  # noqa: E731
             else:
                 order = np.r_[x, np.delete(np.arange(self.seen.alpha.size), x)]
-                found = integrate(self.targets[k].ordered(order), self.stick, self.watch).margin.cdf
-            self._functions[x, k] = found
+                cdf = integrate(self.targets[k].ordered(order), self.stick, self.watch).margin.cdf
+            self._functions[x, k] = cdf
         return self._functions[x, k]
 
     @cached_property
@@ -275,8 +275,8 @@ class Mixed:
             return self._denial.cdf(value)
         x = self.seen.place if which > a else which
         scaled = value / delta if which > a else np.full(delta.size, value)
-        known = [self._function(x, k)(min(own, 1.0)) for k, own in zip(self._matter, scaled, strict=True)]
-        return float(self.weight[self._matter] @ known)
+        shares = [self._function(x, k)(min(point, 1.0)) for k, point in zip(self._matter, scaled, strict=True)]
+        return float(self.weight[self._matter] @ shares)
 
     @cached_property
     def _between(self):
@@ -304,7 +304,7 @@ class Mixed:
         share = which > self.seen.alpha.size
         x = self.seen.place if share else which
         at = np.minimum(value / delta, 1.0) if share else np.full(delta.size, value)
-        odds = logit(np.clip([one.mean[x] for one in self.known], 1e-300, 1 - 1e-16))
+        odds = logit(np.clip([node.mean[x] for node in self.known], 1e-300, 1 - 1e-16))
         ratio = np.exp(odds[places] - (shares * odds[places]).sum(axis=1, keepdims=True))
         moved = at[:, None] * ratio / (1 - at[:, None] * (1 - ratio))
         known = np.vectorize(lambda k, p: self._function(x, k)(p))(places, moved)
@@ -313,8 +313,8 @@ class Mixed:
     def quantiles(self, level):
         """Return the quantile of P, δ and the share who deny at a level, shape (a + 2,)."""
         a = self.seen.alpha.size
-        found = [self._quantile(which, level) for which in (*range(a), a + 1)]
-        return np.array([*found[:a], self._denial.quantile(level), found[a]])
+        ends = [self._quantile(which, level) for which in (*range(a), a + 1)]
+        return np.array([*ends[:a], self._denial.quantile(level), ends[a]])
 
     def _quantile(self, which, level):
         """Return the quantile of P_x or of the share who deny: that by the nodes, moved where points between them differ."""
@@ -323,8 +323,8 @@ class Mixed:
         for _ in range(MOVES):
             if abs(off) < RESOLVED:
                 break
-            other = min(max(value - np.sign(off) * step, 0.0), 1.0)
-            slope = (self.finely_below(which, other) - level - off) / (other - value) if other != value else 0.0
+            beyond = min(max(value - np.sign(off) * step, 0.0), 1.0)
+            slope = (self.finely_below(which, beyond) - level - off) / (beyond - value) if beyond != value else 0.0
             if not slope > 0:
                 break
             moved = min(max(value - off / slope, 0.0), 1.0)
@@ -341,8 +341,8 @@ class Mixed:
         nodes = round(COARSER * self.stick)
         drawn = [draw(target, nodes, n, rng, self.watch) for target, n in zip(self.targets, counts, strict=True) if n]
         p, delta = np.concatenate(drawn), np.repeat(self.delta, counts)[:, None]
-        own = p[:, [place]]
-        ordered = np.concatenate([np.delete(p, place, axis=1), delta * own, (1 - delta) * own], axis=1)
+        admitted = p[:, [place]]
+        ordered = np.concatenate([np.delete(p, place, axis=1), delta * admitted, (1 - delta) * admitted], axis=1)
         out = np.empty_like(ordered)
         out[:, order] = move(chain, ordered, len(order) - 2, rng)
         return rng.permutation(out)

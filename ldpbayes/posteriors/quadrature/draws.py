@@ -39,9 +39,9 @@ def draw(target, nodes, size, rng, watch):
 def _pick(target, nodes, keep, chosen, rng):
     """Yield the chosen number of nodes of every batch; batches that were not kept are computed again."""
     again = (None for _ in chosen) if all(k is not None for k in keep) else product_nodes(target, nodes)
-    for kept, count, batch in zip(keep, chosen, again, strict=True):
+    for weights, count, batch in zip(keep, chosen, again, strict=True):
         if count:
-            p, weight = kept if kept is not None else (batch[1], np.exp(batch[2]))
+            p, weight = weights if weights is not None else (batch[1], np.exp(batch[2]))
             yield p[rng.choice(len(p), size=count, p=weight / weight.sum())]
 
 
@@ -86,8 +86,8 @@ def _cumulative(nodes, low, high, cells):
         [dataclasses.replace(margin, values=row).density(special.betaincinv(low, high, s)) for row in np.eye(nodes)]
     )
     _, weights = jacobi(nodes, low, high)
-    parts = basis @ (w / 2 / cells) * special.beta(low, high) / weights[:, None]
-    return np.concatenate([np.zeros((nodes, 1)), np.cumsum(parts, axis=1)], axis=1)
+    masses = basis @ (w / 2 / cells) * special.beta(low, high) / weights[:, None]
+    return np.concatenate([np.zeros((nodes, 1)), np.cumsum(masses, axis=1)], axis=1)
 
 
 def _invert(weight, low, high, rng):

@@ -80,8 +80,8 @@ class Integrals:
     def cdf(self, value):
         """Return P(P_x ≤ value_x) of every category, shape (a,)."""
         first, kind = self.merged.margins()
-        found = [self._margins[x][0](value[x]) for x in first]
-        return np.array(found)[kind]
+        values = [self._margins[x][0](value[x]) for x in first]
+        return np.array(values)[kind]
 
 
 @dataclass(frozen=True)
@@ -135,22 +135,22 @@ class Quadrature(AbstractPosterior):
         return Integrals(plan.state, *self._resolve(plan.state, watch), watch)
 
     def run(self, plan, rng, watch):
-        found = self.integrals(plan, watch)
-        merged, nodes, error = found.merged, found.nodes, found.error
-        groups = draw(found.target, math.ceil(COARSER * nodes), self.chains * self.draws, rng, watch)
+        integrals = self.integrals(plan, watch)
+        merged, nodes, error = integrals.merged, integrals.nodes, integrals.error
+        groups = draw(integrals.target, math.ceil(COARSER * nodes), self.chains * self.draws, rng, watch)
         distribution, tallies = merged.split(groups, merged.allocate(groups, rng), rng)
         shape = (self.chains, self.draws, -1)
         return Sample(
             distribution.reshape(shape),
             tallies.reshape(shape),
-            verdict=Verdict(checked=found.sentence),
-            exact=found.entries,
-            intervals=found.intervals,
+            verdict=Verdict(checked=integrals.sentence),
+            exact=integrals.entries,
+            intervals=integrals.intervals,
             facts={
                 "n_groups": merged.n_groups,
                 "nodes_per_stick": nodes,
                 "quadrature_error": error,
-                "mass_left_out": found.moments.left_out,
+                "mass_left_out": integrals.moments.left_out,
             },
         )
 
@@ -179,11 +179,11 @@ class Quadrature(AbstractPosterior):
             error = fine.distance(coarse)
             if error <= self.tolerance or merged.n_groups == 1:
                 return target, nodes, fine, error
-            wanted = math.ceil(FINER * nodes)
-            plan = self._plan(merged, wanted)
+            finer = math.ceil(FINER * nodes)
+            plan = self._plan(merged, finer)
             if not plan.feasible:
                 raise ConvergenceError(
                     f"Quadrature is not resolved: {nodes} nodes per dimension differ by {error:.1e} from 0.8 as many, "
                     f"tolerance {self.tolerance:g}. {plan.reason}"
                 )
-            nodes, coarse = wanted, fine
+            nodes, coarse = finer, fine

@@ -84,8 +84,8 @@ class Margin:
         t = t0 + (1 - t0) * x**6  # the sixth power smooths the edge at P_x = value
         jacobian = 6 * x**5 * (1 - t0) ** self.high * powers ** (self.high - 1)
         inside = special.betainc(alpha, rest, np.minimum(1.0, value / (self.start + self.width * t)))
-        part = float(w @ (jacobian * t ** (self.low - 1) * self.density(t) * inside))
-        return part + (self.below(t0) if t0 > 0 else 0.0)
+        inner = float(w @ (jacobian * t ** (self.low - 1) * self.density(t) * inside))
+        return inner + (self.below(t0) if t0 > 0 else 0.0)
 
     def share_quantile(self, level, alpha, rest):
         """Return the quantile of P_x u of share_cdf."""

@@ -42,11 +42,11 @@ class Target:
         """Return the target of merged rows."""
         single = ((merged.matrix > 0).sum(axis=1) == 1) & (merged.counts % 1 > 0)
         total = merged.alpha + merged.counts[single] @ (merged.matrix[single] > 0)
-        whole = np.ceil(total - 1e-9) - 1
-        extra = np.flatnonzero(whole > 0)
+        degree = np.ceil(total - 1e-9) - 1
+        extra = np.flatnonzero(degree > 0)
         matrix = np.concatenate([merged.matrix[~single], np.eye(merged.n_groups)[extra]])
-        counts = np.concatenate([merged.counts[~single], whole[extra]])
-        alpha = total - whole
+        counts = np.concatenate([merged.counts[~single], degree[extra]])
+        alpha = total - degree
         log_factor = (
             _log_beta(alpha) - _log_beta(merged.alpha) + merged.counts[single] @ np.log(merged.matrix[single].max(axis=1))
         )
