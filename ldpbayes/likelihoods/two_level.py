@@ -212,6 +212,18 @@ class SupportRows(TwoLevelRows):
         totals = n + beta * held
         return Sums(math.nan, totals / u, (n + beta * (2 + beta) * held) / u**2, totals * (a / u))
 
+    def find_separable(self):
+        """Rows with one member at most, or with all, each look at one category: subset selection at a large ε, two bits."""
+        for rows in (self.bits[:SPARSE], self.bits):  # the first ones hardly ever do
+            sizes = np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
+            whole = sizes == self.n_categories
+            if (~whole & (sizes > 1)).any():
+                return None
+        byte = self.bits.argmax(axis=1)
+        value = np.maximum(self.bits[np.arange(self.n_rows), byte], 1)
+        index = np.where(sizes == 1, 8 * byte + 7 - np.log2(value).astype(np.int64), 0)
+        return Separable(index, 1 + self.beta * whole, self.beta * (sizes == 1), self.counts, self.log_constants)
+
     def _pass(self, pilot, spread, curvature):
         counts = None if self.is_distinct else self.counts
         around = None if spread is None else spread[None]

@@ -111,7 +111,8 @@ def place(
     def along(point):
         return lambda t, _: (np.array([[float(point(mixture.at(value))) for value in mixture.value(t[0])]]), 0.0)
 
-    ends = (-REACH, REACH) if near is None else near.t[[0, -1]]
+    ends = np.array((-REACH, REACH) if near is None else near.t[[0, -1]])
+    ends += np.array([-0.5, 0.5]) * (ends[0] == ends[1])  # of a single node, where reports leave one value
     good = along(log_evidence)
     (t, value, weight), total, error = integrated(good, good if rough is None else along(rough), *np.reshape(ends, (2, 1)))
     heavy = weight[0] > LIGHT

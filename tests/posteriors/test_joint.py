@@ -231,7 +231,14 @@ def test_only_the_cells_whose_weights_are_rejected_enter_with_their_reports(monk
     sizes = [400] * 8
     sizes[3] = sizes[5] = 20
     made = [unary_groups(sizes, a=3, epsilon=epsilon, sd=2.0)[0] for epsilon in (1.0, 6.0)]
-    cells = Cells({key: made[size == 20][key] for key, size in zip(made[0], sizes, strict=True)})
+    parts = {key: made[size == 20][key] for key, size in zip(made[0], sizes, strict=True)}
+    for key, size in zip(parts, sizes, strict=True):
+        if size == 20:  # one more report, of two categories: else all would name one, and be no summary
+            (tally,) = parts[key].tallies
+            reports = np.vstack([tally.reports, np.array([[0b11000000]], dtype=np.uint8)])
+            counts = np.append(tally.counts, 1)
+            parts[key] = Collection(parts[key].categories, [Tally(tally.protocol, reports, counts)])
+    cells = Cells(parts)
     problem, found = Joint(cells, Hierarchical().on(cells)), []
     monkeypatch.setattr(joint, "FEW_ENTRIES", 150)
     for engine in (Rotating(draws=500), Rotating(draws=500, form="rows")):

@@ -207,6 +207,30 @@ def test_fit_serves_the_learnt_prior_by_name():
     assert tree["posterior"]["alpha"].dims == ("chain", "draw")
 
 
+def test_sets_of_one_category_are_randomised_response():
+    """Subset selection at a large ε reports one category, with the chances of GRR: exact, where weights were not accepted."""
+    counts = np.array([2, 2, 1, 1, 1, 8, 1, 1, 2, 3, 1, 1, 6])
+    sets = np.packbits(np.eye(13, 30, dtype=bool), axis=1)
+    found = []
+    for tally in (Tally(SubsetSelection(30, 5.0), sets, counts), Tally(GRR(30, 5.0), np.arange(13), counts)):
+        tree = fit(Collection([f"c{x}" for x in range(30)], [tally]), random_seed=1, draws=0, estimates=False)
+        found.append(tree["summary"].sel(target="distribution"))
+    for key in ("mean", "sd", "lower", "upper"):
+        np.testing.assert_allclose(found[0][key], found[1][key], rtol=1e-9)
+
+
+def test_where_no_tilt_is_found_nothing_is_known_of_the_evidence():
+    """Concentrations of .003 had log-evidences of 5e8, and the nodes of a learnt prior were placed there."""
+    counts = np.array([2, 2, 1, 1, 1, 8, 1, 1, 2, 3, 1, 1, 6])
+    sets = np.packbits(np.eye(13, 30, dtype=bool), axis=1)
+    collection = Collection([f"c{x}" for x in range(30)], [Tally(SubsetSelection(30, 5.0), sets, counts)])
+    server = Weighted([Problem.of(collection, "learnt")])
+    nodes = server.settle(Learnt(n_categories=30).mixture())
+    exact = [exact_moments(collection.rows, prior).log_evidence for prior in nodes.priors]
+    assert nodes.values.size > 5 and nodes.log_evidence < 0
+    assert np.average(np.abs(nodes.log_evidences - exact), weights=nodes.weights) < 0.5
+
+
 def test_only_mixtures_are_served():
     with pytest.raises(InfeasibleError, match="mixture is for priors that mix Dirichlet priors, such as learnt"):
         fit(SMALL["oue"], prior="jeffreys", method="mixture")

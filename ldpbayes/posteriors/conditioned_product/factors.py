@@ -20,6 +20,8 @@ BISECTIONS, ROUGH_BISECTIONS, NEWTON_TILTS, NEAR = 24, 14, 16, 0.02
 BESIDE = 0.5
 #: Error of the log of the integrals of factors at large α; see tests/mend/test_20_stated_errors.py.
 INTEGRALS = 5e-5
+#: Error of a log-evidence of which nothing is known.
+UNKNOWN = 1e300
 #: Relative error of modes that Newton's method looks for, in at most so many steps.
 MODE_ERROR, NEWTON_STEPS = 1e-12, 60
 
@@ -231,11 +233,14 @@ class TiltedFactors:
         λ₄ = κ₄/κ₂² and λ = 2 √κ₂/κ₁ the Gamma law's own skewness: the saddle point relative to a Gamma law instead of a
         normal one, so that it is exact for factors g^{α−1}. Its error, set by convolutions,
         is how far the terms are from those of a Gamma law, λ₄ = 3λ²/2 and λ₃ = λ, times a multiple of the sum of their
-        sizes s, 2s + min(20s, 1); and that of the factors' integrals.
+        sizes s, 2s + min(20s, 1); and that of the factors' integrals. Where the factors could not be tilted it is -∞.
         """
         nodes, (second, third, fourth) = self.coarse, self._central
         k2, k3, k4 = map(self.summed, (second, third, fourth - 3 * second**2))
         k1 = self.summed(nodes.centre + nodes.mean_offset)
+        # Under concentrations near zero no tilt may have been found: nothing is known there.
+        lost = ~(np.abs(1 - k1) < np.sqrt(np.maximum(k2, 0.0)))
+        k1, k2 = np.where(lost, 1.0, k1), np.where(lost, 1.0, k2)
         delta, skew, kurtosis, gamma_skew = (1 - k1) / np.sqrt(k2), k3 / k2**1.5, k4 / k2**2, 2 * np.sqrt(k2) / k1
         shape, rate = k1**2 / k2, k1 / k2
         correction = (skew - gamma_skew) * (delta**3 - 3 * delta) / 6 + kurtosis / 8 - 5 * skew**2 / 24 + gamma_skew**2 / 48
@@ -244,7 +249,7 @@ class TiltedFactors:
         apart = np.abs(kurtosis - 1.5 * gamma_skew**2) / 8 + 5 * np.abs(skew**2 - gamma_skew**2) / 24
         least = self.family.alpha.reshape(self.sets, -1).min(axis=1)
         error = (2 * size + np.minimum(20 * size, 1.0)) * apart + INTEGRALS * (1 + 0.1 / least**2)
-        return self.tilt + self.summed(nodes.log_mass) + density, error
+        return np.where(lost, -np.inf, self.tilt + self.summed(nodes.log_mass) + density), np.where(lost, UNKNOWN, error)
 
 
 class RoughlyTilted(TiltedFactors):
