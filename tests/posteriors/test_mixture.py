@@ -208,7 +208,7 @@ def test_fit_serves_the_learnt_prior_by_name():
 
 
 def test_sets_of_one_category_are_randomised_response():
-    """Subset selection at a large ε reports one category, with the chances of GRR: exact, where weights were not accepted."""
+    """Subset selection at a large ε reports one category, with the chances of GRR: exact, where weights were rejected."""
     counts = np.array([2, 2, 1, 1, 1, 8, 1, 1, 2, 3, 1, 1, 6])
     sets = np.packbits(np.eye(13, 30, dtype=bool), axis=1)
     found = []
