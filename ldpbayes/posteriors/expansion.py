@@ -258,6 +258,6 @@ def checked_expansion(likelihood, alpha):
         raise InfeasibleError(refusal(expansion.summary, quality))
     raise InfeasibleError(
         "Moments without draws come here from an expansion of the log-likelihood of "
-        f"{expansion.summary.n_reports:,.0f} reports, which is not accurate enough: {quality.problem}. Leave out draws=0, or "
-        "make draws: they are weighted by the likelihood itself."
+        f"{expansion.summary.n_reports:,.0f} reports, which is not accurate enough: {quality.problem}. Leave out draws=0, "
+        "or make draws: they are weighted by the likelihood itself."
     )
