@@ -10,11 +10,14 @@ from samples import from_sample
 
 from ldpbayes import GRR, Cells, Collection, Tally, fit
 from ldpbayes.answers.deciding import who_decides
+from ldpbayes.answers.sensitivity import of_trait
 from ldpbayes.errors import RankDeficientWarning
 from ldpbayes.estimators.confidence import confidence_intervals, likelihood_intervals
+from ldpbayes.inference.scaling import DOUBLINGS, POWERS
 from ldpbayes.pages import show
 from ldpbayes.plots import plot_forest, plot_groups
-from ldpbayes.priors import Compliance, Hierarchical, LogLinear, Smooth
+from ldpbayes.posteriors.problem import Problem
+from ldpbayes.priors import Compliance, Hierarchical, LogLinear, Product, Smooth, Tree
 from ldpbayes.priors.base import ScaleLaw
 from ldpbayes.protocols import UnaryEncoding, designs
 from ldpbayes.result import select
@@ -141,3 +144,32 @@ def test_empty_categories_do_not_hide_that_the_reports_decide():
 def test_one_collection_still_says_it(n, decides):
     tree = fit(reports_of(GRR(5, 1.0), np.full(5, 0.2), n), 20.0, random_seed=1, draws=250)
     assert bool(tree.attrs["decides"]) == decides and tree.attrs["decides_note"] == ""
+
+
+def lists(n=150):
+    """Return two lists of three items, n respondents of their own for each half of each, a fifth of them with the trait."""
+    rng = np.random.default_rng(1)
+
+    def said():
+        return (rng.random((n, 3)) < [0.2, 0.5, 0.4]).sum(axis=1)
+
+    control = [np.bincount(said(), minlength=4) for _ in range(2)]
+    treatment = [np.bincount(said() + (rng.random(n) < 0.2), minlength=5) for _ in range(2)]
+    return Collection.from_lists(designs.ListExperiment((3, 3)), control, treatment)
+
+
+def test_of_several_lists_the_share_of_the_trait_says_who_decides():
+    """Each of 32 joint shares is too small to matter; the parts of the prior are scaled, and agree with refits."""
+    survey, blocks = lists(), (tuple(range(16, 32)), tuple(range(16)))
+    tree = fit(survey, random_seed=1, draws=4000)
+    assert tree.attrs["decided_by"] == "conflict"
+    assert "an end of the share would move by up to" in tree.attrs["decides"]
+    scaled, refits = of_trait(tree, 0, Problem.of(survey, "share:trait")), []
+    for power in POWERS:
+        prior = Tree(blocks, power, Product((4, 4), 0.5 * power))
+        summary = fit(survey, prior, random_seed=2, draws=4000, estimates=False)["summary"]
+        refits.append([float(summary[f"derived_{key}"][0]) for key in ("mean", "sd")])
+    by_refits = np.diff(refits, axis=0)[0] / np.array([scaled.sd[0], np.mean(refits, axis=0)[1]]) / DOUBLINGS
+    assert scaled.shift[0] == pytest.approx(by_refits[0], abs=0.08)
+    assert scaled.growth[0] == pytest.approx(by_refits[1], abs=0.08)
+    assert [table.columns[0].key for table in show(tree).tables] == ["quantity", "category"]

@@ -13,6 +13,7 @@ from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.products import Products
 from ldpbayes.posteriors.surrogate import expanded, joined
 from ldpbayes.priors import AbstractPrior
+from ldpbayes.priors.parts import AbstractParts
 from ldpbayes.result.cells import select
 from ldpbayes.result.compliers import extended_draws
 
@@ -54,9 +55,28 @@ def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float
         _expanded(problems, [k for k in left if problems[k].entries <= MOST_ENTRIES], mean, sd, found)
     for k in asked:
         if found[k] is None:
-            found[k] = _weighted(result, k, problems[k])
+            found[k] = _weighted(result, k, problems[k])[1]
     of = functools.partial(Scaled.of, shares=True, floor=floor, ci_prob=ci_prob)
     return [None if one is None else of(mean[k], sd[k], one) for k, one in enumerate(found)]
+
+
+def of_trait(result: xr.DataTree, cell: int, problem: Problem) -> Scaled | None:
+    """Return what scaling the prior does to the share that several lists ask for, and to the rest; None where unknown.
+
+    Parameters
+    ----------
+    result : DataTree
+    cell : int
+        Which one; 0 where the result has no cells.
+    problem : Problem
+    """
+    item = next(item for item in problem.collection.derived if item.name == problem.collection.trait)
+    inside = np.isin(problem.collection.categories, item.of)
+    values, under = _weighted(result, cell, problem, np.column_stack([inside, ~inside]).astype(float))
+    if under is None:
+        return None
+    ci_prob = float(result["summary"].attrs["ci_prob"])
+    return Scaled.of(values.mean(axis=0), values.std(axis=0), under, shares=True, ci_prob=ci_prob)
 
 
 def of_draws(result: xr.DataTree, prior: AbstractPrior) -> tuple[Scaled | None, dict[str, Scaled]]:
@@ -128,23 +148,24 @@ def _moments(
     return means, sds
 
 
-def _weighted(result: Any, cell: int, problem: Problem) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return (means, sds) of P under both scaled priors by weights on the draws of one cell."""
+def _weighted(result: Any, cell: int, problem: Problem, sums: Any = None) -> tuple[np.ndarray, Any]:
+    """Return draws of P of one cell, or of P @ sums, and their (means, sds) under both scaled priors by weights, or None."""
     one = select(result, cell) if "cell" in result["posterior"].dims else result
     posterior = one["posterior"].to_dataset()
     p = posterior["distribution"].values.reshape(-1, posterior.sizes["category"])
     log_prior = problem.prior.log_hyperprior({str(name): x.values.ravel() for name, x in posterior.items() if x.ndim == 2})
     if log_prior is None:
-        log_prior = _log_dirichlet(problem, extended_draws(one, problem.collection))
-    return None if log_prior is None else by_weights(p, log_prior)
+        log_prior = _log_density(problem.prior, extended_draws(one, problem.collection))
+    values = p if sums is None else p @ sums
+    return values, None if log_prior is None else by_weights(values, log_prior)
 
 
-def _log_dirichlet(problem: Problem, p: np.ndarray) -> np.ndarray | None:
-    """Return the log-density of a Dirichlet prior, or of one that differs from it by a factor, in softmax coordinates."""
-    alpha, factor = problem.alpha, None
-    if alpha is None:
-        alpha, factor = problem.prior.tilted() or (None, None)
-    if alpha is None:
+def _log_density(prior: AbstractPrior, p: np.ndarray) -> np.ndarray | None:
+    """Return the log-density, in softmax coordinates, of a Dirichlet prior or of one that is made of such parts."""
+    alpha = prior.concentrations()
+    if alpha is not None:
+        return np.log(np.maximum(p, 1e-300)) @ alpha
+    if not isinstance(prior, AbstractParts):
         return None
-    log_density = np.log(np.maximum(p, 1e-300)) @ alpha
-    return log_density if factor is None else log_density + factor(p)
+    logs = [_log_density(part, x) for part, x in zip(prior.parts, prior.parted(p), strict=True)]
+    return None if any(log is None for log in logs) else sum(logs)  # type: ignore[arg-type, return-value]  # arrays

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.answers.deciding import decision_given, decision_of_cells
-from ldpbayes.answers.sensitivity import of_draws, sensitivities
+from ldpbayes.answers.sensitivity import of_draws, of_trait, sensitivities
 from ldpbayes.answers.value import prior_of_shares, worth_given
 from ldpbayes.collections import Cells
 from ldpbayes.describing.compliance import EvidenceOf, findings
@@ -96,7 +96,7 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
             favoured = factor_of[k].between("learnt", factor_of[k].used)
         if np.isfinite(weight):
             about |= worth_given(mean[k], sd[k], weight, cell, unclear and bool(cell.identifiability()))
-        about |= decision_given(cell, moved[k], favoured)
+        about |= decision_given(cell, of_trait(tree, k, problem) if cell.trait else moved[k], favoured)
         mle = estimates[k][0] if estimates[k] and plain[k] else None
         estimate = mle.distribution if mle is not None and mle.gap <= MAX_GAP else None
         with leaving_out(tree, f"The fit of the reports{f' of the cell {data.labels[k]}' if data.by else ''}"):

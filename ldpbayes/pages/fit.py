@@ -27,6 +27,8 @@ from ldpbayes.posteriors import evidence
 DRAWN = 6
 #: Categories of each cell that a table shows where it has no room for all: at least this many, of fewer cells.
 FEWEST = 3
+#: Derived quantities stand before the shares where there are at least so many categories for each.
+FEW = 4
 #: Numbers of reports a user that are listed one by one.
 _SPENT_ROWS = 12
 #: What the columns of point estimates are.
@@ -57,6 +59,8 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
     derived = _derived_table(result, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(result, top) if "parameter" in summary.coords else None
     tables = [_category_table(result, title, top), *filter(None, (derived, parameters))]
+    if derived is not None and FEW * summary.sizes["quantity"] <= summary.sizes["category"]:  # these were asked for
+        tables[:2] = derived, tables[0]
     tables += [_unknown_table(result, name, top) for name in unknown_arrays(result["posterior"])]
     tables += [_spent_table(result)] if "epsilon_spent" in result.attrs else []
     return Page(
@@ -424,7 +428,8 @@ def _has_confidence(tree, target):
     """Return whether a result has confidence intervals of a target."""
     if "confidence" not in tree.children:
         return False
-    return bool(np.isfinite(tree["confidence"]["lower"].sel(target=target).values).any())
+    lower, upper = (tree["confidence"][key].sel(target=target).values for key in ("lower", "upper"))
+    return bool((np.isfinite(lower) & (upper - lower < 1)).any())  # from 0 to 1 says nothing
 
 
 def _confidence_facts(tree):

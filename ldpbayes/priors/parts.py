@@ -28,6 +28,10 @@ class AbstractParts(AbstractPrior):
     def apart(self, parts: Sequence[np.ndarray], dp: np.ndarray) -> list[np.ndarray]:
         """Return the gradients in the parts of a function of P = joined(parts) whose gradient is dp."""
 
+    @abc.abstractmethod
+    def parted(self, p: np.ndarray) -> list[np.ndarray]:
+        """Return the parts of P (…, a) = joined(parts)."""
+
     @property
     def n_unknowns(self) -> int:
         return sum(prior.n_unknowns for prior in self.parts)

@@ -58,6 +58,10 @@ class Product(AbstractParts):
             out = xp.reshape(pairs, (*out.shape[:-1], out.shape[-1] * part.shape[-1]))
         return out
 
+    def parted(self, p: np.ndarray) -> list[np.ndarray]:
+        table, n = p.reshape(*p.shape[:-1], *self.sizes), len(self.sizes)
+        return [table.sum(axis=tuple(k - n for k in range(n) if k != kept)) for kept in range(n)]
+
     def apart(self, parts: Sequence[np.ndarray], dp: np.ndarray) -> list[np.ndarray]:
         out = []
         for k, size in enumerate(self.sizes):

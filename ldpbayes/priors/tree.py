@@ -49,6 +49,12 @@ class AbstractTree(AbstractParts):
         out = [shares[..., g, None] * (next(each) if len(block) > 1 else 1.0) for g, block in enumerate(self.blocks)]
         return xp.concatenate(out, axis=-1)[..., np.argsort(np.concatenate(self.blocks))]
 
+    def parted(self, p: np.ndarray) -> list[np.ndarray]:
+        blocks = [p[..., list(block)] for block in self.blocks]
+        shares = np.stack([block.sum(axis=-1) for block in blocks], axis=-1)
+        splits = [block / np.maximum(shares[..., g, None], 1e-300) for g, block in enumerate(blocks)]
+        return [shares, *(split for split in splits if split.shape[-1] > 1)]
+
     def apart(self, parts: Sequence[np.ndarray], dp: np.ndarray) -> list[np.ndarray]:
         shares, each = parts[0], iter(parts[1:])
         along, out = np.empty_like(shares), []
