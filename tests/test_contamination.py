@@ -154,6 +154,25 @@ def test_the_range_of_posterior_means_is_that_of_all_removals(prior):
     assert "posterior mean" in found.sentence
 
 
+def test_the_range_under_a_learnt_concentration_is_that_of_all_removals():
+    tally = Tally(GRR(4, 1.0), np.arange(4), [8, 1, 3, 4], categories=LABELS[:4])
+    found = contamination_hull(tally, "a", share=[0.0, 0.2], prior="learnt")
+    left = [tally.counts - f for f in itertools.product(*(range(min(3, c) + 1) for c in tally.counts)) if sum(f) <= 3]
+    means = []
+    for counts in left:
+        seen = Tally(tally.protocol, tally.reports[counts > 0], counts[counts > 0], categories=LABELS[:4])
+        fitted = lb.fit(seen, "learnt", draws=0, estimates=False)
+        means.append(float(fitted["summary"]["mean"].sel(target="distribution")[0]))
+    posterior = found.posterior
+    assert posterior["mean"] == pytest.approx(means[0], abs=1e-6) and posterior.low[0] == posterior.high[0]
+    assert posterior.low[1] == pytest.approx(min(means), abs=1e-5) and posterior.high[1] == pytest.approx(
+        max(means), abs=1e-5
+    )
+    assert 0.3 < posterior.bound_low[1] < posterior.low[1] and posterior.high[1] < posterior.bound_high[1] < 0.85
+    many = contamination_hull(Tally(GRR(3, 1.5), [0, 1, 2], [400, 250, 150]), "0", share=0.05, prior="learnt")
+    assert "say nothing here" in many.sentence
+
+
 def test_bounds_hold_under_every_dirichlet_prior():
     """Random designs, counts and concentrations against all removals; ranges contain the mean and grow with the share."""
     rng = np.random.default_rng(17)

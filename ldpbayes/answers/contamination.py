@@ -23,6 +23,7 @@ from ldpbayes.protocols.base import Binomials
 
 if TYPE_CHECKING:
     from ldpbayes.posteriors.exact import ExactMoments
+    from ldpbayes.posteriors.exact_mixture import ExactMixture
 
 #: Categories whose ranges are worked out one by one where no support counts give them.
 MOST = 1000
@@ -38,8 +39,8 @@ LEVELS = expit(np.linspace(-30, 30, 241))
 BLOCKS = 6
 #: Posterior means that bounds by own reports take.
 MEANS = 128
-#: An end this near to its bound is the extreme.
-REACHED = 1e-9
+#: An end this near to its bound is the extreme; bounds this near to 0 and 1 say nothing.
+REACHED, NOTHING = 1e-9, 1e-3
 #: The ends of a range: of the estimate, and with sampling error.
 ENDS = ("low", "high", "confidence_low", "confidence_high")
 
@@ -111,8 +112,9 @@ def contamination_hull(
     ci_prob : float
         Probability of the confidence limits.
     prior : str, float, array or AbstractPrior, optional
-        A Dirichlet prior: adds the range of the posterior mean over all sets of at most so many fakes, with bounds of
-        both ends, for a question about one quantity and reports that each single out one category, such as GRR's.
+        A Dirichlet prior, or ``learnt``: adds the range of the posterior mean over all sets of at most so many fakes, with
+        bounds of both ends, for a question about one quantity and reports that each single out one category, such as GRR's.
+        Of many reports under a learnt concentration the bounds say nothing.
 
     Returns
     -------
@@ -348,26 +350,28 @@ class _Removals:
 
     def __init__(self, tally: Tally, prior: AbstractPrior, weights: FloatArray) -> None:
         alpha, form = prior.concentrations(), tally.rows.separable()
-        if alpha is None or form is None:
+        learnt = alpha is None and prior.mixture() is not None and form is not None and bool((form.slope >= 0).all())
+        if form is None or (alpha is None and not learnt):
             raise InfeasibleError(
-                "The range of the posterior mean needs a Dirichlet prior and reports that each single out one category, "
-                "such as GRR's; leave prior out for the range of the unbiased estimate."
+                "The range of the posterior mean needs a Dirichlet prior, or one whose concentration is learnt, and reports "
+                "that each single out one category, such as GRR's; leave prior out for the range of the unbiased estimate."
             )
-        self.tally, self.prior, self.alpha, self.weights = tally, prior, alpha, weights
+        self.alpha: Any = alpha  # None where it is learnt
+        self.tally, self.prior, self.weights = tally, prior, weights
         self.counts: IntArray = np.asarray(tally.counts, dtype=np.int64)
         every: Any = tally.protocol.rows(tally.reports, np.ones(len(self.counts))).separable()
         self.index, self.base, self.slope = every.index, every.base, every.slope
         self.whole = self.evaluate(np.zeros_like(self.counts))
 
-    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> "ExactMoments":
+    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> "ExactMoments | ExactMixture":
         """Return the posterior of the reports that are left, under another prior where one is given."""
-        from ldpbayes.posteriors.exact import exact_moments
+        from ldpbayes.posteriors.exact_mixture import ExactMixture, exact_moments
 
         left = self.counts > removed
         rows = self.tally.protocol.rows(self.tally.reports[left], (self.counts - removed)[left])
-        return exact_moments(rows, prior or self.prior)
+        return (exact_moments if prior or self.alpha is not None else ExactMixture)(rows, prior or self.prior)
 
-    def slopes(self, moments: "ExactMoments") -> FloatArray:
+    def slopes(self, moments: "ExactMoments | ExactMixture") -> FloatArray:
         """Return by how much the mean rises with one more of each report: s Cov(w·P, P_x)/(b + s E P_x), exactly."""
         moved = self.slope * (moments.covariance() @ self.weights)[self.index]
         return moved / (self.base + self.slope * moments.mean[self.index])
@@ -375,6 +379,8 @@ class _Removals:
     @property
     def associated(self) -> bool:
         """Whether shares are negatively associated: a report a category, each raising it, and log-concave factors."""
+        if self.alpha is None:  # that is shared ties them
+            return False
         concave = bool((self.alpha >= 1).all()) or self.alpha.size == 2
         return concave and self.index.size == np.unique(self.index).size and bool((self.slope > 0).all())
 
@@ -384,7 +390,7 @@ class _Removals:
             return float(share @ self.whole.mean)
         if not self.associated:
             odds = float(np.clip(np.sum([self._by_odds(int(x), m, side) for x in np.flatnonzero(share)]), 0.0, 1.0))
-            return side * min(side * odds, side * self._by_own(share, m, side))
+            return odds if self.alpha is None else side * min(side * odds, side * self._by_own(share, m, side))
         alpha, counts, index, base, slope = self.alpha, self.counts, self.index, self.base, self.slope
         group = np.flatnonzero(share[index] == (0.0 if side > 0 else 1.0))
         same = len({(alpha[index[y]], slope[y] / base[y]) for y in group}) <= 1
@@ -427,16 +433,23 @@ class _Removals:
         towards, ends = own & (slope * side < 0), []  # its own reports whose removal moves it to this side
         jumps = np.unique(np.linspace(0, min(m, int(counts[towards].sum())), BLOCKS + 1).astype(int))
         for fewer, more in zip(np.append(0, jumps[:-1]), jumps, strict=True):
-            quantiles = self.evaluate(_steepest(steep, towards, counts, more)).quantile(LEVELS)[:, x]
-            rest = 1 - np.append(0.0, np.maximum.accumulate(quantiles))  # others can do most at the lower end of a bin
+            moments = self.evaluate(_steepest(steep, towards, counts, more))
+            edges = [np.maximum.accumulate(part.quantile(LEVELS)[:, x]) for part in moments.parts]
+            low, high = np.pad(edges, ((0, 0), (1, 0))), np.pad(edges, ((0, 0), (0, 1)), constant_values=1.0)
+            log_mass = np.log(np.multiply.outer(moments.weights, np.diff(LEVELS, prepend=0.0, append=1.0))).ravel()
+            order = np.argsort((high if side > 0 else low).ravel(), kind="stable")
+            low, high, log_mass = low.ravel()[order], high.ravel()[order], log_mass[order]
+            rest = 1 - low  # others can do most at the lower end of a bin
             least, most = (
                 -np.log1p(np.multiply.outer(rest, steep)) @ _steepest(steep, ~own & (sign * slope > 0), counts, m - fewer)
                 for sign in (1, -1)
             )
-            ends.append(side * _by_odds(quantiles, least, most, side))
+            ends.append(side * _by_odds(high if side > 0 else low, log_mass, least, most, side))
         return side * max(ends)
 
-    def search(self, m: int, side: int, before: "tuple[IntArray, ExactMoments]") -> "tuple[IntArray, ExactMoments, float]":
+    def search(
+        self, m: int, side: int, before: "tuple[IntArray, ExactMoments | ExactMixture]"
+    ) -> "tuple[IntArray, ExactMoments | ExactMixture, float]":
         """Return (removal, moments, gap) with at most m reports removed: the mean is least (side −1), or largest (+1).
 
         The search starts where counts are levelled from above among the categories of the right weight, and moves towards
@@ -483,7 +496,7 @@ def _posterior_range(
     """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md."""
     removals = _Removals(tally, prior, weights)
     none = np.zeros_like(removals.counts), removals.whole
-    reached: dict[int, tuple[IntArray, ExactMoments]] = {-1: none, 1: none}
+    reached: dict[int, tuple[IntArray, ExactMoments | ExactMixture]] = {-1: none, 1: none}
     ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
     credible, gap, tail = np.full((2, fakes.size), math.nan), 0.0, tails(ci_prob)[0]
     plus, minus = (weights > 0).astype(float), (weights < 0).astype(float)
@@ -506,16 +519,15 @@ def _posterior_range(
     return found | {"mean": float(weights @ removals.whole.mean), "gap": gap, "certified": certified}
 
 
-def _by_odds(quantiles: FloatArray, least: FloatArray, most: FloatArray, side: int) -> float:
+def _by_odds(values: FloatArray, log_mass: FloatArray, least: FloatArray, most: FloatArray, side: int) -> float:
     """Return the least (side −1) or the largest mean (+1) of a share whose density is multiplied by unknown odds.
 
-    ``least`` and ``most`` are bounds of the logarithm of the odds in each bin between two of the quantiles at LEVELS. The
-    mean is extreme where all bins on one side of a threshold have the least odds, and all others the most.
+    ``values`` are the lower or the upper ends of bins in increasing order, ``least`` and ``most`` bounds of the logarithm of
+    the odds in each. The mean is extreme where all bins on one side of a threshold have the least odds, and all others the
+    most.
     """
-    edges = np.concatenate([[0.0], np.maximum.accumulate(quantiles), [1.0]])
-    log_mass = np.log(np.diff(LEVELS, prepend=0.0, append=1.0))
     with np.errstate(divide="ignore"):
-        log_value = np.log(edges[1:] if side > 0 else edges[:-1])
+        log_value = np.log(values)
     light, heavy, log_value = (part[::side] for part in (log_mass + least, log_mass + most, log_value))
     sums = [
         np.logaddexp(
@@ -591,11 +603,13 @@ def _sentence(hull: ContaminationHull, holds: bool | None) -> str:
         sentence += f" The posterior mean, {means['mean']:.3g}, then lies between {means['low']:.3g} and {means['high']:.3g}"
         if means["certified"]:
             sentence += "."
-        else:
+        elif means["bound_low"] > NOTHING or means["bound_high"] < 1 - NOTHING:
             sentence += (
                 f" as far as a search has seen, and no set of fakes moves it beyond {means['bound_low']:.3g} and "
                 f"{means['bound_high']:.3g}."
             )
+        else:
+            sentence += " as far as a search has seen; the bounds of it say nothing here."
     return sentence
 
 

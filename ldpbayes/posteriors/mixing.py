@@ -428,7 +428,7 @@ def entries_of(server, nodes, levels=None, quantiles=(), dependent=False):
         if len(engines) == 1:
             lower, upper, *more = engines[0].quantile((*levels, *quantiles))
         else:
-            lower, upper, *more = (_inverted(engines, nodes.weights, level, centre) for level in levels)
+            lower, upper, *more = (inverted(engines, nodes.weights, level, centre) for level in levels)
         out |= {"distribution_lower": lower, "distribution_upper": upper}
         out |= {"distribution_quantile": np.stack(more, axis=1)} if more else {}
     parameter = {} if nodes.mixture is None else {nodes.mixture.parameter: nodes.values}
@@ -449,7 +449,7 @@ def _under(nodes, log_ratio, means, variances):
     return np.moveaxis(np.array(out), 2, 0).swapaxes(1, 2)
 
 
-def _inverted(engines, weights, level, centre):
+def inverted(engines, weights, level, centre):
     """Return where Σ_k w_k F_k(x) reaches a level, shape (cells, a), on the scale of log x by the Illinois rule."""
 
     def off(y):
