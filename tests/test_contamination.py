@@ -169,7 +169,7 @@ def test_the_range_under_a_learnt_concentration_is_that_of_all_removals():
         max(means), abs=1e-5
     )
     assert 0.3 < posterior.bound_low[1] < posterior.low[1] and posterior.high[1] < posterior.bound_high[1] < 0.85
-    many = contamination_hull(Tally(GRR(3, 1.5), [0, 1, 2], [400, 250, 150]), "0", share=0.05, prior="learnt")
+    many = contamination_hull(Tally(GRR(3, 1.5), [0, 1, 2], [400, 250, 150]), "0", share=0.1, prior="learnt")
     assert "say nothing here" in many.sentence
 
 

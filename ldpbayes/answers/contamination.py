@@ -34,9 +34,10 @@ ROUNDS, STEPS = 4, (1.0, 0.5, 0.25, 0.1)
 #: Rounds end where a first-order move gains less than this.
 TOLERANCE = 1e-6
 #: Quantiles between which a posterior's mass is counted, for bounds that hold under every Dirichlet prior.
-LEVELS = expit(np.linspace(-30, 30, 241))
-#: Numbers of removed reports of a category that such a bound tells apart.
-BLOCKS = 6
+LEVELS, LEVELS_APART = expit(np.linspace(-30, 30, 241)), 60.0
+#: Numbers of removed reports of a category that such a bound tells apart; the second under a learnt concentration, where it is
+#: looked at given every node.
+BLOCKS = 6, 2
 #: Posterior means that bounds by own reports take.
 MEANS = 128
 #: An end this near to its bound is the extreme; bounds this near to 0 and 1 say nothing.
@@ -430,8 +431,12 @@ class _Removals:
         if (np.minimum(base, base + slope)[counts > 0] <= 0).any():
             return float(side > 0)  # some report excludes a category: the odds of a removal have no bound
         own, steep = self.index == x, slope / base
+        away = np.abs(np.log1p(steep)) @ _steepest(steep, ~own, counts, m)
+        if away > LEVELS_APART:  # of a mass of e^−30 nothing is known
+            return float(side > 0)
         towards, ends = own & (slope * side < 0), []  # its own reports whose removal moves it to this side
-        jumps = np.unique(np.linspace(0, min(m, int(counts[towards].sum())), BLOCKS + 1).astype(int))
+        blocks = BLOCKS[self.alpha is None]
+        jumps = np.unique(np.linspace(0, min(m, int(counts[towards].sum())), blocks + 1).astype(int))
         for fewer, more in zip(np.append(0, jumps[:-1]), jumps, strict=True):
             moments = self.evaluate(_steepest(steep, towards, counts, more))
             edges = [np.maximum.accumulate(part.quantile(LEVELS)[:, x]) for part in moments.parts]
