@@ -35,8 +35,8 @@ ROUNDS, STEPS = 4, (1.0, 0.5, 0.25, 0.1)
 TOLERANCE = 1e-6
 #: Quantiles between which a posterior's mass is counted, for bounds that hold under every Dirichlet prior.
 LEVELS, LEVELS_APART = expit(np.linspace(-30, 30, 241)), 60.0
-#: Numbers of removed reports of a category that such a bound tells apart; the second under a learnt concentration, where it is
-#: looked at given every node.
+#: Numbers of removed reports of a category that such a bound tells apart; the second under a learnt concentration, where
+#: each is looked at given every node.
 BLOCKS = 6, 2
 #: Posterior means that bounds by own reports take.
 MEANS = 128
