@@ -99,8 +99,8 @@ class Cells(Mapping, AbstractData):
         self._cells = items
         self.by = _names(by, width)
         self.categories = _categories(items, categories)
-        taken = {item.name for cell in items.values() if isinstance(cell, Collection) for item in cell.derived}
-        if clash := next((name for name in self.by if name in taken), None):
+        derived_names = {item.name for cell in items.values() if isinstance(cell, Collection) for item in cell.derived}
+        if clash := next((name for name in self.by if name in derived_names), None):
             raise ArgumentError(f"by must not contain {clash!r}, which is also the name of a derived quantity; rename one.")
         self.labels = tuple(", ".join(str(part) for part in key) for key in items)
         if len(set(self.labels)) != len(self.labels):
@@ -183,16 +183,16 @@ class Cells(Mapping, AbstractData):
         if missing is not None:
             raise ArgumentError(f"keys must be those of cells, got {shown(missing)}.")
         order = [places[key] for key in chosen]
-        covariates = None if self.covariates is None else {name: one[order] for name, one in self.covariates.items()}
-        found = {key: self._cells[key] for key in chosen}
-        return Cells(found, self.by, covariates, self.categories, id=self.id, title=self.title)
+        covariates = None if self.covariates is None else {name: values[order] for name, values in self.covariates.items()}
+        cells = {key: self._cells[key] for key in chosen}
+        return Cells(cells, self.by, covariates, self.categories, id=self.id, title=self.title)
 
     # ---- what all cells have -----------------------------------------------------------------------------------------
     @property
     def notes(self) -> str:
         """What a reader should know of all cells: what every collection among them notes."""
-        said = {cell.notes for cell in self.values() if isinstance(cell, Collection)}
-        return said.pop() if len(said) == 1 else ""
+        notes = {cell.notes for cell in self.values() if isinstance(cell, Collection)}
+        return notes.pop() if len(notes) == 1 else ""
 
     @property
     def n_reports(self) -> int:
@@ -226,15 +226,15 @@ class Cells(Mapping, AbstractData):
 
     def observed(self) -> dict:
         """Return what every cell observed as variables of a Dataset; names start with ``cell_{position}_``."""
-        found: dict = {}
+        columns: dict = {}
         for position, cell in enumerate(self.collections()):
-            found |= cell.observed(f"cell_{position}_")
-        return found
+            columns |= cell.observed(f"cell_{position}_")
+        return columns
 
     @property
     def derived(self) -> tuple:
         """The derived quantities that every cell has."""
-        first, *others = (one.derived for one in self.collections())
+        first, *others = (data.derived for data in self.collections())
         return tuple(item for item in first if all(item in other for other in others))
 
     def key_columns(self) -> dict[str, np.ndarray]:
@@ -248,17 +248,17 @@ class Cells(Mapping, AbstractData):
     @property
     def owners(self) -> tuple[int | None, ...]:
         """Of the last categories, whose deniers they are; None for those who ignore the device, the same in every cell."""
-        found = {one.owners for one in self.collections()}
-        return found.pop() if len(found) == 1 else ()
+        owners = {data.owners for data in self.collections()}
+        return owners.pop() if len(owners) == 1 else ()
 
     @property
     def apart_by_design(self) -> bool:
-        return all(one.apart_by_design for one in self.collections())
+        return all(data.apart_by_design for data in self.collections())
 
     @property
     def trait(self) -> str:
-        found = {one.trait for one in self.collections()}
-        return found.pop() if len(found) == 1 else ""
+        traits = {data.trait for data in self.collections()}
+        return traits.pop() if len(traits) == 1 else ""
 
     def single(self, what: str) -> Collection:
         """Refuse, as a statement about one collection must say about which."""
@@ -307,11 +307,11 @@ class Cells(Mapping, AbstractData):
         shape = (len(self), self.n_categories)
         pilots = _of_each(pilot, "pilot", shape)
         spreads = [None] * len(self) if spread is None else _of_each(spread, "spread", shape)
-        found = {
-            key: replace(Summary.of(cell.likelihood, at, about), missing=cell.missing)
-            for (key, cell), at, about in zip(self.items(), pilots, spreads, strict=True)
+        summaries = {
+            key: replace(Summary.of(cell.likelihood, at, spread), missing=cell.missing)
+            for (key, cell), at, spread in zip(self.items(), pilots, spreads, strict=True)
         }
-        return self.with_cells(found)
+        return self.with_cells(summaries)
 
     def identifiability(self) -> str:
         """Return one sentence per group of cells whose reports do not identify all categories; empty if there is none."""
@@ -327,16 +327,16 @@ class Cells(Mapping, AbstractData):
 
     def _said(self, name: str) -> str:
         """Return the sentences of a method of Collection, each with the cells it is true of."""
-        found: dict[str, list[str]] = {}
-        for label, one in zip(self.labels, self.collections(), strict=True):
-            if sentence := getattr(one, name)():
-                found.setdefault(sentence, []).append(label)
-        said = []
-        for sentence, labels in found.items():
+        labels_of: dict[str, list[str]] = {}
+        for label, data in zip(self.labels, self.collections(), strict=True):
+            if sentence := getattr(data, name)():
+                labels_of.setdefault(sentence, []).append(label)
+        sentences = []
+        for sentence, labels in labels_of.items():
             between = "; " if any(", " in label for label in labels) else ", "
             named = between.join([*labels[:8], *(["…"] if len(labels) > 8 else [])])
-            said.append(sentence if len(labels) == len(self) else f"Cells {named}: {sentence}")
-        return " ".join(said)
+            sentences.append(sentence if len(labels) == len(self) else f"Cells {named}: {sentence}")
+        return " ".join(sentences)
 
     def _aligned(self, table: Any) -> dict[str, np.ndarray]:
         """Return the covariates as columns in the order of the cells."""

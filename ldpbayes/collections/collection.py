@@ -127,14 +127,14 @@ class Collection(AbstractData):
         users = sum(tally.n_reports for tally in tallies)
         if users > checks.MAX_COUNT:
             raise DataError(f"a collection must have at most 10**12 reports, got {users:,}")
-        known = set(categories)
+        labels = set(categories)
         derived = checks.entries(self.derived, "derived", "a sequence of Derived")
         for i, item in enumerate(derived):
             checks.instance(item, "derived", Derived, "a sequence of Derived")
             if any(item.name == other.name for other in derived[:i]):
                 raise DataError(f"derived quantities must have distinct names, got {shown(item.name)} twice")
             for label in (*item.of, *item.given):
-                if label not in known:
+                if label not in labels:
                     raise DataError(f"derived quantity {shown(item.name)} names the unknown category {shown(label)}")
         published = checks.entries(self.published, "published", "a sequence of dicts")
         for entry in published:
@@ -147,8 +147,8 @@ class Collection(AbstractData):
         object.__setattr__(self, "tallies", tallies)
         # γ or δ, and the shares of those who deny or ignore the device, stand among the derived quantities.
         shares = shares_of(self) if self.n_laws else ()
-        taken = {item.name for item in derived}
-        object.__setattr__(self, "derived", (*(item for item in shares if item.name not in taken), *derived))
+        derived_names = {item.name for item in derived}
+        object.__setattr__(self, "derived", (*(item for item in shares if item.name not in derived_names), *derived))
         object.__setattr__(self, "published", published)
 
     @classmethod
@@ -200,18 +200,18 @@ class Collection(AbstractData):
         from ldpbayes.protocols.designs import ListExperiment
 
         checks.instance(design, "design", ListExperiment, "a ListExperiment")
-        known, tallies = design.channels, []
+        channels, tallies = design.channels, []
         for group, stated in (("control", control), ("treatment", treatment), ("both", both), ("direct", direct)):
-            names = [name for name in known if name.partition("_")[0] == group]
+            names = [name for name in channels if name.partition("_")[0] == group]
             if stated is None:
                 continue
             if not names:
                 raise ArgumentError(f"{group} must be left out: {len(design.sizes)} lists have no such group.")
             rule = f"{len(names)} arrays, one for each list"
-            each = checks.entries(stated, group, rule) if names[1:] else (stated,)
-            if len(each) != len(names):
-                raise ArgumentError(f"{group} must be {rule}, got {len(each)}.")
-            tallies += [_tallied(known[name], counts, name) for name, counts in zip(names, each, strict=True)]
+            arrays = checks.entries(stated, group, rule) if names[1:] else (stated,)
+            if len(arrays) != len(names):
+                raise ArgumentError(f"{group} must be {rule}, got {len(arrays)}.")
+            tallies += [_tallied(channels[name], counts, name) for name, counts in zip(names, arrays, strict=True)]
         return cls(design.categories, tallies, derived=(Derived(trait, design.carriers),), **texts)
 
     def __add__(self, other: "Collection") -> "Collection":
@@ -245,8 +245,8 @@ class Collection(AbstractData):
     def lists(self) -> tuple[int, ...]:
         from ldpbayes.protocols.designs import ListExperiment
 
-        found = {ListExperiment.items_of(tally.protocol) for tally in self.tallies}
-        sizes = found.pop() if len(found) == 1 else None
+        items = {ListExperiment.items_of(tally.protocol) for tally in self.tallies}
+        sizes = items.pop() if len(items) == 1 else None
         return tuple(size + 1 for size in sizes) if sizes is not None and len(sizes) > 1 else ()
 
     @cached_property
@@ -272,8 +272,8 @@ class Collection(AbstractData):
         """Likelihood rows of all channels; of a survey with weights for counts."""
         if self.survey is not None:
             return self.survey.rows(self.tallies)
-        parts = [tally.rows for tally in self.tallies]
-        return parts[0] if len(parts) == 1 else StackedRows(parts)
+        rows = [tally.rows for tally in self.tallies]
+        return rows[0] if len(rows) == 1 else StackedRows(rows)
 
     @property
     def likelihood(self) -> AbstractLikelihood:
@@ -291,16 +291,16 @@ class Collection(AbstractData):
             name = tally.name
             report = f"{prefix}report_{name}"
             observed[f"{prefix}counts_{name}"] = ((report,), tally.counts)
-            parts = (f"{prefix}part_{name}_{i}" for i in range(1, tally.reports.ndim))
-            observed[f"{prefix}reports_{name}"] = ((report, *parts), tally.reports)
+            names = (f"{prefix}part_{name}_{i}" for i in range(1, tally.reports.ndim))
+            observed[f"{prefix}reports_{name}"] = ((report, *names), tally.reports)
         return observed
 
     @cached_property
     def owners(self) -> tuple[int | None, ...]:
         """Of the last categories: whose deniers they are by ``with_deniers``; None of each by ``with_noncompliers``."""
         wrapped = [tally.protocol.noncompliance() for tally in self.tallies]
-        found = {() if protocol is None else protocol.owners for protocol in wrapped}
-        return found.pop() if len(found) == 1 else ()
+        owners = {() if protocol is None else protocol.owners for protocol in wrapped}
+        return owners.pop() if len(owners) == 1 else ()
 
     def collections(self) -> Iterator["Collection"]:
         """Yield what is fitted on its own: this collection, as cells yield each of theirs."""
@@ -345,13 +345,13 @@ class Collection(AbstractData):
         Empty where the channels together have full rank, and where some protocol has too many possible reports to write its
         channel out.
         """
-        known = np.empty((0, self.n_categories))
+        rows = np.empty((0, self.n_categories))
         if any(tally.protocol.has_full_rank() for tally in self.tallies):
-            return known
+            return rows
         try:
             stacked = np.concatenate([tally.protocol.identifying_matrix() for tally in self.tallies])
         except InfeasibleError:
-            return known
+            return rows
         return null_space(stacked, max(stacked.shape) * np.finfo(float).eps)
 
     def unidentified(self) -> list[list[str]]:
@@ -401,14 +401,14 @@ class Collection(AbstractData):
         >>> Collection(["no", "yes"], [Tally(crosswise(0.75), [0, 1], [60, 40])]).device()
         "Report 'same' is what 3 of 4 in 'yes' and 1 of 4 in 'no' say."
         """
-        said = []
+        texts = []
         for tally in self.tallies:
             wrapped = tally.protocol.noncompliance()
             protocol = tally.protocol if wrapped is None else wrapped.compliers
             words = protocol.device(self.categories[: protocol.n_categories])
             if words:
-                said.append(f"Channel {tally.name!r}: {words[0].lower()}{words[1:]}" if len(self.tallies) > 1 else words)
-        return " ".join(said)
+                texts.append(f"Channel {tally.name!r}: {words[0].lower()}{words[1:]}" if len(self.tallies) > 1 else words)
+        return " ".join(texts)
 
     def announce(self) -> None:
         """Warn as ``warn_if_unidentified`` does, but only once for this object. Readers call it."""

@@ -51,7 +51,7 @@ class AbstractData(ABC):
     @property
     def weighted(self) -> bool:
         """Whether sampling weights temper the likelihood, so that its evidence and F have no meaning."""
-        return any(one.survey is not None for one in self.collections())
+        return any(data.survey is not None for data in self.collections())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,20 +70,20 @@ class AbstractData(ABC):
     @property
     def likelihoods(self) -> tuple[AbstractLikelihood, ...]:
         """The likelihood of each cell."""
-        return tuple(one.likelihood for one in self.collections())
+        return tuple(data.likelihood for data in self.collections())
 
     @property
     def keeps_reports(self) -> bool:
         """Whether every cell has its distinct reports, and not only sums over them."""
-        return all(one.tallies for one in self.collections())
+        return all(data.tallies for data in self.collections())
 
     def channels(self) -> dict[str, list[tuple[int, Tally]]]:
         """Return (position of the cell, tally) by channel name; cells that are summaries have no channels."""
-        found: dict[str, list[tuple[int, Tally]]] = {}
-        for position, one in enumerate(self.collections()):
-            for tally in one.tallies:
-                found.setdefault(tally.name, []).append((position, tally))
-        return found
+        channels: dict[str, list[tuple[int, Tally]]] = {}
+        for position, data in enumerate(self.collections()):
+            for tally in data.tallies:
+                channels.setdefault(tally.name, []).append((position, tally))
+        return channels
 
     def identifiability(self) -> str:
         """Return which categories the channels cannot distinguish, in a sentence; empty where there are none."""
@@ -169,7 +169,7 @@ class AbstractData(ABC):
         if not self.keeps_reports:
             raise ArgumentError("summaries have no reports, so that a law cannot be added to them.")
         names = list(self.channels())
-        return self._mapped(lambda one: extend(one, *stated, names))
+        return self._mapped(lambda data: extend(data, *stated, names))
 
     def _mapped(self, function: Callable[[Any], Any]) -> Self:
         """Return what a function makes of the collection, or these cells with what it makes of each."""

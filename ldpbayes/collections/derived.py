@@ -136,8 +136,8 @@ def evaluate_draws(
     beyond = math.log(TINY) + np.log(rng.random(some.shape)) / alpha
     logs = np.where(some < TINY, beyond, np.log(np.maximum(some, TINY)))
     for item in shares:
-        given = logs[:, [categories.index(label) for label in item.given]]
-        relative = np.exp(np.minimum(logs - given.max(axis=1, keepdims=True), 0.0))
+        log_given = logs[:, [categories.index(label) for label in item.given]]
+        relative = np.exp(np.minimum(logs - log_given.max(axis=1, keepdims=True), 0.0))
         values = found[item.name].reshape(-1)
         values[small] = item.evaluate(relative, categories)
         found[item.name] = values.reshape(p.shape[:-1])

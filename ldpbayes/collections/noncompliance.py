@@ -141,12 +141,12 @@ def with_noncompliers(collection: Collection, laws: Mapping, known: Sequence[str
     for tally in collection.tallies:
         stated = [_of_channel(law, tally.name) for law in laws.values()]
         try:
-            found = tuple(as_law(law, tally.protocol, collection.categories) for law in stated)
+            laws_of = tuple(as_law(law, tally.protocol, collection.categories) for law in stated)
         except ArgumentError as err:
             if len(known) < 2:
                 raise
             raise ArgumentError(f"Channel {shown(tally.name)}: {err} Each channel may have a law of its own.") from err
-        tallies.append(Tally.trusted(Noncompliance(tally.protocol, found), tally.reports, tally.counts, tally.name))
+        tallies.append(Tally.trusted(Noncompliance(tally.protocol, laws_of), tally.reports, tally.counts, tally.name))
     return _extended(collection, tuple(laws), tallies)
 
 
@@ -164,14 +164,14 @@ def with_deniers(
     _alone(collection, "with_deniers", "categories that are denied")
     where = _named(channel, "channel", known, "channels")
     denied = _named(of, "of", collection.categories, "categories")
-    (said,) = _named((say,), "say", collection.categories, "categories")
-    if said in denied:
+    (answer,) = _named((say,), "say", collection.categories, "categories")
+    if answer in denied:
         raise ArgumentError(f"say must be none of the categories in of, got {shown(say)}.")
-    places, target = tuple(collection.categories.index(label) for label in denied), collection.categories.index(said)
+    places, target = tuple(collection.categories.index(label) for label in denied), collection.categories.index(answer)
     names = tuple(f"{label}, denied" for label in denied)
-    taken = next((name for name in names if name in collection.categories), None)
-    if taken is not None:
-        raise ArgumentError(f"categories must leave the name {taken!r} to those who deny; rename that one.")
+    clash = next((name for name in names if name in collection.categories), None)
+    if clash is not None:
+        raise ArgumentError(f"categories must leave the name {clash!r} to those who deny; rename that one.")
     tallies = []
     for tally in collection.tallies:
         laws = tuple(Input((target if tally.name in where else x,)) for x in places)
@@ -195,11 +195,11 @@ def deniers_stated(stated: Mapping) -> dict[str, Any]:
 
 def _named(value: object, name: str, known: Sequence[str], kind: str) -> tuple[str, ...]:
     """Return one label or several as a tuple of different ones that are known."""
-    found = (value,) if isinstance(value, str) else checks.labels(value, name, f"one or several of the {kind}")
-    unknown = next((label for label in found if label not in known), None)
-    if not found or unknown is not None or len(set(found)) != len(found):
+    labels = (value,) if isinstance(value, str) else checks.labels(value, name, f"one or several of the {kind}")
+    unknown = next((label for label in labels if label not in known), None)
+    if not labels or unknown is not None or len(set(labels)) != len(labels):
         raise ArgumentError(f"{name} must be one or several of the {kind} ({listed(known)}), got {shown(value)}.")
-    return found
+    return labels
 
 
 def _alone(collection: Collection, door: str, what: str) -> None:
@@ -216,14 +216,15 @@ def _alone(collection: Collection, door: str, what: str) -> None:
 def _extended(collection: Collection, names: tuple[str, ...], tallies: list[Tally]) -> Collection:
     """Return the collection with further categories, through channels that know their laws."""
     out = replace(collection, categories=(*collection.categories, *names), tallies=tuple(tallies), derived=())
-    whole = columns_of(out, collection.categories)
-    own = tuple(
-        replace(item, of=columns_of(out, item.of), given=columns_of(out, item.given) or whole) for item in collection.derived
+    columns = columns_of(out, collection.categories)
+    shares = tuple(
+        replace(item, of=columns_of(out, item.of), given=columns_of(out, item.given) or columns)
+        for item in collection.derived
     )
-    repeated = next((item.name for item in own if item.name in {one.name for one in shares_of(out)}), None)
+    repeated = next((item.name for item in shares if item.name in {share.name for share in shares_of(out)}), None)
     if repeated is not None:
         raise ArgumentError(f"laws bring the derived quantity {repeated!r}; rename that of the collection.")
-    return replace(out, derived=own)
+    return replace(out, derived=shares)
 
 
 def _by_channel(law: object) -> bool:
@@ -244,8 +245,8 @@ def shares_of(collection: Any) -> tuple:
     """Return the share of all who deny or ignore the device, and that of each law or category, as derived quantities."""
     name, laws = words_of(collection).name, collection.laws
     if not collection.denied:
-        each = [Derived(f"{name}, {law.replace('/', '∕')}", (law,)) for law in laws] if len(laws) > 1 else []
-        return (Derived(name, laws), *each)
+        of_laws = [Derived(f"{name}, {law.replace('/', '∕')}", (law,)) for law in laws] if len(laws) > 1 else []
+        return (Derived(name, laws), *of_laws)
     shares = (Derived(quantity, (law,), columns_of(collection, (label,))) for quantity, label, law in denials(collection))
     return (*shares, Derived(name, laws))
 
@@ -290,14 +291,14 @@ def identification(collection: Collection, gamma: float | None = None, reports: 
     gamma = words.usual if gamma is None else gamma
     effect = 1.0 if collection.survey is None else collection.survey.known_effect()
     listable = all(tally.protocol.decoder() is not None for tally in collection.tallies)
-    parts = [_design(tally, listable, owners, gamma) for tally in collection.tallies]
-    null = null_space(np.concatenate([part for part, _ in parts]))
+    designs = [_design(tally, listable, owners, gamma) for tally in collection.tallies]
+    null = null_space(np.concatenate([matrix for matrix, _ in designs]))
     ignoring = np.append(np.zeros(a), np.ones(len(owners)))
     apart = np.eye(size)[a:] if collection.denied else ignoring[None]
     identified = bool((np.abs(null @ apart.T) < 1e-7).all())
-    fitted = _fitted(collection, parts) if listable else _improved(collection)
+    fitted = _fitted(collection, designs) if listable else _improved(collection)
     if identified:
-        sd = _sd(parts, fitted, owners, gamma) * math.sqrt(effect * collection.n_reports / n)
+        sd = _sd(designs, fitted, owners, gamma) * math.sqrt(effect * collection.n_reports / n)
         worth = f", with a design effect of {effect:.3g}," if collection.survey is not None else ""
         named, them, s = words.share, "it", words.symbol
         if collection.denied:
@@ -339,8 +340,8 @@ def centre(p: np.ndarray, owners: tuple, gamma: float) -> np.ndarray:
     """Return p′ of shares p of the answers, where γ or δ is gamma."""
     if None in owners:
         return np.append((1 - gamma) * p, np.full(len(owners), gamma / len(owners)))
-    kept = np.where(np.isin(np.arange(p.size), owners), (1 - gamma) * p, p)
-    return np.append(kept, gamma * p[list(owners)])
+    honest = np.where(np.isin(np.arange(p.size), owners), (1 - gamma) * p, p)
+    return np.append(honest, gamma * p[list(owners)])
 
 
 def null_space(matrix: np.ndarray, tolerance: float = 1e-11) -> np.ndarray:
@@ -352,14 +353,14 @@ def null_space(matrix: np.ndarray, tolerance: float = 1e-11) -> np.ndarray:
     return np.concatenate([vt[: singular.size][small], vt[singular.size :]])
 
 
-def _fitted(collection: Collection, parts: list) -> np.ndarray:
+def _fitted(collection: Collection, designs: list) -> np.ndarray:
     """Return p′ with the least Σ (share − expected)²/share, by non-negative least squares."""
     from scipy.optimize import nnls
 
     blocks, right = [np.full((1, collection.n_categories), 1e4)], [[1e4]]
     tallies, survey = collection.tallies, collection.survey
     seen = [tally.counts for tally in tallies] if survey is None else survey.totals(tallies)
-    for (channel, n), tally, counts in zip(parts, tallies, seen, strict=True):
+    for (channel, n), tally, counts in zip(designs, tallies, seen, strict=True):
         share = ListLaw(tally.protocol).tally(tally.reports, counts) / counts.sum()
         weight = np.sqrt(n / collection.n_reports / (share + 0.5 / n))
         blocks.append(weight[:, None] * channel)
@@ -383,22 +384,22 @@ def _bounds(p: np.ndarray, null: np.ndarray, ignoring: np.ndarray) -> tuple[floa
     direction = null @ ignoring
     ends = []
     for sign in (1.0, -1.0):
-        found = linprog(sign * direction, A_ub=-null.T, b_ub=p, bounds=(None, None), method="highs")
-        if found.status != 0:
+        solution = linprog(sign * direction, A_ub=-null.T, b_ub=p, bounds=(None, None), method="highs")
+        if solution.status != 0:
             raise DataError("the interval of γ could not be worked out from these reports")
-        ends.append(float(np.clip(p @ ignoring + direction @ found.x, 0.0, 1.0)))
+        ends.append(float(np.clip(p @ ignoring + direction @ solution.x, 0.0, 1.0)))
     return ends[0], ends[1]
 
 
-def _sd(parts: list, fitted: np.ndarray, owners: tuple, gamma: float) -> float:
+def _sd(designs: list, fitted: np.ndarray, owners: tuple, gamma: float) -> float:
     """Return the largest sd of γ, or of the δ, by the information at that γ or δ and the fitted shares of the answers."""
-    p, n = collapse(fitted, owners), sum(size for _, size in parts)
+    p, n = collapse(fitted, owners), sum(size for _, size in designs)
     a = p.size
     answers = (n * p + 0.5) / (n * p.sum() + 0.5 * a)
     p = centre(answers, owners, gamma)
     if None in owners:
-        return float(spreads(parts, p, np.append(np.zeros(a), np.ones(len(owners)))[None])[0])
-    return float(spreads(parts, p, denial_slopes(answers, owners, gamma)).max())
+        return float(spreads(designs, p, np.append(np.zeros(a), np.ones(len(owners)))[None])[0])
+    return float(spreads(designs, p, denial_slopes(answers, owners, gamma)).max())
 
 
 def denial_slopes(p: np.ndarray, owners: tuple, delta: float) -> np.ndarray:
@@ -447,8 +448,8 @@ def stated_deniers(data: Any) -> dict[str, Any] | None:
     """
     held = [tally for tallies in data.channels().values() for _, tally in tallies] if data.denied else []
     said = {t.name: {law.targets for law in t.protocol.laws} for t in held if {law.targets for law in t.protocol.laws}}
-    own = {(x,) for x in data.owners}
-    where = [name for name, targets in said.items() if targets != own]
+    places = {(x,) for x in data.owners}
+    where = [name for name, targets in said.items() if targets != places]
     targets = {target for name in where for target in said[name]}
     if len(targets) != 1 or any(
         law.targets != (x,) for t in held if t.name not in where for law, x in zip(t.protocol.laws, data.owners, strict=True)
@@ -466,5 +467,5 @@ def undenied(collection: Collection) -> Collection:
         for item in collection.derived
         if item.name not in brought
     ]
-    whole = [replace(item, given=()) if item.given == answers else item for item in derived]
-    return replace(compliers_only(collection), derived=tuple(whole))
+    shares = [replace(item, given=()) if item.given == answers else item for item in derived]
+    return replace(compliers_only(collection), derived=tuple(shares))

@@ -37,25 +37,25 @@ def spent(tallies: Iterable[Tally]) -> dict:
     bound = 0.0
     for tally in checks.entries(tallies, "tallies", "Tally objects"):
         checks.instance(tally, "tallies", Tally, "Tally objects")
-        whole = tally.protocol.repeats()
-        if whole is None:
+        repeats = tally.protocol.repeats()
+        if repeats is None:
             continue
-        bound = max(bound, whole.epsilon_infinity)
+        bound = max(bound, repeats.epsilon_infinity)
         lengths: Counter[int] = Counter()
-        for times, count in zip(whole.lengths(tally.reports).tolist(), tally.counts.tolist(), strict=True):
+        for times, count in zip(repeats.lengths(tally.reports).tolist(), tally.counts.tolist(), strict=True):
             lengths[times] += count
         for times, count in lengths.items():
-            users[times, whole.spent(times)] += count
+            users[times, repeats.spent(times)] += count
     if not users:
         return {}
     lines = sorted((times, level, count) for (times, level), count in users.items() if count)
     n = sum(count for *_, count in lines)
     most, mean = max(level for _, level, _ in lines), sum(level * count for _, level, count in lines) / n
     low, high, reports = lines[0][0], lines[-1][0], sum(times * count for times, _, count in lines)
-    each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    number = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     limit = f", of {bound:.4g} for any number of reports" if bound < float("inf") else ", and every further report adds up"
     sentence = (
-        f"{reports:,} reports of {n:,} users, {each} each: a user has spent {mean:.4g} nats on average and {most:.4g} at "
+        f"{reports:,} reports of {n:,} users, {number} each: a user has spent {mean:.4g} nats on average and {most:.4g} at "
         f"most{limit} on one value."
     )
     return {

@@ -165,10 +165,10 @@ def design_effect(
     if n >= 2 and not degrees > 0:  # a domain in one cluster: together they know what one of them does, or more
         return DesignEffect(n, np.array([n]), kish, round(n), 0.0, np.full_like(variance, np.nan))
     values, vectors = np.linalg.eigh(under_random)
-    known = values > max(RANK_TOLERANCE * values[-1], np.finfo(float).tiny)
-    if not known.any():  # every report is the same: no score varies
+    positive = values > max(RANK_TOLERANCE * values[-1], np.finfo(float).tiny)
+    if not positive.any():  # every report is the same: no score varies
         return DesignEffect(kish, np.array([kish]), kish, round(n), degrees, variance)
-    root = vectors[:, known] / np.sqrt(values[known])
+    root = vectors[:, positive] / np.sqrt(values[positive])
     effects = np.linalg.eigvalsh(root.T @ variance @ root)[::-1]
     noise = np.zeros_like(variance) if device is None else np.atleast_2d(np.asarray(device, dtype=float))
     value, floor = float(effects.mean()), float(c @ w**2 * np.trace(root.T @ noise @ root) / len(effects))
@@ -198,11 +198,11 @@ def _variance(
         totals = np.zeros((len(pairs), z.shape[1]))
         np.add.at(totals, place.ravel(), c[:, None] * z)
         sums = np.stack([np.bincount(place.ravel(), c * w**power) for power in (1, 2)])
-    found = np.bincount(unit_stratum, many, len(labels))
+    units = np.bincount(unit_stratum, many, len(labels))
     weight = np.bincount(stratum, c * w, len(labels))
-    held = dict(zip(map(str, labels), zip(found, weight, strict=True), strict=True)) if frame is None else frame
-    sampled = np.array([held[str(label)][0] for label in labels])
-    fraction = _fractions(population, labels, held, clusters is not None)
+    strata = dict(zip(map(str, labels), zip(units, weight, strict=True), strict=True)) if frame is None else frame
+    sampled = np.array([strata[str(label)][0] for label in labels])
+    fraction = _fractions(population, labels, strata, clusters is not None)
     variance = np.zeros((z.shape[1], z.shape[1]))
     for h, label in enumerate(labels):
         if fraction[h] < 1:
@@ -216,7 +216,7 @@ def _variance(
             here = unit_stratum == h
             mean = many[here] @ totals[here] / sampled[h]
             apart = totals[here] - mean
-            within = (apart.T * many[here]) @ apart + (sampled[h] - found[h]) * np.outer(mean, mean)
+            within = (apart.T * many[here]) @ apart + (sampled[h] - units[h]) * np.outer(mean, mean)
             variance += (1 - fraction[h]) * sampled[h] / (sampled[h] - 1) * within
     degrees = _degrees(sums[0], sums[1], many, unit_stratum, sampled, fraction)
     if clusters is not None:  # people drawn in clusters that were taken for sure are a sample as before
@@ -244,11 +244,11 @@ def _degrees(
     g = (1 - fraction) * sampled / np.maximum(sampled - 1, 1)
     r = g[stratum] * (w - (by(w) / sampled)[stratum]) / (many @ w)
     kappa = float((many * r) @ w / (many @ w))
-    one, crossed, square = (many * v).sum(), (many * v) @ r, (many * v) @ r**2
-    trace = g @ (by(v) * (1 - 1 / sampled)) - 2 * crossed + kappa * one
+    total, crossed, square = (many * v).sum(), (many * v) @ r, (many * v) @ r**2
+    trace = g @ (by(v) * (1 - 1 / sampled)) - 2 * crossed + kappa * total
     both = g**2 @ (by(v**2) * (1 - 2 / sampled) + (by(v) / sampled) ** 2)
     both += 2 * g @ (by(v**2 * (kappa - 2 * r)) - (kappa * by(v) ** 2 - 2 * by(v) * by(v * r)) / sampled)
-    both += kappa**2 * one**2 + 2 * one * square + 2 * crossed**2 - 4 * kappa * one * crossed
+    both += kappa**2 * total**2 + 2 * total * square + 2 * crossed**2 - 4 * kappa * total * crossed
     if trace <= 1e-9 * (many @ v):  # nothing varies but the device: everybody was asked, or all are of one unit
         return 0.0 if (fraction < 1).any() else np.inf
     return float(trace**2 / both)
@@ -259,19 +259,19 @@ def _fractions(population: Any, labels: list, frame: Mapping, clustered: bool) -
     if population is None:
         return np.zeros(len(labels))
     sampled, weight = np.array([frame[str(label)] for label in labels]).T
-    units, whole = np.sum(list(frame.values()), axis=0)
+    units, total = np.sum(list(frame.values()), axis=0)
     if isinstance(population, Mapping):
         if labels == [ALL]:
             raise ArgumentError("population by stratum needs the strata of the sample; state them, or one number.")
-        known = {str(label): size for label, size in population.items()}
-        missing = [label for label in labels if str(label) not in known]
+        sizes = {str(label): size for label, size in population.items()}
+        missing = [label for label in labels if str(label) not in sizes]
         if missing:
             raise ArgumentError(f"population must have the size of every stratum, that of {shown(missing[0])} is missing.")
-        size = np.array([_size(known[str(label)]) for label in labels])
+        size = np.array([_size(sizes[str(label)]) for label in labels])
     elif clustered:
         size = _size(population) * sampled / units
     else:
-        size = _size(population) * weight / whole
+        size = _size(population) * weight / total
     if (sampled > size * (1 + 1e-9)).any():
         h = int(np.argmax(sampled / size))
         where = f" of stratum {shown(labels[h])}" if len(labels) > 1 else ""
@@ -375,21 +375,21 @@ class SampleColumns:
         channel = np.concatenate([np.full(len(place), i, dtype=np.int64) for i, place, _, _ in parts])
         place, counts = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
         keys = [key for part in parts for key in part[3]]
-        asked = counts > 0
+        present = counts > 0
         columns = dict(zip(self.names, zip(*keys, strict=True), strict=True)) if self.names else {}
         for name, cells in columns.items():
             if any(checks.blank(cell) for cell in cells):
                 raise DataError("holds missing values", field=name)
         weights = np.ones(len(place))
         if self.weights is not None:
-            known = {cell: _weight(cell, self.weights) for cell in set(columns[self.weights])}
-            weights = np.array([known[cell] for cell in columns[self.weights]])
+            weight_of = {cell: _weight(cell, self.weights) for cell in set(columns[self.weights])}
+            weights = np.array([weight_of[cell] for cell in columns[self.weights]])
         strata, clusters = (
-            None if name is None else np.array([str(cell) for cell in columns[name]], dtype=object)[asked]
+            None if name is None else np.array([str(cell) for cell in columns[name]], dtype=object)[present]
             for name in (self.strata, self.cluster)
         )
-        kept = channel[asked], place[asked], counts[asked], weights[asked]
-        return Survey(*kept, strata, clusters, self.population_size)
+        rows = channel[present], place[present], counts[present], weights[present]
+        return Survey(*rows, strata, clusters, self.population_size)
 
     def surveys(self, cells: Mapping[tuple, Sequence]) -> dict[tuple, Survey]:
         """Return the Survey of every cell: domains of one sample, of which all know the strata.
@@ -399,13 +399,13 @@ class SampleColumns:
         cells : mapping
             From the key of a cell to what ``survey`` takes.
         """
-        made = {key: self.survey(parts) for key, parts in cells.items()}
-        if len(made) == 1:
-            return made
-        held = list(made.values())
-        counts = np.concatenate([one.counts for one in held])
-        weights = counts * np.concatenate([one.weights for one in held])
-        columns: list[list[Any]] = [[one.strata for one in held], [one.clusters for one in held]]
+        by_key = {key: self.survey(parts) for key, parts in cells.items()}
+        if len(by_key) == 1:
+            return by_key
+        surveys = list(by_key.values())
+        counts = np.concatenate([survey.counts for survey in surveys])
+        weights = counts * np.concatenate([survey.weights for survey in surveys])
+        columns: list[list[Any]] = [[survey.strata for survey in surveys], [survey.clusters for survey in surveys]]
         strata, clusters = (None if column[0] is None else np.concatenate(column) for column in columns)
         stratum, names = _codes(strata, len(counts), "strata")
         units = np.bincount(stratum, counts, len(names))
@@ -416,15 +416,15 @@ class SampleColumns:
             )
         sums = zip(units.tolist(), np.bincount(stratum, weights, len(names)).tolist(), strict=True)
         frame = dict(zip(map(str, names), sums, strict=True))
-        return {key: replace(one, frame=frame) for key, one in made.items()}
+        return {key: replace(survey, frame=frame) for key, survey in by_key.items()}
 
 
 def _weight(cell: Any, name: str) -> float:
     try:
         return float(check_weights([cell])[0])
     except DataError as err:
-        said = err.message if not isinstance(cell, str) else f"weights must be numbers above 0, got {shown(cell)}"
-        raise DataError(said, field=name) from None
+        message = err.message if not isinstance(cell, str) else f"weights must be numbers above 0, got {shown(cell)}"
+        raise DataError(message, field=name) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -485,11 +485,12 @@ class Survey:
     ) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
         """Yield (cells of the columns, by default ``columns()``, places, counts) of a channel's entries that share them."""
         names = names or self.columns()
-        held = [self.weights.tolist()] if names.weights else []
-        held += [labels.tolist() for labels in (self.strata, self.clusters) if labels is not None]
+        columns = [self.weights.tolist()] if names.weights else []
+        columns += [labels.tolist() for labels in (self.strata, self.clusters) if labels is not None]
         groups: dict[tuple, list[int]] = {}
         for i in np.flatnonzero(self.channel == channel).tolist():
-            groups.setdefault(tuple(repr(v) if isinstance(v, float) else str(v) for v in (c[i] for c in held)), []).append(i)
+            key = tuple(repr(v) if isinstance(v, float) else str(v) for v in (column[i] for column in columns))
+            groups.setdefault(key, []).append(i)
         for key, rows in groups.items():
             yield key, self.place[rows], self.counts[rows]
 
@@ -508,11 +509,11 @@ class Survey:
 
     def rows(self, tallies: Sequence) -> Rows:
         """Return the weighted likelihood rows of the tallies."""
-        parts = []
+        rows = []
         for tally, weights in zip(tallies, self.totals(tallies), strict=True):
             seen = weights > 0
-            parts.append(tally.protocol.rows(tally.reports[seen], weights[seen]))
-        return (parts[0] if len(parts) == 1 else StackedRows(parts)).weighing()
+            rows.append(tally.protocol.rows(tally.reports[seen], weights[seen]))
+        return (rows[0] if len(rows) == 1 else StackedRows(rows)).weighing()
 
     def respondents(self, tallies: Sequence) -> tuple[np.ndarray, np.ndarray]:
         """Return (dense likelihood rows (m, a) of all channels, the row of every entry)."""
@@ -534,12 +535,12 @@ class Survey:
 
     def sentence(self) -> str:
         """Return how these respondents were sampled."""
-        parts = ["weights"] if np.ptp(self.weights) > 0 else []
+        words = ["weights"] if np.ptp(self.weights) > 0 else []
         if self.strata is not None:
-            parts.append(f"{len(set(self.strata.tolist())):,} strata")
+            words.append(f"{len(set(self.strata.tolist())):,} strata")
         if self.clusters is not None:  # equal labels in two strata are two clusters
             within = np.zeros(len(self.clusters)) if self.strata is None else self.strata
-            parts.append(f"{len(set(zip(within.tolist(), self.clusters.tolist(), strict=True))):,} clusters")
-        parts += ["a finite population"] if self.population is not None else []
-        named = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+            words.append(f"{len(set(zip(within.tolist(), self.clusters.tolist(), strict=True))):,} clusters")
+        words += ["a finite population"] if self.population is not None else []
+        named = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
         return f"Sampled with {named or 'equal weights'}."

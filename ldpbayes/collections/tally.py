@@ -96,8 +96,8 @@ class Tally:
         """Return the histories of long data, one report a row, and keep their protocol."""
         if self.counts is not None:
             raise ArgumentError("counts must be left out where user is given: every row is one report of one user.")
-        whole = self.protocol.repeats()
-        reports = (self.protocol if whole is None else whole.single).check_reports(self.reports)
+        repeats = self.protocol.repeats()
+        reports = (self.protocol if repeats is None else repeats.single).check_reports(self.reports)
         protocol, histories = histories_of(self.protocol, reports, user)
         object.__setattr__(self, "protocol", protocol)
         return histories
@@ -161,11 +161,11 @@ class Tally:
         protocol = self.protocol.merged(other.protocol)
         if protocol is None:
             raise ArgumentError("tallies must have the same protocol to be added; put them in one Collection instead.")
-        parts = [self.reports, other.reports]
+        reports = [self.reports, other.reports]
         if protocol is not self.protocol:  # histories of another length
-            parts = [protocol.check_reports(part) for part in parts]
+            reports = [protocol.check_reports(rows) for rows in reports]
         counts = np.concatenate([self.counts, other.counts])
-        return Tally.trusted(protocol, np.concatenate(parts), counts, self.name, self.categories)
+        return Tally.trusted(protocol, np.concatenate(reports), counts, self.name, self.categories)
 
     def __radd__(self, other: int) -> "Tally":
         """Return the tally itself where ``sum`` adds it to zero."""

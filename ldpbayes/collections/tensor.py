@@ -83,22 +83,22 @@ def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: 
     parts = list(_parts(name, data, expansion))
     variables = []
     for label, add, positions, content in parts:
-        label, chosen, own = name if len(parts) == 1 else label, p, lead
+        label, chosen, shape = name if len(parts) == 1 else label, p, lead
         if len(positions) < len(cells) and many:
-            chosen, own = p[model_data(f"{label}_cells", np.array(positions))], (f"{label}_cell",)
-            add_coord(*own, [data.labels[c] for c in positions])
-        variables.append(add(label, chosen, content, data.categories, (own, last)))
+            chosen, shape = p[model_data(f"{label}_cells", np.array(positions))], (f"{label}_cell",)
+            add_coord(*shape, [data.labels[c] for c in positions])
+        variables.append(add(label, chosen, content, data.categories, (shape, last)))
     return tuple(variables)
 
 
 def _parts(name, data, expansion):
     """Yield (label, adder, positions of the cells, content): the variables that hold the reports of all cells."""
-    kept = [(c, cell.likelihood) for c, cell in enumerate(data.collections()) if not cell.tallies]
-    if kept:
-        yield f"{name}_summary", _add_summaries, [c for c, _ in kept], [(summary, None) for _, summary in kept]
-    for channel, held in data.channels().items():
+    summaries = [(c, cell.likelihood) for c, cell in enumerate(data.collections()) if not cell.tallies]
+    if summaries:
+        yield f"{name}_summary", _add_summaries, [c for c, _ in summaries], [(summary, None) for _, summary in summaries]
+    for channel, tallies in data.channels().items():
         kinds: dict[Any, list] = {}
-        for c, tally in held:
+        for c, tally in tallies:
             kinds.setdefault(_kind(tally) if expansion is None else "expanded", []).append((c, tally))
         for i, (kind, same) in enumerate(kinds.items(), 1):
             label = f"{name}_{channel}" if len(kinds) == 1 else f"{name}_{channel}_{i}"

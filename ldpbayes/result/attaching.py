@@ -219,13 +219,13 @@ def _draws(trace, data, var_name):
     if not isinstance(var_name, str) or var_name not in names:
         raise ArgumentError(f"var_name must be a variable of the trace ({listed(names)}), got {shown(var_name)}.")
     values = posterior[var_name]
-    size, known = data.shape, data.coords()
+    size, coords = data.shape, data.coords()
     if values.dims[:2] != ("chain", "draw") or values.shape[2:] != size:
         raise ArgumentError(f"{var_name} must have shape (chains, draws, {', '.join(map(str, size))}), got {values.shape}.")
     for dim, name in zip(values.dims[2:], data.dims, strict=True):
-        own, labels = [str(label) for label in values[dim].values] if dim in values.coords else [], list(known[name])
-        if own != labels and sorted(own) == sorted(labels):
-            raise ArgumentError(f"{var_name} must have the order of the data along {dim!r}, got {listed(own)}.")
+        given, labels = [str(label) for label in values[dim].values] if dim in values.coords else [], list(coords[name])
+        if given != labels and sorted(given) == sorted(labels):
+            raise ArgumentError(f"{var_name} must have the order of the data along {dim!r}, got {listed(given)}.")
     draws = np.array(values.values, dtype=float)
     if not np.isfinite(draws).all() or draws.min() < -1e-9 or np.abs(draws.sum(axis=-1) - 1).max() > 1e-5:
         raise DataError(f"the draws of {var_name!r} must be distributions: not negative, with sum 1")
@@ -290,5 +290,5 @@ def _statistics(trace):
 def _log_likelihood(likelihood, draws):
     """Return log P(Y | p) of each draw, a block of draws at a time."""
     starts = range(0, len(draws), BLOCK)
-    parts = [likelihood.log_likelihood(np.ascontiguousarray(draws[start : start + BLOCK].T)) for start in starts]
-    return np.concatenate(parts)
+    blocks = [likelihood.log_likelihood(np.ascontiguousarray(draws[start : start + BLOCK].T)) for start in starts]
+    return np.concatenate(blocks)

@@ -38,9 +38,9 @@ def leave_out(result: xr.DataTree, sentence: str) -> None:
     result : DataTree
     sentence : str
     """
-    said = str(result.attrs.get("left_out", ""))
-    if len(said) < LONGEST:
-        result.attrs["left_out"] = f"{said} {sentence}".strip()
+    before = str(result.attrs.get("left_out", ""))
+    if len(before) < LONGEST:
+        result.attrs["left_out"] = f"{before} {sentence}".strip()
 
 
 @contextlib.contextmanager
@@ -76,35 +76,35 @@ def add_estimates(result: xr.DataTree, data: Any, estimates: Sequence[Sequence[A
     -------
     DataTree
     """
-    names = list(dict.fromkeys(one.name for cell in estimates for one in cell))
+    names = list(dict.fromkeys(estimate.name for cell in estimates for estimate in cell))
     categories = result["posterior"]["category"].values  # fewer than the data's where respondents may ignore the device
     blank = np.full(categories.size, np.nan)
     labels = (
         [item.name for item in data.derived] if all(one.derived is not None for cell in estimates for one in cell) else []
     )
     none = np.full(len(labels), np.nan)
-    known = [{one.name: one for one in cell} for cell in estimates]
+    by_name = [{estimate.name: estimate for estimate in cell} for cell in estimates]
 
     def each(read, empty):
-        found = np.array([[read(cell[name]) if name in cell else empty for cell in known] for name in names])
-        return (("estimator", *data.dims[:-1]), found if len(data.dims) > 1 else found[:, 0])
+        values = np.array([[read(cell[name]) if name in cell else empty for cell in by_name] for name in names])
+        return (("estimator", *data.dims[:-1]), values if len(data.dims) > 1 else values[:, 0])
 
     def arrays(dim, read, empty):
         dims, values = each(read, empty)
         return ((*dims, dim), values)
 
     variables = {
-        "value": arrays("category", lambda one: one.distribution, blank),
-        "standard_error": arrays("category", lambda one: blank if one.standard_error is None else one.standard_error, blank),
-        "log_likelihood": each(lambda one: one.log_likelihood, np.nan),
-        "gap": each(lambda one: one.gap, np.nan),
-        "outcome": each(lambda one: one.outcome, ""),
+        "value": arrays("category", lambda estimate: estimate.distribution, blank),
+        "standard_error": arrays("category", lambda e: blank if e.standard_error is None else e.standard_error, blank),
+        "log_likelihood": each(lambda estimate: estimate.log_likelihood, np.nan),
+        "gap": each(lambda estimate: estimate.gap, np.nan),
+        "outcome": each(lambda estimate: estimate.outcome, ""),
     }
     coords = data.coords() | {"category": categories, "estimator": names}
     if labels:
         coords["quantity"] = labels
         for key, field in (("derived", "derived"), ("derived_standard_error", "derived_error")):
-            variables[key] = arrays("quantity", lambda one, field=field: getattr(one, field), none)
+            variables[key] = arrays("quantity", lambda e, field=field: getattr(e, field), none)
     result["estimate"] = xr.DataTree(xr.Dataset(variables, coords))
     return result
 
@@ -124,23 +124,24 @@ def add_confidence(result: xr.DataTree, data: Any, intervals: Sequence[Any]) -> 
     DataTree
     """
 
-    def stacked(parts, axis):
-        return np.stack(parts, axis=axis) if len(data.dims) > 1 else parts[0]
+    def stacked(arrays, axis):
+        return np.stack(arrays, axis=axis) if len(data.dims) > 1 else arrays[0]
 
     variables = {
-        name: (("target", *data.dims), stacked([getattr(one, name) for one in intervals], 1)) for name in ("lower", "upper")
+        name: (("target", *data.dims), stacked([getattr(ends, name) for ends in intervals], 1))
+        for name in ("lower", "upper")
     }
-    if all(one.form is not None for one in intervals):
-        parts = {"support_count": "counts", "rate_of_value": "hit", "rate_of_others": "other"}
+    if all(ends.form is not None for ends in intervals):
+        fields_of = {"support_count": "counts", "rate_of_value": "hit", "rate_of_others": "other"}
         variables |= {
-            name: (data.dims, stacked([np.asarray(getattr(one.form, part), float) for one in intervals], 0))
-            for name, part in parts.items()
+            name: (data.dims, stacked([np.asarray(getattr(ends.form, field), float) for ends in intervals], 0))
+            for name, field in fields_of.items()
         }
-        sizes = [float(np.ravel(one.form.n)[0]) for one in intervals]
+        sizes = [float(np.ravel(ends.form.n)[0]) for ends in intervals]
         variables["n_reports"] = (data.dims[:-1], np.array(sizes) if len(data.dims) > 1 else sizes[0])
-    about = {"method": ", ".join(sorted({one.method for one in intervals})), "ci_prob": intervals[0].ci_prob}
+    attrs = {"method": ", ".join(sorted({ends.method for ends in intervals})), "ci_prob": intervals[0].ci_prob}
     coords = data.coords() | {"target": ["distribution", "frequency"]}
-    result["confidence"] = xr.DataTree(xr.Dataset(variables, coords, about))
+    result["confidence"] = xr.DataTree(xr.Dataset(variables, coords, attrs))
     return result
 
 
@@ -162,10 +163,10 @@ def add_sensitivity(
         Of one number each.
     """
 
-    def entries(parts: Sequence[Scaled], prefix: str = "") -> dict[str, np.ndarray]:
-        found = {"prior_sensitivity": [one.prior for one in parts], "reports_sensitivity": [one.reports for one in parts]}
-        found |= {"move": [one.moves for one in parts], "decided_by": [np.array(VERDICTS)[one.verdict] for one in parts]}
-        return {f"{prefix}{name}": np.stack(values) for name, values in found.items()}
+    def entries(scaled: Sequence[Scaled], prefix: str = "") -> dict[str, np.ndarray]:
+        arrays = {"prior_sensitivity": [one.prior for one in scaled], "reports_sensitivity": [one.reports for one in scaled]}
+        arrays |= {"move": [one.moves for one in scaled], "decided_by": [np.array(VERDICTS)[one.verdict] for one in scaled]}
+        return {f"{prefix}{name}": np.stack(values) for name, values in arrays.items()}
 
     several = len(data.dims) > 1
     variables = {name: (data.dims, x if several else x[0]) for name, x in entries(scaled).items()}

@@ -81,22 +81,22 @@ def build(
     shape = next((np.shape(values)[:2] for _, values, *_ in draws.values()), None)
     chained = {} if shape is None else {"chain": np.arange(shape[0]), "draw": np.arange(shape[1])}
     groups = {}
-    variables = {name: (("chain", "draw", *dims), *rest) for name, (dims, *rest) in draws.items()}
+    variables = {name: (("chain", "draw", *dims), *values) for name, (dims, *values) in draws.items()}
     groups["posterior"] = _group(variables, chained | labels, whole=True)
     if stats:
         groups["sample_stats"] = _group({name: (("chain", "draw"), values) for name, values in stats.items()}, chained)
     if exact:
         if unknown := next((name for name in exact if name not in EXACT), None):
             raise ArgumentError(f"exact must hold only {', '.join(EXACT)}, got {unknown!r}.")
-        more = {"category_bis": labels["category"], "level": LEVELS, "quantity": [one.name for one in data.derived]}
-        known = {name: ((*data.dims[:-1], *EXACT[name]), np.asarray(value)) for name, value in exact.items()}
-        groups["exact"] = _group(known, labels | more)
+        more = {"category_bis": labels["category"], "level": LEVELS, "quantity": [item.name for item in data.derived]}
+        entries = {name: ((*data.dims[:-1], *EXACT[name]), np.asarray(value)) for name, value in exact.items()}
+        groups["exact"] = _group(entries, labels | more)
     groups["observed_data"] = _group(data.observed() if observed else {}, labels)
-    held, latent = constants(data, prior), data.coords()["category"]
+    given, latent = constants(data, prior), data.coords()["category"]
     if len(labels["category"]) < len(latent):  # P is that of those who follow the device
         labels[LATENT] = latent
-        held = {name: (tuple(LATENT if dim == "category" else dim for dim in dims), x) for name, (dims, x) in held.items()}
-    groups["constant_data"] = _group(held, labels, whole=len(data.dims) > 1)
+        given = {name: (tuple(LATENT if dim == "category" else dim for dim in dims), x) for name, (dims, x) in given.items()}
+    groups["constant_data"] = _group(given, labels, whole=len(data.dims) > 1)
     if facts:
         groups["cells"] = _group({name: (("cell",), values) for name, values in facts.items()}, labels)
     tree = Result(children=groups)  # at once: every group that is added later has all of them checked again
@@ -152,20 +152,20 @@ def of_draws(
     **more
         coords, exact, stats, facts and attrs of build.
     """
-    found, mean, how = drawn or frequencies(data, draws, rng)
-    derived = {one.name: (data.dims[:-1], one.evaluate(draws, data.categories)) for one in data.derived}
+    allocated, mean, how = drawn or frequencies(data, draws, rng)
+    derived = {item.name: (data.dims[:-1], item.evaluate(draws, data.categories)) for item in data.derived}
     if owners:
-        draws, found = collapse(draws, owners), None if found is None else collapse(found, owners)
+        draws, allocated = collapse(draws, owners), None if allocated is None else collapse(allocated, owners)
         mean = None  # of F alone: that of the compliers is no function of it
         known = {name: values for name, values in (known or {}).items() if name not in TARGETS}
         more["coords"] = {**more.get("coords", {}), "category": list(data.answers)}
-    variables = {"distribution": (data.dims, draws)} | ({} if found is None else {"frequency": (data.dims, found)})
+    variables = {"distribution": (data.dims, draws)} | ({} if allocated is None else {"frequency": (data.dims, allocated)})
     variables |= derived
     variables |= {name: values for name, values in others.items() if name not in variables}
     attrs = {"frequency_draws": how} | dict(more.pop("attrs", {}))
     tree = build(data, prior, method=method, settings=settings, draws=variables, attrs=attrs, **more)
     summarize(tree, ci_prob, known=known)
-    if found is None and mean is not None:  # the summary has nan for all else
+    if allocated is None and mean is not None:  # the summary has nan for all else
         summary = tree["summary"].to_dataset()
         summary["mean"].loc[{"target": "frequency"}] = mean
         tree["summary"] = xr.DataTree(summary)
@@ -174,12 +174,12 @@ def of_draws(
 
 def frequencies(data: Any, draws: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray | None, np.ndarray | None, str]:
     """Return (draws of F or None, its mean, how): by allocation where every cell allows it."""
-    samplers, n = [one.sampler() for one in data.likelihoods], draws.shape[0] * draws.shape[1]
+    samplers, n = [form.sampler() for form in data.likelihoods], draws.shape[0] * draws.shape[1]
     cells = draws.reshape(n, len(samplers), -1)
     if None not in samplers and n * sum(sampler.work for sampler in samplers) <= MOST:
-        found = np.stack([one.allocate_each(cells[:, c], rng) / one.n_reports for c, one in enumerate(samplers)], axis=1)
-        return found.reshape(draws.shape), None, "allocated"
-    mean = np.stack([one.tally_means(cells[:, c]).mean(axis=0) / one.n_reports for c, one in enumerate(data.likelihoods)])
+        shares = np.stack([s.allocate_each(cells[:, c], rng) / s.n_reports for c, s in enumerate(samplers)], axis=1)
+        return shares.reshape(draws.shape), None, "allocated"
+    mean = np.stack([form.tally_means(cells[:, c]).mean(axis=0) / form.n_reports for c, form in enumerate(data.likelihoods)])
     return None, mean.reshape(draws.shape[2:]), "mean only"
 
 
@@ -192,12 +192,12 @@ def constants(data: Any, prior: Any) -> dict[str, tuple]:
     prior : AbstractPrior or str
         Arrays of P's shape have P's dimensions.
     """
-    found, taken = dict(data.constants()), data.coords()
+    entries, coords = dict(data.constants()), data.coords()
     for name, value in ({} if isinstance(prior, str) else prior.to_dict()).items():
         array = np.asarray(value)
-        own = prior.dims if array.shape == prior.shape else tuple(f"{name}_{i}" for i in range(array.ndim))
-        found[f"prior_{name}" if name in found or name in taken else name] = (own, array)
-    return found
+        dims = prior.dims if array.shape == prior.shape else tuple(f"{name}_{i}" for i in range(array.ndim))
+        entries[f"prior_{name}" if name in entries or name in coords else name] = (dims, array)
+    return entries
 
 
 def _group(variables: Mapping[str, tuple], labels: Mapping[str, Any], whole: bool = False) -> xr.DataTree:

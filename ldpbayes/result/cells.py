@@ -69,7 +69,7 @@ def of_cells(
         named = listed([cells.labels[k] for k in bad])
         outcome = f"Do not trust the cells {named} yet: the first of them says {facts['problems'][bad[0]]}"
     how = set(facts["frequency_draws"].tolist())
-    about = {
+    shared = {
         "n_cells": len(cells),
         "by": ", ".join(cells.by),
         "prior": f"{prior.describe()}, independent in every cell",
@@ -81,17 +81,17 @@ def of_cells(
         "frequency_draws": how.pop() if len(how) == 1 else "several",
     }
     if draws and "frequency" not in draws:
-        about["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
+        shared["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
     if cells.laws:
-        about |= words_of(cells).of_each()
+        shared |= words_of(cells).of_each()
     for name, worst in (("effective_draws", np.min), ("worst_r_hat", np.max), ("least_ess", np.min)):
-        if (known := facts[name][~np.isnan(facts[name])]).size:
-            about[name] = float(worst(known))
+        if (values := facts[name][~np.isnan(facts[name])]).size:
+            shared[name] = float(worst(values))
     if attrs["sampling"] == "mcmc":
-        about["divergences"] = int(facts["divergences"].sum())
+        shared["divergences"] = int(facts["divergences"].sum())
     method = next(iter(methods)) if len(methods) == 1 else "several"
-    given = {"settings": settings, "draws": draws, "exact": exact, "facts": facts, "attrs": about | attrs}
-    return build(cells, prior, method=method, **given, **more)
+    arguments = {"settings": settings, "draws": draws, "exact": exact, "facts": facts, "attrs": shared | attrs}
+    return build(cells, prior, method=method, **arguments, **more)
 
 
 def of_parts(
@@ -119,27 +119,27 @@ def of_parts(
         Hyperparameters that all cells share.
     """
     first, count, ci_prob = parts[0], len(parts), settings["ci_prob"]
-    cut = [slice(min(one.draws["distribution"].shape[axis] for one in parts)) for axis in (0, 1)]
-    names = [name for name in first.draws if all(name in one.draws for one in parts)]
-    effective = {name: _stacked([_worth(one, name) for one in parts]) for name in names}
-    known = {}
-    if any(one.exact.keys() != first.exact.keys() for one in parts):
-        known = {name: _entries([_summary(one, name, ci_prob) for one in parts]) for name in names if name in TARGETS}
-    exact = {name: _stacked([one.exact[name] for one in parts]) for name in first.exact if _alike(parts, name)}
-    facts = facts_of(count, **{name: [one.attrs.get(name, blank) for one in parts] for name, blank in FACTS.items()})
+    cut = [slice(min(part.draws["distribution"].shape[axis] for part in parts)) for axis in (0, 1)]
+    names = [name for name in first.draws if all(name in part.draws for part in parts)]
+    effective = {name: _stacked([_worth(part, name) for part in parts]) for name in names}
+    summaries = {}
+    if any(part.exact.keys() != first.exact.keys() for part in parts):
+        summaries = {name: _entries([_summary(part, name, ci_prob) for part in parts]) for name in names if name in TARGETS}
+    exact = {name: _stacked([part.exact[name] for part in parts]) for name in first.exact if _alike(parts, name)}
+    facts = facts_of(count, **{name: [part.attrs.get(name, blank) for part in parts] for name, blank in FACTS.items()})
     facts["log_evidence"] = np.array(
-        [one.exact.get("log_evidence", facts["log_evidence"][k]) for k, one in enumerate(parts)]
+        [part.exact.get("log_evidence", facts["log_evidence"][k]) for k, part in enumerate(parts)]
     )
     draws: dict[str, tuple] = {}
     for name in names:
         dims = ("cell", "category") if name in TARGETS else ("cell",)
-        draws[name] = dims, _side_by_side([one.draws.pop(name)[*cut] for one in parts])
+        draws[name] = dims, _side_by_side([part.draws.pop(name)[*cut] for part in parts])
     draws |= {name: ((), values[*cut], {"of": "prior"}) for name, values in (shared or {}).items()}
-    about = {"reason": _kinds(facts), "sampling": "independent", **_pseudo(one.attrs for one in parts), **(attrs or {})}
+    about = {"reason": _kinds(facts), "sampling": "independent", **_pseudo(part.attrs for part in parts), **(attrs or {})}
     tree = of_cells(cells, prior, facts, settings, draws=draws, exact=exact, attrs=about)
-    said = {name: tree.attrs[name] for name in ("converged", "interrupted", "problems", "outcome")}
-    summarize(tree, ci_prob, effective, known)
-    tree.attrs |= said
+    verdict = {name: tree.attrs[name] for name in ("converged", "interrupted", "problems", "outcome")}
+    summarize(tree, ci_prob, effective, summaries)
+    tree.attrs |= verdict
     return tree
 
 
@@ -157,26 +157,26 @@ def _summary(part, name, ci_prob):
     return entries_of(part.draws[name], part.exact, name, ci_prob, True, _worth(part, name), off=off)
 
 
-def _entries(found):
+def _entries(summaries):
     """Return summary entries with the axis of cells from those of each."""
-    return {key: _stacked([one[key] for one in found]) for key in found[0]}
+    return {key: _stacked([summary[key] for summary in summaries]) for key in summaries[0]}
 
 
 def _stacked(arrays):
-    return np.stack([np.asarray(one) for one in arrays])
+    return np.stack([np.asarray(array) for array in arrays])
 
 
 def _alike(parts, name):
     """Return whether all cells have an entry of ``exact``, of one size, and it is not too large."""
-    sizes = {np.shape(one.exact[name]) if name in one.exact else None for one in parts}
+    sizes = {np.shape(part.exact[name]) if name in part.exact else None for part in parts}
     return len(sizes) == 1 and not (name == "distribution_cov" and len(parts) * np.prod(sizes.pop()) > MAX_COVARIANCES)
 
 
 def _side_by_side(arrays):
     """Return the draws of all cells, (chains, draws, cells, …): those of one quantity lie side by side in memory."""
     out = np.empty((len(arrays), *arrays[0].shape[2:], *arrays[0].shape[:2]))
-    for k, one in enumerate(arrays):
-        out[k], arrays[k] = np.moveaxis(one, (0, 1), (-2, -1)), None
+    for k, array in enumerate(arrays):
+        out[k], arrays[k] = np.moveaxis(array, (0, 1), (-2, -1)), None
     return np.moveaxis(out, (-2, -1), (0, 1))
 
 
@@ -188,7 +188,7 @@ def _kinds(facts):
 
 def _pseudo(attrs):
     """Return the attr of cells some of which are weighted."""
-    return {"pseudo": SEVERAL["pseudo"]} if any(one.get("pseudo") for one in attrs) else {}
+    return {"pseudo": SEVERAL["pseudo"]} if any(each.get("pseudo") for each in attrs) else {}
 
 
 def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) -> Result:
@@ -216,19 +216,19 @@ def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) ->
     labels = {str(name): values.values for name, values in trees[0]["posterior"].coords.items() if name not in cut}
     if len(cells) * len(labels["category"]) ** 2 > MAX_COVARIANCES:
         exact.pop("distribution_cov", None)
-    facts = facts_of(len(trees), **{name: [_fact(part, name, blank) for part in trees] for name, blank in FACTS.items()})
-    alone = all(part.attrs.get("sampling") == "independent" for part in trees)
+    facts = facts_of(len(trees), **{name: [_fact(tree, name, blank) for tree in trees] for name, blank in FACTS.items()})
+    alone = all(tree.attrs.get("sampling") == "independent" for tree in trees)
     attrs = {
         "prior_weight": trees[0].attrs.get("prior_weight", np.nan),
         "reason": _kinds(facts),
         "sampling": "independent" if alone else "mcmc",
-        **_pseudo(part.attrs for part in trees),
+        **_pseudo(tree.attrs for tree in trees),
     }
     if not cut:
         attrs["draws"] = NO_DRAWS
     draws = {name: (dims[2:], values) for name, (dims, values) in posterior.items()}
-    known = {name: values for name, (_, values) in exact.items()}
-    tree = of_cells(cells, prior, facts, settings, draws=draws, exact=known, attrs=attrs, coords=labels)
+    values_of = {name: values for name, (_, values) in exact.items()}
+    tree = of_cells(cells, prior, facts, settings, draws=draws, exact=values_of, attrs=attrs, coords=labels)
     for group, at in (("sample_stats", cut), ("summary", {}), ("sensitivity", {})):
         if variables := _joined(trees, group, at):
             first = trees[0][group]
@@ -286,28 +286,28 @@ def select(result: xr.DataTree, cell) -> xr.DataTree:
 def _observed(data, position):
     """Return the observed data of one cell under the names that a collection's have."""
     start = f"cell_{position}_"
-    held = data[[name for name in data.data_vars if str(name).startswith(start)]]
-    return held.rename({name: str(name).removeprefix(start) for name in (*held.data_vars, *held.dims)})
+    columns = data[[name for name in data.data_vars if str(name).startswith(start)]]
+    return columns.rename({name: str(name).removeprefix(start) for name in (*columns.data_vars, *columns.dims)})
 
 
 def _joined(trees, group, at=None):
     """Return the variables of a group that all cells have, of one size, as {name: (dims, array)} with the dim cell."""
-    if not all(group in part.children for part in trees):
+    if not all(group in tree.children for tree in trees):
         return {}
-    first, *others = parts = [part[group].to_dataset().isel(at or {}) for part in trees]
-    alike = [name for name in first if all(name in one and one[name].sizes == first[name].sizes for one in others)]
+    first, *others = groups = [tree[group].to_dataset().isel(at or {}) for tree in trees]
+    alike = [name for name in first if all(name in ds and ds[name].sizes == first[name].sizes for ds in others)]
     out = {}
     for name in alike:  # the cells come after chain, draw and target
         dims = first[name].dims
         place = sum(dim in ("chain", "draw", "target") for dim in dims)
-        out[str(name)] = (*dims[:place], "cell", *dims[place:]), np.stack([one[name].values for one in parts], axis=place)
+        out[str(name)] = (*dims[:place], "cell", *dims[place:]), np.stack([ds[name].values for ds in groups], axis=place)
     return out
 
 
-def _fact(part, name, blank):
-    if name == "log_evidence" and "exact" in part.children and name in part["exact"].data_vars:
-        return float(part["exact"][name])
-    return part.attrs.get(name, blank)
+def _fact(tree, name, blank):
+    if name == "log_evidence" and "exact" in tree.children and name in tree["exact"].data_vars:
+        return float(tree["exact"][name])
+    return tree.attrs.get(name, blank)
 
 
 def _kind(blank):

@@ -40,13 +40,13 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
     DataTree
         Its group ``posterior`` has the coordinates alone, and the attr ``draws`` is "none".
     """
-    sizes = np.reshape([one.n_reports for one in data.collections()], (*data.shape[:-1], 1))
-    about = {"draws": NO_DRAWS, "frequency_draws": LEFT_OUT}
+    sizes = np.reshape([cell.n_reports for cell in data.collections()], (*data.shape[:-1], 1))
+    attrs_of = {"draws": NO_DRAWS, "frequency_draws": LEFT_OUT}
     if "frequency_mean" in exact:
         exact = exact | frequency_intervals(exact, sizes, ci_prob)
         how = "those of P moved to the mean and sd of F; of a beta distribution where F is much narrower"
-        about |= {"frequency_draws": MOMENTS_ONLY, "frequency_intervals": how}
-    kept = len(data.likelihoods) <= MAX_OBSERVED
+        attrs_of |= {"frequency_draws": MOMENTS_ONLY, "frequency_intervals": how}
+    keeps = len(data.likelihoods) <= MAX_OBSERVED
     tree = build(
         data,
         prior,
@@ -55,8 +55,8 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
         draws={},
         exact=exact,
         facts=facts,
-        attrs=about | attrs,
-        observed=kept,
+        attrs=attrs_of | attrs,
+        observed=keeps,
     )
     tree["summary"] = _summary(exact, data.dims, data.coords(), prior, ci_prob, attrs)
     validate(tree)
@@ -67,19 +67,19 @@ def _summary(exact, dims, coords, prior, ci_prob, attrs):
     """Return the group ``summary`` of moments without draws."""
     none = np.full_like(exact["distribution_mean"], np.nan)  # of F under weights
     keys = ("mean", "sd", "lower", "upper")
-    known = {key: np.stack([exact.get(f"{target}_{key}", none) for target in TARGETS]) for key in keys}
+    columns = {key: np.stack([exact.get(f"{target}_{key}", none) for target in TARGETS]) for key in keys}
     off = numerical_error(attrs, ci_prob)
     for key in ("lower_error", "upper_error"):
-        known[key] = np.stack([off * known["sd"][0], exact.get(f"frequency_{key}", none)])
+        columns[key] = np.stack([off * columns["sd"][0], exact.get(f"frequency_{key}", none)])
     blank = {"mcse": 0.0} | dict.fromkeys(("ess_bulk", "ess_tail", "r_hat"), np.nan)
-    known |= {key: np.full_like(known["mean"], value) for key, value in blank.items()}
-    summary = {key: (("target", *dims), values) for key, values in known.items()}
+    columns |= {key: np.full_like(columns["mean"], value) for key, value in blank.items()}
+    summary = {key: (("target", *dims), values) for key, values in columns.items()}
     named = {"target": list(TARGETS)}
     if learnt := [name for name in prior.hyperparameter_names if f"{name}_mean" in attrs]:
         named["parameter"] = learnt
-        for key in known:
-            own = [SOLVED * attrs[f"{name}_sd"] if key.endswith("_error") else blank.get(key, np.nan) for name in learnt]
-            values = [attrs.get(f"{name}_{key}", one) for name, one in zip(learnt, own, strict=True)]
+        for key in columns:
+            blanks = [SOLVED * attrs[f"{name}_sd"] if key.endswith("_error") else blank.get(key, np.nan) for name in learnt]
+            values = [attrs.get(f"{name}_{key}", blank_of) for name, blank_of in zip(learnt, blanks, strict=True)]
             summary[f"parameter_{key}"] = (("parameter",), np.array(values))
     return xr.DataTree(xr.Dataset(summary, coords | named, {"ci_prob": ci_prob, "ci_kind": "eti"}))
 
@@ -129,12 +129,12 @@ def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.
     errors = [np.zeros_like(sd)] * 2
     names = [f"distribution_{name}" for name in ("mean", "sd", "lower", "upper")]
     if all(name in exact for name in names):
-        centre, spread, *known = (np.asarray(exact[name], dtype=float) for name in names)
+        centre, spread, *ends_of_p = (np.asarray(exact[name], dtype=float) for name in names)
         ratio = np.divide(sd, spread, out=np.zeros_like(sd), where=spread > 0)
         alike = ratio**2 >= LEAST_SHARE
-        moved = [mean + ratio * (own - centre) for own in known]
+        moved = [mean + ratio * (end - centre) for end in ends_of_p]
         ends = [np.where(alike, own, end) for own, end in zip(moved, simple, strict=True)]
-        errors = [np.abs(own - end) for own, end in zip(moved, simple, strict=True)]
+        errors = [np.abs(near - end) for near, end in zip(moved, simple, strict=True)]
     # F takes multiples of 1/n, and the mass of a multiple lies within half of one about it.
     lower, upper = (np.clip(np.rint(end * n_reports), 0.0, n_reports) / n_reports + 0.0 for end in ends)
     errors = [np.where(sd > 0, error + 1 / n_reports, 0.0) for error in errors]

@@ -38,13 +38,13 @@ def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str,
     if refused and by == "report":
         raise InfeasibleError(refused)
     denied = constant["denied_rows"].values if "denied_rows" in constant else None
-    found = _of_pairs(posterior.to_dataset(), design, table, log_constants, pair, denied)
+    logs = _of_pairs(posterior.to_dataset(), design, table, log_constants, pair, denied)
     if by == "cell" or refused:
         weight = np.bincount(which.ravel(), count[informative])
         starts = np.flatnonzero(np.append(True, np.diff(pair[0]) > 0))
-        return np.add.reduceat(found * weight, starts, axis=1), "cell", {"cell": pair[0][starts]}
-    each = np.repeat(which.ravel(), count[informative].astype(np.int64))
-    return found[:, each], "report", {"report": np.arange(each.size)}
+        return np.add.reduceat(logs * weight, starts, axis=1), "cell", {"cell": pair[0][starts]}
+    rows = np.repeat(which.ravel(), count[informative].astype(np.int64))
+    return logs[:, rows], "report", {"report": np.arange(rows.size)}
 
 
 def too_many(entries: float) -> str:
@@ -74,9 +74,9 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied):
         if denied is not None:  # rows that hang on δ
             delta = expit(design["denial_columns"].values[cell] @ _flat(posterior["denial_coefficients"]))
             places = [list(posterior["category"].values).index(label) for label in posterior["denied"].values]
-            whole = np.array(np.broadcast_to(rows, shares.shape))
-            whole[..., places] = rows[:, places] * (1 - delta) + denied[code] * delta
-            rows = whole
+            denied_rows = np.array(np.broadcast_to(rows, shares.shape))
+            denied_rows[..., places] = rows[:, places] * (1 - delta) + denied[code] * delta
+            rows = denied_rows
         elif rows.ndim > 2:  # that hang on how many items of a list apply
             slopes = _flat(posterior["item_coefficients"]) if "item_coefficients" in posterior else np.zeros((size, 0))
             moved = slopes @ design["columns"].values[cell, 1:].T

@@ -58,8 +58,8 @@ def save(result, path):
         if tree is result:
             validate(tree)
     except (AttributeError, DataError) as err:
-        said = f"; {err}" if type(err) is DataError else ""
-        raise ArgumentError(f"result must be a result, got {type(result).__name__}{said}.") from None
+        detail = f"; {err}" if type(err) is DataError else ""
+        raise ArgumentError(f"result must be a result, got {type(result).__name__}{detail}.") from None
     finished = io.BytesIO()
     try:
         tree.to_netcdf(finished, engine="h5netcdf")
@@ -92,8 +92,8 @@ def load(path: str | PathLike) -> Result | AbstractResult:
         with xr.open_datatree(path, engine="h5netcdf") as opened:
             tree = opened.load()
     except Exception as err:  # a damaged file makes the library below raise almost anything
-        said = str(err).splitlines()[0] if str(err) else type(err).__name__
-        raise DataError(f"cannot be read as NetCDF ({shown(said)})", source=path) from err
+        detail = str(err).splitlines()[0] if str(err) else type(err).__name__
+        raise DataError(f"cannot be read as NetCDF ({shown(detail)})", source=path) from err
     holds = tree.attrs.get("holds")
     try:
         if isinstance(holds, str) and holds in HOLDERS:

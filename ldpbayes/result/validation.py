@@ -130,17 +130,17 @@ def _attrs(tree):
 
 def _summary(tree, dims):
     summary = tree["summary"]
-    wanted = ("target", *dims[2:])
+    dims_wanted = ("target", *dims[2:])
     for name in SUMMARY:
         if name not in summary.data_vars:
             raise DataError(f"the group 'summary' has no variable {name!r}")
         values = summary[name]
-        if set(values.dims) != set(wanted):
-            raise DataError(f"summary {name} must have dims {', '.join(wanted)}, got {values.dims}")
+        if set(values.dims) != set(dims_wanted):
+            raise DataError(f"summary {name} must have dims {', '.join(dims_wanted)}, got {values.dims}")
     if "target" not in summary.coords or set(map(str, summary["target"].values)) != set(TARGETS):
         raise DataError("the group 'summary' must have the targets distribution and frequency")
     if summary.sizes["category"] != tree["posterior"].sizes["category"]:
         raise DataError("the group 'summary' has another number of categories than the group 'posterior'")
-    known = summary["mean"].sel(target="distribution").values
-    if not np.isfinite(known).all() or known.min() < -1e-6 or known.max() > 1 + 1e-6:
+    mean = summary["mean"].sel(target="distribution").values
+    if not np.isfinite(mean).all() or mean.min() < -1e-6 or mean.max() > 1 + 1e-6:
         raise DataError("summary mean of the distribution must be shares from 0 to 1")
