@@ -51,20 +51,20 @@ def joint_draws(
     tuple
         (draws, \\*levels) array, chains in order; attribute → levels.
     """
-    known = attributes_of(result)
+    levels_of = attributes_of(result)
     given = [attributes] if isinstance(attributes, str) else attributes
-    chosen = list(known) if given is None else list(checks.entries(given, "attributes", "names of attributes"))
+    chosen = list(levels_of) if given is None else list(checks.entries(given, "attributes", "names of attributes"))
     for name in chosen:
-        checks.choice(name, "attribute", tuple(known))
+        checks.choice(name, "attribute", tuple(levels_of))
     if len(set(chosen)) != len(chosen) or not chosen:
         raise ArgumentError(f"attributes must be different and at least one, got {shown(chosen)}.")
     draws, _ = base.draws_of(result, target)
-    table = draws.reshape(len(draws), *(len(levels) for levels in known.values()))
-    names = list(known)
+    table = draws.reshape(len(draws), *(len(levels) for levels in levels_of.values()))
+    names = list(levels_of)
     table = table.sum(axis=tuple(1 + k for k, name in enumerate(names) if name not in chosen))
     left = [name for name in names if name in chosen]
     order = [1 + left.index(name) for name in chosen]
-    return table.transpose(0, *order), {name: known[name] for name in chosen}
+    return table.transpose(0, *order), {name: levels_of[name] for name in chosen}
 
 
 @asks
@@ -126,11 +126,11 @@ def odds_ratio(
     found["log_mcse"] = base.mcse(result, logs)
     found["probability_above_one"] = (logs > 0).mean(axis=0)
     labels = {
-        name: [f"{own[j]} / {own[i]}" for i, j in _pairs(len(own), kind)] for name, own in levels.items()
+        name: [f"{labels[j]} / {labels[i]}" for i, j in _pairs(len(labels), kind)] for name, labels in levels.items()
     }  # fmt: skip
     dims = tuple(levels)
-    about = {"question": f"Odds ratios of {first} and {second}", "ci_prob": ci_prob, "kind": kind}
-    return Answer({key: (dims, values) for key, values in found.items()}, labels, about)
+    attrs = {"question": f"Odds ratios of {first} and {second}", "ci_prob": ci_prob, "kind": kind}
+    return Answer({key: (dims, values) for key, values in found.items()}, labels, attrs)
 
 
 @asks
@@ -176,25 +176,25 @@ def independence(result: xr.DataTree, first: str | None = None, second: str | No
         log_bayes_factor (independence over association), its Monte Carlo error, and probability. They are nan where the
         evidence is not known; attrs ``reason`` then says why, and is empty elsewhere.
     """
-    known = list(attributes_of(result))
+    names = list(attributes_of(result))
     if first is None and second is None:
         log_factor = result.attrs.get("log_bayes_factor_independence", math.nan)
         error = result.attrs.get("log_bayes_factor_independence_error", math.nan)
         why = result.attrs.get("independence_reason", "")
     else:
         for name in (first, second):
-            checks.choice(name, "attribute", tuple(known))
+            checks.choice(name, "attribute", tuple(names))
         if first == second:
             raise ArgumentError(f"attributes must be different, got {shown(first)} twice.")
-        found = {frozenset(pair): rest for *pair, rest in json.loads(result.attrs.get("independence_of_pairs", "[]"))}
-        if len(known) == 2:
+        of_pairs = {frozenset(pair): rest for *pair, rest in json.loads(result.attrs.get("independence_of_pairs", "[]"))}
+        if len(names) == 2:
             return independence(result)
-        log_factor, error = found.get(frozenset((first, second)), (math.nan, math.nan))
+        log_factor, error = of_pairs.get(frozenset((first, second)), (math.nan, math.nan))
         why = result.attrs.get("independence_of_pairs_reason", "")
     if math.isfinite(log_factor):
         why = ""
     probability = 1 / (1 + math.exp(min(-log_factor, 700.0)))  # nan stays nan
-    question = f"Independence of {listed(known if first is None else (first, second))}"
+    question = f"Independence of {listed(names if first is None else (first, second))}"
     reason = why or ("" if math.isfinite(log_factor) else NOT_STATED)
     data = {"log_bayes_factor": float(log_factor), "error": float(error), "probability": float(probability)}
     return Answer(data, None, {"question": question, "reason": reason})
@@ -212,4 +212,4 @@ def _pairs(size: int, kind: str) -> list[tuple[int, int]]:
 
 
 def _coords(levels: dict[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    return {name: list(own) for name, own in levels.items()}
+    return {name: list(labels) for name, labels in levels.items()}

@@ -101,9 +101,9 @@ def cell_position(result: xr.DataTree, cell: str | tuple[str, ...] | None) -> in
     if isinstance(cell, tuple):
         columns = keys_of(values) or ["cell"]
         keys = list(zip(*([str(entry) for entry in values[c].values] for c in columns), strict=True))
-        wanted = tuple(entry if isinstance(entry, str) else shown(entry) for entry in cell)
-        if keys.count(wanted) == 1:
-            return keys.index(wanted)
+        words = tuple(entry if isinstance(entry, str) else shown(entry) for entry in cell)
+        if keys.count(words) == 1:
+            return keys.index(words)
     elif isinstance(cell, str | numbers.Number | date | np.generic) and str(cell) in labels:
         return labels.index(str(cell))
     raise ArgumentError(f"cell must be one of {named}, got {shown(cell)}.")
@@ -111,7 +111,7 @@ def cell_position(result: xr.DataTree, cell: str | tuple[str, ...] | None) -> in
 
 def keys_of(values: Any) -> list[str]:
     """Return the names of the grouping columns of a group of a result, which the labels of its cells list the values of."""
-    return [str(name) for name, held in values.coords.items() if name != "cell" and held.dims == ("cell",)]
+    return [str(name) for name, column in values.coords.items() if name != "cell" and column.dims == ("cell",)]
 
 
 @part
@@ -167,8 +167,8 @@ def exact_part(result: xr.DataTree, name: str, cell: str | tuple[str, ...] | Non
     """
     if "exact" not in result.children or name not in result["exact"]:
         return None
-    found = of_cell(result, variable(result, "exact", name), cell).values
-    return found if np.isfinite(found).all() else None
+    part = of_cell(result, variable(result, "exact", name), cell).values
+    return part if np.isfinite(part).all() else None
 
 
 def one_channel(collection: Collection, channel: str | None) -> Tally:
@@ -205,8 +205,8 @@ def conclusion(
     """
     sign, right = ">", None
     if isinstance(asked, str):
-        found = None if asked in known else _CONCLUSION.fullmatch(asked)
-        text, sign, right = (asked, ">", None) if found is None else found.groups()
+        match = None if asked in known else _CONCLUSION.fullmatch(asked)
+        text, sign, right = (asked, ">", None) if match is None else match.groups()
         labels = (text,) if text in known else tuple(part.strip() for part in text.split("+"))
     else:
         labels = tuple(checks.labels(asked, name, "a text or a list of categories"))
@@ -299,14 +299,14 @@ def confidence_of(
     checks.instance(collection, "collection", Collection, "a Collection")
     if target != "distribution" or collection.laws:
         raise ArgumentError("collection must be left out for F, and where respondents may ignore the device.")
-    known = np.array(collection.categories)
-    chosen, taken = positions(first, known, "first"), positions(second, known, "second") if second else []
-    if set(chosen) & set(taken):
+    labels = np.array(collection.categories)
+    chosen, minus = positions(first, labels, "first"), positions(second, labels, "second") if second else []
+    if set(chosen) & set(minus):
         raise ArgumentError("first and second must share no category for a confidence interval of their difference.")
-    found = combined_interval(collection, chosen, taken, ci_prob)
-    if found is None:
+    interval = combined_interval(collection, chosen, minus, ci_prob)
+    if interval is None:
         raise InfeasibleError("These channels have no unbiased estimate, from which a confidence interval could be made.")
-    return {"confidence_lower": np.array(found.lower), "confidence_upper": np.array(found.upper)}
+    return {"confidence_lower": np.array(interval.lower), "confidence_upper": np.array(interval.upper)}
 
 
 def mcse(result: xr.DataTree, draws: NDArray) -> NDArray:
@@ -362,7 +362,7 @@ def described(
 
 def by_category(labels: NDArray, question: str, values: Mapping[str, NDArray], **about: Any) -> Answer:
     """Return the answer of some numbers of each category."""
-    data = {name: (("category",), each) for name, each in values.items()}
+    data = {name: (("category",), array) for name, array in values.items()}
     return Answer(data, {"category": labels}, {"question": question} | about)
 
 
@@ -402,18 +402,18 @@ def moments_of(
     ArgumentError
         Where the result has neither draws nor covariances, and on categories and cells as elsewhere.
     """
-    asked = [categories] if minus is None else [categories, minus]
+    terms = [categories] if minus is None else [categories, minus]
     cov = exact_part(result, "distribution_cov", cell) if target == "distribution" else None
     if cov is None or not without_draws(result):
-        draws, known = draws_of(result, target, cell)
-        shares = np.stack([draws[:, positions(some, known)].sum(axis=1) for some in asked])
+        draws, labels = draws_of(result, target, cell)
+        shares = np.stack([draws[:, positions(term, labels)].sum(axis=1) for term in terms])
         return shares.mean(axis=1), np.atleast_2d(np.cov(shares)), 0.0
-    held = summary(result, cell).sel(target="distribution")
-    weights = np.zeros((len(asked), held.sizes["category"]))
-    for row, some in zip(weights, asked, strict=True):
-        row[positions(some, held["category"].values)] = 1.0
-    off = beta_errors(held, result["summary"].attrs["ci_prob"])
-    return weights @ held["mean"].values, weights @ cov @ weights.T, float(off[weights.any(axis=0)].max())
+    summary_of_p = summary(result, cell).sel(target="distribution")
+    weights = np.zeros((len(terms), summary_of_p.sizes["category"]))
+    for row, term in zip(weights, terms, strict=True):
+        row[positions(term, summary_of_p["category"].values)] = 1.0
+    off = beta_errors(summary_of_p, result["summary"].attrs["ci_prob"])
+    return weights @ summary_of_p["mean"].values, weights @ cov @ weights.T, float(off[weights.any(axis=0)].max())
 
 
 def beta_errors(held: xr.Dataset, ci_prob: float) -> NDArray:
@@ -427,8 +427,8 @@ def beta_errors(held: xr.Dataset, ci_prob: float) -> NDArray:
         Of its intervals.
     """
     mean, sd, *ends = (held[name].values for name in ("mean", "sd", "lower", "upper"))
-    own = np.nan_to_num([held[f"{name}_error"].values for name in ("lower", "upper")])
-    away = (np.abs(np.array(ends) - beta_ends(mean, sd, tails(ci_prob))) + own).max(axis=0)
+    errors = np.nan_to_num([held[f"{name}_error"].values for name in ("lower", "upper")])
+    away = (np.abs(np.array(ends) - beta_ends(mean, sd, tails(ci_prob))) + errors).max(axis=0)
     return np.divide(away, sd, out=np.zeros_like(away), where=sd > 0)
 
 
@@ -458,8 +458,8 @@ def of_moments(mean: NDArray, cov: NDArray, off: float, ci_prob: float, question
         centre, sd = float(sign @ mean), math.sqrt(max(float(sign @ cov @ sign), 0.0))
         both = float(sds.prod())
         rho = min(max(float(cov[0, 1]) / both, -1.0), 1.0) if both else 0.0
-        each = (np.arange(LATTICE) + 0.5) / LATTICE, np.arange(1, LATTICE + 1) * GOLDEN % 1
-        first, second = ndtri(each[0]), ndtri(each[1])
+        lattice = (np.arange(LATTICE) + 0.5) / LATTICE, np.arange(1, LATTICE + 1) * GOLDEN % 1
+        first, second = ndtri(lattice[0]), ndtri(lattice[1])
         normal = first, rho * first + math.sqrt(1 - rho**2) * second
         delta = np.subtract(*(beta_ends(m, s, (ndtr(z),))[0] for m, s, z in zip(mean, sds, normal, strict=True)))
         spread = float(delta.std())
@@ -469,9 +469,9 @@ def of_moments(mean: NDArray, cov: NDArray, off: float, ci_prob: float, question
         errors = np.abs(simple - [lower, upper]) + off * sd
         chances = [float((delta + way * off * sd > 0).mean()) for way in (-1, 0, 1)]
         more |= {"probability_positive": chances[1], "probability_mcse": (chances[2] - chances[0]) / 2}
-    found = {"mean": centre, "sd": sd, "mcse": 0.0, "lower": lower, "upper": upper}
-    found |= {"lower_error": errors[0], "upper_error": errors[1]}
-    return Answer(found | more, None, {"question": question, "ci_prob": ci_prob})
+    values = {"mean": centre, "sd": sd, "mcse": 0.0, "lower": lower, "upper": upper}
+    values |= {"lower_error": errors[0], "upper_error": errors[1]}
+    return Answer(values | more, None, {"question": question, "ci_prob": ci_prob})
 
 
 def summary(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:

@@ -91,8 +91,8 @@ def poststratify(
     if "cell" not in sizes:
         raise ArgumentError("poststratify needs a result with cells, got the result of a single collection.")
     share = _shares(result, weights, sizes["cell"])
-    found = (_of_moments if undrawn else _of_draws)(result, share, target, ci_prob)
-    pull = _pull(result, share, found["sd"].values)
+    shares = (_of_moments if undrawn else _of_draws)(result, share, target, ci_prob)
+    pull = _pull(result, share, shares["sd"].values)
     if np.nanmax(np.abs(pull), initial=0.0) > MAX_PULL:
         warnings.warn(
             f"The independent priors of {share.size} cells displace this sum by about {np.nanmax(np.abs(pull)):.1f} of its "
@@ -101,7 +101,7 @@ def poststratify(
             DiagnosticWarning,
             stacklevel=2,
         )
-    return found.assign(pull=(("category",), pull))
+    return shares.assign(pull=(("category",), pull))
 
 
 def _of_draws(result: xr.DataTree, share: NDArray, target: str, ci_prob: float) -> Answer:
@@ -116,33 +116,33 @@ def _of_moments(result: xr.DataTree, share: NDArray, target: str, ci_prob: float
     checks.choice(target, "target", TARGETS)
     summary = base.as_result(result)["summary"].to_dataset()
     base.need_apart(result)
-    held = summary.sel(target=target).transpose("cell", "category", ...)
-    if np.isnan(held["mean"]).any():
+    moments = summary.sel(target=target).transpose("cell", "category", ...)
+    if np.isnan(moments["mean"]).any():
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")
-    mean, sd = share @ held["mean"].values, np.sqrt(share**2 @ held["sd"].values ** 2)
+    mean, sd = share @ moments["mean"].values, np.sqrt(share**2 @ moments["sd"].values ** 2)
     lower, upper = beta_ends(mean, sd, tails(ci_prob))
-    off = beta_errors(held, summary.attrs["ci_prob"]).max(axis=0) * sd
-    parts = {"mean": mean, "sd": sd, "mcse": np.zeros_like(sd), "lower": lower, "upper": upper}
-    parts |= {"lower_error": off, "upper_error": off}
-    return base.by_category(held["category"].values, POPULATION, parts, ci_prob=ci_prob)
+    off = beta_errors(moments, summary.attrs["ci_prob"]).max(axis=0) * sd
+    values = {"mean": mean, "sd": sd, "mcse": np.zeros_like(sd), "lower": lower, "upper": upper}
+    values |= {"lower_error": off, "upper_error": off}
+    return base.by_category(moments["category"].values, POPULATION, values, ci_prob=ci_prob)
 
 
 def _shares(tree: xr.DataTree, weights: Mapping | ArrayLike, size: int) -> NDArray:
     """Return the weights in the order of the cells, divided by their sum."""
     if isinstance(weights, Mapping):
-        found = np.full(size, np.nan)
+        shares = np.full(size, np.nan)
         for cell, weight in weights.items():
-            found[base.cell_position(tree, cell)] = checks.real(weight, f"weights of {shown(cell)}")
-        if np.isnan(found).any():
-            label = base.variable(tree, "posterior", "cell").values[int(np.flatnonzero(np.isnan(found))[0])]
+            shares[base.cell_position(tree, cell)] = checks.real(weight, f"weights of {shown(cell)}")
+        if np.isnan(shares).any():
+            label = base.variable(tree, "posterior", "cell").values[int(np.flatnonzero(np.isnan(shares))[0])]
             raise ArgumentError(f"weights must name every cell, got none for {str(label)!r}.")
     else:
-        found = checks.reals(weights, "weights", "numbers, one for each cell", ndim=None, finite=False)
-        if found.shape != (size,):
-            raise ArgumentError(f"weights must be {size} numbers, one for each cell, got shape {found.shape}.")
-    if not np.isfinite(found).all() or (found < 0).any() or not found.sum() > 0:
+        shares = checks.reals(weights, "weights", "numbers, one for each cell", ndim=None, finite=False)
+        if shares.shape != (size,):
+            raise ArgumentError(f"weights must be {size} numbers, one for each cell, got shape {shares.shape}.")
+    if not np.isfinite(shares).all() or (shares < 0).any() or not shares.sum() > 0:
         raise ArgumentError("weights must be finite, not negative and not all zero.")
-    return found / found.sum()
+    return shares / shares.sum()
 
 
 def _pull(tree: xr.DataTree, share: NDArray, sd: NDArray) -> NDArray:

@@ -67,34 +67,34 @@ def contrast(
         else:  # of different reports, whose prior links them where it learns what they share
             if other is None:
                 base.need_apart(result)
-            each = [base.moments_of(one, some, None, target, place) for one, some, place in sides]
-            mean, variance, off = (np.array(part) for part in zip(*each, strict=True))
+            moments_each = [base.moments_of(tree, labels, None, target, place) for tree, labels, place in sides]
+            mean, variance, off = (np.array(array) for array in zip(*moments_each, strict=True))
             moments = mean.ravel(), np.diag(variance.ravel()), float(off.max())
     else:
-        left, right = (total(one, some, target=target, cell=place) for one, some, place in sides)
+        left, right = (total(tree, labels, target=target, cell=place) for tree, labels, place in sides)
         delta, errors = _paired(result, left, right, other)
         n = delta.size
-    minuend, taken = base.words(first), base.words(second)
+    minuend, subtrahend = base.words(first), base.words(second)
     if same:
-        taken = base.named(taken, result, cell)
+        subtrahend = base.named(subtrahend, result, cell)
     else:
-        minuend, taken = base.named(minuend, result, cell), base.named(taken, source, other_cell)
-    question = f"{minuend} − ({taken})" if " + " in taken else f"{minuend} − {taken}"
+        minuend, subtrahend = base.named(minuend, result, cell), base.named(subtrahend, source, other_cell)
+    question = f"{minuend} − ({subtrahend})" if " + " in subtrahend else f"{minuend} − {subtrahend}"
     if collection is not None and not same:
         raise ArgumentError("collection must be left out where the two shares are of different reports.")
     sure: dict[str, Any] = dict(base.confidence_of(collection, first, second, ci_prob, target))
     if moments is not None:
-        found = base.of_moments(*moments, ci_prob, question, **sure)
+        answer = base.of_moments(*moments, ci_prob, question, **sure)
     else:
         sure |= {"mcse": errors[0], "probability_positive": (delta > 0).mean(), "probability_mcse": errors[1]}
-        found = base.described(result, delta, {}, ci_prob, question, **sure)
-    probability, sign = float(found["probability_positive"]), "larger" if found["mean"] >= 0 else "smaller"
+        answer = base.described(result, delta, {}, ci_prob, question, **sure)
+    probability, sign = float(answer["probability_positive"]), "larger" if answer["mean"] >= 0 else "smaller"
     text = base.probability_text(probability if sign == "larger" else 1 - probability, n)
-    found.attrs["sentence"] = (
-        f"The share of {minuend} is {sign} than that of {taken} by {abs(float(found['mean'])):.3f} "
-        f"({base.interval_text(found)} for the difference); the probability that it is {sign} is {text}."
+    answer.attrs["sentence"] = (
+        f"The share of {minuend} is {sign} than that of {subtrahend} by {abs(float(answer['mean'])):.3f} "
+        f"({base.interval_text(answer)} for the difference); the probability that it is {sign} is {text}."
     )
-    return found
+    return answer
 
 
 def _paired(result: xr.DataTree, left: NDArray, right: NDArray, other: xr.DataTree | None) -> tuple[NDArray, NDArray]:
@@ -104,8 +104,8 @@ def _paired(result: xr.DataTree, left: NDArray, right: NDArray, other: xr.DataTr
         return delta, base.mcse(result, np.column_stack([delta, (delta > 0).astype(float)]))
     rng, size = np.random.default_rng(0), max(left.size, right.size)
     delta = np.resize(rng.permutation(left), size) - np.resize(rng.permutation(right), size)
-    parts = np.array([base.mcse(result, left), base.mcse(other, right)])
+    errors = np.array([base.mcse(result, left), base.mcse(other, right)])
     spread = np.array([left.std(), right.std()])
     # Divided by its sd, a run's error is 1/√(effective draws); the pairs count for as many as the worse run.
-    relative = np.divide(parts, spread, out=np.zeros(2), where=spread > 0).max()
-    return delta, np.array([np.hypot(*parts), (delta > 0).std() * relative])
+    relative = np.divide(errors, spread, out=np.zeros(2), where=spread > 0).max()
+    return delta, np.array([np.hypot(*errors), (delta > 0).std() * relative])

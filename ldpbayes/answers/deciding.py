@@ -49,16 +49,16 @@ def decision_given(
         elsewhere; prior_share, the share of the population in categories that hang on the prior; ``decides``, the sentence,
         empty where the reports decide; and ``decides_note``, why nothing is said.
     """
-    found = "" if scaled is None else _of_population(scaled)
+    by = "" if scaled is None else _of_population(scaled)
     share = math.nan if scaled is None else _held(scaled, 1, 2)
     reasons = []
-    if scaled is not None and found != VERDICTS[0]:
+    if scaled is not None and by != VERDICTS[0]:
         moving, total = int((scaled.verdict > 0).sum()), scaled.verdict.size
         many = "the share" if total == 2 else f"all {total:,} shares"
         if moving < total:
             many = f"{moving:,} of {total:,} shares, which hold {100 * share:.0f} % of people,"
         moved = f"with twice its weight the mean or an end of {many} would move by up to {_most(scaled):.1g} sd"
-        reasons.append(moved + (", and the reports do not narrow them" if found == "prior" else ""))
+        reasons.append(moved + (", and the reports do not narrow them" if by == "prior" else ""))
     if collection is not None and collection.laws and not collection.noncompliance().identified:
         reasons.append(
             "no number of reports identifies the share γ of respondents who ignore the device, so that γ, and P with it, "
@@ -68,16 +68,16 @@ def decision_given(
     weak, outdone = bool(reasons), log_bayes_factor > LARGEST_FACTOR
     if outdone:
         reasons.append(f"the reports favour a learnt prior (log Bayes factor {log_bayes_factor:.1f})")
-        found = "prior" if found == "prior" else "conflict"
+        by = "prior" if by == "prior" else "conflict"
     if not reasons:
-        return _decided(found, share, note="" if found else UNKNOWN)
-    sentence = f"{START if found == 'prior' else CONFLICT}{'; '.join(reasons)}."
+        return _decided(by, share, note="" if by else UNKNOWN)
+    sentence = f"{START if by == 'prior' else CONFLICT}{'; '.join(reasons)}."
     if outdone:
         sentence += " Refit with the learnt prior."
     elif weak:
-        more = "" if scaled is None or collection is None or found == "conflict" else _advice(collection, scaled)
+        more = "" if scaled is None or collection is None or by == "conflict" else _advice(collection, scaled)
         sentence += more or " Refit with another prior and compare."
-    return _decided(found, share, sentence)
+    return _decided(by, share, sentence)
 
 
 def decision_of_cells(labels: Sequence[str], found: xr.Dataset | None, scaled: Scaled | None = None) -> dict[str, Any]:
@@ -109,12 +109,12 @@ def decision_of_cells(labels: Sequence[str], found: xr.Dataset | None, scaled: S
         return _decided(by, mean, sentence, number=int(chosen.sum()))
     if scaled is None:
         return _decided("", math.nan, note=UNKNOWN)
-    each = [_of_population(scaled.at(k)) for k in range(len(names))]
-    chosen = np.array([by != VERDICTS[0] for by in each])
+    by_cell = [_of_population(scaled.at(k)) for k in range(len(names))]
+    chosen = np.array([by != VERDICTS[0] for by in by_cell])
     share = float(np.mean([_held(scaled.at(k), 1, 2) for k in range(len(names))]))
     if not chosen.any():
         return _decided(VERDICTS[0], share)
-    by = each[int(np.argmax(chosen))]
+    by = by_cell[int(np.argmax(chosen))]
     sentence = _in_cells(names, chosen, CONFLICT if by == "conflict" else START)
     sentence += "With twice the weight of the prior of what the cells share, most of their means or ends would move."
     return _decided(by, share, sentence, number=int(chosen.sum()))
@@ -186,21 +186,21 @@ def _epsilon_for(collection: Collection, times: float) -> float:
     from ldpbayes.theory import planning
 
     protocol, a = collection.tallies[0].protocol, collection.n_categories
-    kept = tuple((key, value) for key, value in protocol.parameters().items() if key == "variant")
+    variant = tuple((key, value) for key, value in protocol.parameters().items() if key == "variant")
     try:
-        if len(collection.tallies) > 1 or not planning.has_free_epsilon(protocol.design, dict(kept)):
+        if len(collection.tallies) > 1 or not planning.has_free_epsilon(protocol.design, dict(variant)):
             return math.nan
         goal = planning.expected_error(protocol, 1, estimator="oracle") / times
-        place = bisect.bisect_left(TENTHS, True, key=lambda tenths: _error_at(protocol.design, kept, a, tenths) <= goal)
+        place = bisect.bisect_left(TENTHS, True, key=lambda tenths: _error_at(protocol.design, variant, a, tenths) <= goal)
     except (ArgumentError, InfeasibleError):
         return math.nan
     return TENTHS[place] / 10 if place < len(TENTHS) else math.nan
 
 
 @functools.lru_cache(maxsize=512)
-def _error_at(design: str, kept: tuple, a: int, tenths: int) -> float:
+def _error_at(design: str, variant: tuple, a: int, tenths: int) -> float:
     """Return the error of one report of a protocol at an ε: cells of one protocol ask for the same ones."""
     from ldpbayes.theory import planning
 
-    (make,) = planning.named_makers([design], dict(kept)).values()
+    (make,) = planning.named_makers([design], dict(variant)).values()
     return planning.expected_error(make(a, tenths / 10), 1, estimator="oracle")

@@ -83,8 +83,8 @@ def fakes(
         sentence = f"{added:,} fabricated reports that support {category} ({100 * share:.2g} % of all) would {goal}."
     if not added:
         sentence = f"No fabricated reports are needed to {goal}: it is larger already."
-    about = {"question": f"Fabricated reports that support {category}", "sentence": sentence}
-    return Answer({"added": added, "replaced": replaced, "share": share}, None, about)
+    attrs = {"question": f"Fabricated reports that support {category}", "sentence": sentence}
+    return Answer({"added": added, "replaced": replaced, "share": share}, None, attrs)
 
 
 def _form(reports: Collection | Tally | xr.DataTree, channel: str | None) -> tuple[Binomials, tuple[str, ...]]:
@@ -92,14 +92,14 @@ def _form(reports: Collection | Tally | xr.DataTree, channel: str | None) -> tup
     if isinstance(reports, xr.DataTree):
         if channel is not None:
             raise ArgumentError("channel goes with a collection; a result of several channels has no support counts.")
-        found = reports.children["confidence"].to_dataset() if "confidence" in reports.children else None
-        if found is None or "support_count" not in found or found["support_count"].ndim > 1:
+        intervals = reports.children["confidence"].to_dataset() if "confidence" in reports.children else None
+        if intervals is None or "support_count" not in intervals or intervals["support_count"].ndim > 1:
             raise InfeasibleError(
                 "This result has no support counts: it comes from several channels, from cells, from a protocol without "
                 "them, or from a fit without estimates. Ask the collection of one channel instead."
             )
-        counts, hit, other = (found[name].values for name in ("support_count", "rate_of_value", "rate_of_others"))
-        labels = tuple(map(str, found["category"].values))
+        counts, hit, other = (intervals[name].values for name in ("support_count", "rate_of_value", "rate_of_others"))
+        labels = tuple(map(str, intervals["category"].values))
         return Binomials(counts, hit, other, int(reports.attrs["n_reports"])), labels
     collection = as_collection(reports)
     tally = one_channel(collection, channel)
@@ -116,9 +116,9 @@ def _for_lift(form: Binomials, x: int, lift: float) -> tuple[float, float]:
     m (1 − C_x/n) / (n (g − h)); both are solved for m.
     """
     missing = 1 - form.counts[x] / form.n
-    wanted = lift * (form.hit[x] - form.other[x])
-    added = form.n * wanted / (missing - wanted) if missing > wanted else math.inf
-    replaced = form.n * wanted / missing if missing > 0 else math.inf
+    gain = lift * (form.hit[x] - form.other[x])
+    added = form.n * gain / (missing - gain) if missing > gain else math.inf
+    replaced = form.n * gain / missing if missing > 0 else math.inf
     return float(added), float(replaced) if replaced <= form.n else math.inf
 
 

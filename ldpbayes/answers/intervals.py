@@ -56,8 +56,8 @@ def simultaneous_intervals(
         lower, upper, probability, error = _from_quantiles(
             result, draws, base.variable(result, "exact", "level").values, quantiles, ci_prob
         )
-    about = {"ci_prob": ci_prob, "probability": probability, "mcse": error}
-    return base.by_category(category, "Shares of all categories at once", {"lower": lower, "upper": upper}, **about)
+    attrs = {"ci_prob": ci_prob, "probability": probability, "mcse": error}
+    return base.by_category(category, "Shares of all categories at once", {"lower": lower, "upper": upper}, **attrs)
 
 
 @base.asks
@@ -124,7 +124,7 @@ def largest(
     level = level_of_largest(ci_prob, k, a, simultaneous=simultaneous)
     ends = intervals_at(base.of_cell(result, result["confidence"].to_dataset(), cell), level)
     chosen = np.argsort(-shares.values, kind="stable")[:k]
-    found = {name: one[chosen] for name, one in zip(("mean", "lower", "upper"), (shares.values, *ends), strict=True)}
+    values = {name: array[chosen] for name, array in zip(("mean", "lower", "upper"), (shares.values, *ends), strict=True)}
     names = ", ".join(map(str, shares["category"].values[chosen][:6])) + (", …" if k > 6 else "")
     kind = (
         f"cover all {k} with confidence {ci_prob:g}"
@@ -135,8 +135,8 @@ def largest(
     picked = "these were picked for being the largest" if k > 1 else "it was picked for being the largest"
     title = f"The {k} largest shares" if k > 1 else "The largest share"
     sentence = f"{title}: {names}. The confidence intervals {kind}, although {picked}."
-    about = {"ci_prob": ci_prob, "level": level, "sentence": sentence}
-    return base.by_category(shares["category"].values[chosen], title, found, **about)
+    attrs = {"ci_prob": ci_prob, "level": level, "sentence": sentence}
+    return base.by_category(shares["category"].values[chosen], title, values, **attrs)
 
 
 @base.asks
@@ -161,9 +161,9 @@ def interval_parts(result: xr.DataTree, *, cell: str | tuple[str, ...] | None = 
     frequency = summary["sd"].sel(target="frequency").values
     privacy = np.minimum((n / (n + weight) * frequency) ** 2, variance)
     share = np.divide(privacy, variance, out=np.zeros_like(variance), where=variance > 0)
-    parts = {"sd": variance, "sampling_sd": variance - privacy, "privacy_sd": privacy}
-    found = {name: np.sqrt(value) for name, value in parts.items()} | {"privacy_share": share}
-    return base.by_category(summary["category"].values, PARTS, found)
+    variances = {"sd": variance, "sampling_sd": variance - privacy, "privacy_sd": privacy}
+    values = {name: np.sqrt(value) for name, value in variances.items()} | {"privacy_share": share}
+    return base.by_category(summary["category"].values, PARTS, values)
 
 
 # ---- a band from exact quantiles -------------------------------------------------------------------------------------
@@ -210,10 +210,10 @@ def _from_draws(tree: xr.DataTree, draws: NDArray, ci_prob: float) -> tuple[NDAr
     moving = upper > lower
     roots = np.sqrt(draws[:, moving])
     reach = np.zeros(len(roots))
-    for part in np.array_split(np.arange(len(roots)), min(FOLDS, len(roots) // 2)) if moving.any() else ():
+    for fold in np.array_split(np.arange(len(roots)), min(FOLDS, len(roots) // 2)) if moving.any() else ():
         kept = np.ones(len(roots), dtype=bool)
-        kept[part] = False
-        reach[part] = _reach(roots[part], *_shape(roots[kept]))
+        kept[fold] = False
+        reach[fold] = _reach(roots[fold], *_shape(roots[kept]))
     # The quantile at the level ci_prob of S + 1 draws, of which the one that the band must hold is unseen.
     rank = min(int(np.ceil(ci_prob * (len(reach) + 1))), len(reach))
     c = np.partition(reach, rank - 1)[rank - 1]
@@ -231,7 +231,7 @@ def _shape(roots: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     away = roots - middle
     above = np.maximum(away, 0.0)
     away -= above
-    return middle, *(np.sqrt(2 * np.einsum("sx,sx->x", part, part) / len(roots)) for part in (away, above))
+    return middle, *(np.sqrt(2 * np.einsum("sx,sx->x", side, side) / len(roots)) for side in (away, above))
 
 
 def _reach(roots: NDArray, middle: NDArray, below: NDArray, above: NDArray) -> NDArray:

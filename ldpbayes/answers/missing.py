@@ -72,8 +72,8 @@ def missing_answers(
         raise ArgumentError("question must compare with a number where answers are missing.")
     p, n = total(result, labels, target=target, cell=cell), base.n_reports(result, cell)
     counted = "missing" in result["constant_data"]
-    held = np.ravel(base.variable(result, "constant_data", "missing").values) if counted else np.zeros(1)
-    lost = int(held[(place or 0) if counted else 0])
+    missing = np.ravel(base.variable(result, "constant_data", "missing").values) if counted else np.zeros(1)
+    lost = int(missing[(place or 0) if counted else 0])
     if not lost:
         raise ArgumentError("missing answers must be counted in the result: read the reports with missing=LABEL.")
     rng = np.random.default_rng(int(result.attrs["random_seed"]))
@@ -91,9 +91,9 @@ def missing_answers(
         f"{lost:,} of {lost + n:,.0f} who were asked ({share:.3g} %) gave no answer. Whatever they would say, "
         f"{100 * ci_prob:g} % of the posterior has the share of {named} among all between {low:.3f} and {high:.3f}."
     )
-    found = base.described(result, both, {"odds_ratio": ratios}, ci_prob, named)
+    answer = base.described(result, both, {"odds_ratio": ratios}, ci_prob, named)
     if threshold is not None:
         true = both > threshold if sign == ">" else both < threshold
-        found["probability"] = ("odds_ratio", true.mean(axis=0))
-    found.attrs |= {"sentence": sentence, "answers": int(n), "missing": lost, "low": low, "high": high}
-    return found
+        answer["probability"] = ("odds_ratio", true.mean(axis=0))
+    answer.attrs |= {"sentence": sentence, "answers": int(n), "missing": lost, "low": low, "high": high}
+    return answer

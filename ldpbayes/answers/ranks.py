@@ -32,5 +32,5 @@ def probability_in_top(
     last = -np.partition(-draws, k - 1, axis=1)[:, k - 1 : k]
     above, tied = draws > last, draws == last
     inside = above + tied * ((k - above.sum(axis=1, keepdims=True)) / tied.sum(axis=1, keepdims=True))
-    found = {"probability": inside.mean(axis=0), "mcse": base.mcse(result, inside)}
-    return base.by_category(category, f"Among the {k} most frequent", found)
+    values = {"probability": inside.mean(axis=0), "mcse": base.mcse(result, inside)}
+    return base.by_category(category, f"Among the {k} most frequent", values)

@@ -60,13 +60,13 @@ class Fitted:
             raise ArgumentError("result must be a posterior that regress returned.")
         self.result, self.unseen = result, unseen
         try:
-            held = result["design"].to_dataset()
+            design = result["design"].to_dataset()
             start = "covariate "
-            patterns = {str(n).removeprefix(start): held[n].values for n in held.data_vars if str(n).startswith(start)}
-            self.design = Design.restore(result.attrs["regression"], patterns, held["n_rows"].values)
-            self.sizes: NDArray = np.asarray(held["n_reports"].values, dtype=float)
-            self._check(held)
-            self._centres = [held[f"index {group.name}"].attrs.get("centre", 0.0) for group in self.design.columns.groups]
+            patterns = {str(n).removeprefix(start): design[n].values for n in design.data_vars if str(n).startswith(start)}
+            self.design = Design.restore(result.attrs["regression"], patterns, design["n_rows"].values)
+            self.sizes: NDArray = np.asarray(design["n_reports"].values, dtype=float)
+            self._check(design)
+            self._centres = [design[f"index {group.name}"].attrs.get("centre", 0.0) for group in self.design.columns.groups]
         except (AttributeError, KeyError, TypeError, ValueError) as err:
             if isinstance(err, DataError):
                 raise
@@ -74,28 +74,28 @@ class Fitted:
         self.categories = [str(name) for name in base.variable(result, "posterior", "category").values]
         groups = self.design.columns.groups
         rows = [("coefficients", len(self.design.terms)), *((group.name, len(group.levels)) for group in groups)]
-        parts: list[NDArray] = []
+        columns: list[NDArray] = []
         for name, size in rows:
             values = base.variable(result, "posterior", name).values
             if values.ndim != 4 or values.shape[2:] != (size, len(self.categories)) or values.dtype.kind != "f":
                 raise DataError(f"posterior {shown(name)} has other terms or groups than the design")
-            parts.append(values)
-        if len({values.shape[:2] for values in parts}) > 1 or not all(np.isfinite(values).all() for values in parts):
+            columns.append(values)
+        if len({values.shape[:2] for values in columns}) > 1 or not all(np.isfinite(values).all() for values in columns):
             raise DataError("the coefficients in the posterior are not finite, or not of the same draws")
         for group in groups:  # after the coefficients, by what groups differ
             sd = base.variable(result, "posterior", f"{group.name}_sigma").values if group.kind != "mo" else np.zeros(())
-            parts.append(np.broadcast_to(sd[..., None, None], (*parts[0].shape[:2], 1, len(self.categories))))
-        self._coefficients: NDArray = np.concatenate(parts, axis=2)
+            columns.append(np.broadcast_to(sd[..., None, None], (*columns[0].shape[:2], 1, len(self.categories))))
+        self._coefficients: NDArray = np.concatenate(columns, axis=2)
 
-    def _check(self, held: xr.Dataset) -> None:
+    def _check(self, design: xr.Dataset) -> None:
         """Refuse a description whose columns are not those of the fit, such as one that was edited."""
         columns, (first, _) = self.design.columns, self.design.cells
-        pairs = [(held["columns"].values, columns.common[first])]
+        pairs = [(design["columns"].values, columns.common[first])]
         for group in columns.groups:
-            pairs += [(held[f"{key} {group.name}"].values, getattr(group, key)[first]) for key in ("index", "value")]
-        for stored, made in pairs:
-            limit = ROUNDING * np.abs(made).max(axis=0, initial=1e-300)
-            if stored.shape != made.shape or not (np.abs(stored - made) <= limit).all():
+            pairs += [(design[f"{key} {group.name}"].values, getattr(group, key)[first]) for key in ("index", "value")]
+        for stored, computed in pairs:
+            limit = ROUNDING * np.abs(computed).max(axis=0, initial=1e-300)
+            if stored.shape != computed.shape or not (np.abs(stored - computed) <= limit).all():
                 raise DataError("the attribute 'regression' describes other columns than those of the fit; fit again")
         if self.sizes.shape != self.design.rows.shape or not np.isfinite(self.sizes).all() or not self.sizes.sum() > 0:
             raise DataError("the group 'design' must have the number of reports of every row of covariates")
@@ -109,11 +109,11 @@ class Fitted:
             return self.design.frame, self.sizes
         table = to_pandas(data)
         extra = [] if count is None else [count]
-        found, _ = clean(table, names, extra=extra, remedy="fill it in, or leave such rows out")
+        cleaned, _ = clean(table, names, extra=extra, remedy="fill it in, or leave such rows out")
         if not names:
-            found = found.reindex(range(len(table)))
+            cleaned = cleaned.reindex(range(len(table)))
         if count is None:
-            return found, np.ones(len(table))
+            return cleaned, np.ones(len(table))
         sizes = np.asarray(table[count])
         try:
             sizes = sizes.astype(float)
@@ -121,7 +121,7 @@ class Fitted:
             raise DataError("must hold numbers of people", field=count) from None
         if not np.isfinite(sizes).all() or (sizes < 0).any() or not sizes.sum() > 0:
             raise DataError("must be finite, not negative and not all zero", field=count)
-        return found, sizes
+        return cleaned, sizes
 
     def columns(self, frame: Any) -> Columns:
         """Return the columns of the design for a frame of its variables."""
@@ -132,8 +132,8 @@ class Fitted:
         chains, length = self._coefficients.shape[:2]
         step = max(1, -(-chains * length * rows * len(self.categories) // MAX_NUMBERS))
         step = min(step, max(1, length // 50))
-        found = self._coefficients[:, ::step]
-        return found.reshape(-1, *found.shape[2:])
+        coefficients = self._coefficients[:, ::step]
+        return coefficients.reshape(-1, *coefficients.shape[2:])
 
     def effects(self, columns: Columns, coefficients: NDArray) -> list[NDArray]:
         """Return the effects of the levels of each group, those of the fit and then new ones, each (S, levels, a).
@@ -141,34 +141,34 @@ class Fitted:
         A new group has draws of its prior given their sd, a new place of a walk those given its neighbours; they hang on
         its name and on the seed of the fit alone, so that questions can be compared.
         """
-        at, found, k = columns.common.shape[1], [], len(columns.groups)
+        at, effects, k = columns.common.shape[1], [], len(columns.groups)
         basis, seed = helmert(len(self.categories)).T, int(self.result.attrs.get("random_seed") or 0)
         basis = (basis - basis[self.categories.index(self.result.attrs["reference"])]) / np.sqrt(2)
         for i, group in enumerate(columns.groups):
-            own = coefficients[:, at : at + len(group.levels)]
+            levels = coefficients[:, at : at + len(group.levels)]
             at += len(group.levels)
             if group.new:
                 seeds = [[seed % 2**32, zlib.crc32(f"{group.name} {label}".encode())] for label in group.new]
                 shape = len(coefficients), len(self.categories) - 1
-                drawn = np.stack([np.random.default_rng(one).standard_normal(shape) for one in seeds], axis=1) @ basis.T
+                drawn = np.stack([np.random.default_rng(seed).standard_normal(shape) for seed in seeds], axis=1) @ basis.T
                 drawn *= coefficients[:, i - k, None, :1]
                 if group.kind == "rw":
                     weights, sd = walk_between(group.places, group.new_places)
-                    drawn = weights @ own + sd[:, None] * drawn
-                own = np.concatenate([own, drawn], axis=1)
-            found.append(own)
+                    drawn = weights @ levels + sd[:, None] * drawn
+                levels = np.concatenate([levels, drawn], axis=1)
+            effects.append(levels)
         names = [group.name for group in columns.groups]
         for i, name in enumerate(names):  # the sd of an intercept is that at the mean of the column that varies
             beside, m = f"1|{name.partition('|')[2]}", len(columns.groups[i].levels)
             if self._centres[i] and beside in names:
-                found[names.index(beside)][:, m:] -= self._centres[i] * found[i][:, m:]
-        return found
+                effects[names.index(beside)][:, m:] -= self._centres[i] * effects[i][:, m:]
+        return effects
 
     def shares(self, columns: Columns, coefficients: NDArray, effects: list[NDArray], rows: slice = slice(None)) -> NDArray:
         """Return P of some rows, shape (S, rows, a)."""
         eta = columns.common[rows] @ coefficients[:, : columns.common.shape[1]]
-        for group, own in zip(columns.groups, effects, strict=True):
-            eta += group.value[rows][:, None] * own[:, group.index[rows]]
+        for group, effect in zip(columns.groups, effects, strict=True):
+            eta += group.value[rows][:, None] * effect[:, group.index[rows]]
         return softmax(eta, axis=-1)
 
     def blocks(self, rows: int, draws: int) -> list[slice]:
@@ -190,15 +190,15 @@ class Fitted:
 
     def new_of(self, columns: Columns, weight: NDArray) -> str:
         """Return the sentence that names the groups of a population which the fit has not met, or an empty text."""
-        said = {}
+        new = {}
         for group in columns.groups:
             share = weight[group.index >= len(group.levels)].sum() / weight.sum()
             if share > 0:
-                said[group.name.partition("|")[2] or group.name] = (
+                new[group.name.partition("|")[2] or group.name] = (
                     f"{listed(map(repr, group.new))} ({100 * share:.1f} % of the people)"
                 )
-        each = "; ".join(f"{name} {which}" for name, which in said.items())
-        return f"The sample lacks {each}: their effects are drawn, given those of the others." if said else ""
+        each = "; ".join(f"{name} {which}" for name, which in new.items())
+        return f"The sample lacks {each}: their effects are drawn, given those of the others." if new else ""
 
     def mean(self, frame: Any, weight: NDArray, coefficients: NDArray) -> NDArray:
         """Return the mean of P over people, shape (S, a)."""
@@ -243,7 +243,7 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     coefficients = fitted.draws(min(len(frame), 1000))
     columns, index = fitted.columns(frame), np.arange(len(frame))
     effects = fitted.effects(columns, coefficients)
-    parts = [
+    answers = [
         fitted.described(
             fitted.shares(columns, coefficients, effects, rows), {"row": index[rows]}, ci_prob, "Predicted shares"
         )
@@ -258,9 +258,9 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
         )
     if data is None:
         coords["n_reports"] = (("row",), sizes)
-    whole = xr.concat(parts, "row").assign_coords(coords)
-    said = fitted.new_of(columns, np.ones(len(frame)))  # combinations of groups may be new
-    return Answer(whole.data_vars, whole.coords, whole.attrs | ({"unseen": said} if said else {}))
+    joined = xr.concat(answers, "row").assign_coords(coords)
+    new = fitted.new_of(columns, np.ones(len(frame)))  # combinations of groups may be new
+    return Answer(joined.data_vars, joined.coords, joined.attrs | ({"unseen": new} if new else {}))
 
 
 @asks
@@ -318,10 +318,10 @@ def comparisons(
         shares = [fitted.mean(_with(frame, variable, value, own), weight, coefficients) for value in chosen]
         labels = [f"{value} - {chosen[0]}" for value in chosen[1:]]
     draws = np.stack([share - shares[0] for share in shares[1:]], axis=1)
-    found = fitted.described(
+    answer = fitted.described(
         draws, {"comparison": labels}, ci_prob, f"Differences by {variable}", probability=(draws > 0).mean(axis=0)
     )
-    return found.assign_coords(variable=variable)
+    return answer.assign_coords(variable=variable)
 
 
 @asks
@@ -357,14 +357,14 @@ def slopes(result: xr.DataTree, variable: str, *, data: Any = None, ci_prob: flo
         up, down = (fitted.mean(frame.assign(**{variable: values + d}), weight, of) for d in (by, -by))
         return (up - down) / (2 * by)
 
-    whole, part = (slope(coefficients[:1], size) for size in (h, h / 4))
-    if np.abs(whole - part).max() > 0.1 * np.abs(part).max() + 1e-9 / h:
+    coarse, fine = (slope(coefficients[:1], size) for size in (h, h / 4))
+    if np.abs(coarse - fine).max() > 0.1 * np.abs(fine).max() + 1e-9 / h:
         raise ArgumentError(
             f"variable must move the shares smoothly, but they jump with {variable!r}; comparisons takes it."
         )
     draws = slope(coefficients, h)
-    found = fitted.described(draws, {}, ci_prob, f"Slopes in {variable}", probability=(draws > 0).mean(axis=0))
-    return found.assign_coords(variable=variable)
+    answer = fitted.described(draws, {}, ci_prob, f"Slopes in {variable}", probability=(draws > 0).mean(axis=0))
+    return answer.assign_coords(variable=variable)
 
 
 @asks
@@ -385,10 +385,10 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
     """
     ci_prob = checks.level(ci_prob)
     if isinstance(result, Maximum):
-        found = result.summary(ci_prob)
-        kept = found[["odds_ratio", "odds_lower", "odds_upper"]]
-        kept = kept.rename(odds_lower="lower", odds_upper="upper")
-        return Answer(kept.data_vars, kept.coords, {**kept.attrs, "question": "Odds ratios"})
+        summary = result.summary(ci_prob)
+        columns = summary[["odds_ratio", "odds_lower", "odds_upper"]]
+        columns = columns.rename(odds_lower="lower", odds_upper="upper")
+        return Answer(columns.data_vars, columns.coords, {**columns.attrs, "question": "Odds ratios"})
     if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
         raise ArgumentError("result must be what regress returned.")
     draws = base.variable(result, "posterior", "coefficients").drop_sel(category=result.attrs["reference"])
@@ -396,8 +396,8 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
     middle, (lower, upper) = np.exp(np.median(flat, axis=0)), np.exp(ends_of_equal_draws(flat, ci_prob))
     data = {"odds_ratio": middle, "lower": lower, "upper": upper}
     coords = {name: draws[name].values for name in ("term", "category")}
-    about = {"question": "Odds ratios", "ci_prob": ci_prob}
-    return Answer({name: (("term", "category"), values) for name, values in data.items()}, coords, about)
+    attrs = {"question": "Odds ratios", "ci_prob": ci_prob}
+    return Answer({name: (("term", "category"), values) for name, values in data.items()}, coords, attrs)
 
 
 @asks
@@ -428,12 +428,12 @@ def poststratify_table(
     raked = isinstance(table, (list, tuple))
     frame, sizes = _raked(fitted, table, count) if raked else fitted.people(table, count)
     keys = checks.columns(by, "by") or ()
-    whole = frame if raked else to_pandas(table)
+    census = frame if raked else to_pandas(table)
     for name in keys:
-        if name not in whole.columns:
+        if name not in census.columns:
             what = "margins of the formula's covariates have" if raked else "table has"
-            raise DataError(f"the {what} no column {shown(name)}; it has {listed(map(str, whole.columns))}")
-    texts = [", ".join(row) for row in zip(*(whole[name].astype(str) for name in keys), strict=True)]
+            raise DataError(f"the {what} no column {shown(name)}; it has {listed(map(str, census.columns))}")
+    texts = [", ".join(row) for row in zip(*(census[name].astype(str) for name in keys), strict=True)]
     code, labels = pd.factorize(np.array(texts if keys else [POPULATION] * len(frame), dtype=object))
     kept = (np.bincount(code, sizes) > 0)[code]  # groups without people have no shares
     frame, sizes, (code, order) = frame[kept].reset_index(drop=True), sizes[kept], pd.factorize(code[kept])
@@ -441,19 +441,19 @@ def poststratify_table(
     draws = fitted.means(frame, sizes, fitted.draws(len(frame)), code)
     question = " by ".join(["Shares in the population", *([listed(keys)] if keys else [])])
     if not keys:
-        found = fitted.described(draws[:, 0], {}, ci_prob, question)
+        answer = fitted.described(draws[:, 0], {}, ci_prob, question)
     else:
         if POPULATION in labels:
             raise DataError(f"must not have the value {POPULATION!r}, which stands for all together", field=listed(keys))
         draws = np.concatenate([(draws * people[:, None]).sum(axis=1, keepdims=True) / people.sum(), draws], axis=1)
-        found = fitted.described(draws, {"group": [POPULATION, *labels]}, ci_prob, question)
-        found = found.assign(population_share=(("group",), np.append(1.0, people / people.sum())))
+        answer = fitted.described(draws, {"group": [POPULATION, *labels]}, ci_prob, question)
+        answer = answer.assign(population_share=(("group",), np.append(1.0, people / people.sum())))
     chains = result["posterior"].sizes["chain"]
-    held = {name: result.attrs[name] for name in ("sampling", "effective_draws") if name in result.attrs}
-    values = draws.reshape(chains, -1, *found["mean"].shape)
-    found = found.assign(draws=(("chain", "draw", *found["mean"].dims), values, held))
-    found.attrs |= {"unseen": said} if (said := fitted.new_of(fitted.columns(frame), sizes)) else {}
-    return found
+    attrs = {name: result.attrs[name] for name in ("sampling", "effective_draws") if name in result.attrs}
+    values = draws.reshape(chains, -1, *answer["mean"].shape)
+    answer = answer.assign(draws=(("chain", "draw", *answer["mean"].dims), values, attrs))
+    answer.attrs |= {"unseen": new} if (new := fitted.new_of(fitted.columns(frame), sizes)) else {}
+    return answer
 
 
 def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDArray]:
@@ -472,10 +472,10 @@ def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDAr
                 f"each margin must have the column of counts and covariates of the formula ({listed(design.variables)}), "
                 f"got {listed(names) or 'no other column'}."
             )
-        own, target = fitted.people(table, count, names)
+        rows, target = fitted.people(table, count, names)
         keys = [
             pd.MultiIndex.from_arrays([design.values(name, held[name]) for name in names], names=names)
-            for held in (own, frame)
+            for held in (rows, frame)
         ]
         if keys[0].has_duplicates:
             raise DataError(f"the margin of {listed(names)} has {listed(keys[0][keys[0].duplicated()][0])} twice")
@@ -516,16 +516,16 @@ def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDAr
 def _known(fitted: Fitted, variable: str) -> None:
     names = fitted.design.variables
     if not isinstance(variable, str) or variable not in names:
-        held = listed(names) or "it has none"
-        raise ArgumentError(f"variable must be a covariate of the formula ({held}), got {shown(variable)}.")
+        names_held = listed(names) or "it has none"
+        raise ArgumentError(f"variable must be a covariate of the formula ({names_held}), got {shown(variable)}.")
 
 
-def _with(frame: Any, variable: str, value: Any, own: Any) -> Any:
+def _with(frame: Any, variable: str, value: Any, like: Any) -> Any:
     """Return the frame with one value for everybody, in the type of the variable; the design refuses levels it has not."""
-    if own.dtype.kind in "iuf":
+    if like.dtype.kind in "iuf":
         number = float(checks.reals(value, "values", f"finite numbers like those of {variable!r}", ndim=0))
-        value = int(number) if own.dtype.kind != "f" and number.is_integer() else number
-    elif own.dtype.kind == "b":
+        value = int(number) if like.dtype.kind != "f" and number.is_integer() else number
+    elif like.dtype.kind == "b":
         if not isinstance(value, (bool, np.bool_)) and (isinstance(value, str) or value not in (0, 1)):
             raise ArgumentError(f"values must be True or False like those of {variable!r}, got {shown(value)}.")
         value = bool(value)

@@ -45,19 +45,19 @@ def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float
     summary = result["summary"].to_dataset().sel(target="distribution")
     ci_prob, size = float(summary.attrs["ci_prob"]), summary["mean"].shape[-1]
     mean, sd = (summary[name].values.reshape(-1, size) for name in ("mean", "sd"))
-    found: list[Any] = [None] * len(problems)
-    asked = [k for k, one in enumerate(problems) if one.collection is not None]
-    if asked and problems[asked[0]].alpha is not None:
-        kept = [k for k in asked if problems[k].keeps_reports and not problems[k].collection.laws]
+    scaled: list[Any] = [None] * len(problems)
+    places = [k for k, problem in enumerate(problems) if problem.collection is not None]
+    if places and problems[places[0]].alpha is not None:
+        kept = [k for k in places if problems[k].keeps_reports and not problems[k].collection.laws]
         exact = [k for k in kept if problems[k].singled]
-        _exactly(problems, exact, found)
-        left = [k for k in kept if found[k] is None and problems[k].separable is None and size > 2]
-        _expanded(problems, [k for k in left if problems[k].entries <= MOST_ENTRIES], mean, sd, found)
-    for k in asked:
-        if found[k] is None:
-            found[k] = _weighted(result, k, problems[k])[1]
+        _exactly(problems, exact, scaled)
+        left = [k for k in kept if scaled[k] is None and problems[k].separable is None and size > 2]
+        _expanded(problems, [k for k in left if problems[k].entries <= MOST_ENTRIES], mean, sd, scaled)
+    for k in places:
+        if scaled[k] is None:
+            scaled[k] = _weighted(result, k, problems[k])[1]
     of = functools.partial(Scaled.of, shares=True, floor=floor, ci_prob=ci_prob)
-    return [None if one is None else of(mean[k], sd[k], one) for k, one in enumerate(found)]
+    return [None if under is None else of(mean[k], sd[k], under) for k, under in enumerate(scaled)]
 
 
 def of_trait(result: xr.DataTree, cell: int, problem: Problem) -> Scaled | None:
@@ -90,7 +90,7 @@ def of_draws(result: xr.DataTree, prior: AbstractPrior) -> tuple[Scaled | None, 
         Of P, or of that of all cells.
     """
     posterior = result["posterior"].to_dataset()
-    draws = {str(name): one.values.reshape(-1, *one.shape[2:]) for name, one in posterior.data_vars.items()}
+    draws = {str(name): array.values.reshape(-1, *array.shape[2:]) for name, array in posterior.data_vars.items()}
     log_prior, ci_prob = prior.log_hyperprior(draws), float(result["summary"].attrs["ci_prob"])
     if log_prior is None:
         return None, {}
@@ -102,37 +102,37 @@ def of_draws(result: xr.DataTree, prior: AbstractPrior) -> tuple[Scaled | None, 
 
     hyper = {name: draws[name] for name in prior.hyperparameter_names if name in draws and draws[name].ndim == 1}
     above = {name: np.log(x) for name, x in hyper.items() if x.min() > 0}  # one that may be 0 has no logarithm
-    each = {name: scaled(x, shares=False, floor=FLOOR_LOG, ci_prob=ci_prob) for name, x in above.items()}
-    return scaled(draws["distribution"], shares=True, ci_prob=ci_prob), each
+    by_name = {name: scaled(x, shares=False, floor=FLOOR_LOG, ci_prob=ci_prob) for name, x in above.items()}
+    return scaled(draws["distribution"], shares=True, ci_prob=ci_prob), by_name
 
 
-def _exactly(problems: Sequence, places: list[int], found: list) -> None:
+def _exactly(problems: Sequence, places: list[int], scaled: list) -> None:
     """Write (means, sds) under both scaled priors, two (2, a) arrays, of cells whose reports are separable."""
     if not places:
         return
     alpha = problems[places[0]].alpha
     powered = [power * alpha for power in POWERS]
-    means, sds = _moments(lambda some: Products.of([problems[k].separable for k in some], alpha.size), places, powered)
+    means, sds = _moments(lambda block: Products.of([problems[k].separable for k in block], alpha.size), places, powered)
     for i, k in enumerate(places):
-        found[k] = means[:, i], sds[:, i]
+        scaled[k] = means[:, i], sds[:, i]
 
 
-def _expanded(problems: Sequence, places: list[int], mean: Any, sd: Any, found: list) -> None:
+def _expanded(problems: Sequence, places: list[int], mean: Any, sd: Any, scaled: list) -> None:
     """Write what _exactly does for other reports, where their expansion has the means and sds of the posterior."""
     if not places:
         return
     alpha, scales = problems[places[0]].alpha, (POWERS[0], 1.0, POWERS[1])
 
-    def products(some: list[int]) -> Products:
-        families = [expanded(problems[k].rows, np.zeros_like(alpha), np.maximum(mean[k], 1e-12)) for k in some]
-        return Products(joined(families), np.zeros(len(some)))
+    def products(block: list[int]) -> Products:
+        families = [expanded(problems[k].rows, np.zeros_like(alpha), np.maximum(mean[k], 1e-12)) for k in block]
+        return Products(joined(families), np.zeros(len(block)))
 
     # Of second order in the saddle point, like the expansion: integrals would cost ten times as much and say no more.
     means, sds = _moments(products, places, [scale * alpha for scale in scales], "saddle point")
     for i, k in enumerate(places):
         off = np.abs(means[1, i] - mean[k]) / sd[k], np.abs(sds[1, i] / sd[k] - 1)
-        if max(one.max() for one in off) < LIKE:
-            found[k] = means[::2, i], sds[::2, i]
+        if max(gap.max() for gap in off) < LIKE:
+            scaled[k] = means[::2, i], sds[::2, i]
 
 
 def _moments(
@@ -143,19 +143,19 @@ def _moments(
     for start in range(0, len(places), step):
         products = make(places[start : start + step])
         engines = [products.engine(alpha, sets=products.cells, route=route) for alpha in alphas]
-        out.append(np.array([[one.mean for one in engines], np.sqrt([one.variance for one in engines])]))
+        out.append(np.array([[engine.mean for engine in engines], np.sqrt([engine.variance for engine in engines])]))
     means, sds = np.concatenate(out, axis=2)
     return means, sds
 
 
 def _weighted(result: Any, cell: int, problem: Problem, sums: Any = None) -> tuple[np.ndarray, Any]:
     """Return draws of P of one cell, or of P @ sums, and their (means, sds) under both scaled priors by weights, or None."""
-    one = select(result, cell) if "cell" in result["posterior"].dims else result
-    posterior = one["posterior"].to_dataset()
+    tree = select(result, cell) if "cell" in result["posterior"].dims else result
+    posterior = tree["posterior"].to_dataset()
     p = posterior["distribution"].values.reshape(-1, posterior.sizes["category"])
     log_prior = problem.prior.log_hyperprior({str(name): x.values.ravel() for name, x in posterior.items() if x.ndim == 2})
     if log_prior is None:
-        log_prior = _log_density(problem.prior, extended_draws(one, problem.collection))
+        log_prior = _log_density(problem.prior, extended_draws(tree, problem.collection))
     values = p if sums is None else p @ sums
     return values, None if log_prior is None else by_weights(values, log_prior)
 

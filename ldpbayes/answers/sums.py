@@ -39,11 +39,11 @@ def category_sum(
     else:
         of = functools.partial(base.described, result, total(result, categories, target=target, cell=cell), {})
     sure = base.confidence_of(collection, categories, (), ci_prob, target)
-    found = of(ci_prob, base.named(base.words(categories), result, cell), **sure)
-    found.attrs["sentence"] = (
-        f"An estimated {float(found['mean']):.3f} are in {found.attrs['question']} ({base.interval_text(found)})."
+    answer = of(ci_prob, base.named(base.words(categories), result, cell), **sure)
+    answer.attrs["sentence"] = (
+        f"An estimated {float(answer['mean']):.3f} are in {answer.attrs['question']} ({base.interval_text(answer)})."
     )
-    return found
+    return answer
 
 
 @base.asks
@@ -74,5 +74,5 @@ def total(
     -------
     (draws,) array
     """
-    draws, known = base.draws_of(result, target, cell)
-    return draws[:, base.positions(categories, known)].sum(axis=1)
+    draws, labels = base.draws_of(result, target, cell)
+    return draws[:, base.positions(categories, labels)].sum(axis=1)

@@ -91,14 +91,14 @@ def prior_of_shares(
         worth = mean * (1 - mean) / max(sd, 1e-300) ** 2 - 1 - inside - rest
         if not item.given and rest > 1e-9 and inside + rest > MENTIONED * worth:
             alike.setdefault((inside, round(rest, 9)), []).append((item.name, max(worth, 0.0)))
-    said = []
+    texts = []
     for (inside, rest), shares in alike.items():
         low, high = betaincinv(inside, rest, 0.025), betaincinv(inside, rest, 0.975)
         names, middle = listed(name for name, _ in shares), inside / (inside + rest)
         ends = dict.fromkeys(f"{choose(worth for _, worth in shares):.0f}" for choose in (min, max))
-        said.append(
+        texts.append(
             f"Before any report this prior gives {names} a mean of {middle:.3g}, and 95 % between {low:.2f} and {high:.2f}. "
             f"That is {inside + rest:g} open answers beside the {' to '.join(ends)} that the reports are worth for such a "
             f"share; the prior 'share:{shares[0][0]}' would be flat on it."
         )
-    return {"prior_of_shares": " ".join(said)} if said else {}
+    return {"prior_of_shares": " ".join(texts)} if texts else {}
