@@ -63,21 +63,21 @@ def findings(
     }
 
 
-def _said(found, words):
+def _said(test, words):
     """Return what the reports can say of γ or δ, for a result that was made all the same."""
-    if found.identified:
-        return found.sentence
-    said = (
-        f"The reports do not decide between the shares from {found.low:.3g} to {found.high:.3g}: within that interval "
+    if test.identified:
+        return test.sentence
+    sentence = (
+        f"The reports do not decide between the shares from {test.low:.3g} to {test.high:.3g}: within that interval "
         f"{words.symbol} follows its prior, and so does P with it. No maximum-likelihood estimate is shown, because it is "
         "not unique"
     )
-    return f"{said}; a sensitivity curve shows P for every γ." if words.symbol == "γ" else f"{said}."
+    return f"{sentence}; a sensitivity curve shows P for every γ." if words.symbol == "γ" else f"{sentence}."
 
 
-def _log_bayes_factor(known, collection, prior, evidence_of):
+def _log_bayes_factor(evidence, collection, prior, evidence_of):
     """Return log P(reports | prior) − log P(reports | all follow the device) by the evidence of a result, or nan."""
     belief = prior.without(collection.owners)
-    if belief is None or known is None or not math.isfinite(known[0]):
+    if belief is None or evidence is None or not math.isfinite(evidence[0]):
         return math.nan
-    return known[0] - evidence_of(compliers_only(collection), belief)
+    return evidence[0] - evidence_of(compliers_only(collection), belief)

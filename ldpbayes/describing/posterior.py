@@ -57,7 +57,7 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], prior: A
 
 def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence_of: EvidenceOf) -> None:
     """Add what is said of each cell, or of the one collection."""
-    cells, known = list(data.collections()), _known(tree)
+    cells, evidences = list(data.collections()), _known(tree)
     estimates: list[list] = [[] for _ in cells]
     with leaving_out(tree, "Point estimates"):
         estimates = [point_estimates(cell) if cell.keeps_reports else [] for cell in cells]
@@ -74,7 +74,7 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
     mean, sd = (summary[name].values.reshape(len(cells), -1) for name in ("mean", "sd"))
     factor_of, weight, moved = {}, float(tree.attrs["prior_weight"]), [None] * len(cells)
     with leaving_out(tree, "Bayes factors between priors"):
-        factors = log_bayes_factors_of_cells([problems[k] for k in places], [known[k] for k in places], mean[places])
+        factors = log_bayes_factors_of_cells([problems[k] for k in places], [evidences[k] for k in places], mean[places])
         factor_of = dict(zip(places, factors, strict=True))
     with leaving_out(tree, "How much the shares hang on the prior"):
         moved = sensitivities(tree, problems)
@@ -83,28 +83,28 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
     facts: list[dict] = []
     unclear = bool(tree.attrs["identifiability"])  # of one cell at least
     for k, (cell, problem) in enumerate(zip(cells, problems, strict=True)):
-        about: dict = {}
+        attrs: dict = {}
         favoured = np.nan
         if not cell.keeps_reports:
-            facts.append(about)
+            facts.append(attrs)
             continue
         if cell.laws:
             with leaving_out(tree, "The test of who follows the device"):
-                about |= findings(known[k], cell, problem.prior, evidence_of)
+                attrs |= findings(evidences[k], cell, problem.prior, evidence_of)
         elif k in factor_of:
-            about |= factor_of[k].to_attrs()
+            attrs |= factor_of[k].to_attrs()
             favoured = factor_of[k].between("learnt", factor_of[k].used)
         if np.isfinite(weight):
-            about |= worth_given(mean[k], sd[k], weight, cell, unclear and bool(cell.identifiability()))
-        about |= decision_given(cell, of_trait(tree, k, problem) if cell.trait else moved[k], favoured)
+            attrs |= worth_given(mean[k], sd[k], weight, cell, unclear and bool(cell.identifiability()))
+        attrs |= decision_given(cell, of_trait(tree, k, problem) if cell.trait else moved[k], favoured)
         mle = estimates[k][0] if estimates[k] and plain[k] else None
         estimate = mle.distribution if mle is not None and mle.gap <= MAX_GAP else None
         with leaving_out(tree, f"The fit of the reports{f' of the cell {data.labels[k]}' if data.by else ''}"):
             tested = check(cell, replications=QUICK_REPLICATIONS, estimate=estimate)
-            about |= {"fitness": tested.verdict, "fitness_flagged": int(tested.flagged), "fitness_p": tested.p_value}
+            attrs |= {"fitness": tested.verdict, "fitness_flagged": int(tested.flagged), "fitness_p": tested.p_value}
         if mle is not None and not data.by:
-            about |= information_criteria(cell, mle.log_likelihood)
-        facts.append(about)
+            attrs |= information_criteria(cell, mle.log_likelihood)
+        facts.append(attrs)
     if data.by:
         _add_facts(tree, facts)
     else:
@@ -132,11 +132,11 @@ def _known(tree):
 def _add_facts(tree, facts):
     """Write facts about each cell into the group ``cells`` of a result."""
     group = tree["cells"].to_dataset()
-    named = {name for about in facts for name in about} & set(map(str, group.data_vars))
+    named = {name for attrs in facts for name in attrs} & set(map(str, group.data_vars))
     written = {name: group[name].values.copy() for name in named}
-    for k, about in enumerate(facts):
-        for name in named & set(about):
-            written[name][k] = about[name]
+    for k, attrs in enumerate(facts):
+        for name in named & set(attrs):
+            written[name][k] = attrs[name]
     tree["cells"] = xr.DataTree(group.assign({name: (("cell",), values) for name, values in written.items()}))
 
 

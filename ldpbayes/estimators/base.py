@@ -146,9 +146,9 @@ def tangent_covariance(rows, p, mass=None):
     values, vectors = np.linalg.eigh(basis.T @ (scale[:, None] * information * scale) @ basis)
     directions = scale[:, None] * (basis @ vectors)
     # The scaled information has a unit diagonal: what lies below its rounding is no information, even where it is all.
-    known = values > max(RANK_TOLERANCE * values[-1], ROUNDING * free.size)
-    covariance = (directions[:, known] / values[known]) @ directions[:, known].T
-    return free, covariance, directions[:, ~known], scale
+    positive = values > max(RANK_TOLERANCE * values[-1], ROUNDING * free.size)
+    covariance = (directions[:, positive] / values[positive]) @ directions[:, positive].T
+    return free, covariance, directions[:, ~positive], scale
 
 
 def standard_errors(rows, p, mass=None):

@@ -108,28 +108,28 @@ def confidence_of_cells(collections: Sequence[Collection], ci_prob: float) -> li
         Without sampling weights.
     ci_prob : float
     """
-    found: list[Confidence | None] = [None] * len(collections)
+    intervals: list[Confidence | None] = [None] * len(collections)
     exact = []
-    for place, one in enumerate(collections):
-        tally = one.tallies[0]
-        form = tally.protocol.binomials(tally.reports, tally.counts) if len(one.tallies) == 1 else None
+    for place, collection in enumerate(collections):
+        tally = collection.tallies[0]
+        form = tally.protocol.binomials(tally.reports, tally.counts) if len(collection.tallies) == 1 else None
         if form is None:
-            found[place] = likelihood_intervals(one.rows, ci_prob)
+            intervals[place] = likelihood_intervals(collection.rows, ci_prob)
         else:
             exact.append((place, form))
     if exact:
         forms = [form for _, form in exact]
         names = "counts", "hit", "other", "n"
-        parts = ([np.broadcast_to(getattr(form, name), form.counts.shape) for form in forms] for name in names)
+        arrays = ([np.broadcast_to(getattr(form, name), form.counts.shape) for form in forms] for name in names)
         # Categories and cells with the same count have the same interval.
-        distinct, place_of = np.unique(np.stack([*map(np.concatenate, parts)]), axis=1, return_inverse=True)
+        distinct, place_of = np.unique(np.stack([*map(np.concatenate, arrays)]), axis=1, return_inverse=True)
         every = Binomials(*distinct)
         both = distribution_interval(every, ci_prob), frequency_interval(every, ci_prob)
         splits = np.cumsum([form.counts.size for form in forms])[:-1]
         ends = (np.split(np.stack(side)[:, place_of], splits, axis=1) for side in zip(*both, strict=True))
         for (place, form), lower, upper in zip(exact, *ends, strict=True):
-            found[place] = Confidence(lower, upper, ci_prob, "exact", form)
-    return found
+            intervals[place] = Confidence(lower, upper, ci_prob, "exact", form)
+    return intervals
 
 
 def likelihood_intervals(rows: Rows, ci_prob: float) -> Confidence | None:
@@ -211,8 +211,8 @@ def _at_least(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
     g, h = form.hit, form.other
     small = t * g * (1 - g) + (form.n - t) * h * (1 - h) < SUMMED_VARIANCE
     if small.any():
-        part = Binomials(form.counts[small], g[small], h[small], np.broadcast_to(form.n, small.shape)[small])
-        out[small] = _summed(c[small], t[small], part)
+        forms = Binomials(form.counts[small], g[small], h[small], np.broadcast_to(form.n, small.shape)[small])
+        out[small] = _summed(c[small], t[small], forms)
     return out
 
 
@@ -223,9 +223,9 @@ def _summed(c: FloatArray, t: FloatArray, form: Binomials) -> FloatArray:
     """
     g, reach = form.hit, math.ceil(REACH * math.sqrt(SUMMED_VARIANCE))
     k = np.floor(t * g) + np.arange(-reach, reach + 1)[:, None]
-    held = (k >= 0) & (k <= t)
-    k = np.where(held, k, 0.0)
-    chance = np.exp(log_choose(t, k) + xlogy(k, g) + xlog1py(t - k, -g)) * held
+    possible = (k >= 0) & (k <= t)
+    k = np.where(possible, k, 0.0)
+    chance = np.exp(log_choose(t, k) + xlogy(k, g) + xlog1py(t - k, -g)) * possible
     rest, left = c - k, form.n - t
     inside = (rest > 0) & (rest <= left)
     at_least = betainc(np.where(inside, rest, 1), np.where(inside, left - rest + 1, 1), form.other)
@@ -299,8 +299,8 @@ def _profiled(rows: Rows, p: FloatArray, fall: float, low: FloatArray, high: Flo
             if a == 2 or t == 1 or impossible:
                 value = float(rows.counts @ np.log(np.maximum(mixed[:, 0], 1e-300)))
             else:
-                part = DenseRows(mixed, rows.counts)
-                value = float(part.log_likelihood(maximize(part, tolerance=TOLERANCE).p))
+                rows_mixed = DenseRows(mixed, rows.counts)
+                value = float(rows_mixed.log_likelihood(maximize(rows_mixed, tolerance=TOLERANCE).p))
             return reference - value - fall
 
         lower[x] = _end(excess, p[x], 0.0, lower[x], fall)
@@ -344,28 +344,28 @@ def _second_order(rows: Rows, p: FloatArray, fall: float) -> tuple[FloatArray, F
     free = np.flatnonzero(p > 0)
     inner = information[np.ix_(free, free)]
     values, vectors = np.linalg.eigh(inner)
-    known = values > values[-1] * 1e-10
-    inverse = (vectors[:, known] / values[known]) @ vectors[:, known].T
+    positive = values > values[-1] * 1e-10
+    inverse = (vectors[:, positive] / values[positive]) @ vectors[:, positive].T
     ones = inverse.sum(axis=1)
     total = ones.sum()
     curvature = np.empty(p.size)
     variance = np.diag(inverse) - ones**2 / total
     with np.errstate(divide="ignore"):
         curvature[free] = np.where(variance > 1e-15, 1 / variance, np.inf if free.size == 1 else 0.0)
-    rest = np.flatnonzero(p == 0)
-    if rest.size:
-        cross = information[np.ix_(free, rest)]
+    empty = np.flatnonzero(p == 0)
+    if empty.size:
+        cross = information[np.ix_(free, empty)]
         moved = inverse @ cross
-        curvature[rest] = np.maximum(
-            np.diag(information)[rest] - (cross * moved).sum(axis=0) + (1 - moved.sum(axis=0)) ** 2 / total, 0.0
+        curvature[empty] = np.maximum(
+            np.diag(information)[empty] - (cross * moved).sum(axis=0) + (1 - moved.sum(axis=0)) ** 2 / total, 0.0
         )
     lost = np.zeros(p.size, dtype=bool)
-    if not known.all():
-        lost[free] = (np.abs(vectors[:, ~known]) > 1e-6).any(axis=1)
+    if not positive.all():
+        lost[free] = (np.abs(vectors[:, ~positive]) > 1e-6).any(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = 2 * fall / (slack + np.sqrt(slack**2 + 2 * fall * curvature))
     if free.size == 1:  # one category has everything: it loses what the others gain
-        reach[free] = reach[rest].max(initial=0.0)
+        reach[free] = reach[empty].max(initial=0.0)
     reach[lost | ~np.isfinite(reach)] = 1.0
     return np.clip(p - reach, 0.0, 1.0), np.clip(p + reach, 0.0, 1.0)
 
@@ -432,19 +432,19 @@ def combined_interval(
         size = weights.sum()
         estimate = float((form.counts @ weights / n - size * h) / (g - h))
         if rates is None and not len(minus):
-            own = np.array([form.counts @ weights]), np.array([size * h + g - h]), np.array([size * h])
-            lower, upper = distribution_interval(Binomials(*own, form.n), ci_prob)
+            form_of_sum = np.array([form.counts @ weights]), np.array([size * h + g - h]), np.array([size * h])
+            lower, upper = distribution_interval(Binomials(*form_of_sum, form.n), ci_prob)
             return Combined(float(lower[0]), float(upper[0]), estimate, "exact")
         both = float((form.counts @ np.abs(weights) / n - np.abs(weights).sum() * h) / (g - h))
         return _by_score(estimate, n, _spread(weights, form, rates, both), z, low)
-    parts = [_scored(tally, weights) for tally in collection.tallies]
-    if any(part is None for part in parts):
+    scores = [_scored(tally, weights) for tally in collection.tallies]
+    if any(score is None for score in scores):
         return None
-    values, variances = np.array(parts, dtype=float).T
+    values, variances = np.array(scores, dtype=float).T
     precision = 1 / np.maximum(variances, 1e-300)
     estimate, variance = float(precision @ values / precision.sum()), 1 / float(precision.sum())
-    found = _by_score(estimate, 1.0, (variance, 0.0, 0.0), z, low)
-    return replace(found, method="sample variance")
+    interval = _by_score(estimate, 1.0, (variance, 0.0, 0.0), z, low)
+    return replace(interval, method="sample variance")
 
 
 def _pure(tally: Tally) -> tuple[Binomials, PairRates | None] | None:

@@ -48,8 +48,8 @@ def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:
         gradients = [_gradient(item, value, p, collection) for item, value in zip(quantities, values, strict=True)]
         errors = np.array([_error(gradient, covariance, free, unknown, scale) for gradient in gradients])
         # On the boundary nothing of the quantity is estimated; a category at zero has no standard error either.
-        whole = [set(item.of) == set(item.given or collection.categories) for item in quantities]
-        errors[((values <= 0) | (values >= 1)) & ~np.array(whole)] = np.nan
+        of_all = [set(item.of) == set(item.given or collection.categories) for item in quantities]
+        errors[((values <= 0) | (values >= 1)) & ~np.array(of_all)] = np.nan
     return replace(estimate, derived=values, derived_error=errors)
 
 
@@ -62,10 +62,10 @@ def among_compliers(estimate: Estimate, collection) -> Estimate:
         Of a collection made by ``with_noncompliers`` or ``with_deniers``.
     collection : Collection
     """
-    known = columns_of(collection, collection.answers)
-    shares = tuple(Derived("share", columns_of(collection, (label,)), known) for label in collection.answers)
-    found = with_derived(estimate, collection, shares)
-    return replace(estimate, distribution=np.asarray(found.derived), standard_error=found.derived_error)
+    columns = columns_of(collection, collection.answers)
+    shares = tuple(Derived("share", columns_of(collection, (label,)), columns) for label in collection.answers)
+    estimates = with_derived(estimate, collection, shares)
+    return replace(estimate, distribution=np.asarray(estimates.derived), standard_error=estimates.derived_error)
 
 
 def _gradient(item, value, p, collection):
@@ -73,8 +73,8 @@ def _gradient(item, value, p, collection):
     if not item.given:
         return inside
     given = np.isin(collection.categories, item.given).astype(float)
-    whole = float(given @ p)
-    return (inside - value * given) / whole if whole > 0 else np.full(p.size, np.nan)
+    total = float(given @ p)
+    return (inside - value * given) / total if total > 0 else np.full(p.size, np.nan)
 
 
 def _error(gradient, covariance, free, unknown, scale):

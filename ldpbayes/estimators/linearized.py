@@ -64,9 +64,9 @@ def linearized(collection, p) -> tuple[DesignEffect, np.ndarray]:
 def _sandwich(information, variance, basis):
     """Return Z J⁻¹ V J⁻¹ Zᵀ, nan for coordinates in a direction without information."""
     values, vectors = np.linalg.eigh(information)
-    known = values > RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
-    inverse = basis @ (vectors[:, known] / values[known]) @ vectors[:, known].T
+    positive = values > RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
+    inverse = basis @ (vectors[:, positive] / values[positive]) @ vectors[:, positive].T
     out = inverse @ variance @ inverse.T
-    lost = (np.abs(basis @ vectors[:, ~known]) > 1e-6).any(axis=1)
+    lost = (np.abs(basis @ vectors[:, ~positive]) > 1e-6).any(axis=1)
     out[lost, :] = out[:, lost] = np.nan
     return out

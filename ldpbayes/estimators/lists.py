@@ -44,31 +44,31 @@ def difference_in_means(collection: Collection | Tally) -> Answer:
     sizes = next(iter(items))
     if len(items) > 1 or sizes is None or data.weighted:
         raise ArgumentError("A difference in means needs the groups of one list experiment, without sampling weights.")
-    found = [_moments(tally, len(sizes)) for tally in data.tallies]
-    groups = [group for group in found if group is not None]
+    moments = [_moments(tally, len(sizes)) for tally in data.tallies]
+    groups = [group for group in moments if group is not None]
     users = sum((n * signs for n, signs, _, _ in groups), np.zeros((2, len(sizes))))
     if (users == 0).any():
         raise ArgumentError("A difference in means needs a control group and a treatment group of every list.")
     difference, covariance = np.zeros(len(sizes)), np.zeros((len(sizes), len(sizes)))
     for n, signs, mean, spread in groups:
-        part = (signs[1] / users[1] - signs[0] / users[0]) * n
-        difference += part * mean
-        covariance += part[:, None] * spread * part / n
+        share = (signs[1] / users[1] - signs[0] / users[0]) * n
+        difference += share * mean
+        covariance += share[:, None] * spread * share / n
     try:
         inverse = np.linalg.inv(covariance)
     except np.linalg.LinAlgError:
         raise DataError("a difference in means needs answers that differ within the groups") from None
     weight = inverse.sum(axis=0) / inverse.sum()
     pooled, error = float(weight @ difference), float(inverse.sum() ** -0.5)
-    about = {"question": "difference in means", "pooled": pooled, "pooled_error": error}
-    said = f"The difference in means is {pooled:.3f}, with a standard error of {error:.3f}."
+    attrs = {"question": "difference in means", "pooled": pooled, "pooled_error": error}
+    sentence = f"The difference in means is {pooled:.3f}, with a standard error of {error:.3f}."
     if len(sizes) > 1:
         statistic, df = float((difference - pooled) @ inverse @ (difference - pooled)), len(sizes) - 1
-        about |= {"statistic": statistic, "df": df, "p_value": float(chdtrc(df, statistic))}
-        each = ", ".join(f"{value:.3f}" for value in difference)
-        said = f"{said} By list it is {each}; that they agree has p = {about['p_value']:.3f}."
+        attrs |= {"statistic": statistic, "df": df, "p_value": float(chdtrc(df, statistic))}
+        texts = ", ".join(f"{value:.3f}" for value in difference)
+        sentence = f"{sentence} By list it is {texts}; that they agree has p = {attrs['p_value']:.3f}."
     variables = {"difference": ("list", difference), "standard_error": ("list", np.sqrt(np.diag(covariance)))}
-    return Answer(variables, {"list": list(range(1, len(sizes) + 1))}, about | {"sentence": said})
+    return Answer(variables, {"list": list(range(1, len(sizes) + 1))}, attrs | {"sentence": sentence})
 
 
 def _moments(tally, n_lists):

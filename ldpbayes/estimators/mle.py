@@ -94,27 +94,27 @@ class MLE:
         else:
             solution = maximize(rows, mass, self.tolerance, self.max_iterations)
         certified = solution.gap <= self.tolerance
-        parts = [_verdict(solution, self.tolerance, certified)]
+        sentences = [_verdict(solution, self.tolerance, certified)]
         if self.constraints is not None:
             error, exact = None, True
-            parts.append("No standard errors: those of the information do not hold under constraints.")
+            sentences.append("No standard errors: those of the information do not hold under constraints.")
         elif collection.weighted:
             effect, covariance = linearized(collection, solution.p)
             error, exact = np.sqrt(covariance.diagonal()), True
-            parts.append(f"Weighted; standard errors are linearized over the design (effect {effect.value:.3g}).")
+            sentences.append(f"Weighted; standard errors are linearized over the design (effect {effect.value:.3g}).")
         else:
             error, exact = standard_errors(rows, solution.p, mass)
-        parts += [] if error is None else _error_notes(solution.p, error, exact)
-        if not (found := collection.noncompliance()).identified:
-            parts.append(
-                f"Not an estimate of {words_of(collection).share}: every one from {found.low:.3g} to {found.high:.3g} has "
+        sentences += [] if error is None else _error_notes(solution.p, error, exact)
+        if not (test := collection.noncompliance()).identified:
+            sentences.append(
+                f"Not an estimate of {words_of(collection).share}: every one from {test.low:.3g} to {test.high:.3g} has "
                 "the same likelihood."
             )
         likelihood = float(rows.log_likelihood(solution.p))
-        parts += _uniform_note(rows, solution.p, likelihood)
-        estimate = Estimate(name, solution.p, error, likelihood, solution.gap, " ".join(parts))
+        sentences += _uniform_note(rows, solution.p, likelihood)
+        estimate = Estimate(name, solution.p, error, likelihood, solution.gap, " ".join(sentences))
         if not certified:
-            warnings.warn(parts[0], DiagnosticWarning, stacklevel=2)
+            warnings.warn(sentences[0], DiagnosticWarning, stacklevel=2)
         return estimate
 
 
@@ -146,15 +146,15 @@ def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
     best = None
     for name in order:
         if name == "newton":
-            found = newton(rows, mass, tolerance, max_iterations)
+            solution = newton(rows, mass, tolerance, max_iterations)
         else:
             # A hundred steps show whether quasi-Newton will converge; after them the next solver takes over. The matrices
             # have about twenty columns, so threads would cost more than they save.
             with threadpool_limits(1, user_api="blas"):
-                found = quasi_newton(
+                solution = quasi_newton(
                     rows, mass, tolerance, max_iterations if name == order[-1] else min(max_iterations, 100)
                 )
-        best = found if best is None or found.gap < best.gap else best
+        best = solution if best is None or solution.gap < best.gap else best
         if best.gap <= tolerance:
             break
     return best

@@ -72,8 +72,8 @@ def _average(decoders, rows, sizes, n_categories):
     values = np.stack([decoder.oracle(one) for decoder, one in zip(decoders, rows, strict=True)])
 
     def variances(p):
-        parts = (decoder.variance(p, n, "distribution") for decoder, n in zip(decoders, sizes, strict=True))
-        return np.stack([np.broadcast_to(part, n_categories) for part in parts])
+        variances_each = (decoder.variance(p, n, "distribution") for decoder, n in zip(decoders, sizes, strict=True))
+        return np.stack([np.broadcast_to(variance, n_categories) for variance in variances_each])
 
     if len(decoders) == 1:
         return values[0], lambda p: variances(p)[0]
@@ -89,14 +89,14 @@ def _least_squares(systems, sizes):
     """
     # That of one channel in which a report says which channel it came through, each with the share of its users.
     weights = np.array(sizes) / sum(sizes)
-    whole = MatrixDecoder(np.concatenate([share * matrix for share, (matrix, _) in zip(weights, systems, strict=True)]))
-    if whole.rank < whole.n_categories:
+    joint = MatrixDecoder(np.concatenate([share * matrix for share, (matrix, _) in zip(weights, systems, strict=True)]))
+    if joint.rank < joint.n_categories:
         raise ArgumentError(
-            f"The oracle needs channels of joint rank {whole.n_categories}, the number of categories, got {whole.rank}; "
+            f"The oracle needs channels of joint rank {joint.n_categories}, the number of categories, got {joint.rank}; "
             "use the MLE or a posterior."
         )
-    parts = np.split(whole.inverse, np.cumsum([len(matrix) for matrix, _ in systems])[:-1], axis=1)
-    inverses = [share * part for share, part in zip(weights, parts, strict=True)]
+    inverses_each = np.split(joint.inverse, np.cumsum([len(matrix) for matrix, _ in systems])[:-1], axis=1)
+    inverses = [share * inverse for share, inverse in zip(weights, inverses_each, strict=True)]
 
     def variance(p):
         total = np.zeros(p.size)

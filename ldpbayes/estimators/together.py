@@ -16,9 +16,9 @@ def point_estimates(collection):
         return []
     if collection.laws:
         return [among_compliers(with_derived(MLE()(collection), collection), collection)]
-    found = [MLE()(collection)]
+    estimates = [MLE()(collection)]
     try:
-        found.append(Oracle()(collection))
+        estimates.append(Oracle()(collection))
     except (ArgumentError, InfeasibleError):
         pass  # Rank-deficient and very large channels have no oracle; the table leaves its column out.
-    return [with_derived(estimate, collection) for estimate in found]
+    return [with_derived(estimate, collection) for estimate in estimates]

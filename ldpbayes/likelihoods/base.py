@@ -59,9 +59,9 @@ class AbstractLikelihood(abc.ABC):
         log-likelihood, and Var(T_x) = p_x g_x − p_x² D_x with minus the diagonal D of its Hessian.
         """
         flat = np.reshape(p, (-1, self.n_categories))
-        gradients = [self.value_and_gradient(one)[1] for one in flat]
-        mean = np.stack([one * gradient for one, gradient in zip(flat, gradients, strict=True)])
-        variance = mean - flat**2 * np.stack([self.curvature(one) for one in flat])
+        gradients = [self.value_and_gradient(p)[1] for p in flat]
+        mean = np.stack([p * gradient for p, gradient in zip(flat, gradients, strict=True)])
+        variance = mean - flat**2 * np.stack([self.curvature(p) for p in flat])
         return mean.reshape(np.shape(p)), variance.reshape(np.shape(p))
 
     def tally_means(self, draws: FloatArray) -> FloatArray:
@@ -177,11 +177,11 @@ class Rows(AbstractLikelihood):
 
     def gram(self, v: FloatArray) -> FloatArray:
         """Return L.T @ diag(v) @ L, shape (a, a)."""
-        found = np.zeros((self.n_categories, self.n_categories))
+        total = np.zeros((self.n_categories, self.n_categories))
         for part in self.parts():
             rows = self.written(part)
-            found += rows.T @ (v[part, None] * rows)
-        return found
+            total += rows.T @ (v[part, None] * rows)
+        return total
 
     @abc.abstractmethod
     def gram_diagonal(self, v: FloatArray, power: int = 2) -> FloatArray:
@@ -384,8 +384,8 @@ def weighted_logs(counts: FloatArray, u: FloatArray) -> float | FloatArray:
     several = counts != 1
     if u.ndim == 1 or u.size < PLAIN or 4 * several.sum() > several.size or not (u.min() > 1e-30 and u.max() < 1e30):
         return counts @ np.log(u)
-    whole = len(u) // 8 * 8
-    logs = np.log(u[:whole].reshape(8, -1, u.shape[1]).prod(axis=0)).sum(axis=0) + np.log(u[whole:]).sum(axis=0)
+    eights = len(u) // 8 * 8
+    logs = np.log(u[:eights].reshape(8, -1, u.shape[1]).prod(axis=0)).sum(axis=0) + np.log(u[eights:]).sum(axis=0)
     return logs + (counts[several] - 1) @ np.log(u[several])
 
 

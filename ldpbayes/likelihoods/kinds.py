@@ -171,7 +171,7 @@ class StackedRows(Rows):
         return sum(part.gram_diagonal(piece, power) for part, piece in self._pieces(v))
 
     def written(self, part):
-        return np.concatenate([one.dense() for one in self.stacked])[part]
+        return np.concatenate([rows.dense() for rows in self.stacked])[part]
 
     def support_counts(self):
         return sum(part.support_counts() for part in self.stacked)
@@ -184,12 +184,12 @@ class StackedRows(Rows):
         return StackedRows([part.weighing(share) for part in self.stacked])
 
     def expansion(self, pilot, spread=None):
-        found = [part.expansion(pilot, spread) for part in self.stacked]
-        return Sums(*(sum(pieces) for pieces in zip(*found, strict=True)))
+        sums = [part.expansion(pilot, spread) for part in self.stacked]
+        return Sums(*(sum(pieces) for pieces in zip(*sums, strict=True)))
 
     def rough_expansion(self):
-        found = [part.rough_expansion() for part in self.stacked]
-        return None if None in found else Sums(*(sum(pieces) for pieces in zip(*found, strict=True)))
+        sums = [part.rough_expansion() for part in self.stacked]
+        return None if None in sums else Sums(*(sum(pieces) for pieces in zip(*sums, strict=True)))
 
     def log_likelihood(self, p):
         return sum(part.log_likelihood(p) for part in self.stacked)

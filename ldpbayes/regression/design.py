@@ -609,10 +609,10 @@ def _coded(terms: Iterable[tuple[int, ...]], parts: list[Part]) -> list[Block]:
 
 # ---- reading -------------------------------------------------------------------------------------------------------------
 def _rows(rows):
-    found = np.asarray(rows)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or (found < 0).any() or not 0 < found.sum() < MAX_ENTRIES:
+    array = np.asarray(rows)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or (array < 0).any() or not 0 < array.sum() < MAX_ENTRIES:
         raise ValueError("rows")
-    return found
+    return array
 
 
 def _frame(variables, patterns, size):

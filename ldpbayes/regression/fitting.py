@@ -214,9 +214,9 @@ def regress(
         warnings.warn(left_out, DiagnosticWarning, stacklevel=2)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
     if method == "mle":
-        found = _maximum(model, request.ci_prob)
-        found.attrs |= facts
-        return found
+        estimate = _maximum(model, request.ci_prob)
+        estimate.attrs |= facts
+        return estimate
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
     tree = _posterior(model, request, Watch(progressbar))
@@ -297,13 +297,13 @@ class Model:
             tuple(_monotone(group, first, people, between[group.name]) for group in groups if group.kind == "mo"),
         )
         entries = reports.entries(cell, len(first))
-        known = {name.name: getattr(regression, name.name) for name in fields(regression)}
+        fields_of = {name.name: getattr(regression, name.name) for name in fields(regression)}
         if experiment is not None:
             listed_ = {"items": experiment.sizes, "other_design": regression.design, "other_terms": design.terms}
-            regression = lists.Listed(**(known | listed_))
+            regression = lists.Listed(**(fields_of | listed_))
         elif beside is not None:
             places = tuple(x for x in reports.pooled.owners if x is not None)
-            regression = denying.Denied(**known, denied=places, other_design=of_denial, other_terms=beside.terms)
+            regression = denying.Denied(**fields_of, denied=places, other_design=of_denial, other_terms=beside.terms)
         return cls(design, reports, cell, regression, Target(regression, entries))
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ class Model:
 
     def coords(self) -> dict[str, list]:
         """Return the labels of the categories, the terms and the groups."""
-        return {"category": list(self.prior.categories)} | {name: list(own) for name, own in self.prior.coords().items()}
+        return {"category": list(self.prior.categories)} | {name: list(x) for name, x in self.prior.coords().items()}
 
     def observed(self) -> dict[str, tuple]:
         """Return the reports and the cell of each row, as {name: (dims, array)}."""
@@ -360,8 +360,8 @@ class Model:
         """Return P of all people and the variables of the prior at draws (chains, draws, u), as {name: (dims, array)}."""
         flat = z.reshape(-1, z.shape[-1])
         sums = self.target.likelihoods(flat, watch=watch)[1]
-        found = {"distribution": (self.dims, sums / sums.sum(axis=1, keepdims=True))} | self.prior.variables(flat)
-        return {name: (dims, x.reshape(*z.shape[:2], *x.shape[1:])) for name, (dims, x) in found.items()}
+        variables = {"distribution": (self.dims, sums / sums.sum(axis=1, keepdims=True))} | self.prior.variables(flat)
+        return {name: (dims, x.reshape(*z.shape[:2], *x.shape[1:])) for name, (dims, x) in variables.items()}
 
     def scaled(self, factor: float) -> "Model":
         """Return the model with the survey weights multiplied by a factor."""
@@ -385,23 +385,23 @@ def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
     """Return (Design, Reports, Design of δ or None)."""
     variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()))))
     if isinstance(frame, Cells):
-        given = [name for name, value in (("protocol", protocol), ("report", report), *columns.items()) if value is not None]
-        if given:
-            raise ArgumentError(f"{given[0]} must be left out for Cells, which bring their reports along.")
+        extra = [name for name, value in (("protocol", protocol), ("report", report), *columns.items()) if value is not None]
+        if extra:
+            raise ArgumentError(f"{extra[0]} must be left out for Cells, which bring their reports along.")
         table = to_pandas(frame.key_columns() | (frame.covariates or {}))
         reports, owner = reports_of_cells(frame)
         clean_, kept = clean(table.iloc[owner].reset_index(drop=True), variables, missing=missing)
         if not kept.all():
             names = ("code", "count", "weight", "strata", "cluster")
-            held = {name: getattr(reports, name) for name in names}
-            kept_ = {name: None if x is None else x[kept] for name, x in held.items()}
+            columns_of = {name: getattr(reports, name) for name in names}
+            kept_ = {name: None if x is None else x[kept] for name, x in columns_of.items()}
             reports = replace(reports, **kept_, dropped=_dropped(kept))
         return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
     table = to_pandas(frame)
     if protocol is None:
         raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
-    own = reported(table, protocol, report, columns["design"], formula.answer)
-    clean_, kept = clean(table, variables, missing=missing, reported=own)
+    used = reported(table, protocol, report, columns["design"], formula.answer)
+    clean_, kept = clean(table, variables, missing=missing, reported=used)
     reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
     reports = replace(reports, dropped=_dropped(kept))
     return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
@@ -450,25 +450,25 @@ def _monotone(group, first, people, scale):
 
 def _scales(prior, design):
     """Return (scales of the terms, scale of the effects of each factor and over ordered levels)."""
-    found = np.full(len(design.terms), SCALE)
+    scales = np.full(len(design.terms), SCALE)
     if "Intercept" in design.terms:
-        found[design.terms.index("Intercept")] = INTERCEPT
+        scales[design.terms.index("Intercept")] = INTERCEPT
     between = {group.name: SCALE if group.kind == "mo" else BETWEEN for group in design.columns.groups}
     if prior is None:
-        return found, between
+        return scales, between
     if not isinstance(prior, Mapping):
         scale = checks.positive(prior, "prior")
         between |= {group.name: scale for group in design.columns.groups if group.kind == "mo"}
-        return np.where(np.array(design.terms) == "Intercept", found, scale), between
+        return np.where(np.array(design.terms) == "Intercept", scales, scale), between
     for name, value in prior.items():
         value = checks.positive(value, f"prior of {name}")
         short = [effect for effect in between if effect == name or effect.replace("1|", "") == name]
         chosen = [k for k, term in enumerate(design.terms) if term == name or term.split("[")[0] == name]
         if not chosen and not short:
             raise ArgumentError(f"prior must name terms ({listed([*design.terms, *between])}), got {shown(name)}.")
-        found[chosen] = value
+        scales[chosen] = value
         between |= dict.fromkeys(short, value)
-    return found, between
+    return scales, between
 
 
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
@@ -496,13 +496,13 @@ def _maximum(model, ci_prob):
     value = target.value_and_gradient(z)[0] + target.reports.constant
     n = model.n_reports
     cells = f"{target.reports.n_cells:,} cell{'s' if target.reports.n_cells > 1 else ''}"
-    said = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
+    sentence = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
         "the variance of the weighted scores." if weighted else "the observed information."
     )
     if next_lower < NEXT:
-        said += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
+        sentence += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
     free, deviance = len(covariance), -2 * value
-    about = {
+    attrs = {
         "question": "Regression by maximum likelihood",
         "formula": model.design.text,
         "terms": terms,
@@ -514,14 +514,14 @@ def _maximum(model, ci_prob):
         "aic": np.nan if weighted else deviance + 2 * free,
         "bic": np.nan if weighted else deviance + free * float(np.log(n)),
         "n_reports": n,
-        "outcome": said,
+        "outcome": sentence,
         "weighted": weighted,
         "ci_prob": ci_prob,
     }
     data = {
-        name: (("term", "category"), held) for name, held in (("coefficients", coefficients), ("standard_errors", errors))
+        name: (("term", "category"), array) for name, array in (("coefficients", coefficients), ("standard_errors", errors))
     }
-    return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, about)
+    return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, attrs)
 
 
 # ---- the posterior -------------------------------------------------------------------------------------------------------
@@ -536,18 +536,18 @@ def _posterior(model, request, watch):
             DiagnosticWarning,
             stacklevel=4,
         )
-    found = maximum.climb(model.target, watch)
+    mode = maximum.climb(model.target, watch)
     if model.reports.weighted:
-        effect = _design_effect(model, found[0])
+        effect = _design_effect(model, mode[0])
         facts["design_effect"] = effect
         model = model.scaled(1 / effect)
-        found = maximum.climb(model.target, watch)
-        variance = maximum.sandwich(model.target, found[0], model.cell, model.reports) / effect**2
+        mode = maximum.climb(model.target, watch)
+        variance = maximum.sandwich(model.target, mode[0], model.cell, model.reports) / effect**2
     if method == "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS:
         raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
     steps = {
-        "laplace": lambda: _about_the_mode(model, found, request, rng, watch),
-        "chains": lambda: _by_chains(model, found[0], request, watch),
+        "laplace": lambda: _about_the_mode(model, mode, request, rng, watch),
+        "chains": lambda: _by_chains(model, mode[0], request, watch),
     }
     if method == "laplace":
         del steps["chains"]
@@ -559,7 +559,7 @@ def _posterior(model, request, watch):
     if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
         facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
         if not model.design.columns.groups and model.target.kernel is not None:
-            sample = _stretched(model, sample, found[0], variance)
+            sample = _stretched(model, sample, mode[0], variance)
     tree = _tree(model, sample, request, facts)
     if sample.verdict.problem and method == "laplace":
         raise ConvergenceError(f"The weights of the draws cannot be trusted: {sample.verdict.problem}.", tree)
@@ -570,20 +570,20 @@ def _posterior(model, request, watch):
     return tree
 
 
-def _about_the_mode(model, found, request, rng, watch):
+def _about_the_mode(model, mode, request, rng, watch):
     """Return the Sample of a multivariate t about the mode, weighted by the posterior density and resampled."""
-    drawn = weighted(model.target, request.draws * request.chains, rng, watch, found, request.ci_prob)
+    drawn = weighted(model.target, request.draws * request.chains, rng, watch, mode, request.ci_prob)
     people = drawn.values / drawn.values.sum(axis=1, keepdims=True)
     sample = Sample.of_weights(drawn, model.prior, people, (request.chains, request.draws), rng)
-    known = sample.known_at(request.ci_prob)
-    worth = min(float(np.min(part["ess_bulk"], where=part["mcse"] > 0, initial=np.inf)) for part in known.values())
+    entries = sample.known_at(request.ci_prob)
+    worth = min(float(np.min(values["ess_bulk"], where=values["mcse"] > 0, initial=np.inf)) for values in entries.values())
     facts = {
         "method": "laplace",
         "reason": "Weighted draws about the mode of all coefficients; their k-hat says whether to trust them.",
         "weights_effective": drawn.found.effective_sample,
         "interval_error": drawn.end_error,
     }
-    return replace(sample, effective=min(worth, drawn.effective), known=known, facts=facts | sample.facts)
+    return replace(sample, effective=min(worth, drawn.effective), known=entries, facts=facts | sample.facts)
 
 
 def _by_chains(model, mode, request, watch):
@@ -598,7 +598,7 @@ def _by_chains(model, mode, request, watch):
     (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
     error = float(effects.end_errors(values, z, prob).max(initial=0.0))
     step, named = max(z.shape[1] // request.draws, 1), model.variables(z, watch)
-    known = {
+    entries = {
         key: diagnostics.entries_of_chains(x.reshape(*z.shape[:2], -1), prob)
         for key, (_, x) in (named.items() if step > 1 else ())
     }
@@ -609,7 +609,7 @@ def _by_chains(model, mode, request, watch):
         verdict=refused(trouble) if trouble else ACCEPTED.with_ends(error, allowed),
         stats={key: x[:, step - 1 :: step] for key, x in stats.items()},
         variables=kept,
-        known=known,
+        known=entries,
         facts={
             "method": name,
             "reason": "Chains in coordinates whitened by the Hessian work for every regression.",
@@ -646,10 +646,10 @@ def _design_effect(model, z):
     and H the posterior's curvature at its mode.
     """
     fixed = model.prior.design.shape[1] * (model.prior.n_categories - 1)
-    whole = np.linalg.inv(-model.target.hessian(z))[:fixed, :fixed]
+    inverse = np.linalg.inv(-model.target.hessian(z))[:fixed, :fixed]
     information = -replace(model.target, flat=True).hessian(z)[:fixed, :fixed]
     middle = maximum.sandwich(model.target, z, model.cell, model.reports)
-    return float(max(np.trace(whole @ middle) / np.trace(whole @ information), 1e-3))
+    return float(max(np.trace(inverse @ middle) / np.trace(inverse @ information), 1e-3))
 
 
 def _tree(model, sample, request, facts):
@@ -665,7 +665,7 @@ def _tree(model, sample, request, facts):
     draws |= {name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()}
     interrupted = sample.distribution[..., 0].size < request.draws * request.chains
     settings = request.stated | {"formula": model.design.text, "reference": prior.categories[prior.reference]}
-    about = {
+    attrs = {
         "n_patterns": entries.n_cells,
         "random_seed": request.random_seed,
         "frequency_draws": "mean only",
@@ -674,7 +674,7 @@ def _tree(model, sample, request, facts):
         "weighted": int(reports.weighted),
     }
     if reports.weighted:
-        about["pseudo"] = (
+        attrs["pseudo"] = (
             "Pseudo-posterior: the weighted log-likelihood is divided by the linearized design effect "
             f"{facts['design_effect']:.2f}"
             + (
@@ -684,9 +684,9 @@ def _tree(model, sample, request, facts):
             )
             + ". The respondents' own frequencies have no meaning under weights."
         )
-    about |= sample.diagnostics(interrupted).to_attrs() | facts
+    attrs |= sample.diagnostics(interrupted).to_attrs() | facts
     tree = build(
-        model, prior.describe(), method=facts["method"], settings=settings, draws=draws, stats=sample.stats, attrs=about
+        model, prior.describe(), method=facts["method"], settings=settings, draws=draws, stats=sample.stats, attrs=attrs
     )
     tree["design"] = xr.DataTree(_patterns(model))
     diagnostics.summarize(tree, request.ci_prob, known=sample.known)
@@ -702,17 +702,18 @@ def _patterns(model):
 
     design = model.design
     users = np.bincount(design.pattern, model.reports.count * model.reports.weight, len(design.rows))
-    held = {"n_rows": (("pattern",), design.rows), "n_reports": (("pattern",), users)}
+    columns = {"n_rows": (("pattern",), design.rows), "n_reports": (("pattern",), users)}
     for name, values in arrays(design.frame).items():
-        held[f"covariate {name}"] = (("pattern",), values.astype(np.int8) if values.dtype.kind == "b" else values)
-    held["columns"] = (("pattern_of_columns", "term"), model.prior.design)
+        columns[f"covariate {name}"] = (("pattern",), values.astype(np.int8) if values.dtype.kind == "b" else values)
+    columns["columns"] = (("pattern_of_columns", "term"), model.prior.design)
     first, _ = design.cells
     centres = {effect.name: effect.centre for effect in model.prior.effects}
-    held |= model.prior.stated_columns()
+    columns |= model.prior.stated_columns()
     for group in design.columns.groups:
-        held[f"index {group.name}"] = (("pattern_of_columns",), group.index[first], {"centre": centres.get(group.name, 0.0)})
-        held[f"value {group.name}"] = (("pattern_of_columns",), group.value[first])
-    return xr.Dataset(held, {"term": list(model.prior.terms)})
+        centre = {"centre": centres.get(group.name, 0.0)}
+        columns[f"index {group.name}"] = (("pattern_of_columns",), group.index[first], centre)
+        columns[f"value {group.name}"] = (("pattern_of_columns",), group.value[first])
+    return xr.Dataset(columns, {"term": list(model.prior.terms)})
 
 
 def _add_frequency(tree, model, sample):
@@ -731,13 +732,13 @@ def _add_frequency(tree, model, sample):
     offset = p - p.mean(axis=0)
     slope = (offset * f).sum(axis=0) / np.maximum((offset**2).sum(axis=0), 1e-300)
     summary = tree["summary"].to_dataset()
-    known = summary.sel(target="distribution")
-    mean = f.mean(axis=0) + slope * (known["mean"].values - p.mean(axis=0))
-    share = np.minimum(known["ess_bulk"].values / len(z), 1.0)
+    of_p = summary.sel(target="distribution")
+    mean = f.mean(axis=0) + slope * (of_p["mean"].values - p.mean(axis=0))
+    share = np.minimum(of_p["ess_bulk"].values / len(z), 1.0)
     rest = (f - f.mean(axis=0) - slope * offset).var(axis=0) / (len(chosen) * share)
     at = {"target": "frequency"}
     summary["mean"].loc[at] = mean / mean.sum()
-    summary["mcse"].loc[at] = np.sqrt(rest + (slope * known["mcse"].values) ** 2)
+    summary["mcse"].loc[at] = np.sqrt(rest + (slope * of_p["mcse"].values) ** 2)
     tree["summary"] = xr.DataTree(summary)
 
 
@@ -753,19 +754,19 @@ def _undecided(model, z, ci_prob):
             if verdict[k, x]:
                 named[verdict[k, x]].append(name if len(others) == 1 else f"{name} ({prior.categories[x]})")
     linked = maximum.dependent(prior.design, model.target.reports.sizes, tuple(prior.terms))
-    said = []
+    texts = []
     if linked:
         verb = "is a linear combination" if len(linked) == 1 else "are linear combinations"
-        said.append(
+        texts.append(
             f"Over the rows with reports, {listed(linked)} {verb} of the other columns: only the prior separates them."
         )
     for which, start in ((1, "The prior decides on"), (2, "Prior and reports disagree on")):
         if named[which]:
             most = moves[verdict == which].max()
-            said.append(
+            texts.append(
                 f"{start} {listed(named[which])}: with twice its weight the mean or an end moves by up to {most:.2g} sd."
             )
-    return " ".join(said)
+    return " ".join(texts)
 
 
 def _scaled(prior, z, ci_prob):
@@ -779,6 +780,6 @@ def _scaled(prior, z, ci_prob):
     for effect, (place, _) in zip(prior.effects, prior.places, strict=True):
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, place], 300.0)) / effect.scale) ** 2
     values = prior.coefficients(z) * prior.spread[:, None]
-    under = (one.reshape(2, *values.shape[1:]) for one in by_weights(values.reshape(len(z), -1), log_prior))
-    whole = {"shares": False, "floor": FLOOR_ODDS, "ci_prob": ci_prob}
-    return Scaled.of(values.mean(axis=0), values.std(axis=0), tuple(under), **whole)
+    under = (moments.reshape(2, *values.shape[1:]) for moments in by_weights(values.reshape(len(z), -1), log_prior))
+    settings = {"shares": False, "floor": FLOOR_ODDS, "ci_prob": ci_prob}
+    return Scaled.of(values.mean(axis=0), values.std(axis=0), tuple(under), **settings)

@@ -164,23 +164,23 @@ class Formula:
                 f"{shown(text)}."
             )
         parser = _Parser(right, text)
-        found = parser.sum()
+        parsed = parser.sum()
         parser.expect("", "the end")
-        paths = tuple(term[0] for term in found.terms.values() if isinstance(term[0], Apply) and of_levels(term[0]))
-        products = [term[1:] for term in found.terms.values()] + [term for pair in found.groups for term in pair]
+        paths = tuple(term[0] for term in parsed.terms.values() if isinstance(term[0], Apply) and of_levels(term[0]))
+        products = [term[1:] for term in parsed.terms.values()] + [term for pair in parsed.groups for term in pair]
         if any(map(of_levels, itertools.chain(*products))) or any(
-            of_levels(term[0]) for term in found.terms.values() if len(term) > 1
+            of_levels(term[0]) for term in parsed.terms.values() if len(term) > 1
         ):
             raise ArgumentError(f"formula must add rw() and mo(), not multiply or group them, got {shown(text)}.")
-        others = [term for term in found.terms.values() if not of_levels(term[0])]
-        terms = ([()] if found.intercept in (None, True) else []) + sorted(others, key=len)
+        others = [term for term in parsed.terms.values() if not of_levels(term[0])]
+        terms = ([()] if parsed.intercept in (None, True) else []) + sorted(others, key=len)
         if not terms:
             raise ArgumentError("formula must have at least one common term, such as the intercept 1.")
-        nodes = itertools.chain(paths, *terms, *(itertools.chain(*pair) for pair in found.groups))
+        nodes = itertools.chain(paths, *terms, *(itertools.chain(*pair) for pair in parsed.groups))
         names = sorted(set().union(*map(columns_of, nodes)))
         if answer in names:
             raise ArgumentError(f"formula must not have the private answer {answer!r} on its right side.")
-        return cls(text.strip(), answer, tuple(terms), tuple(found.groups), paths, tuple(names))
+        return cls(text.strip(), answer, tuple(terms), tuple(parsed.groups), paths, tuple(names))
 
 
 @dataclass
@@ -258,37 +258,37 @@ class _Parser:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.refusal(f"more than {MAX_DEPTH} levels of parentheses and signs")
-        found = read()
+        node = read()
         self.depth -= 1
-        return found
+        return node
 
     # ---- terms ---------------------------------------------------------------------------------------------------------
     def sum(self) -> _Sum:
-        found, sign = _Sum(), self.accept("+", "-") or "+"
+        total, sign = _Sum(), self.accept("+", "-") or "+"
         while sign:
-            part = self.inner(self.product)
-            (found.add if sign == "+" else found.remove)(part)
-            self.counted(len(found.terms) + len(found.groups))
+            term = self.inner(self.product)
+            (total.add if sign == "+" else total.remove)(term)
+            self.counted(len(total.terms) + len(total.groups))
             sign = self.accept("+", "-")
-        return found
+        return total
 
     def product(self) -> _Sum:
-        found = self.interaction()
+        left = self.interaction()
         while sign := self.accept("*", "/"):
-            other = self.interaction()
+            right = self.interaction()
             if sign == "*":
-                both = self.crossed(found.terms.values(), other)
-                found.add(self.single(other))
+                both = self.crossed(left.terms.values(), right)
+                left.add(self.single(right))
             else:
-                both = self.crossed([tuple(dict.fromkeys(itertools.chain(*self.single(found).terms.values())))], other)
-            self.single(found).add(both)
-        return found
+                both = self.crossed([tuple(dict.fromkeys(itertools.chain(*self.single(left).terms.values())))], right)
+            self.single(left).add(both)
+        return left
 
     def interaction(self) -> _Sum:
-        found = self.power()
+        left = self.power()
         while self.accept(":"):
-            found = self.crossed(self.single(found).terms.values(), self.power())
-        return found
+            left = self.crossed(self.single(left).terms.values(), self.power())
+        return left
 
     def power(self) -> _Sum:
         found = self.atom()
@@ -310,13 +310,13 @@ class _Parser:
     def crossed(self, first: Collection[Term], second: _Sum) -> _Sum:
         """Return all products of two sums of terms."""
         self.counted(len(first) * len(self.single(second).terms))
-        found = _Sum()
-        for one, two in itertools.product(first, second.terms.values()):
-            term = tuple(dict.fromkeys(one + two))
+        crossed = _Sum()
+        for left, two in itertools.product(first, second.terms.values()):
+            term = tuple(dict.fromkeys(left + two))
             if len(term) > MAX_ORDER:
                 raise self.refusal(f"an interaction has at most {MAX_ORDER} columns")
-            found.terms.setdefault(frozenset(term), term)
-        return found
+            crossed.terms.setdefault(frozenset(term), term)
+        return crossed
 
     def counted(self, terms: int) -> None:
         if terms > MAX_TERMS:
@@ -329,20 +329,20 @@ class _Parser:
                 raise self.refusal(f"{shown(number)} is no term; only 0 and 1, for the intercept, stand alone")
             return _Sum(number == "1")
         if self.accept("-"):
-            found = self.inner(self.atom)
-            if found.intercept is None:
+            term = self.inner(self.atom)
+            if term.intercept is None:
                 raise self.refusal("a sign stands before a term only to add or remove it")
-            return _Sum(not found.intercept)
+            return _Sum(not term.intercept)
         if self.accept("("):
-            found = self.inner(self.sum)
+            term = self.inner(self.sum)
             if self.accept("|"):
-                found = self.effects(found, self.inner(self.sum))
+                term = self.effects(term, self.inner(self.sum))
             self.expect(")")
-            return found
+            return term
         if self.accept("{"):
-            found = self.inner(self.comparison)
+            term = self.inner(self.comparison)
             self.expect("}")
-            return self.of(self.applied("I", (found,)))
+            return self.of(self.applied("I", (term,)))
         if self.called():
             return self.of(self.call())
         if self.kind in ("name", "column"):
@@ -377,22 +377,22 @@ class _Parser:
                 "compute other columns beforehand."
             )
         self.expect("(")
-        argument, given = self.inner(self.comparison), []
+        argument, options = self.inner(self.comparison), []
         while self.accept(","):
             option = ""
             if self.kind == "name" and self.tokens[self.at + 1] == ("sign", "="):
                 option = self.take()
                 self.take()
-            given.append((option, self.literal()))
+            options.append((option, self.literal()))
         self.expect(")")
-        return self.applied(name, (argument,), self.options(name, given), given)
+        return self.applied(name, (argument,), self.options(name, options), options)
 
     def options(self, name: str, given: list[tuple[str, Any]]) -> dict[str, Any]:
         """Return the options of a function by their names."""
-        rules, found = FUNCTIONS[name].options, {}
+        rules, checked = FUNCTIONS[name].options, {}
         for place, (option, value) in enumerate(given):
             option = option or (list(rules)[place] if place < len(rules) else "")
-            if option not in rules or option in found:
+            if option not in rules or option in checked:
                 hint = ". Levels are sorted, or in the order of an ordered Categorical; T(x, 'b') takes 'b' as the base"
                 has = f"has the options {listed(rules)}" if rules else "has no options"
                 raise self.refusal(f"{name} {has}{hint if option == 'levels' else ''}")
@@ -408,8 +408,8 @@ class _Parser:
                 words = {"integer": "a whole number", "truth": "True or False", "numbers": "numbers such as c(1, 2)"}
                 words |= {"label": "a text or a number", "coding": " or ".join(CODINGS)}
                 raise self.refusal(f"{option} of {name} must be {words[rule]}")
-            found[option] = value
-        return found
+            checked[option] = value
+        return checked
 
     def literal(self) -> Any:
         """Return a number, a text, True or False, a coding, or a list c(…) of them."""
@@ -419,11 +419,11 @@ class _Parser:
             end = "]" if self.take() == "[" else ")"
             if end == ")":
                 self.take()
-            found = [self.inner(self.literal)]
+            values = [self.inner(self.literal)]
             while self.accept(","):
-                found.append(self.inner(self.literal))
+                values.append(self.inner(self.literal))
             self.expect(end)
-            return tuple(found)
+            return tuple(values)
         if self.kind == "name":
             name = self.take()
             if name not in _TRUTHS and name not in CODINGS:
@@ -445,10 +445,10 @@ class _Parser:
         return value
 
     def comparison(self) -> Node:
-        found = self.additive()
+        left = self.additive()
         if sign := self.accept(*_COMPARISONS):
-            found = self.applied(sign, (found, self.additive()))
-        return found
+            left = self.applied(sign, (left, self.additive()))
+        return left
 
     def additive(self) -> Node:
         return self.chain(self.multiplicative, "+", "-")
@@ -458,20 +458,20 @@ class _Parser:
 
     def chain(self, read, *signs: str) -> Node:
         """Return operands joined by signs from the left."""
-        found = read()
+        left = read()
         while sign := self.accept(*signs):
-            found = self.applied(sign, (found, read()))
-        return found
+            left = self.applied(sign, (left, read()))
+        return left
 
     def unary(self) -> Node:
         if self.accept("-"):
             return self.applied("neg", (self.inner(self.unary),))
         if self.accept("+"):
             return self.inner(self.unary)
-        found = self.primary()
+        operand = self.primary()
         if self.accept("**", "^"):  # from the right, and before the sign on the left: -x**2 is -(x**2)
-            found = self.applied("**", (found, self.inner(self.unary)))
-        return found
+            operand = self.applied("**", (operand, self.inner(self.unary)))
+        return operand
 
     def primary(self) -> Node:
         if self.kind == "number":
@@ -479,21 +479,21 @@ class _Parser:
         if self.kind == "text":
             return Literal(self.take()[1:-1])
         if self.accept("("):
-            found = self.inner(self.comparison)
+            node = self.inner(self.comparison)
             self.expect(")")
-            return found
+            return node
         if self.called():
-            found = self.inner(self.call)
-            if FUNCTIONS[found.name].makes != NUMBER:
-                raise self.refusal(f"{found.name} stands alone or in interactions of terms, not in arithmetic")
-            return found
+            node = self.inner(self.call)
+            if FUNCTIONS[node.name].makes != NUMBER:
+                raise self.refusal(f"{node.name} stands alone or in interactions of terms, not in arithmetic")
+            return node
         if self.kind in ("name", "column"):
             return Column(self.take())
         raise self.refusal(f"a column or a number is expected before {self.ahead()}")
 
     def applied(self, name: str, to: tuple[Node, ...], options: dict | None = None, given: Iterable = ()) -> Apply:
         """Return a function or a sign with its arguments, and how it is printed."""
-        if name not in ("==", "!=") and any(isinstance(part, Literal) and isinstance(part.value, str) for part in to):
+        if name not in ("==", "!=") and any(isinstance(x, Literal) and isinstance(x.value, str) for x in to):
             raise self.refusal("a text stands beside == or !=, or as an option")
         if name in FUNCTIONS:
             if not columns_of(to[0]):
@@ -502,17 +502,17 @@ class _Parser:
             text = f"{name}({', '.join([str(to[0]), *rest])})"
         else:
             mine = _STRENGTH[name]
-            parts = []
-            for place, part in enumerate(to):
-                other = _STRENGTH.get(part.name, 9) if isinstance(part, Apply) else 9
+            texts = []
+            for place, argument in enumerate(to):
+                strength = _STRENGTH.get(argument.name, 9) if isinstance(argument, Apply) else 9
                 # Chains go from the left, powers from the right.
-                weak = other < mine or (other == mine and place == (name != "**") and name != "neg")
-                parts.append(f"({part})" if weak else str(part))
-            text = f"-{parts[0]}" if name == "neg" else f" {name} ".join(parts)
-        found = Apply(name, to, tuple((options or {}).items()), text)
-        if found.height > MAX_HEIGHT:
+                weak = strength < mine or (strength == mine and place == (name != "**") and name != "neg")
+                texts.append(f"({argument})" if weak else str(argument))
+            text = f"-{texts[0]}" if name == "neg" else f" {name} ".join(texts)
+        node = Apply(name, to, tuple((options or {}).items()), text)
+        if node.height > MAX_HEIGHT:
             raise self.refusal(f"more than {MAX_HEIGHT} functions and signs above each other")
-        return found
+        return node
 
 
 def _written(value):

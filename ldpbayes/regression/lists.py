@@ -38,10 +38,10 @@ def channels_of(protocol: Any, labels: Sequence[str] | None, report: Any = None)
     """
     if isinstance(protocol, ListExperiment):
         width = 1 if report is None or isinstance(report, str) else len(report)
-        known = {name: one for name, one in protocol.channels.items() if len(one.report_fields) == width}
-        protocol = known | {value: known[group] for value, group in ASKED.items() if group in known}
+        named = {name: channel for name, channel in protocol.channels.items() if len(channel.report_fields) == width}
+        protocol = named | {value: named[group] for value, group in ASKED.items() if group in named}
     stated = protocol.values() if isinstance(protocol, Mapping) else ()
-    sizes = {ListExperiment.items_of(one) if isinstance(one, AbstractProtocol) else None for one in stated}
+    sizes = {ListExperiment.items_of(channel) if isinstance(channel, AbstractProtocol) else None for channel in stated}
     if len(sizes) != 1 or None in sizes:
         return protocol, labels
     traits = YES_NO if labels is None else tuple(labels)
@@ -66,9 +66,9 @@ def traits_of(pooled: Collection) -> ListExperiment | None:
             "A regression on the trait of several lists needs respondents who answer two of them: how the numbers of their "
             "items go together hangs on the covariates, and no other report says it. Take the lists one by one."
         )
-    found = sizes.pop()
-    traits = dict.fromkeys(label.rsplit("/", len(found))[0] for label in pooled.categories)  # type: ignore[arg-type]
-    return ListExperiment(found, traits=tuple(traits))  # type: ignore[arg-type]  # that there are two is checked there
+    items = sizes.pop()
+    traits = dict.fromkeys(label.rsplit("/", len(items))[0] for label in pooled.categories)  # type: ignore[arg-type]
+    return ListExperiment(items, traits=tuple(traits))  # type: ignore[arg-type]  # that there are two is checked there
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +114,9 @@ class Listed(Beside):
 
     def _apart(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (logits of c at the means of the columns (…, 2, J + 1), b (…, terms − 1))."""
-        own, first = self.others(z), 2 * len(self.contrasts)
-        each = own[..., :first].reshape(*own.shape[:-1], 2, -1) @ self.contrasts
-        return each[..., :1, :] + HALF * each[..., 1:, :], own[..., first:]
+        numbers, first = self.others(z), 2 * len(self.contrasts)
+        each = numbers[..., :first].reshape(*numbers.shape[:-1], 2, -1) @ self.contrasts
+        return each[..., :1, :] + HALF * each[..., 1:, :], numbers[..., first:]
 
     def counts(self, z: np.ndarray) -> np.ndarray:
         """Return P(c | trait, cell), shape (…, cells, 2, J + 1)."""
@@ -133,12 +133,12 @@ class Listed(Beside):
         counts, along = (one.reshape(len(one), 2, -1) for one in (parts, slope))
         inner = counts * (along - (counts * along).sum(axis=-1, keepdims=True))
         moved = self.other_columns.T @ (inner.sum(axis=1) @ self.applying)
-        own = inner.sum(axis=0) @ self.contrasts.T
-        return np.concatenate([own.sum(axis=0), (HALF * own).sum(axis=0), moved])
+        pulled = inner.sum(axis=0) @ self.contrasts.T
+        return np.concatenate([pulled.sum(axis=0), (HALF * pulled).sum(axis=0), moved])
 
     def describe(self) -> str:
-        own = f"log odds N(0, {INTERCEPT:.3g}²) of two numbers of other items, N(0, 1) by trait and for one sd"
-        return f"{super().describe()}, {own}"
+        items = f"log odds N(0, {INTERCEPT:.3g}²) of two numbers of other items, N(0, 1) by trait and for one sd"
+        return f"{super().describe()}, {items}"
 
     def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         """Return what a regression has, and of the other items that apply to people of each trait: see Returns.
@@ -158,17 +158,17 @@ class Listed(Beside):
             return np.einsum("sct,sctj->stj", people, self.counts(z)) / people.sum(axis=1)[..., None]
 
         dims = ("category", "items_applying")
-        known = {"items": (dims, self.in_blocks(z, average, (2, len(self.applying)))), "item_odds": (dims, at_zero)}
-        return super().variables(z) | known | ({"item_coefficients": (("item_term",), slopes)} if mean.size else {})
+        variables = {"items": (dims, self.in_blocks(z, average, (2, len(self.applying)))), "item_odds": (dims, at_zero)}
+        return super().variables(z) | variables | ({"item_coefficients": (("item_term",), slopes)} if mean.size else {})
 
     def coords(self) -> dict[str, Sequence]:
-        known = super().coords()
-        return known | {"item_term": known["item_term"][1:], "items_applying": self._labels()}
+        coords = super().coords()
+        return coords | {"item_term": coords["item_term"][1:], "items_applying": self._labels()}
 
     def _labels(self):
         """Return the labels of c: numbers of one list, "1/3" and the like of several."""
-        each = np.indices([size + 1 for size in self.items]).reshape(len(self.items), -1).T.tolist()
-        return [c[0] if len(c) == 1 else "/".join(map(str, c)) for c in each]
+        cells = np.indices([size + 1 for size in self.items]).reshape(len(self.items), -1).T.tolist()
+        return [c[0] if len(c) == 1 else "/".join(map(str, c)) for c in cells]
 
     def stated(self, table: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         return {"likelihood_rows": (("code", "category", "items_applying"), table.reshape(len(table), 2, -1))}

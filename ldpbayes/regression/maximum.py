@@ -99,40 +99,40 @@ def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) ->
         Reports of each cell.
     terms : tuple of str
     """
-    held = columns[sizes > 0]
-    held = held / np.maximum(np.abs(held).max(axis=0), 1e-300)
-    found: list[str] = []
-    basis = np.zeros((len(held), 0))
+    used = columns[sizes > 0]
+    used = used / np.maximum(np.abs(used).max(axis=0), 1e-300)
+    names: list[str] = []
+    basis = np.zeros((len(used), 0))
     for k, name in enumerate(terms):
-        column = held[:, k]
+        column = used[:, k]
         rest = column - basis @ (basis.T @ column)
         rest -= basis @ (basis.T @ rest)
         norm = np.linalg.norm(rest)
         if norm <= DEPENDENT * max(np.linalg.norm(column), 1e-300) or not norm:
-            found.append(name)
+            names.append(name)
         else:
             basis = np.column_stack([basis, rest / norm])
-    return found
+    return names
 
 
 def starting_point(target: Target) -> np.ndarray:
     """Return unknowns under which every cell has the pooled distribution."""
     prior = target.prior
-    found = np.zeros((prior.design.shape[1], prior.n_categories))
+    start = np.zeros((prior.design.shape[1], prior.n_categories))
     if prior.intercept is not None:
-        found[prior.intercept] = np.log(target.pooled())
-    return prior.start(found)
+        start[prior.intercept] = np.log(target.pooled())
+    return prior.start(start)
 
 
 def climb(target: Target, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points."""
     start = starting_point(target)
-    found = find_mode(target, start, watch)
+    mode = find_mode(target, start, watch)
     if start.any() and target.reports.cell.size * target.reports.n_categories <= SECOND_START:
-        other = find_mode(target, np.zeros_like(start))
-        if target.value_and_gradient(other[0])[0] > target.value_and_gradient(found[0])[0] + 1e-6:
-            found = other
-    return found
+        from_zero = find_mode(target, np.zeros_like(start))
+        if target.value_and_gradient(from_zero[0])[0] > target.value_and_gradient(mode[0])[0] + 1e-6:
+            mode = from_zero
+    return mode
 
 
 def highest(target: Target) -> tuple[np.ndarray, float]:
@@ -150,19 +150,19 @@ def highest(target: Target) -> tuple[np.ndarray, float]:
     size = target.reports.cell.size * target.reports.n_categories
     if _unit(target) / np.sqrt(eigenvalues.min()) < SHARP or size > MOST_CLIMBED:
         return z, np.inf
-    rng, found = np.random.default_rng(0), [z]
+    rng, points = np.random.default_rng(0), [z]
     for distance in CLIMBS:
-        found.append(find_mode(target, distance * rng.standard_normal(z.size))[0])
-    values = [target.value_and_gradient(one)[0] for one in found]
+        points.append(find_mode(target, distance * rng.standard_normal(z.size))[0])
+    values = [target.value_and_gradient(point)[0] for point in points]
     best = int(np.argmax(values))
     if values[best] < values[0] + SAME:
         best = 0
     below = np.inf
-    for one, value in zip(found, values, strict=True):
-        logits = target.prior.logits_of(one)[target.reports.sizes > 0]
+    for point, value in zip(points, values, strict=True):
+        logits = target.prior.logits_of(point)[target.reports.sizes > 0]
         if SAME < values[best] - value < below and np.ptp(logits, axis=1).max() < EXTREME:
             below = values[best] - value
-    return found[best], float(below)
+    return points[best], float(below)
 
 
 def _unit(target):
@@ -260,7 +260,7 @@ def on_columns(prior: Any, z: np.ndarray, covariance: np.ndarray) -> tuple[np.nd
     contrast = (prior.basis - prior.basis[prior.reference])[others]
     map_ = np.kron(prior.transform, contrast)
     fixed = map_.shape[1]
-    found = map_ @ covariance[:fixed, :fixed] @ map_.T
+    mapped = map_ @ covariance[:fixed, :fixed] @ map_.T
     errors = np.zeros((prior.design.shape[1], prior.n_categories))
-    errors[:, others] = np.sqrt(np.diag(found)).reshape(-1, len(others))
-    return prior.coefficients(z[None])[0], errors, found
+    errors[:, others] = np.sqrt(np.diag(mapped)).reshape(-1, len(others))
+    return prior.coefficients(z[None])[0], errors, mapped

@@ -68,10 +68,10 @@ class Reports:
         """
         if self.strata is None and self.cluster is None:
             return (scores.T * (self.count * self.weight**2)) @ scores
-        asked = self.count > 0
-        strata, cluster = (None if held is None else held[asked] for held in (self.strata, self.cluster))
-        count, weight = self.count[asked], self.weight[asked]
-        return design_effect(scores[asked], weight, strata, cluster, counts=count).variance
+        present = self.count > 0
+        strata, cluster = (None if column is None else column[present] for column in (self.strata, self.cluster))
+        count, weight = self.count[present], self.weight[present]
+        return design_effect(scores[present], weight, strata, cluster, counts=count).variance
 
     def entries(self, cell: np.ndarray, n_cells: int, scale: float = 1.0) -> Entries:
         """Return the likelihood of cells, by the number of the cell of each row.
@@ -132,8 +132,8 @@ def read_reports(
     first = next(iter(protocols.values()))
     labels = labels_of(categories, first) or tuple(str(x) for x in range(first.n_categories))
     report = checks.columns(report, "report")
-    columns = [report_columns(one, report, names, answer) for one in protocols.values()]
-    used = [*(name for own in columns for name in own), *(name for name in stated.values() if name is not None)]
+    columns = [report_columns(channel, report, names, answer) for channel in protocols.values()]
+    used = [*(name for fields in columns for name in fields), *(name for name in stated.values() if name is not None)]
     arrow = arrow_of(table.loc[kept, list(dict.fromkeys(used))], used)
     try:
         return _reports(arrow, protocols, columns, labels, categories is not None, stated, answer)
@@ -163,29 +163,29 @@ def _reports(table, protocols, columns, labels, labelled, stated, answer):
     place = np.zeros(table.num_rows, dtype=np.int64)
     if stated["design"] is not None:
         codes, texts = entries_of(table, stated["design"])
-        known = {name: i for i, name in enumerate(protocols)}
-        place = np.array([known.get(text, -1) for text in texts])[codes]
+        place_of = {name: i for i, name in enumerate(protocols)}
+        place = np.array([place_of.get(text, -1) for text in texts])[codes]
         if (place < 0).any():
             value = texts[codes[np.argmin(place)]]
             raise DataError(
-                f"has the value {shown(value)}, for which protocol has no entry; it has {listed(known)}",
+                f"has the value {shown(value)}, for which protocol has no entry; it has {listed(place_of)}",
                 field=stated["design"],
             )
     counts = np.ones(table.num_rows, dtype=np.int64) if stated["count"] is None else _counts(table, stated["count"])
     formats = [Format(one, own, labels, labelled) for one, own in zip(protocols.values(), columns, strict=True)]
     code, rows, constants, tallies, channel, at = np.empty_like(place), [], [], [], [], 0
-    for own in sent(table, formats, place):
-        dense = own.likelihood.dense()
+    for batch in sent(table, formats, place):
+        dense = batch.likelihood.dense()
         top = dense.max(axis=1)
         rows.append(dense / top[:, None])
-        constants.append(np.log(top) + own.likelihood.log_constants)
-        code[own.rows] = at + own.code
+        constants.append(np.log(top) + batch.likelihood.log_constants)
+        code[batch.rows] = at + batch.code
         at += len(dense)
-        name = [*protocols][own.place].replace("/", "∕") or "empty"
+        name = [*protocols][batch.place].replace("/", "∕") or "empty"
         channel += [name] * len(dense)
-        totals = np.bincount(own.code, counts[own.rows], len(dense)).round().astype(np.int64)
+        totals = np.bincount(batch.code, counts[batch.rows], len(dense)).round().astype(np.int64)
         if totals.sum():
-            tallies.append(Tally.trusted(formats[own.place].protocol, own.reports, totals, name, labels))
+            tallies.append(Tally.trusted(formats[batch.place].protocol, batch.reports, totals, name, labels))
     if not tallies:
         raise DataError("no row has a count above 0")
     weight = np.ones(table.num_rows)
@@ -196,23 +196,23 @@ def _reports(table, protocols, columns, labels, labelled, stated, answer):
         weight = weight * counts.sum() / (weight @ counts)
     pooled = Collection(labels, tuple(tallies), id=answer)
     groups = (_groups(table, stated[name]) for name in ("strata", "cluster"))
-    known = np.concatenate(rows), np.concatenate(constants), code, counts.astype(float), weight, pooled, *groups
-    return Reports(*known, np.array(channel))
+    place_of = np.concatenate(rows), np.concatenate(constants), code, counts.astype(float), weight, pooled, *groups
+    return Reports(*place_of, np.array(channel))
 
 
 def reports_of_cells(cells: Cells) -> tuple[Reports, np.ndarray]:
     """Return (reports, cell of each of their rows) of Cells with their reports; of samples every kind of respondent."""
-    parts = [_of_cell(cell) for cell in cells.collections()]
-    dense, constants, count, weight = (np.concatenate([part[k] for part in parts]) for k in range(4))
+    of_cells = [_of_cell(cell) for cell in cells.collections()]
+    dense, constants, count, weight = (np.concatenate([part[k] for part in of_cells]) for k in range(4))
     strata, cluster = (
-        None if any(part[k] is None for part in parts) else np.concatenate([part[k] for part in parts]) for k in (4, 5)
+        None if any(part[k] is None for part in of_cells) else np.concatenate([part[k] for part in of_cells]) for k in (4, 5)
     )
     top = dense.max(axis=1, keepdims=True)
-    whole, code = np.unique(np.column_stack([dense / top, np.log(top[:, 0]) + constants]), axis=0, return_inverse=True)
+    rows, code = np.unique(np.column_stack([dense / top, np.log(top[:, 0]) + constants]), axis=0, return_inverse=True)
     weight = weight * count.sum() / (weight @ count)
     pooled = cells.with_cells({key: replace(cell, survey=None) for key, cell in cells.items()}).pooled()
-    found = Reports(whole[:, :-1], whole[:, -1], np.ravel(code), count, weight, pooled, strata, cluster)
-    return found, np.repeat(np.arange(len(parts)), [len(part[2]) for part in parts])
+    reports = Reports(rows[:, :-1], rows[:, -1], np.ravel(code), count, weight, pooled, strata, cluster)
+    return reports, np.repeat(np.arange(len(of_cells)), [len(part[2]) for part in of_cells])
 
 
 def _of_cell(cell: Any) -> tuple:
@@ -240,13 +240,13 @@ def _protocols(protocol, design):
         raise ArgumentError(
             f"protocol must be a mapping from the values of {design!r} to protocols, got {_named(protocol)}."
         )
-    for one in protocol.values():
-        if not isinstance(one, AbstractProtocol):
-            raise ArgumentError(f"protocol must map to protocols, got {_named(one)}.")
-    sizes = {one.n_categories for one in protocol.values()}
+    for channel in protocol.values():
+        if not isinstance(channel, AbstractProtocol):
+            raise ArgumentError(f"protocol must map to protocols, got {_named(channel)}.")
+    sizes = {channel.n_categories for channel in protocol.values()}
     if len(sizes) > 1:
         raise ArgumentError(f"protocol must map to protocols over the same categories, got {listed(sorted(sizes))} of them.")
-    return {str(value): one for value, one in protocol.items()}
+    return {str(value): channel for value, channel in protocol.items()}
 
 
 def _counts(table, count):

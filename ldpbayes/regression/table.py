@@ -47,7 +47,7 @@ def clean(
         if name not in names:
             raise DataError(f"the frame has no column {shown(name)}; it has {listed(names) or 'none'}")
     kept = np.ones(len(table), dtype=bool)
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name in dict.fromkeys((*variables, *reported)):
         values = table[name]
         gone = values.isna().to_numpy()
@@ -57,11 +57,11 @@ def clean(
                 field=name,
             )
         kept &= ~gone
-        found |= {name: values} if name in variables else {}
+        columns |= {name: values} if name in variables else {}
     if not kept.any():
         raise DataError("the frame has no rows" if not len(table) else "no row has all covariates and a report")
     out = {}
-    for name, values in found.items():
+    for name, values in columns.items():
         values = values[kept]
         kind = str(values.dtype).lower()
         if kind.startswith("sparse"):
@@ -133,9 +133,9 @@ def distinct_rows(columns: Sequence[np.ndarray], size: int) -> tuple[np.ndarray,
 
     code = np.zeros(size, dtype=np.int64)
     for column in columns:
-        own, levels = pd.factorize(np.asarray(column))
+        codes, levels = pd.factorize(np.asarray(column))
         if len(levels) > 1:
-            code = pd.factorize(code * len(levels) + own)[0]
+            code = pd.factorize(code * len(levels) + codes)[0]
     n = int(code.max()) + 1 if size else 0
     first = np.full(n, size)
     np.minimum.at(first, code, np.arange(size))
@@ -156,11 +156,11 @@ def _all_numbers(values):
 def _floats(values, name):
     """Return a column of numbers in double precision."""
     try:
-        found = values.to_numpy(dtype=float)
+        floats = values.to_numpy(dtype=float)
     except (ArithmeticError, TypeError, ValueError):  # an integer of 400 digits, a signalling NaN
         raise DataError(
             "has numbers that double precision cannot hold; divide them, or turn them into texts", field=name
         ) from None
-    if not np.isfinite(found).all():
+    if not np.isfinite(floats).all():
         raise DataError("has values that are not finite", field=name)
-    return found
+    return floats

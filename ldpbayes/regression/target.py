@@ -51,19 +51,19 @@ class Target(target.Target):
 
         Those of an unknown or of log odds move the others as they go with it.
         """
-        prior, asked = self.prior, self.reports.sizes > 0
+        prior, seen = self.prior, self.reports.sizes > 0
         fixed = prior.design.shape[1] * (prior.n_categories - 1)
         # An unknown of two categories counts once; the log odds of a cell are X_c Z Vᵀ.
-        part = covariance[:fixed, :fixed].reshape(prior.design.shape[1], prior.n_categories - 1, prior.design.shape[1], -1)
-        known = np.einsum("ck,kflf,cl->c", prior.columns, part, prior.columns, optimize=True) * asked
-        cells = np.argsort(-known)[:MOST_CELLS]
+        block = covariance[:fixed, :fixed].reshape(prior.design.shape[1], prior.n_categories - 1, prior.design.shape[1], -1)
+        variance = np.einsum("ck,kflf,cl->c", prior.columns, block, prior.columns, optimize=True) * seen
+        cells = np.argsort(-variance)[:MOST_CELLS]
         odds = np.zeros((len(cells), prior.n_categories, len(covariance)))
         odds[:, :, :fixed] = np.einsum("ck,xf->cxkf", prior.columns[cells], prior.basis).reshape(*odds.shape[:2], fixed)
         odds = odds.reshape(-1, len(covariance))[: prior.n_categories * len(cells)]
         spread = np.sqrt(np.einsum("iu,uv,iv->i", odds, covariance, odds))
         values, vectors = np.linalg.eigh(covariance)
-        own = (vectors * np.sqrt(np.maximum(values, 0.0))).T, covariance / np.sqrt(np.diag(covariance))[:, None]
-        return np.concatenate([*own, (odds @ covariance)[spread > 0] / spread[spread > 0, None]])
+        axes = (vectors * np.sqrt(np.maximum(values, 0.0))).T, covariance / np.sqrt(np.diag(covariance))[:, None]
+        return np.concatenate([*axes, (odds @ covariance)[spread > 0] / spread[spread > 0, None]])
 
     @cached_property
     def places(self) -> list[tuple[int, np.ndarray]]:
@@ -94,8 +94,8 @@ class Target(target.Target):
         if watch is not None and e.n_cells * size * a > WATCHED:
             blocks = watch.track(blocks, "Likelihood of the draws", len(blocks))
         for start in blocks:
-            part = slice(start, start + step)
-            some(z[part], value[part], shares[part], expected[part] if tallies else None)
+            block = slice(start, start + step)
+            some(z[block], value[block], shares[block], expected[block] if tallies else None)
         return value, shares, expected if tallies else None
 
     def _compiled(self, z, value, shares, expected):
@@ -109,9 +109,9 @@ class Target(target.Target):
         all_widened(self.numbers(z), wide, form.parts, form.roots)
         contrasts = wide @ (form.basis[1:] - form.basis[0]).T  # (S, K, a − 1)
         moved = np.ascontiguousarray(np.moveaxis(contrasts, 0, -1).swapaxes(0, 1))
-        known = *form.columns, e.starts, e.row, e.weight, np.ascontiguousarray(e.table), e.sizes
+        arguments = *form.columns, e.starts, e.row, e.weight, np.ascontiguousarray(e.table), e.sizes
         sums = np.zeros(shares.T.shape), np.zeros((0, 0) if expected is None else expected.T.shape)
-        _kernels.of_draws(moved, *known, value, *sums)
+        _kernels.of_draws(moved, *arguments, value, *sums)
         shares[:] = sums[0].T
         if expected is not None:
             expected[:] = sums[1].T

@@ -92,12 +92,12 @@ def _solve(problem, cp):
 
 def _convex(constraints, q, cp):
     """Return the user's constraints on the cvxpy variable q, checked."""
-    stated = constraints(q)
-    stated = list(stated) if isinstance(stated, (list, tuple)) else [stated]
-    for item in stated:
+    rules = constraints(q)
+    rules = list(rules) if isinstance(rules, (list, tuple)) else [rules]
+    for item in rules:
         if not isinstance(item, cp.Constraint) or not item.is_dcp():
             raise ArgumentError(f"constraints must return convex cvxpy constraints, got {item}.")
-    return stated
+    return rules
 
 
 def _clean(p):
