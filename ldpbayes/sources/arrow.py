@@ -72,8 +72,8 @@ class ArrowFile(AbstractFile):
                 except pa.ArrowMemoryError:
                     raise DataError("says that it holds more than there is memory for", source=self.source) from None
                 batch.validate(full=True)  # what does not fit in a damaged file would be read beyond its end
-                for part, _ in sliced(batch):
-                    yield pa.Table.from_batches([part])
+                for piece, _ in sliced(batch):
+                    yield pa.Table.from_batches([piece])
 
 
 def _opened(path, columns=None):
@@ -94,10 +94,10 @@ def _check_sizes(path):
     with files.open_input(path) as handle:
         try:
             with mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                for kind, held, most, stored in _sizes(data):
-                    if held > max(MOST_BYTES, most * stored):
-                        said = f"says that it holds {held:,} {kind} in {stored:,} bytes, which no reports do"
-                        raise DataError(said, source=path)
+                for kind, size, most, stored in _sizes(data):
+                    if size > max(MOST_BYTES, most * stored):
+                        reason = f"says that it holds {size:,} {kind} in {stored:,} bytes, which no reports do"
+                        raise DataError(reason, source=path)
         except DataError:
             raise
         except (struct.error, ValueError, IndexError, TypeError) as err:
@@ -126,7 +126,7 @@ def _sizes(data):
                 first, many = _vector(data, batch, 2)
                 buffers = (struct.unpack_from("<qq", data, first + 16 * i) for i in range(many))
                 sizes = (_number(data, "<q", head + size + place) for place, length in buffers if length)
-                yield "bytes", sum(max(one, 0) for one in sizes), _BYTES_A_BYTE, body + 1
+                yield "bytes", sum(max(size, 0) for size in sizes), _BYTES_A_BYTE, body + 1
 
 
 def _number(data, kind, at):

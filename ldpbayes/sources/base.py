@@ -54,12 +54,12 @@ def check_column(names, name, subject="", use="", **at):
     **at
         Where: fields of DataError.
     """
-    held = list(names)
-    if held.count(name) != 1:
-        problem = "has two columns" if name in held else "has no column"
+    columns = list(names)
+    if columns.count(name) != 1:
+        problem = "has two columns" if name in columns else "has no column"
         # The name that readers take where none is stated.
-        say = "; name the column of the reports by report=…" if name == "report" and name not in held else ""
-        raise DataError(f"{subject}{problem} {shown(name)}{use}; it has {listed(held) or 'none'}{say}", **at)
+        say = "; name the column of the reports by report=…" if name == "report" and name not in columns else ""
+        raise DataError(f"{subject}{problem} {shown(name)}{use}; it has {listed(columns) or 'none'}{say}", **at)
 
 
 def is_whole(text):

@@ -74,14 +74,14 @@ def find_channels(
     if epsilon is not None or rate is not None:
         column = epsilon if rate is None else rate
         make = _by_epsilon(protocol, categories) if rate is None else _by_rate(categories)
-        made = {}
+        levels = {}
         for text in _texts(source, column, columns.where, source.lenient):
             try:
-                made[text] = _level(make, text, column)
+                levels[text] = _level(make, text, column)
             except DataError:
                 if not source.lenient:
                     raise
-        return _channels(made, column, categories, False, name)
+        return _channels(levels, column, categories, False, name)
     texts: list[str] = []
     if parameters.COLUMN in source.names() and parameters.COLUMN not in (columns.report or ()):
         texts = _texts(source, parameters.COLUMN, columns.where)
@@ -89,11 +89,11 @@ def find_channels(
             if protocol is None and texts:
                 parameters.parse_protocol(next(text for text in texts if not parameters.states_protocols([text])))
             texts = []
-    held = [one.get(parameters.METADATA) for one in source.metadata()]
-    courtesy = [text for text in held if text] if all(held) or texts else []
+    published = [entries.get(parameters.METADATA) for entries in source.metadata()]
+    courtesy = [text for text in published if text] if all(published) or texts else []
     given: Any = protocol  # an object or None: _check refuses names without ε
-    found, labels = parameters.protocols_of(texts, courtesy, given, categories)
-    return _channels(found, parameters.COLUMN, labels, bool(texts or courtesy), name)
+    protocols, labels = parameters.protocols_of(texts, courtesy, given, categories)
+    return _channels(protocols, parameters.COLUMN, labels, bool(texts or courtesy), name)
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,8 @@ def _read(source, rows, path, *, protocol=None, report=None, count=None, categor
     """Return the reports of a source; with a path always a Collection or Cells, named after the file."""
     sample, report, by = rows.sample, checks.columns(report, "report"), checks.columns(rows.by, "by") or ()
     name = "all" if name is None else checks.text(name, "name", empty=False)
-    stated = {"count": count, "epsilon_column": None, "rate_column": None, **levels, "by_user": rows.by_user}
-    count, epsilon, rate, by_user = (checks.column(value, what) for what, value in stated.items())
+    names = {"count": count, "epsilon_column": None, "rate_column": None, **levels, "by_user": rows.by_user}
+    count, epsilon, rate, by_user = (checks.column(value, what) for what, value in names.items())
     skipped, absent = Skipped.of(rows.bad_rows, rows.quarantine), Missing.of(rows.missing, by)
     source.lenient = skipped is not None
     if path is not None and not source.names():  # an unreadable or empty file
@@ -158,23 +158,23 @@ def _read(source, rows, path, *, protocol=None, report=None, count=None, categor
     columns = Columns(report, count, {}, by, skipped, absent)
     levels = {"categories": parameters.labels_of(categories), "epsilon": epsilon, "rate": rate, "name": name}
     channels = find_channels(source, protocol, columns, **levels)
-    found = read_cells(source, channels, columns, by_user, sample)
-    said = "" if skipped is None else skipped.tell(rows.quarantine)
-    if not any(found) and absent is not None and absent.counts:
+    cells = read_cells(source, channels, columns, by_user, sample)
+    skipped_sentence = "" if skipped is None else skipped.tell(rows.quarantine)
+    if not any(cells) and absent is not None and absent.counts:
         raise DataError("has no answer: all are missing")
-    if not any(found):
-        raise DataError(f"has no good row: {said.rstrip('.')}" if said else "the frame has no rows")
+    if not any(cells):
+        raise DataError(f"has no good row: {skipped_sentence.rstrip('.')}" if skipped_sentence else "the frame has no rows")
     labels = channels.categories or tuple(str(i) for i in range(channels.protocols[0].n_categories))
-    if not by and not sample and path is None and skipped is absent is None and len(found) == 1:
-        return found[0][()][0]
+    if not by and not sample and path is None and skipped is absent is None and len(cells) == 1:
+        return cells[0][()][0]
     facts: dict[str, Any] = {}
     if path is not None:
         named = {} if glob.has_magic(str(path)) else {"id": files.stem(files.as_path(path))}  # a pattern is no name
         facts |= named | ({} if by else {"published": published_of(source)})
-    made = assembled(found, labels, columns, sample, facts)
+    data = assembled(cells, labels, columns, sample, facts)
     if path is not None and not by:
-        made.announce()
-    return made
+        data.announce()
+    return data
 
 
 def read_cells(
@@ -203,13 +203,13 @@ def read_cells(
         return [{key: (tally,) for key, tally in cells.items()} for cells in read_users(source, channels, columns, user)]
     found = read_parts(source, channels, replace(columns, by=(*columns.by, *sample.names)))
     out: list[dict] = []
-    for protocol, name, held in zip(channels.protocols, channels.names, found, strict=True):
+    for protocol, name, of_users in zip(channels.protocols, channels.names, found, strict=True):
         cells: dict[tuple, list] = {}
-        for key, parts in held.items():
-            cells.setdefault(key[: len(columns.by)], []).extend((*part, key[len(columns.by) :]) for part in parts)
+        for key, parts in of_users.items():
+            cells.setdefault(key[: len(columns.by)], []).extend((*piece, key[len(columns.by) :]) for piece in parts)
         out.append({})
         for key, parts in cells.items():
-            reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+            reports, counts = (np.concatenate([piece[k] for piece in parts]) for k in (0, 1))
             tally = Tally.trusted(protocol, reports, counts, name, channels.categories)
             out[-1][key] = (tally,)
             if sample:
@@ -241,23 +241,23 @@ def assembled(
     by, missing = columns.by, {} if columns.missing is None else columns.missing.counts
     keys = sorted_keys({key for cells in found for key in cells})
     groups = {key: [cells[key] for cells in found if key in cells] for key in keys}
-    tallies = {key: tuple(tally for tally, *_ in held) for key, held in groups.items()}
-    said = [facts.get("notes"), "" if columns.skipped is None else columns.skipped.sentence]
-    said.append(sentence(missing, sum(tally.n_reports for own in tallies.values() for tally in own)))
-    facts["notes"] = "\n".join(filter(None, said))
+    tallies = {key: tuple(tally for tally, *_ in entries) for key, entries in groups.items()}
+    notes = [facts.get("notes"), "" if columns.skipped is None else columns.skipped.sentence]
+    notes.append(sentence(missing, sum(tally.n_reports for tallies_of in tallies.values() for tally in tallies_of)))
+    facts["notes"] = "\n".join(filter(None, notes))
     surveys: dict[Any, Any] = dict.fromkeys(keys)
     if sample:
-        surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(held)] for key, held in groups.items()})
+        surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(rows)] for key, rows in groups.items()})
     named = {name: facts.pop(name) for name in ("id", "title") if by and name in facts}
-    made = {}
-    for key, own in tallies.items():
+    collections = {}
+    for key, tallies_of in tallies.items():
         texts = tuple(map(str, key))
         facts |= {"survey": surveys[key], "missing": missing.get(texts, 0)} | ({"id": ", ".join(texts)} if by else {})
         try:
-            made[key] = Collection(tuple(categories), own, **facts)
+            collections[key] = Collection(tuple(categories), tallies_of, **facts)
         except DataError as err:
             raise (DataError(f"cell {facts['id']!r}: {err.message}", field=err.field) if by else err) from err.__cause__
-    return Cells(made, by, **named) if by else made[()]
+    return Cells(collections, by, **named) if by else collections[()]
 
 
 def _check(protocol, epsilon, rate):
@@ -278,7 +278,7 @@ def _check(protocol, epsilon, rate):
 
 def _texts(source, column, where, lenient=False):
     """Return the distinct entries of a column, as texts, in order; missing ones are refused, or left out."""
-    found = {}
+    texts = {}
     for batch in source.condensed([column, *(name for name in where if name != column)], strict=not where):
         rows, table = None, batch.table
         try:
@@ -289,12 +289,12 @@ def _texts(source, column, where, lenient=False):
         except DataError as err:
             raise batch.located(err, rows) from None
         present = (values[code] for code in set(codes.tolist()))
-        found.update(dict.fromkeys(str(value).strip() for value in present if value is not None))
-        if len(found) > MAX_CHANNELS:
+        texts.update(dict.fromkeys(str(value).strip() for value in present if value is not None))
+        if len(texts) > MAX_CHANNELS:
             raise DataError(f"has more than {MAX_CHANNELS:,} different entries, each of which is a channel", field=column)
-    if "" in found and not lenient:
+    if "" in texts and not lenient:
         raise DataError("has an empty entry", field=column)
-    return sorted(found)
+    return sorted(texts)
 
 
 def _by_epsilon(protocol, categories):
@@ -340,8 +340,8 @@ def _level(make, text, column):
         level = number(text)
         return make(float(text) if level is None else level)
     except ValueError as err:  # also an ArgumentError
-        said = str(err).rstrip(".") if isinstance(err, LDPBayesError) else f"must hold numbers, got {shown(text)}"
-        raise DataError(said, field=column) from None
+        reason = str(err).rstrip(".") if isinstance(err, LDPBayesError) else f"must hold numbers, got {shown(text)}"
+        raise DataError(reason, field=column) from None
 
 
 def _channels(made, column, categories, positions, name):

@@ -129,7 +129,7 @@ def read_collection(path, rows=None):
         read = [_read_channel(path, categories, channel, i, columns, sample) for i, channel in enumerate(own)]
         if skipped is not None:
             skipped.tell(rows.quarantine)
-        read = [cells for found in read for cells in found]
+        read = [cells for channel_cells in read for cells in channel_cells]
         collection = assembled(read if sample else _plain(read), categories, columns, sample, facts)
         if stated["noncompliance"]:
             collection = collection.with_noncompliers(stated["noncompliance"])
@@ -213,8 +213,8 @@ def write_collection(collection, path):
 def _lists(document):
     """Return the categories and the derived share of a list experiment, which need not be stated; nothing of other files."""
     channels = document.get("channels")
-    channels = [one for one in channels if isinstance(one, dict)] if isinstance(channels, list) else []
-    stated = [one.get("parameters") for one in channels if one.get("protocol") == "item_count"]
+    channels = [channel for channel in channels if isinstance(channel, dict)] if isinstance(channels, list) else []
+    stated = [channel.get("parameters") for channel in channels if channel.get("protocol") == "item_count"]
     if not stated or not isinstance(stated[0], dict) or "items" not in stated[0]:
         return {}
     design = ListExperiment(stated[0]["items"])
@@ -226,10 +226,10 @@ def _parts(collection):
     if not isinstance(collection, Cells):
         return (), [((), tally) for tally in as_collection(collection).tallies]
     keys, parts = list(collection), []
-    for name, held in collection.channels().items():
-        if any(tally.protocol != held[0][1].protocol for _, tally in held):
+    for name, tallies in collection.channels().items():
+        if any(tally.protocol != tallies[0][1].protocol for _, tally in tallies):
             raise ArgumentError(f"channel {shown(name)} has another protocol in another cell; write the cells one by one.")
-        parts += [(tuple(map(str, keys[position])), tally) for position, tally in held]
+        parts += [(tuple(map(str, keys[position])), tally) for position, tally in tallies]
     if len({key for key, _ in parts}) < len(keys):
         raise ArgumentError("cells that are summaries must be written to a path that ends in .parquet.")
     odd = next((text for key, _ in parts for text in key if not text or text != text.strip()), None)
@@ -240,19 +240,19 @@ def _parts(collection):
 
 def _sampled(collection, by, parts):
     """Return (SampleColumns, parts split by weight, stratum and cluster) of what was not sampled at random."""
-    held = list(collection.values()) if by else [collection]
-    surveys = [cell.survey for cell in held]
+    collections = list(collection.values()) if by else [collection]
+    surveys = [cell.survey for cell in collections]
     if all(survey is None for survey in surveys):
         return SampleColumns(), parts
     stated = [None if survey is None else survey.columns() for survey in surveys]
-    weights = next((one.weights for one in stated if one is not None and one.weights is not None), None)
-    alike = [None if one is None else replace(one, weights=weights) for one in stated]
-    if any(one is None or one != alike[0] for one in alike):
+    weights = next((columns.weights for columns in stated if columns is not None and columns.weights is not None), None)
+    alike = [None if columns is None else replace(columns, weights=weights) for columns in stated]
+    if any(columns is None or columns != alike[0] for columns in alike):
         raise ArgumentError("cells must all be sampled alike to be written in one file.")
     sample = alike[0]
     keys = [tuple(map(str, key)) for key in collection] if by else [()]
     split = []
-    for key, cell in zip(keys, held, strict=True):
+    for key, cell in zip(keys, collections, strict=True):
         for i, tally in enumerate(cell.tallies):
             for own, place, counts in cell.survey.kinds(i, sample):
                 split.append(((*key, *own), Tally.trusted(tally.protocol, tally.reports[place], counts, tally.name)))
@@ -324,8 +324,8 @@ def _read_channel(path, categories, channel, position, columns, sample):
         source = open_source(file)
         source.lenient = columns.skipped is not None
         levels = {"epsilon": stated["epsilon"], "rate": stated["rate"], "name": name}
-        found = find_channels(source, protocol, columns, categories=categories, **levels)
-        tallies = read_cells(source, found, columns, stated["by_user"], sample)
+        channels = find_channels(source, protocol, columns, categories=categories, **levels)
+        tallies = read_cells(source, channels, columns, stated["by_user"], sample)
         if not any(tallies):
             condition = " and ".join(f"{key} = {shown(value)}" for key, value in where.items())
             raise DataError(f"has no rows for channel {shown(name)}" + (f", where {condition}" if where else ""))
@@ -368,9 +368,9 @@ def _plain(channels):
     """
     texts = {key: tuple(map(str, key)) for tallies in channels for key in tallies}
     columns = zip(*texts.values(), strict=True)
-    whole = [all(is_whole(text) and str(int(text)) == text for text in column) for column in columns]
+    are_whole = [all(is_whole(text) and str(int(text)) == text for text in column) for column in columns]
     plain = {
-        key: tuple(int(text) if number else text for text, number in zip(row, whole, strict=True))
+        key: tuple(int(text) if number else text for text, number in zip(row, are_whole, strict=True))
         for key, row in texts.items()
     }
     out = []
@@ -392,10 +392,10 @@ def _derived(name, entry):
 
 def _checked(table, kinds, path, field=None):
     """Return the values of all keys that a table may have, None where one is missing; other keys and types are refused."""
-    other = next((key for key in table if key not in kinds), None)
-    if other is not None:
-        known = listed(sorted(kinds), most=20)
-        raise DataError(f"unknown key {shown(other)}; known are {known}", source=path, field=field)
+    unknown = next((key for key in table if key not in kinds), None)
+    if unknown is not None:
+        keys = listed(sorted(kinds), most=20)
+        raise DataError(f"unknown key {shown(unknown)}; known are {keys}", source=path, field=field)
     for key, kind in kinds.items():
         value = table.get(key, kind())
         if kind is not object and not (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):

@@ -133,8 +133,8 @@ def read(
     layout = {"protocol": protocol, "report": report, "count": count, "categories": categories, "name": name}
     layout |= {"epsilon_column": epsilon_column, "rate_column": rate_column}
     sample: dict[str, Any] = {"weights": weights, "strata": strata, "cluster": cluster, "population_size": population_size}
-    rest: dict[str, Any] = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine, "missing": missing}
-    return _read(source, Rows(checks.columns(by, "by"), **sample, **rest), False, layout)
+    options: dict[str, Any] = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine, "missing": missing}
+    return _read(source, Rows(checks.columns(by, "by"), **sample, **options), False, layout)
 
 
 def collected(source: Any, **settings: Any) -> Collection | Cells:
@@ -247,6 +247,6 @@ def write(
     if scanned or (isinstance(thing, Cells) and not thing.keeps_reports):
         from ldpbayes.sources.scanning import summary_files
 
-        known = (cast(Any, thing).protocol, cast(Any, thing).samples) if scanned else ()
-        return summary_files.write(thing, path, *known)
+        texts = (cast(Any, thing).protocol, cast(Any, thing).samples) if scanned else ()
+        return summary_files.write(thing, path, *texts)
     return write_collection(thing, path)

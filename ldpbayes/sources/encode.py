@@ -140,13 +140,13 @@ def encoded_key(batch, name, missing=False):
 
     None is a value that does not occur, or with ``missing`` that of a missing cell.
     """
-    found = encoded(column(batch, name, missing, _NO_KEY), name, missing)
-    if found is None:
+    entries = encoded(column(batch, name, missing, _NO_KEY), name, missing)
+    if entries is None:
         raise DataError("must hold texts, numbers or dates, got lists", field=name)
-    keys = plain.plain_keys(found[1], name)
+    keys = plain.plain_keys(entries[1], name)
     if texts(batch):
         keys = [(key.strip() or None) if isinstance(key, str) else key for key in keys]
-    codes, places = found[0], {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    codes, places = entries[0], {key: i for i, key in enumerate(dict.fromkeys(keys))}
     values = list(places)
     if len(values) < len(keys):  # a dictionary may hold a value twice
         codes = np.array([places[key] for key in keys])[codes]
@@ -177,22 +177,22 @@ def arrow_column(array, name, labelled, positions):
     import pyarrow as pa
 
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-    kind, held = array.type, arrow_kind(array.type)
+    kind, stored = array.type, arrow_kind(array.type)
     if pa.types.is_fixed_size_binary(kind):
         size, start = kind.byte_width, array.offset * kind.byte_width
         data = np.frombuffer(array.buffers()[1], dtype=np.uint8, count=len(array) * size, offset=start)
         return Bytes(np.full(len(array), size, dtype=np.int64), data)
-    if held == "bytes":
+    if stored == "bytes":
         return _bytes(array.cast(pa.large_binary()))
-    if held.startswith("lists"):
+    if stored.startswith("lists"):
         lengths = array.value_lengths() if not pa.types.is_fixed_size_list(kind) else None
         lengths = np.full(len(array), kind.list_size) if lengths is None else lengths.to_numpy(zero_copy_only=False)
         return Lists(lengths.astype(np.int64), _items(pa, array.flatten(), name), "lists")
-    if held == "booleans":
+    if stored == "booleans":
         return Integers(array.to_numpy(zero_copy_only=False).astype(np.int64), labelled, True, positions)
-    if held == "whole numbers":
+    if stored == "whole numbers":
         return Integers(_whole_numbers(pa, array, name), labelled, False, positions)
-    if held == "texts":
+    if stored == "texts":
         return listed_texts(array, name)
     if pa.types.is_date(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         keys = plain.plain_keys(array, name)
@@ -232,16 +232,16 @@ def _bytes(array):
 def _items(pa, array, name):
     """Return the items of lists as a bool array, an int64 array or a list of texts."""
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-    held = arrow_kind(array.type)
+    stored = arrow_kind(array.type)
     if array.null_count:
         raise DataError("holds lists with missing items", field=name)
-    if held == "booleans":
+    if stored == "booleans":
         return array.to_numpy(zero_copy_only=False)
-    if held == "whole numbers":
+    if stored == "whole numbers":
         return _whole_numbers(pa, array, name)
     if pa.types.is_null(array.type):  # only empty lists
         return np.empty(0, dtype=np.int64)
-    if held == "texts":
+    if stored == "texts":
         return listed_texts(array, name)
     raise DataError(f"holds lists of {array.type}; a set is a list of booleans, whole numbers or labels", field=name)
 
@@ -318,18 +318,18 @@ class Format:
             keys, _, group = cells(grouping, table.num_rows)
             ones = np.ones(table.num_rows, dtype=np.int64) if weights is None else weights
             return keys, group.astype(np.int64), self.rows(table), ones
-        parts = [(codes, len(values)) for codes, values in (*grouping, *columns)]
-        code, size = crossed(parts)
+        factors = [(codes, len(values)) for codes, values in (*grouping, *columns)]
+        code, size = crossed(factors)
         first = None
-        if math.prod(n for _, n in parts) == size <= MOST_CODES:  # codes tell all values: no row is looked at again
+        if math.prod(n for _, n in factors) == size <= MOST_CODES:  # codes tell all values: no row is looked at again
             counts = np.bincount(code, minlength=size)
             seen = np.flatnonzero(counts)
             counts = counts[seen] if weights is None else _weighed(code, weights, size)[seen]
-            indices = np.unravel_index(seen, [n for _, n in parts])
+            indices = np.unravel_index(seen, [n for _, n in factors])
         else:
             seen, first, place, counts = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
             counts = counts if weights is None else _weighed(place, weights, len(seen))
-            indices = tuple(codes[first] for codes, _ in parts)
+            indices = tuple(codes[first] for codes, _ in factors)
         keys, _, group = cells([(index, values) for index, (_, values) in zip(indices, grouping, strict=False)], len(seen))
         taken = [
             (values.take(pa.array(index)), name)
@@ -406,12 +406,12 @@ def counts_of(table: Any, name: str) -> np.ndarray:
     kind = array.type
     if texts(table):
         codes, values = encoded(array, name)
-        known = [_count(text) for text in values.to_pylist()]
-        bad = [i for i, value in enumerate(known) if not isinstance(value, int)]
+        numbers = [_count(text) for text in values.to_pylist()]
+        bad = [i for i, value in enumerate(numbers) if not isinstance(value, int)]
         if bad:
             row = int(np.flatnonzero(np.isin(codes, bad))[0])
-            raise DataError(known[codes[row]], line=row, field=name)
-        return np.array(known, dtype=np.int64)[codes]
+            raise DataError(numbers[codes[row]], line=row, field=name)
+        return np.array(numbers, dtype=np.int64)[codes]
     if arrow_kind(kind) != "whole numbers":
         raise DataError(f"counts must be whole numbers, got a column of {kind}; cast it", field=name)
     values = np.array(array.to_pylist(), dtype=object) if pa.types.is_decimal(kind) else array.to_numpy(zero_copy_only=False)
@@ -466,6 +466,6 @@ def with_folders(table: Any, folders: Sequence[tuple[str, str | int]]) -> Any:
             raise DataError("holds missing values", field=name)
         entry = pa.array([value])
         codes = pa.array(np.zeros(len(table), dtype=np.int32))
-        made = pa.DictionaryArray.from_arrays(codes, entry) if isinstance(value, str) else entry.take(codes)
-        table = table.append_column(name, made)
+        column_of = pa.DictionaryArray.from_arrays(codes, entry) if isinstance(value, str) else entry.take(codes)
+        table = table.append_column(name, column_of)
     return table

@@ -122,16 +122,16 @@ def _collected(frame):
 def _tables(frame):
     """Yield a frame's rows as Arrow tables of about BATCH rows, without holding all of them where the engine can."""
     with foreign("the frame cannot be read"):
-        parts = _lazy_batches(frame.to_native(), frame.implementation) if _is_lazy(frame) else None
-        if parts is not None:
-            yield from parts
+        batches = _lazy_batches(frame.to_native(), frame.implementation) if _is_lazy(frame) else None
+        if batches is not None:
+            yield from batches
             return
         frame = _collected(frame)
         for start in itertools.count(0, BATCH):
-            part = frame[start : start + BATCH]
-            if not len(part):
+            block = frame[start : start + BATCH]
+            if not len(block):
                 return
-            yield _to_arrow(part)
+            yield _to_arrow(block)
 
 
 def _duckdb_reader(relation):
@@ -150,7 +150,7 @@ def _lazy_batches(native, kind):
         if kind.is_duckdb():
             return (pa.Table.from_batches([batch]) for batch in _duckdb_reader(native))
         if kind.is_polars():
-            return (part.to_arrow() for part in native.collect_batches(chunk_size=BATCH, maintain_order=True))
+            return (batch.to_arrow() for batch in native.collect_batches(chunk_size=BATCH, maintain_order=True))
     except AttributeError:  # of this version of Polars
         pass
     return None

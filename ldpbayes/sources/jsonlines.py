@@ -43,8 +43,8 @@ def _dataset(path):
     files.open_input(path).close()
     options = dataset.JsonFileFormat(read_options=arrow.ReadOptions(block_size=BLOCK))
     try:
-        found = dataset.dataset(str(path), format=options)
-        fields = [field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else field for field in found.schema]
+        table = dataset.dataset(str(path), format=options)
+        fields = [field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else field for field in table.schema]
         return dataset.dataset(str(path), format=options, schema=pa.schema(fields))
     except (OSError, ValueError, NotImplementedError) as err:
         raise _refusal(path, err) from err
@@ -63,5 +63,5 @@ def _refusal(path, err):
                 return DataError(f"is not JSON: {str(problem).splitlines()[0]}", source=path, line=number)
     if empty:
         return DataError("has no rows", source=path)
-    said = str(err).splitlines()[0].rpartition("Invalid: ")[2].partition(" in row ")[0]  # the row is one of a block
-    return DataError(f"is not a readable file of JSON lines: {said[:200]}", source=path)
+    reason = str(err).splitlines()[0].rpartition("Invalid: ")[2].partition(" in row ")[0]  # the row is one of a block
+    return DataError(f"is not a readable file of JSON lines: {reason[:200]}", source=path)

@@ -50,8 +50,8 @@ def _plain(value, name):
     if isinstance(value, decimal.Decimal):
         if value.is_nan():
             return None
-        whole = value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value()
-        return int(value) if whole else value
+        is_whole = value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value()
+        return int(value) if is_whole else value
     if isinstance(value, datetime.datetime):
         return _time(value)
     if isinstance(value, (str, int, datetime.date)):
@@ -104,9 +104,9 @@ def check_kinds(kinds: Iterable[frozenset[str]], by: Sequence[str]) -> None:
     DataError
         Naming the column.
     """
-    for name, held in zip(by, kinds, strict=False):  # without rows there are no kinds
-        if len(held) > 1:
-            first, second, *_ = sorted(held)
+    for name, kinds_of_key in zip(by, kinds, strict=False):  # without rows there are no kinds
+        if len(kinds_of_key) > 1:
+            first, second, *_ = sorted(kinds_of_key)
             raise DataError(f"holds {first} in some rows and {second} in others", field=name)
 
 

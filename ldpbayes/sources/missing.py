@@ -80,11 +80,11 @@ class Missing:
         keys, sizes, place = cells([encoded_key(table, name) for name in self.by], table.num_rows)
         many = rows * 0 + 1 if weights is None else weights[rows]
         sizes = np.bincount(place[rows], many, len(keys)).astype(np.int64).tolist()
-        given = np.flatnonzero(~absent)
-        table, weights = table.take(given), None if weights is None else weights[given]
+        present = np.flatnonzero(~absent)
+        table, weights = table.take(present), None if weights is None else weights[present]
         for name in form.report:
             table = _whole(table, name, form.labels)
-        return table, weights, given, {tuple(map(str, key)): n for key, n in zip(keys, sizes, strict=True) if n}
+        return table, weights, present, {tuple(map(str, key)): n for key, n in zip(keys, sizes, strict=True) if n}
 
 
 def _absent(table, name, labels):
@@ -94,9 +94,9 @@ def _absent(table, name, labels):
     if arrow_kind(array.type) not in ("texts", "whole numbers", "numbers with decimals"):
         return absent
     codes, values = encoded_key(table, name, missing=True)
-    kept = "" if texts(table) else None  # what encoded_key has for blanks: of a file of texts they are None too
-    told = [kept in (None, *labels) if key is None else str(key).strip() in labels for key in values]
-    return np.array(told or [True])[codes]
+    blank = "" if texts(table) else None  # what encoded_key has for blanks: of a file of texts they are None too
+    is_missing = [blank in (None, *labels) if key is None else str(key).strip() in labels for key in values]
+    return np.array(is_missing or [True])[codes]
 
 
 def _whole(table, name, labels):
@@ -131,7 +131,7 @@ def sentence(missing: Mapping[tuple[str, ...], int], n_reports: int) -> str:
     if not total:
         return ""
     asked = total + n_reports
-    said = f"{total:,} of {asked:,} who were asked ({100 * total / asked:.3g} %) gave no answer and are left out"
+    share = f"{total:,} of {asked:,} who were asked ({100 * total / asked:.3g} %) gave no answer and are left out"
     most = sorted(missing.items(), key=lambda item: (-item[1], item[0]))
     named = [f"{n:,} in {', '.join(key)}" for key, n in most if key and n]
-    return f"{said}{': ' if named else ''}{listed(named, most=NAMED)}."
+    return f"{share}{': ' if named else ''}{listed(named, most=NAMED)}."

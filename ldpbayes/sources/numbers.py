@@ -34,10 +34,10 @@ def number(text):
     (0.125, 0.5493061443340549, 0.8109302162163288, None)
     """
     try:
-        if found := _FRACTION.fullmatch(text):
-            return float(Fraction(found[1]) / Fraction(found[2]))
-        if found := _LOGARITHM.fullmatch(text):
-            factor, top, bottom, divisor = (Fraction(part or 1) for part in found.groups())
+        if match := _FRACTION.fullmatch(text):
+            return float(Fraction(match[1]) / Fraction(match[2]))
+        if match := _LOGARITHM.fullmatch(text):
+            factor, top, bottom, divisor = (Fraction(part or 1) for part in match.groups())
             return float(factor) * math.log(top / bottom) / float(divisor)
     except (ValueError, ZeroDivisionError):
         pass
@@ -53,6 +53,6 @@ def as_numbers(value):
     if isinstance(value, (datetime.date, datetime.time)):
         raise ArgumentError(f"parameters must be numbers, texts, lists and tables, got the date or time {shown(value)}.")
     if isinstance(value, str):
-        found = number(value)
-        return value if found is None else found
+        value_read = number(value)
+        return value if value_read is None else value_read
     return value

@@ -103,8 +103,8 @@ def parse_protocol(text: str) -> Stated:
 
 def states_protocols(texts: Iterable[object]) -> bool:
     """Return whether all entries of a column look like protocols; a column of this name may hold something else."""
-    found = [str(text).lstrip()[:1] == "{" for text in texts]
-    return bool(found) and all(found)
+    stated = [str(text).lstrip()[:1] == "{" for text in texts]
+    return bool(stated) and all(stated)
 
 
 def protocols_of(
@@ -151,32 +151,32 @@ def protocols_of(
             raise ArgumentError("protocol must be given: the data have no column 'protocol' that states it.")
         return {"": given}, labels_of(categories, given)
     where = "the column 'protocol'" if column else "the metadata"
-    for one in stated:
-        if given is not None and one.protocol != given:
+    for entry in stated:
+        if given is not None and entry.protocol != given:
             raise DataError(
-                f"{where} states {shown(one.protocol)}, the argument {shown(given)}; leave the argument out, or correct it"
+                f"{where} states {shown(entry.protocol)}, the argument {shown(given)}; leave the argument out, or correct it"
             )
     for other in courtesy if column else courtesy[1:]:
-        if all(other.protocol != one.protocol for one in (stated if column else stated[:1])):
+        if all(other.protocol != entry.protocol for entry in (stated if column else stated[:1])):
             most = "the column 'protocol'" if column else "that of another file"
             raise DataError(
                 f"the metadata of a file states {shown(other.protocol)}, {most} {shown(stated[0].protocol)}; read the "
                 "files of each protocol by themselves, or write that file again"
             )
     labels = None if categories is None else tuple(categories)
-    for one in stated:
-        if one.protocol.n_categories != stated[0].protocol.n_categories:
-            sizes = listed(sorted({one.protocol.n_categories for one in stated}))
+    for entry in stated:
+        if entry.protocol.n_categories != stated[0].protocol.n_categories:
+            sizes = listed(sorted({entry.protocol.n_categories for entry in stated}))
             raise DataError(f"{where} states protocols over different numbers of categories ({sizes}); read them separately")
-        if one.categories is not None:
-            if labels is not None and one.categories != labels:
-                first = next((pair for pair in zip(labels, one.categories, strict=False) if pair[0] != pair[1]), None)
+        if entry.categories is not None:
+            if labels is not None and entry.categories != labels:
+                first = next((pair for pair in zip(labels, entry.categories, strict=False) if pair[0] != pair[1]), None)
                 hint = f", such as {shown(first[0])} and {shown(first[1])}" if first else ""
                 source = "the caller" if categories is not None else "another entry"
                 raise DataError(f"{where} states other categories than {source}{hint}")
-            labels = one.categories
+            labels = entry.categories
     labels = labels_of(labels, stated[0].protocol)
-    return {text: one.protocol for text, one in column.items()} or {"": stated[0].protocol}, labels
+    return {text: entry.protocol for text, entry in column.items()} or {"": stated[0].protocol}, labels
 
 
 def channel_names(protocols: Sequence[AbstractProtocol]) -> list[str]:

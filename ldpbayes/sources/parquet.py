@@ -57,12 +57,12 @@ class ParquetFile(AbstractFile):
     def pieces(self):
         metadata = known(self.source).metadata
         rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        out, held, first, n = [], [], 0, 0
+        out, groups, first, n = [], [], 0, 0
         for i, size in enumerate([*rows, _PIECE + 1]):
-            if held and n + size > _PIECE:
-                out.append(replace(self, first_row=first, n_rows=n, groups=tuple(held)))
-                held, first, n = [], first + n, 0
-            held.append(i)
+            if groups and n + size > _PIECE:
+                out.append(replace(self, first_row=first, n_rows=n, groups=tuple(groups)))
+                groups, first, n = [], first + n, 0
+            groups.append(i)
             n += size
         return out
 
@@ -87,17 +87,17 @@ def read_batches(path: Any, columns: Sequence[str], groups: Sequence[int] | None
     """
     import pyarrow as pa
 
-    held: list = []
+    waiting: list = []
     rows, most = 0, BATCH
     with foreign("is not a readable Parquet file", path):
-        for part, fit in _parts(path, columns, groups):
-            if held and rows + part.num_rows > min(most, fit):
-                yield pa.Table.from_batches(held)
-                held, rows, most = [], 0, BATCH
-            held.append(part)
-            rows, most = rows + part.num_rows, min(most, fit)
-        if held:
-            yield pa.Table.from_batches(held)
+        for piece, fit in _parts(path, columns, groups):
+            if waiting and rows + piece.num_rows > min(most, fit):
+                yield pa.Table.from_batches(waiting)
+                waiting, rows, most = [], 0, BATCH
+            waiting.append(piece)
+            rows, most = rows + piece.num_rows, min(most, fit)
+        if waiting:
+            yield pa.Table.from_batches(waiting)
 
 
 def _parts(path, columns, groups):
@@ -116,7 +116,7 @@ def _parts(path, columns, groups):
         for together in _together(file, range(file.num_row_groups) if groups is None else groups):
             size = min(_most_rows(path, file, data, group, columns) for group in together)
             for batch in file.iter_batches(size, row_groups=together, columns=list(columns), use_threads=False):
-                yield from ((part, min(size, most)) for part, most in sliced(batch))
+                yield from ((piece, min(size, most)) for piece, most in sliced(batch))
 
 
 def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
@@ -125,10 +125,10 @@ def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
 
     schema = known(path).schema
     names = schema.names if columns is None else list(columns)
-    parts = list(read_batches(path, names))
-    if not parts:
+    batches = list(read_batches(path, names))
+    if not batches:
         return schema.empty_table().select(names)
-    return pa.concat_tables(parts).replace_schema_metadata(schema.metadata)
+    return pa.concat_tables(batches).replace_schema_metadata(schema.metadata)
 
 
 class _Known(NamedTuple):
@@ -175,15 +175,15 @@ def _parsed(path, size, changed):
 
 def _together(file, groups):
     """Yield lists of row groups of about _TOGETHER bytes: Arrow holds the bytes of all that it reads in one go."""
-    held, size = [], 0
+    waiting, size = [], 0
     for group in groups:
-        held.append(group)
+        waiting.append(group)
         size += max(file.metadata.row_group(group).total_byte_size, 0)
         if size >= _TOGETHER:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
 
 
 # ---- what the file says before it is decoded -------------------------------------------------------------------------

@@ -40,18 +40,18 @@ class FileSource(Source):
         """Return the source of a path or several, None for all else."""
         if isinstance(data, (str, bytes, os.PathLike)):
             return cls(matching([data]))
-        if isinstance(data, (list, tuple)) and data and all(isinstance(one, (str, os.PathLike)) for one in data):
+        if isinstance(data, (list, tuple)) and data and all(isinstance(path, (str, os.PathLike)) for path in data):
             return cls(matching(data))
         return None
 
     def names(self):
-        return list(dict.fromkeys(name for _, schema, own in self._known for name in (*schema.names, *own)))
+        return list(dict.fromkeys(name for _, schema, folders in self._known for name in (*schema.names, *folders)))
 
     def metadata(self):
         return [texts_of(schema.metadata) for _, schema, _ in self._known]
 
     def pieces(self, columns, strict=True):
-        found, kinds = [], {}
+        pieces, kinds = [], {}
         for file, schema, own in self._known:
             for name in columns if strict else ():
                 if name not in own:
@@ -59,13 +59,13 @@ class FileSource(Source):
                     _check_kind(schema.field(name).type, name, file.source, kinds)
             folders = tuple((name, value) for name, value in own.items() if name in columns)
             with foreign("cannot be read", file.source):
-                found += [replace(piece, folders=folders, lenient=self.lenient) for piece in file.pieces()]
-        sizes = [piece.n_rows for piece in found]
+                pieces += [replace(piece, folders=folders, lenient=self.lenient) for piece in file.pieces()]
+        sizes = [piece.n_rows for piece in pieces]
         self.n_rows = None if None in sizes else sum(sizes)
-        return found
+        return pieces
 
     def batches(self, columns, strict=True):
-        held = {file.source: [*schema.names, *own] for file, schema, own in self._known}
+        held = {file.source: [*schema.names, *folders] for file, schema, folders in self._known}
         for piece in self.pieces(columns, strict):
             names = held[piece.source]
             yield from piece.batches([name for name in columns if name in names], names)
@@ -87,13 +87,13 @@ class FileSource(Source):
     @functools.cached_property
     def _known(self):
         """Every file, its Arrow schema, and the columns that the names of its folders hold and it does not hold itself."""
-        found, folders = [], columns_of_folders(self.paths)
+        files, folders = [], columns_of_folders(self.paths)
         for file in self.files:
             schema = file.schema()
             with foreign("has names of columns that cannot be read", file.source):  # in a damaged file they are no UTF-8
                 names = schema.names
-            found.append((file, schema, {name: one for name, one in folders[file.source].items() if name not in names}))
-        return found
+            files.append((file, schema, {name: value for name, value in folders[file.source].items() if name not in names}))
+        return files
 
 
 def _format(path):
@@ -160,15 +160,15 @@ def columns_of_folders(paths: Sequence[str]) -> dict[str, dict[str, str | int]]:
     ----------
     paths : iterable of str
     """
-    found: dict[str, dict[str, str | int]] = {path: {} for path in paths}
-    for path, own in found.items():
+    columns: dict[str, dict[str, str | int]] = {path: {} for path in paths}
+    for path, values in columns.items():
         for part in pathlib.Path(path).parts[:-1]:
             name, equals, text = part.partition("=")
             if equals and name:
-                own[unquote(name)] = unquote(text)
-    for name in {name for own in found.values() for name in own}:
-        texts = [own[name] for own in found.values() if name in own]
+                values[unquote(name)] = unquote(text)
+    for name in {name for values in columns.values() for name in values}:
+        texts = [values[name] for values in columns.values() if name in values]
         if texts and all(is_whole(text) and str(int(text)) == text for text in texts):
-            for own in found.values():
-                own.update({name: int(own[name])} if name in own else {})
-    return found
+            for values in columns.values():
+                values.update({name: int(values[name])} if name in values else {})
+    return columns

@@ -60,20 +60,20 @@ def sent(table: Any, formats: Sequence[Format], place: np.ndarray) -> Iterator[S
     InfeasibleError
         As ``likelihood_rows``.
     """
-    for i, own in enumerate(formats):
+    for i, form in enumerate(formats):
         rows = np.flatnonzero(place == i)
         if not rows.size:
             continue
-        part = table if rows.size == table.num_rows else table.take(rows)
+        batch = table if rows.size == table.num_rows else table.take(rows)
         first = code = np.arange(rows.size)
-        parts = [encoded(column(part, name), name) for name in own.report]
-        if None not in parts:  # of lists every row is parsed
-            codes, _ = crossed([(codes, len(values)) for codes, values in parts])
+        columns = [encoded(column(batch, name), name) for name in form.report]
+        if None not in columns:  # of lists every row is parsed
+            codes, _ = crossed([(codes, len(values)) for codes, values in columns])
             _, found, code = np.unique(codes, return_index=True, return_inverse=True)
             order = np.argsort(found)
             first, code = found[order], np.argsort(order)[code]
-        reports = own.rows(part.take(first))
-        yield Sent(i, rows, code, reports, likelihood_rows(own.protocol, reports))
+        reports = form.rows(batch.take(first))
+        yield Sent(i, rows, code, reports, likelihood_rows(form.protocol, reports))
 
 
 def likelihood_rows(protocol: AbstractProtocol, reports: np.ndarray) -> Any:
@@ -90,15 +90,15 @@ def likelihood_rows(protocol: AbstractProtocol, reports: np.ndarray) -> Any:
     InfeasibleError
         Where reports are taken apart, or there are too many entries.
     """
-    found = protocol.rows(reports, np.ones(len(reports)))
-    if found.n_rows != len(reports):
+    rows = protocol.rows(reports, np.ones(len(reports)))
+    if rows.n_rows != len(reports):
         raise InfeasibleError("Records need whole reports; these reports are taken apart into bits.")
-    if found.n_rows * found.n_categories > MAX_ENTRIES:
+    if rows.n_rows * rows.n_categories > MAX_ENTRIES:
         raise InfeasibleError(
-            f"The reports have {found.n_rows:,} × {found.n_categories:,} likelihood entries, more than {MAX_ENTRIES:,}; use "
+            f"The reports have {rows.n_rows:,} × {rows.n_categories:,} likelihood entries, more than {MAX_ENTRIES:,}; use "
             "a protocol with fewer possible reports or fewer categories."
         )
-    return found
+    return rows
 
 
 def report_columns(
@@ -164,12 +164,12 @@ class Entries:
         """
         m, key = len(table), cell * len(table) + row
         if n_cells * m <= 4 * len(key) + 10_000:
-            found, place = np.arange(n_cells * m), key
+            unique, place = np.arange(n_cells * m), key
         else:
-            found, place = np.unique(key, return_inverse=True)
-        total = np.bincount(place, amount, len(found)).astype(float)
+            unique, place = np.unique(key, return_inverse=True)
+        total = np.bincount(place, amount, len(unique)).astype(float)
         seen = total > 0
-        return cls(found[seen] // m, found[seen] % m, total[seen], table, n_cells, *rest)
+        return cls(unique[seen] // m, unique[seen] % m, total[seen], table, n_cells, *rest)
 
     @property
     def n_categories(self) -> int:
@@ -191,7 +191,7 @@ class Entries:
         none, empty = np.empty((0, self.n_categories)), np.empty(0)
         apart = np.zeros(1, np.int64), np.zeros(0, np.int64), empty, empty, empty
         entries = self.starts, self.row, self.weight, self.table
-        return none, none, *(np.ascontiguousarray(part) for part in (*apart, *entries))
+        return none, none, *(np.ascontiguousarray(array) for array in (*apart, *entries))
 
     @property
     def visited(self) -> int:

@@ -105,9 +105,10 @@ class Skipped:
         """Add the lines of a piece that is read to its end: those of its bad rows, and those that are no rows at all."""
         if piece is None:
             return
-        own = [i for i, (source, line, row, *_) in enumerate(self.rows) if source == piece.source and row and line is None]
-        lines = piece.lines([self.rows[i][2] - 1 for i in own])
-        for i in own:
+        rows = enumerate(self.rows)
+        places = [i for i, (source, line, row, *_) in rows if source == piece.source and row and line is None]
+        lines = piece.lines([self.rows[i][2] - 1 for i in places])
+        for i in places:
             source, _, row, *rest = self.rows[i]
             self.rows[i] = (source, lines.get(row - 1), row, *rest)
         for line, message, text in piece.broken():
@@ -120,15 +121,15 @@ class Skipped:
         """How many rows were left out and why, with the places of the first; empty where there are none."""
         if not self.counts:
             return ""
-        said = "; ".join(f"{n:,} × {reason}" for reason, n in sorted(self.counts.items(), key=lambda item: -item[1]))
+        reasons = "; ".join(f"{n:,} × {reason}" for reason, n in sorted(self.counts.items(), key=lambda item: -item[1]))
         places = [
             f"{source + ', ' if source else ''}{f'line {line:,}' if line else f'row {row:,}'}"
             for source, line, row, *_ in self.rows[:NAMED]
             if line or row
         ]
         first = f" The first: {listed(places, most=NAMED)}." if places else ""
-        one = "1 row that holds no report was" if self.total == 1 else f"{self.total:,} rows that hold no report were"
-        return f"{one} left out: {said}.{first}"
+        subject = "1 row that holds no report was" if self.total == 1 else f"{self.total:,} rows that hold no report were"
+        return f"{subject} left out: {reasons}.{first}"
 
     def tell(self, quarantine: Any = None) -> str:
         """Warn of the rows, write them to the quarantine file if one is named, and return the sentence."""
@@ -174,11 +175,11 @@ def good_rows(
         rows = waiting.pop()
         for _ in range(_TRIES):
             table = batch.table if rows is None else batch.table.take(rows)
-            own = batch.weights if rows is None or batch.weights is None else batch.weights[rows]
+            weights = batch.weights if rows is None or batch.weights is None else batch.weights[rows]
             if rows is not None and not len(rows):
                 break
             try:
-                yield work(table, own, rows)
+                yield work(table, weights, rows)
                 break
             except DataError as err:
                 if skipped is None or err.line is None or err.field == COLUMN:
@@ -186,7 +187,7 @@ def good_rows(
                 names = (alike or {}).get(err.field or "", (err.field,))
                 bad = _same(table, err.line, [name for name in names if name in table.schema.names])
                 rows = np.arange(table.num_rows) if rows is None else rows
-                skipped.add(batch, table.filter(bad), rows[bad], err, None if own is None else own[bad])
+                skipped.add(batch, table.filter(bad), rows[bad], err, None if weights is None else weights[bad])
                 rows = rows[~bad]
         else:
             half = 0 if rows is None else len(rows) // 2
@@ -206,7 +207,7 @@ def _same(table, row, names):
             same[:] = False
             break
         entry = array[row]
-        found = compute.equal(array, entry).fill_null(False) if entry.is_valid else array.is_null()
-        same &= found.to_numpy(zero_copy_only=False)
+        equal = compute.equal(array, entry).fill_null(False) if entry.is_valid else array.is_null()
+        same &= equal.to_numpy(zero_copy_only=False)
     same[row] = True
     return same

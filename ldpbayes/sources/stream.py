@@ -108,21 +108,21 @@ class Piece:
         """
         import pyarrow as pa
 
-        first, held, size = self.first_row, [], 0
+        first, waiting, size = self.first_row, [], 0
         for table in itertools.chain(self.tables(columns), [None]):
             if table is not None:
-                held.append(table)
+                waiting.append(table)
                 size += table.num_rows
-            if held and (table is None or size >= least):
-                yield Batch(held[0] if len(held) == 1 else pa.concat_tables(held), self, first, names)
-                first, held, size = first + size, [], 0
+            if waiting and (table is None or size >= least):
+                yield Batch(waiting[0] if len(waiting) == 1 else pa.concat_tables(waiting), self, first, names)
+                first, waiting, size = first + size, [], 0
         if self.n_rows is not None:
             check_total(self.n_rows, first - self.first_row, self.source)
 
     def lines(self, rows: Sequence[int]) -> dict[int, int]:
         """Return the lines on which rows of the file end, counted from one; none in formats without lines."""
-        wanted, every = set(rows), itertools.islice(self.every_line(), max(rows, default=-1) + 1)
-        return {row: line for row, line in enumerate(every) if row in wanted}
+        places, every = set(rows), itertools.islice(self.every_line(), max(rows, default=-1) + 1)
+        return {row: line for row, line in enumerate(every) if row in places}
 
     def every_line(self) -> Iterable[int]:
         """Return the line on which each row of the file ends, in formats of lines."""
@@ -173,8 +173,8 @@ class AbstractFile(Piece, abc.ABC):
         return [self]
 
     def tables(self, columns):
-        held = dict(self.folders)
-        for table in self.rows([name for name in dict.fromkeys(columns) if name not in held]):
+        folders = dict(self.folders)
+        for table in self.rows([name for name in dict.fromkeys(columns) if name not in folders]):
             yield with_folders(table, self.folders)
 
     @abc.abstractmethod
@@ -293,15 +293,15 @@ def joined(batches: Iterable[Any], source: str | None = None) -> Iterator[Piece]
     """
     import pyarrow as pa
 
-    first, held, size = 0, [], 0
+    first, waiting, size = 0, [], 0
     with foreign("the Arrow source cannot be read"):
         for batch in itertools.chain(batches, [None]):
             if batch is not None:
-                held.append(batch)
+                waiting.append(batch)
                 size += batch.num_rows
             if size >= BATCH // 2 or (batch is None and size):
-                yield Piece(source, first, size, pa.Table.from_batches(held))
-                first, held, size = first + size, [], 0
+                yield Piece(source, first, size, pa.Table.from_batches(waiting))
+                first, waiting, size = first + size, [], 0
 
 
 @functools.cache

@@ -91,10 +91,10 @@ def read_parts(source: Source, channels: Channels, columns: Columns) -> list[dic
         Naming line and column where the source knows them.
     """
     fold, skipped, last, n_read = _Fold(channels, columns), columns.skipped, None, 0
-    found: list[dict[tuple, list]] = [{} for _ in channels.names]
-    totals = [0] * len(found)
+    cells_of: list[dict[tuple, list]] = [{} for _ in channels.names]
+    totals = [0] * len(cells_of)
     alike = {name: [*fold.fields, *fold.level] for name in fold.fields}
-    for batch in source.condensed(fold.used, strict=not columns.where and len(found) == 1):
+    for batch in source.condensed(fold.used, strict=not columns.where and len(cells_of) == 1):
         if skipped is not None and batch.piece is not last:
             skipped.finish(last)
             last = batch.piece
@@ -106,14 +106,14 @@ def read_parts(source: Source, channels: Channels, columns: Columns) -> list[dic
                 totals[place] += int(counts.sum())
                 if totals[place] > MAX_COUNT:
                     raise batch.located(DataError(f"channel {channels.names[place]!r} has more than 10**12 reports"))
-                for key, held in zip(keys, by_group(group, len(keys)), strict=True):
-                    found[place].setdefault(key, []).append((reports[held], counts[held]))
+                for key, rows in zip(keys, by_group(group, len(keys)), strict=True):
+                    cells_of[place].setdefault(key, []).append((reports[rows], counts[rows]))
     if skipped is not None:
         skipped.finish(last)
-    check_total(n_read, sum(int(part[1].sum()) for cells in found for parts in cells.values() for part in parts))
-    for cells in found:
+    check_total(n_read, sum(int(part[1].sum()) for cells in cells_of for parts in cells.values() for part in parts))
+    for cells in cells_of:
         check_kinds(kinds_of(cells), columns.by)
-    return found
+    return cells_of
 
 
 class _Fold:
@@ -128,7 +128,7 @@ class _Fold:
             self.formats.append(Format(protocol, report, list(labels), channels.categories is not None, channels.positions))
         if columns.missing is not None:
             columns.missing.check(labels)
-        self.fields = list(dict.fromkeys(name for one in self.formats for name in one.report))
+        self.fields = list(dict.fromkeys(name for form in self.formats for name in form.report))
         for name in columns.by:
             if name == columns.count or name in self.fields:
                 raise ArgumentError(f"a grouping column must not hold the reports or their counts, got {shown(name)}.")
@@ -138,34 +138,34 @@ class _Fold:
 
     def parts(self, batch, table, weights, places):
         """Return (reports that were read, missing answers by cell, parts by channel) of a table of rows of a batch."""
-        rows, own, held = None, self.columns, batch.names or table.schema.names
+        rows, columns, names = None, self.columns, batch.names or table.schema.names
         absent: dict[tuple, int] = {}
-        for name in own.where:
-            check_column(held, name)
-        if own.where:
-            rows = matching(table, own.where)
+        for name in columns.where:
+            check_column(names, name)
+        if columns.where:
+            rows = matching(table, columns.where)
         table, weights = _taken(table, weights, rows)
         if not table.num_rows:
             return 0, absent, []
         try:
-            if own.count:
-                check_column(held, own.count)
-                counts = counts_of(table, own.count)
+            if columns.count:
+                check_column(names, columns.count)
+                counts = counts_of(table, columns.count)
                 weights = counts if weights is None else counts * weights
             parts = []
             for place, here in self._places(table):
-                for name in (*self.formats[place].report, *own.by):
-                    check_column(held, name)
-                part, many = _taken(table, weights, here)
-                given = None
+                for name in (*self.formats[place].report, *columns.by):
+                    check_column(names, name)
+                piece, many = _taken(table, weights, here)
+                present = None
                 try:
-                    if own.missing is not None:
-                        part, many, given, lost = own.missing.split(part, self.formats[place], many)
+                    if columns.missing is not None:
+                        piece, many, present, lost = columns.missing.split(piece, self.formats[place], many)
                         absent = added(absent, lost)
-                    if part.num_rows:
-                        parts.append((place, *self.formats[place].distinct(part, own.by, many)))
+                    if piece.num_rows:
+                        parts.append((place, *self.formats[place].distinct(piece, columns.by, many)))
                 except DataError as err:
-                    raise moved(moved(err, given), here) from None
+                    raise moved(moved(err, present), here) from None
         except DataError as err:
             raise moved(err, rows) from None
         n_rows = table.num_rows if weights is None else int(weights.sum())
@@ -176,9 +176,9 @@ class _Fold:
         if self.channels.level is None:
             yield 0, None
             return
-        name, known = self.channels.level
+        name, levels = self.channels.level
         codes, values = encoded_key(table, name)
-        of = np.array([known.get(str(value).strip(), -1) for value in values], dtype=np.int64)[codes]
+        of = np.array([levels.get(str(value).strip(), -1) for value in values], dtype=np.int64)[codes]
         if (of < 0).any():  # no level at all, or a file that changed since its column was looked at
             row = int(np.argmax(of < 0))
             raise DataError(f"has the unexpected entry {shown(values[codes[row]])}", line=row, field=name)

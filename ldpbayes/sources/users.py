@@ -41,23 +41,24 @@ def read_users(source, channels, columns, user):
             "missing must be left out with by_user: it counts people, and a user's other reports are answers."
         )
     wholes = [protocol.repeats() for protocol in channels.protocols]
-    singles = [one if whole is None else whole.single for one, whole in zip(channels.protocols, wholes, strict=True)]
+    pairs = zip(channels.protocols, wholes, strict=True)
+    singles = [protocol if design is None else design.single for protocol, design in pairs]
     long = replace(channels, protocols=tuple(singles))
-    found = read_parts(source, long, replace(columns, by=(*columns.by, user)))
+    cells_of = read_parts(source, long, replace(columns, by=(*columns.by, user)))
     seen: dict = {}
     out: list[dict] = []
-    for protocol, whole, name, parts in zip(channels.protocols, wholes, channels.names, found, strict=True):
+    for protocol, design, name, parts in zip(channels.protocols, wholes, channels.names, cells_of, strict=True):
         cells: dict = {}
-        tied = whole is not None and whole.memoized
+        tied = design is not None and design.memoized
         for key, held in parts.items():
             *cell, who = key
             if checks.blank(who):
                 raise DataError("has a row without a user", field=user)
-            channel, other = seen.setdefault(who, (name, cell))
+            channel, before = seen.setdefault(who, (name, cell))
             if channel != name:
                 raise DataError(f"user {shown(who)} has reports of two protocols, {channel} and {name}", field=user)
-            if other != cell and tied:
-                at = ", ".join(map(str, other)), ", ".join(map(str, cell))
+            if before != cell and tied:
+                at = ", ".join(map(str, before)), ", ".join(map(str, cell))
                 raise DataError(
                     f"user {shown(who)} has reports in two cells, {shown(at[0])} and {shown(at[1])}, which one permanent "
                     "answer ties together; group users, not reports",
@@ -69,7 +70,7 @@ def read_users(source, channels, columns, user):
             reports = [part for _, held in users for part, _ in held]
             counts = np.concatenate([many for _, held in users for _, many in held])
             sizes = [sum(len(many) for _, many in held) for _, held in users]
-            who = np.repeat(user_array([one for one, _ in users]), sizes)
+            who = np.repeat(user_array([name for name, _ in users]), sizes)
             merged = np.concatenate(reports)
             if (counts != 1).any():
                 merged, who = np.repeat(merged, counts, axis=0), np.repeat(who, counts)

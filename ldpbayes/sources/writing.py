@@ -160,12 +160,12 @@ class Layout:
     def _key(self, name, values, m):
         """Return a column of keys."""
         arrow, types = self.arrow, self.arrow.types
-        held = isinstance(values, (arrow.Array, arrow.ChunkedArray))
-        alone = not held and checks.array_of(values, f"column {shown(name)}", "one entry, or one per report").ndim == 0
+        is_arrow = isinstance(values, (arrow.Array, arrow.ChunkedArray))
+        alone = not is_arrow and checks.array_of(values, f"column {shown(name)}", "one entry, or one per report").ndim == 0
         if alone:
             values = np.array([values]) if isinstance(values, np.generic) else [values]
         with foreign(f"the column {shown(name)} cannot be stored"):
-            column = values if held else arrow.array(values)
+            column = values if is_arrow else arrow.array(values)
         column = column.combine_chunks() if isinstance(column, arrow.ChunkedArray) else column
         if types.is_nested(column.type):
             raise ArgumentError(f"column {shown(name)} must hold texts, numbers or dates, got {column.type}.")
@@ -182,34 +182,34 @@ class Layout:
 def _pair(batch, columns):
     """Return a batch of an iterator as (reports, columns), with the columns that all batches share."""
     if isinstance(batch, tuple) and len(batch) == 2 and isinstance(batch[1], Mapping):
-        reports, own = batch
-        return reports, {**columns, **own}
+        reports, counts = batch
+        return reports, {**columns, **counts}
     return batch, columns
 
 
 def _row_groups(layout, batches):
     """Yield tables of ROW_GROUP rows, the last one shorter, with one chunk, and so one dictionary, a column."""
-    held, size = [], 0
+    waiting, size = [], 0
     for batch in batches:
         table = layout.table(*batch)
-        held.append(table)
+        waiting.append(table)
         size += table.num_rows
         while size >= ROW_GROUP:
-            whole = layout.arrow.concat_tables(held)
+            whole = layout.arrow.concat_tables(waiting)
             yield whole.slice(0, ROW_GROUP).combine_chunks()
-            held, size = [whole.slice(ROW_GROUP)], size - ROW_GROUP
+            waiting, size = [whole.slice(ROW_GROUP)], size - ROW_GROUP
     if size:
-        yield layout.arrow.concat_tables(held).combine_chunks()
+        yield layout.arrow.concat_tables(waiting).combine_chunks()
 
 
 def published_of(source: Source) -> tuple[dict, ...]:
     """Return the numbers that belong to the reports of a source, where one of its files holds them."""
-    texts = [one[PUBLISHED] for one in source.metadata() if PUBLISHED in one]
+    texts = [entries[PUBLISHED] for entries in source.metadata() if PUBLISHED in entries]
     if len(texts) != 1 or len(source.metadata()) != 1:
         return ()
     try:
-        found = json.loads(texts[0])
+        stated = json.loads(texts[0])
     except (ValueError, RecursionError):
         return ()
-    good = isinstance(found, list) and all(isinstance(entry, dict) for entry in found)
-    return tuple(found) if good else ()
+    good = isinstance(stated, list) and all(isinstance(entry, dict) for entry in stated)
+    return tuple(stated) if good else ()

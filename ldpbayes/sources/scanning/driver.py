@@ -91,17 +91,17 @@ class Scan:
             if self._first.skipped is not None:
                 self._first.skipped.tell(self.quarantine)
             if self.fold.countable:
-                found = self.fold.finish(self._first)
+                cells = self.fold.finish(self._first)
             else:
                 at = self.fold.pilots(self._first)
-                found = self.fold.finish(self._first, self._pass(at), at)
+                cells = self.fold.finish(self._first, self._pass(at), at)
         except KeyboardInterrupt:
             if self._state is not None:
                 self._state.save()
             raise
         if self._state is not None:
             self._state.remove()
-        return found
+        return cells
 
     def again(self, pilots: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Found:
         """Return the cells with their likelihoods expanded at other pilots: one more pass over the source.
@@ -165,8 +165,8 @@ class Scan:
             if self._state is not None:
                 self._state.add(name, done, sofar)
 
-        found = combined(partials(), note, total)
-        return self._whole(Partial(()) if found is None else found)
+        total_of = combined(partials(), note, total)
+        return self._whole(Partial(()) if total_of is None else total_of)
 
     def _whole(self, total: Partial) -> Partial:
         """Return the total of a pass, which must have read every row of a source that knows its rows."""
@@ -177,7 +177,7 @@ class Scan:
 
     def _marks(self) -> list[str]:
         """Return what tells this scan from others of the same files: all that its fold was made of."""
-        settings = {own.name: getattr(self.fold, own.name) for own in dataclasses.fields(self.fold)}
+        settings = {field.name: getattr(self.fold, field.name) for field in dataclasses.fields(self.fold)}
         return [protocol_text(settings.pop("protocol"), self.fold.categories), repr(settings)]
 
 
@@ -280,12 +280,12 @@ def scan(
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
         table = SparkFiles(table, spark, shown)
     table.lenient = skipped is not None
-    courtesy = [one[METADATA] for one in table.metadata() if METADATA in one]
+    courtesy = [entries[METADATA] for entries in table.metadata() if METADATA in entries]
     texts = table.first(COLUMN)
     texts = texts if states_protocols(texts) else []
-    given = labels_of(categories)
-    known, categories = protocols_of(texts, courtesy, protocol, given)
-    (protocol,) = known.values()  # of the first row; the fold refuses those of others
+    labels = labels_of(categories)
+    protocols, categories = protocols_of(texts, courtesy, protocol, labels)
+    (protocol,) = protocols.values()  # of the first row; the fold refuses those of others
     plain = protocol.epsilon <= PLAIN
     by = checks.columns(by, "by") or ()
     fold = Fold(
@@ -298,7 +298,7 @@ def scan(
         checks.integer(random_seed, "random_seed", 0, checks.MAX_SEED - 1),
         checks.integer(kept_below(protocol) if keep is None else keep, "keep", 0, 10**9),
         spread=not plain,
-        labelled=given is not None,
+        labelled=labels is not None,
         stated=bool(texts),
         skip=skipped.most if skipped else 0,
         missing=Missing.of(missing, by),

@@ -89,8 +89,8 @@ class Fold:
         if twice:
             raise ArgumentError(f"by must name distinct columns other than those of the report, got {shown(twice[0])}.")
         if self.pilot_by is not None and not set(self.pilot_by) <= set(self.by):
-            own, theirs = listed(self.pilot_by), listed(self.by) or "none"
-            raise ArgumentError(f"pilot_by must name some of the columns of by ({theirs}), got {own}.")
+            mine, theirs = listed(self.pilot_by), listed(self.by) or "none"
+            raise ArgumentError(f"pilot_by must name some of the columns of by ({theirs}), got {mine}.")
         if self.missing is not None:
             self.missing.check(labels)
         object.__setattr__(self, "labels", labels)
@@ -152,31 +152,31 @@ class Fold:
         if not self.stated:
             return
         codes, values = encoded_key(batch, COLUMN)
-        known = [value == self._text or parse_protocol(str(value)).protocol == self.protocol for value in values]
-        if not all(known):
+        same = [value == self._text or parse_protocol(str(value)).protocol == self.protocol for value in values]
+        if not all(same):
             seen = np.bincount(codes, minlength=len(values)) > 0
-            other = next((i for i in np.flatnonzero(seen) if not known[i]), None)
-            if other is not None:
-                stated = parse_protocol(str(values[other])).protocol
+            place = next((i for i in np.flatnonzero(seen) if not same[i]), None)
+            if place is not None:
+                protocol = parse_protocol(str(values[place])).protocol
                 raise DataError(
-                    f"states {shown(stated)} beside {shown(self.protocol)}; scan the rows of each protocol separately",
-                    line=int(np.argmax(codes == other)),
+                    f"states {shown(protocol)} beside {shown(self.protocol)}; scan the rows of each protocol separately",
+                    line=int(np.argmax(codes == place)),
                     field=COLUMN,
                 )
 
     def _batch(self, table, weights, at, batch, rows):
         """Return the partial of a table: a batch, or its rows at some places."""
         self._check_protocol(table)
-        given, absent = None, {}
+        present, absent = None, {}
         if self.missing is not None:
-            table, weights, given, absent = self.missing.split(table, self._format, weights)
-            rows = rows if given is None else given if rows is None else rows[given]
+            table, weights, present, absent = self.missing.split(table, self._format, weights)
+            rows = rows if present is None else present if rows is None else rows[present]
             if not table.num_rows:
                 return Partial((), missing=absent)
         try:
             return replace(self._answers(table, weights, at, batch, rows), missing=absent)
         except DataError as err:
-            raise moved(err, given) from None
+            raise moved(err, present) from None
 
     def _answers(self, table, weights, at, batch, rows):
         """Return the partial of a table whose rows all hold an answer."""
@@ -216,14 +216,14 @@ class Fold:
         if supports is None:
             sums = _of_rows(self.protocol, reports, group, len(keys), points, spread)
         else:
-            held = _held(supports, reports, self.protocol)
-            sums = passes.expansions(held, group, points, supports.beta, spread)._asdict()
+            supports_held = _held(supports, reports, self.protocol)
+            sums = passes.expansions(supports_held, group, points, supports.beta, spread)._asdict()
         rows = {}
-        whole = np.array([key in at.kept for key in keys])
-        if whole.any():
-            held = np.flatnonzero(whole[group])
-            ones = np.ones(len(held), dtype=np.int64)
-            rows = {"group": group[held].astype(np.int64), "reports": reports[held], "counts": ones}
+        is_kept = np.array([key in at.kept for key in keys])
+        if is_kept.any():
+            supports_held = np.flatnonzero(is_kept[group])
+            ones = np.ones(len(supports_held), dtype=np.int64)
+            rows = {"group": group[supports_held].astype(np.int64), "reports": reports[supports_held], "counts": ones}
         return self._partial(keys, len(reports), sums={"n": sizes, **sums}, **rows, merged=False)
 
     def _sampled(self, group, n_groups, reports, piece, places):
@@ -264,9 +264,10 @@ class Fold:
         else:
             uniform = np.full(self.protocol.n_categories, 1 / self.protocol.n_categories)
             sums = zip(held["gradient"], held["square"], held["cross"], strict=True)
-            found = [Summary(1.0, uniform, 0.0, *vectors) for vectors in sums]
-            curvature = np.stack([one.tangent_curvature for one in found])
-            points, variances = pilots.simplex_moments(np.stack([one.linear for one in found]) / curvature, 1 / curvature)
+            summaries = [Summary(1.0, uniform, 0.0, *vectors) for vectors in sums]
+            curvature = np.stack([summary.tangent_curvature for summary in summaries])
+            linear = np.stack([summary.linear for summary in summaries])
+            points, variances = pilots.simplex_moments(linear / curvature, 1 / curvature)
         kept = frozenset(key for key in first.keys if n[places[key]] < self.keep)
         return Pilots(places, points, variances if self.spread else None, kept)
 
@@ -396,7 +397,7 @@ class Fold:
         places = {key: i for i, key in enumerate(first.keys)}
         samples = {key or ALL: first.samples[places[key]] for key in keys if places[key] in first.samples}
         named = {key or ALL: cells[key] for key in keys}
-        said = ["" if first.skipped is None else first.skipped.sentence, sentence(first.missing, first.n_rows)]
+        notes = ["" if first.skipped is None else first.skipped.sentence, sentence(first.missing, first.n_rows)]
         found = Found(
             named,
             self.by or None,
@@ -404,7 +405,7 @@ class Fold:
             self.labels,
             protocol=self.protocol,
             samples=samples,
-            notes=" ".join(filter(None, said)),
+            notes=" ".join(filter(None, notes)),
         )
         check_total(first.n_rows, round(found.n_reports))
         return found
@@ -414,8 +415,8 @@ class Fold:
         if not first.keys:
             if first.missing:
                 raise DataError("the source has no answer: all are missing")
-            said = first.skipped.sentence if first.skipped is not None else ""
-            raise DataError(f"the source has no good row: {said.rstrip('.')}" if said else "the source has no rows")
+            skipped = first.skipped.sentence if first.skipped is not None else ""
+            raise DataError(f"the source has no good row: {skipped.rstrip('.')}" if skipped else "the source has no rows")
         check_kinds(first.kinds, self.by)
 
 
@@ -425,13 +426,13 @@ def _of_rows(protocol, reports, group, n_groups, points, spread):
     out = {name: np.zeros((n_groups, a)) for name in ("gradient", "square", "cross", "supports")}
     out |= {name: np.zeros(n_groups) for name in ("value", "log_constant")}
     for i, members in enumerate(by_group(group, n_groups)):
-        for part in np.array_split(members, max(1, len(members) * a // 2**23)):
-            if not len(part):
+        for block in np.array_split(members, max(1, len(members) * a // 2**23)):
+            if not len(block):
                 continue
-            rows = protocol.rows(reports[part], np.ones(len(part)))
-            found = Summary.of(rows, points[i], None if spread is None else spread[i])
+            rows = protocol.rows(reports[block], np.ones(len(block)))
+            summary = Summary.of(rows, points[i], None if spread is None else spread[i])
             for name in out:
-                out[name][i] += getattr(found, name)
+                out[name][i] += getattr(summary, name)
     return out
 
 

@@ -99,9 +99,9 @@ class Found(Cells, AbstractResult):
         kinds = [mine | theirs for mine, theirs in zip(kinds_of(self), kinds_of(other), strict=True)]
         check_kinds(kinds if self.by else (), self.by)
         groups: dict[tuple, list[tuple[Found, tuple]]] = {}
-        for found in (self, other):
-            for key in found:
-                groups.setdefault(key, []).append((found, key))
+        for cells in (self, other):
+            for key in cells:
+                groups.setdefault(key, []).append((cells, key))
         return _added_up(groups, self.by, self, "\n".join(dict.fromkeys(filter(None, (self.notes, other.notes)))))
 
     def __radd__(self, other: int) -> Found:
@@ -149,22 +149,22 @@ def _added_up(groups: Mapping[tuple, Iterable], by: Sequence[str] | None, like: 
     cells: dict[tuple, Any] = {}
     samples: dict[tuple, ReportSample] = {}
     for key, members in groups.items():
-        found = [one[name] for one, name in members]
-        if len({isinstance(cell, Collection) for cell in found}) > 1:
+        summaries = [cells[name] for cells, name in members]
+        if len({isinstance(cell, Collection) for cell in summaries}) > 1:
             raise ArgumentError(
                 f"cell {_named(key)} joins cells whose reports were kept with cells that are summaries: scan them together, "
                 "with pilot_by the columns that stay."
             )
         try:
-            cells[key] = sum(found)
+            cells[key] = sum(summaries)
         except ArgumentError as err:
-            if isinstance(found[0], Collection):
+            if isinstance(summaries[0], Collection):
                 raise
             raise ArgumentError(
                 f"cell {_named(key)} joins summaries that were expanded at different pilots: scan with pilot_by the columns "
                 "that stay, or expand all cells again at one pilot, scan.again(pilot)."
             ) from err
-        held = [one.samples.get(name) for one, name in members]
+        held = [cells.samples.get(name) for cells, name in members]
         if held and all(sample is not None for sample in held):
             samples[key] = _joined(held)
     return Found(
@@ -175,7 +175,7 @@ def _added_up(groups: Mapping[tuple, Iterable], by: Sequence[str] | None, like: 
 def _joined(samples):
     """Return one sample of several cells; it may hold as many reports as the largest of them."""
     most = max(len(sample.keys) for sample in samples) if any(sample.level for sample in samples) else 2**62
-    return functools.reduce(lambda one, other: one.joined(other, max(most, 1)), samples)
+    return functools.reduce(lambda sample, other: sample.joined(other, max(most, 1)), samples)
 
 
 def _named(key):

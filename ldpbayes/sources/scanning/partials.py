@@ -50,9 +50,9 @@ class ReportSample:
         """Return the sample of reports with these keys, at the least level from ``level`` on with at most ``most``."""
         while level < 64 and (keys < _bound(level)).sum() > most:
             level += 1
-        held = np.flatnonzero(keys < _bound(level)) if level else np.arange(len(keys))
-        held = held[np.argsort(keys[held], kind="stable")]
-        return cls(level, keys[held], reports[held])
+        inside = np.flatnonzero(keys < _bound(level)) if level else np.arange(len(keys))
+        inside = inside[np.argsort(keys[inside], kind="stable")]
+        return cls(level, keys[inside], reports[inside])
 
     def joined(self, other: ReportSample, most: int) -> ReportSample:
         """Return the sample of both sets of reports."""
@@ -140,10 +140,10 @@ class Partial:
         most = max(self.most, other.most)
         n_rows = self.n_rows + other.n_rows
         kinds = tuple(mine | theirs for mine, theirs in zip(self.kinds, other.kinds, strict=False))
-        held = group, reports, counts, self.merged, samples, most, settled
+        fields_of = group, reports, counts, self.merged, samples, most, settled
         skipped = other.skipped if self.skipped is None else self.skipped + other.skipped
         missing = added(self.missing, other.missing)
-        return Partial(tuple(places), sums, errors, *held, n_rows, kinds or self.kinds or other.kinds, skipped, missing)
+        return Partial(tuple(places), sums, errors, *fields_of, n_rows, kinds or self.kinds or other.kinds, skipped, missing)
 
     def __radd__(self, other: int) -> Partial:
         """Let sum() start from 0."""

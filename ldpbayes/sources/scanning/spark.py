@@ -150,13 +150,13 @@ def _result(place: int, partials: Iterable[Partial]) -> Any:
     """Return the line of a task. A bad report is no failure of the task: Spark would try it again, and log its stack."""
     import pyarrow as pa
 
-    found = problem = None
+    result = problem = None
     try:
         total = combined(partials)
-        found = None if total is None else total.settle().to_bytes()
+        result = None if total is None else total.settle().to_bytes()
     except LDPBayesError as err:
         problem = pickle.dumps(err)
-    columns = pa.array([place], pa.int64()), pa.array([found], pa.binary()), pa.array([problem], pa.binary())
+    columns = pa.array([place], pa.int64()), pa.array([result], pa.binary()), pa.array([problem], pa.binary())
     return pa.RecordBatch.from_arrays(list(columns), ["place", "partial", "error"])
 
 
@@ -166,7 +166,7 @@ def _collected(frame: Any) -> Partial:
     results = frame.toArrow().sort_by("place")
     for problem in results.column("error").drop_null():
         raise pickle.loads(problem.as_py())
-    partials = (Partial.from_bytes(one.as_py()) for one in results.column("partial").drop_null())
+    partials = (Partial.from_bytes(row.as_py()) for row in results.column("partial").drop_null())
     total = combined(partials)
     return Partial(()) if total is None else total
 

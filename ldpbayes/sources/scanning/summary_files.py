@@ -58,9 +58,9 @@ def write(found: Any, path: Any, protocol: Any = None, samples: Mapping = Mappin
     import pyarrow as pa
     from pyarrow import parquet
 
-    taken = [name for name in found.by if name in _types()]
-    if taken:
-        raise DataError(f"a grouping column cannot be called {shown(taken[0])} in a file of summaries; rename it")
+    reserved = [name for name in found.by if name in _types()]
+    if reserved:
+        raise DataError(f"a grouping column cannot be called {shown(reserved[0])} in a file of summaries; rename it")
     text = _stated(found, protocol)
     rows: dict[str, list] = {name: [] for name in (*found.by, *_types())}
     for key, cell in found.items():
@@ -105,8 +105,8 @@ def _alphabet(text: str) -> tuple[Any, tuple[str, ...]]:
         document = None
     if isinstance(document, dict) and list(document) == [_LABELS]:
         return None, checks.labels(document[_LABELS], _LABELS, "distinct labels")
-    stated = parse_protocol(text)
-    return stated.protocol, stated.categories or tuple(str(i) for i in range(stated.protocol.n_categories))
+    protocol = parse_protocol(text)
+    return protocol.protocol, protocol.categories or tuple(str(i) for i in range(protocol.protocol.n_categories))
 
 
 def is_summaries(path: str) -> bool:
@@ -198,10 +198,10 @@ def _summary(row, a):
 
 def _numbers(row, name, dtype, size):
     """Return a column of whole numbers, one for each of a cell's reports."""
-    held = row[name]
-    if held is None or None in held or len(held) != size:
+    numbers = row[name]
+    if numbers is None or None in numbers or len(numbers) != size:
         raise DataError(f"must hold {size:,} whole numbers", field=name)
-    return np.array(held, dtype=dtype)
+    return np.array(numbers, dtype=dtype)
 
 
 def _to_bytes(reports):
