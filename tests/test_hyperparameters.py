@@ -32,7 +32,7 @@ def test_a_hyperparameter_is_no_derived_quantity(learnt, tmp_path):
         facts = json.loads(page.render("json"))
         assert list(facts["derived"]) == ["first two"] and list(facts["parameters"]) == ["alpha"]
         assert "alpha" not in page.summary and "first two is" in page.summary
-        assert [table.title for table in page.tables][1:] == ["Derived quantities", "Hyperparameters of the prior"]
+        assert [table.title for table in page.tables] == ["Derived quantities", "Shares", "Hyperparameters of the prior"]
         known = facts["diagnostics"]
         for key in ("mean", "sd", "lower", "upper"):
             assert facts["parameters"]["alpha"][key] == known[f"alpha_{key}"]
@@ -48,7 +48,7 @@ def test_the_picture_has_the_derived_quantities_alone(learnt):
 def test_without_draws_the_same_is_said(learnt):
     tree = fit(collected("first two"), "learnt", draws=0)
     page = show(tree)
-    assert [table.title for table in page.tables][1:] == ["Derived quantities", "Hyperparameters of the prior"]
+    assert [table.title for table in page.tables] == ["Derived quantities", "Shares", "Hyperparameters of the prior"]
     assert page.tables[2].rows[0][1] == pytest.approx(float(learnt.attrs["alpha_mean"]))
     assert "distribution" not in tree["posterior"] and "draws, which are not kept" in tree.attrs["reason"]
     off = abs(tree["summary"]["derived_mean"] - learnt["summary"]["derived_mean"])

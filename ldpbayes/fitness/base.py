@@ -104,7 +104,7 @@ class Fitness(AbstractResult):
         if not self.flagged:
             return f"The reports fit the design ({self._stated(int(self.adjusted.argmin()))})."
         bad = [i for i, p in enumerate(self.adjusted) if p <= self.size]
-        said = "; ".join(map(self._stated, bad))
+        reasons = "; ".join(map(self._stated, bad))
         if all(self.checks[i].name in (COMPLIANCE, HONESTY) for i in bad):
             rest = (
                 "The tests that allow for them find nothing else"
@@ -116,21 +116,21 @@ class Fitness(AbstractResult):
                 if self.checks[bad[0]].name == COMPLIANCE
                 else "a survey that nobody denies in"
             )
-            return f"The reports do not fit {what}: {said}. {rest}."
+            return f"The reports do not fit {what}: {reasons}. {rest}."
         return (
-            f"The reports do not fit the design: {said}. Respondents did not follow the device, reports were "
+            f"The reports do not fit the design: {reasons}. Respondents did not follow the device, reports were "
             "fabricated or copied, or the design, its parameters or the categories are wrong."
         )
 
     def _stated(self, i: int) -> str:
         """Return one test with its p-value, and what that counts for among several tests."""
         one, several = self.checks[i], len(self.checks)
-        said = f"{one.label}{f', {one.detail}' if one.name in (COMPLIANCE, HONESTY) else ''}, p = {_shown(one.p_value)}"
+        text = f"{one.label}{f', {one.detail}' if one.name in (COMPLIANCE, HONESTY) else ''}, p = {_shown(one.p_value)}"
         if several == 1:
-            return said
+            return text
         share = one.weight / sum(check.weight for check in self.checks)
         level = f", which has {share:.2g} of the level" if share < 0.99 / several else ""
-        return f"{said}; {_shown(self.adjusted[i])} adjusted for {several} tests{level}"
+        return f"{text}; {_shown(self.adjusted[i])} adjusted for {several} tests{level}"
 
 
 def _shown(p: float) -> str:

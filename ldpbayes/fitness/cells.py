@@ -74,23 +74,23 @@ def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, size: float = 0
     tested = np.isfinite(p)
     if not tested.any():
         return "No test of fit is possible in any cell.", False
-    known = np.clip(p[tested], 1e-300, 1.0)
-    together = min(1.0, 2 * float(chdtrc(2 * known.size, -2 * np.log(known).sum())))
-    least = min(1.0, 2 * float(known.min()) * known.size)
+    p_tested = np.clip(p[tested], 1e-300, 1.0)
+    together = min(1.0, 2 * float(chdtrc(2 * p_tested.size, -2 * np.log(p_tested).sum())))
+    least = min(1.0, 2 * float(p_tested.min()) * p_tested.size)
     which = f"all {p.size} cells" if p.size > 1 else "the only cell"
-    if known.size < p.size:
-        which = f"the {known.size} of {p.size} cells in which a test is possible"
+    if p_tested.size < p.size:
+        which = f"the {p_tested.size} of {p.size} cells in which a test is possible"
     numbers = f"adjusted p-values: {together:.3g} of all together, {least:.3g} of the cell that fits least"
     if min(together, least) > size:
         return f"The reports of {which} fit the design ({numbers}).", False
-    bad = [labels[int(c)] for c in np.flatnonzero(tested & (2 * p * known.size <= size))]
+    bad = [labels[int(c)] for c in np.flatnonzero(tested & (2 * p * p_tested.size <= size))]
     causes = (
         "Respondents did not follow the device, reports were fabricated or copied, or the design, its parameters or the "
         "categories are wrong."
     )
     if bad:
         named = f"{', '.join(bad[:NAMED])}{', …' if len(bad) > NAMED else ''}"
-        rest = "; nothing stands out in the others" if len(bad) < known.size else ""
+        rest = "; nothing stands out in the others" if len(bad) < p_tested.size else ""
         many = f"{len(bad)} of {p.size} cells" if p.size > 1 else "the cell"
         return f"The reports of {many} do not fit the design: {named}{rest} ({numbers}). {causes}", True
     together_only = "no single cell stands out, but taken together the reports do not fit the design"

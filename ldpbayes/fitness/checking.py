@@ -109,7 +109,7 @@ def _check_one(
     rng = checks.generator(random_seed, "random_seed")
     if estimate is not None:
         estimate = _maximum(collection, estimate)
-    found: list[Check] = []
+    checks_made: list[Check] = []
     notes: list[str] = []
     compared = True
     tallies = [tally for tally in collection.tallies if listed(tally)]
@@ -121,23 +121,23 @@ def _check_one(
             notes.append(counted)
             compared = False
         elif counted:
-            found += counted
+            checks_made += counted
         elif len(tallies) == len(collection.tallies):
             notes.append(SATURATED)
     left = [tally.name for tally in collection.tallies if not listed(tally)]
     if left:
         notes.append(f"The reports of {', '.join(map(repr, left))} are too many to list, so their counts were not compared.")
     for tally in collection.tallies:
-        found += structural_checks(tally)
+        checks_made += structural_checks(tally)
         if tally not in tallies or not compared:
-            found += support_checks(tally)
-    found += copies_checks(collection, estimate)
+            checks_made += support_checks(tally)
+    checks_made += copies_checks(collection, estimate)
     if collection.laws and not collection.weighted and collection.noncompliance().identified:
         test = compliance_test(collection)
         detail = f"{words_of(collection).at_maximum(test.gamma)} at the maximum"
         df, name = float(len(collection.laws)), HONESTY if collection.denied else COMPLIANCE
-        found.append(Check(name, "", test.statistic, df, test.p_value, "chi-bar-squared", detail=detail))
-    return Fitness(tuple(c for c in found if math.isfinite(c.p_value)), size, tuple(notes))
+        checks_made.append(Check(name, "", test.statistic, df, test.p_value, "chi-bar-squared", detail=detail))
+    return Fitness(tuple(c for c in checks_made if math.isfinite(c.p_value)), size, tuple(notes))
 
 
 def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:
@@ -154,11 +154,11 @@ def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:
 
 def _check_cells(cells: Cells, size: float, random_seed: Seed, replications: int) -> CellsFitness:
     """Return the tests of every cell; those of which only a summary was kept have none."""
-    parts: list[Any] = list(cells.collections())
+    collections: list[Any] = list(cells.collections())
     none = Fitness((), size, ("Only sums over the reports of this cell were kept.",))
-    found = [_check_one(one, size, random_seed, replications) if one.keeps_reports else none for one in parts]
+    fits = [_check_one(cell, size, random_seed, replications) if cell.keeps_reports else none for cell in collections]
     try:
         equality = equality_test(cells)
     except InfeasibleError:
         equality = None
-    return CellsFitness(cells.labels, tuple(found), equality, size)
+    return CellsFitness(cells.labels, tuple(fits), equality, size)

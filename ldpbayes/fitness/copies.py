@@ -107,10 +107,10 @@ def _left(
     One, which makes the p-value larger, where the information about many categories would take long. Infinite, so that
     there is no excess, where next to nothing is left.
     """
-    rows, some = collection.rows, tally.protocol.rows(reports, np.ones(len(reports)))
+    rows, rows_of_reports = collection.rows, tally.protocol.rows(reports, np.ones(len(reports)))
     if rows.n_rows * rows.n_categories**2 > MAX_WORK:
         return np.ones(len(reports))
     covariance = np.nan_to_num(information_covariance(rows, estimate), nan=0.0)
-    slopes = some.dense() / some.matvec(estimate)[:, None]
-    taken = tally.n_reports * chances * ((slopes @ covariance) * slopes).sum(axis=1) / np.maximum(1 - chances, 1e-300)
-    return np.where(taken < MOST_TAKEN, 1 - taken, math.inf)
+    slopes = rows_of_reports.dense() / rows_of_reports.matvec(estimate)[:, None]
+    lost = tally.n_reports * chances * ((slopes @ covariance) * slopes).sum(axis=1) / np.maximum(1 - chances, 1e-300)
+    return np.where(lost < MOST_TAKEN, 1 - lost, math.inf)

@@ -64,13 +64,13 @@ def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chain
     seeds = np.random.SeedSequence(_seed(random_seed))
     if not collection.by:
         seed = int(seeds.generate_state(1)[0])
-        one, fitness = compared(collection, prior, seed, settings), check(collection, size=MIN_P_VALUE, random_seed=seed)
-        return concluded(one.assign(fitness_p=fitness.p_value), fitness)
-    own = [int(one.generate_state(1)[0]) for one in seeds.spawn(len(collection))]
+        answer, fitness = compared(collection, prior, seed, settings), check(collection, size=MIN_P_VALUE, random_seed=seed)
+        return concluded(answer.assign(fitness_p=fitness.p_value), fitness)
+    cell_seeds = [int(child.generate_state(1)[0]) for child in seeds.spawn(len(collection))]
     cells = [cell.single("A cross-check") for cell in collection.collections()]
-    parts = [compared(cell, prior, seed, settings) for cell, seed in zip(cells, own, strict=True)]
+    answers = [compared(cell, prior, seed, settings) for cell, seed in zip(cells, cell_seeds, strict=True)]
     fitness = check(collection, size=MIN_P_VALUE)
-    return concluded(joined(parts, collection.labels).assign(fitness_p=("cell", fitness.p_values)), fitness)
+    return concluded(joined(answers, collection.labels).assign(fitness_p=("cell", fitness.p_values)), fitness)
 
 
 def joined(parts, labels):
@@ -82,8 +82,8 @@ def joined(parts, labels):
     labels : sequence of str
     """
     dim, how = xr.DataArray(list(labels), dims="cell", name="cell"), {"coords": "minimal", "compat": "override"}
-    whole = xr.concat(parts, dim, join="outer", data_vars="all", **how)
-    return whole.transpose(..., "cell", "category", "channel", missing_dims="ignore")
+    table = xr.concat(parts, dim, join="outer", data_vars="all", **how)
+    return table.transpose(..., "cell", "category", "channel", missing_dims="ignore")
 
 
 def compared(collection, prior, seed, settings):
@@ -114,13 +114,13 @@ def compared(collection, prior, seed, settings):
     return xr.Dataset(
         {name: ("category", values) for name, values in shares.items()}
         | {"away": (("estimator", "category"), np.reshape([*away.values()], (-1, mean.size)))}
-        | {f"predictive_{name}": ("channel", [getattr(one, key) for one in checks_of]) for name, key in FOUND.items()}
+        | {f"predictive_{name}": ("channel", [getattr(c, key) for c in checks_of]) for name, key in FOUND.items()}
         | facts
         | {"sampler_converged": int(sampled.attrs["converged"])},
         {
             "category": first["category"].values.astype(str),
             "estimator": list(away),
-            "channel": [one.name for one in checks_of],
+            "channel": [c.name for c in checks_of],
         },
     )
 
@@ -138,7 +138,7 @@ def concluded(found, fitness):
     size = MIN_P_VALUE / found.sizes.get("cell", 1)
     unpredicted = (found["predictive_p"] < size).any("channel")
     doubtful = found["sampler_converged"] == 0
-    said = [fitness.verdict] if fitness.flagged else []
+    texts = [fitness.verdict] if fitness.flagged else []
     if "cell" in found.dims:
         for where, words in (
             (apart, f"The two posteriors differ by more than {MAX_MCSE:g} Monte Carlo standard errors in"),
@@ -146,24 +146,25 @@ def concluded(found, fitness):
             (unpredicted, "The posterior predictive check fails in"),
         ):
             if where.any():
-                said.append(f"{words} {listed(found['cell'].values[where.values])}.")
+                texts.append(f"{words} {listed(found['cell'].values[where.values])}.")
         good = "Nothing to flag: the posteriors of all cells agree, and the channels fit the reports."
     else:
         reference, p = found["reference"].item(), found["predictive_p"]
-        said = [
+        texts = [
             f"The reports of {name} do not look like this channel's (posterior predictive p = {value:.4f}): the design, its "
             "parameters or the categories are probably wrong, and so is any posterior from them."
             for name, value in zip(p["channel"].values, p.values, strict=True)
             if value < MIN_P_VALUE
-        ] + said
+        ] + texts
         if apart:
-            said.append(f"NUTS and {reference} differ by more than {MAX_MCSE:g} Monte Carlo standard errors.")
+            texts.append(f"NUTS and {reference} differ by more than {MAX_MCSE:g} Monte Carlo standard errors.")
         if doubtful:
-            said.append(found["outcome"].item())
+            texts.append(found["outcome"].item())
         good = f"Nothing to flag: {reference} and NUTS agree, and the channel fits the reports."
-    about = {"question": "The same posterior by two methods", "sentence": " ".join(said) or good, "flagged": int(bool(said))}
-    about |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged)}
-    return CrossCheck(found.data_vars, found.coords, about)
+    sentence, flagged = " ".join(texts) or good, int(bool(texts))
+    attrs = {"question": "The same posterior by two methods", "sentence": sentence, "flagged": flagged}
+    attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged)}
+    return CrossCheck(found.data_vars, found.coords, attrs)
 
 
 def predictive_check(collection, tree, *, draws=1000, random_seed=None):

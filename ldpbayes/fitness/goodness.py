@@ -74,10 +74,10 @@ def goodness_of_fit(
     ----------
     Susko (2013), Biometrika 100.
     """
-    part = collection if len(tallies) == len(collection.tallies) else replace(collection, tallies=tuple(tallies))
+    tested = collection if len(tallies) == len(collection.tallies) else replace(collection, tallies=tuple(tallies))
     if sum(tally.protocol.n_outputs - 1 for tally in tallies) < 1:
         return ()
-    p = maximize(part.rows, tolerance=TOLERANCE).p if estimate is None or part is not collection else estimate
+    p = maximize(tested.rows, tolerance=TOLERANCE).p if estimate is None or tested is not collection else estimate
     table = _Table.of(tallies, p)
     df, inside, fixed = _freedom(tallies, table)
     if df < 1:
@@ -96,18 +96,18 @@ def goodness_of_fit(
         factor = 1 + ((1 / expected).sum() - (1 / table.sizes).sum()) / (6 * (expected.size - len(tallies)))
         p_value = float(chdtrc(df, likelihood_ratio / factor))
         return (Check("G² of the report counts", "", likelihood_ratio, df, p_value, "chi-squared", detail=detail),)
-    found: tuple[Check, ...] = ()
+    checks: tuple[Check, ...] = ()
     basis = table.directions(slice(None) if apart else ~fixed) if apart or not plain else np.empty((expected.size, 0))
     if apart:
         beyond = float(((((counts - expected) / np.sqrt(expected)) @ basis) ** 2).sum())
         p_value = float(chdtrc(df - inside, beyond))
-        found = (Check("X² of shares below zero", "", beyond, df - inside, p_value, "chi-squared", EDGE),)
+        checks = (Check("X² of shares below zero", "", beyond, df - inside, p_value, "chi-squared", EDGE),)
         statistic, df = max(statistic - beyond, 0.0), inside
-    whole = Check("X² of the report counts", "", statistic, df, float(chdtrc(df, statistic)), "chi-squared", detail=detail)
+    overall = Check("X² of the report counts", "", statistic, df, float(chdtrc(df, statistic)), "chi-squared", detail=detail)
     if not plain:
         p_value = table.simulated(statistic, basis, rng, replications)
-        whole = replace(whole, p_value=p_value, method="bootstrap")
-    return (whole, *found)
+        overall = replace(overall, p_value=p_value, method="bootstrap")
+    return (overall, *checks)
 
 
 @dataclass(frozen=True, eq=False)

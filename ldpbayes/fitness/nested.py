@@ -126,16 +126,16 @@ def compliance_test(collection: Collection) -> ComplianceTest:
     Self and Liang (1987), Journal of the American Statistical Association 82; Shapiro (1985), Biometrika 72.
     """
     need_noncompliers(collection)
-    found = collection.noncompliance()
-    if not found.identified:
-        raise InfeasibleError(found.sentence)
+    test = collection.noncompliance()
+    if not test.identified:
+        raise InfeasibleError(test.sentence)
     if collection.weighted:
         nobody = words_of(collection).nobody
         raise InfeasibleError(f"The test of {nobody} takes no sampling weights: its statistic has no known law then.")
-    whole, plain = collection.rows, compliers_only(collection).rows
-    p, null = maximize(whole).p, maximize(plain).p
-    statistic, m = max(2 * float(whole.log_likelihood(p) - plain.log_likelihood(null)), 0.0), len(collection.laws)
-    covariance = information_covariance(whole, np.append(null, np.full(m, TINY)))[-m:, -m:]
+    rows, plain = collection.rows, compliers_only(collection).rows
+    p, null = maximize(rows).p, maximize(plain).p
+    statistic, m = max(2 * float(rows.log_likelihood(p) - plain.log_likelihood(null)), 0.0), len(collection.laws)
+    covariance = information_covariance(rows, np.append(null, np.full(m, TINY)))[-m:, -m:]
     tails = [float(statistic <= 0.0), *(chdtrc(j, statistic) for j in range(1, m + 1))]
     return ComplianceTest(statistic, float(boundary_weights(covariance) @ tails), float(p[-m:].sum()))
 

@@ -76,8 +76,8 @@ def sensitivity(
     (0.196, 'yes < 0.3 holds at γ = 0 (0.185) and turns at γ = 0.196; the reports allow every γ from 0 to 0.633.')
     """
     need_noncompliers(collection)
-    known = collection.answers
-    labels, sign, stated = conclusion(of, known, "of")
+    answers = collection.answers
+    labels, sign, stated = conclusion(of, answers, "of")
     if isinstance(stated, str):
         raise ArgumentError(f"of must be compared with a share, got {shown(of)}.")
     if stated is not None and threshold is not None:
@@ -87,20 +87,20 @@ def sensitivity(
     if len(collection.laws) > 1 and not collection.denied:
         raise InfeasibleError("A sensitivity curve needs one law of those who ignore the device; ask for one at a time.")
     collection = scaled(collection)
-    rows, found = collection.rows, collection.noncompliance()
+    rows, test = collection.rows, collection.noncompliance()
     if rows.n_rows * rows.n_categories > MAX_ENTRIES:
         raise InfeasibleError(f"A sensitivity curve needs likelihood rows of at most {MAX_ENTRIES} entries.")
-    low, high, words = found.low, found.high, words_of(collection)
-    denied, size = [x for x in collection.owners if x is not None], len(known)
-    if found.identified:
+    low, high, words = test.low, test.high, words_of(collection)
+    denied, size = [x for x in collection.owners if x is not None], len(answers)
+    if test.identified:
         p = maximize(rows).p
         of_all = p[denied].sum() + p[size:].sum() if denied else 1.0
         middle = float(p[size:].sum() / max(of_all, 1e-300))
-        low, high = max(middle - 2 * found.sd, 0.0), middle + 2 * found.sd
+        low, high = max(middle - 2 * test.sd, 0.0), middle + 2 * test.sd
     elif denied:
         low, high = 0.0, 1.0
     gammas = np.linspace(low, max(min(high, MAX_GAMMA), low), points)
-    dense, chosen = rows.dense(), np.isin(known, labels).astype(float)
+    dense, chosen = rows.dense(), np.isin(answers, labels).astype(float)
 
     def answer(gamma):
         """Return (the answer at a given γ, its standard error)."""
@@ -120,7 +120,7 @@ def sensitivity(
     question = " + ".join(labels) + ("" if threshold is None else f" {sign} {threshold:g}")
     span = f"from {gammas[0]:.3g} to {gammas[-1]:.3g}"
     s = words.symbol
-    allowed = f"{s} is identified, and the curve goes {span}" if found.identified else f"the reports allow every {s} {span}"
+    allowed = f"{s} is identified, and the curve goes {span}" if test.identified else f"the reports allow every {s} {span}"
     if threshold is None:
         sentence = f"{question} goes from {values.min():#.3g} to {values.max():#.3g}; {allowed}."
     else:
@@ -129,9 +129,9 @@ def sensitivity(
         sentence = f"{start} and turns at {s} = {turning:.3g}; {allowed}."
         if math.isnan(turning):
             sentence = f"{start} and turns nowhere; {allowed}."
-    about = {"question": question, "sentence": sentence, "threshold": math.nan if threshold is None else threshold}
-    about |= {"turning": turning, "allowed": int(not found.identified), "symbol": s, "share": words.share}
-    return Sensitivity({"answer": ("gamma", values), "error": ("gamma", errors)}, {"gamma": gammas}, about)
+    attrs = {"question": question, "sentence": sentence, "threshold": math.nan if threshold is None else threshold}
+    attrs |= {"turning": turning, "allowed": int(not test.identified), "symbol": s, "share": words.share}
+    return Sensitivity({"answer": ("gamma", values), "error": ("gamma", errors)}, {"gamma": gammas}, attrs)
 
 
 def _turning(gammas, values, threshold, answer):

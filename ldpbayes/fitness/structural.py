@@ -34,11 +34,11 @@ def structural_checks(tally: Tally) -> Iterator[Check]:
     ------
     Check
     """
-    for part in tally.protocol.ancillaries():
+    for ancillary in tally.protocol.ancillaries():
         # A mean is tested on some of the reports where all of them would take long.
-        most = MAX_ENTRIES // tally.protocol.n_categories if part.mean is not None else len(tally.reports)
+        most = MAX_ENTRIES // tally.protocol.n_categories if ancillary.mean is not None else len(tally.reports)
         reports, counts = chosen(tally, max(most, 1))
-        yield from _of_values(part, part.values(reports), counts, tally.name)
+        yield from _of_values(ancillary, ancillary.values(reports), counts, tally.name)
 
 
 def _of_values(part: Ancillary, values: NDArray, counts: NDArray, channel: str) -> Iterator[Check]:
@@ -55,10 +55,10 @@ def _of_values(part: Ancillary, values: NDArray, counts: NDArray, channel: str) 
         most = int(np.bincount(index.reshape(-1), counts).max())
         bound = float(log_choose(n, most)) - (most - 1) * math.log(part.size)
         yield Check(f"repeated {part.name}", channel, most, math.nan, math.exp(min(bound, 0.0)), "upper bound", RARE)
-        parts = min(MAX_PARTS, 2 ** int(math.log2(max(n / LEAST_EXPECTED, 1))))
-        if parts < 2:
+        n_parts = min(MAX_PARTS, 2 ** int(math.log2(max(n / LEAST_EXPECTED, 1))))
+        if n_parts < 2:
             return
-        values, size, law = (values // -(-part.size // parts)).astype(np.int64), parts, None
+        values, size, law = (values // -(-part.size // n_parts)).astype(np.int64), n_parts, None
     else:
         size, law = part.size, part.law
     expected = n * (np.full(size, 1 / size) if law is None else law)

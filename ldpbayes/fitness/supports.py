@@ -65,11 +65,11 @@ def pairs_of_bits(tally: Tally, rates: PairRates) -> Check:
     reports, counts = chosen(tally, max(MAX_WORK // a**2, 2 * LEAST_REPORTS))
     n = float(counts.sum())
     together, single = np.zeros((a, a)), np.zeros(a)
-    for part in blocks(len(reports), a, 2**22):
-        bits = np.unpackbits(reports[part], axis=1, count=a).astype(np.float32)
-        weighted = bits * np.sqrt(counts[part, None]).astype(np.float32)
+    for block in blocks(len(reports), a, 2**22):
+        bits = np.unpackbits(reports[block], axis=1, count=a).astype(np.float32)
+        weighted = bits * np.sqrt(counts[block, None]).astype(np.float32)
         together += weighted.T @ weighted
-        single += counts[part] @ bits
+        single += counts[block] @ bits
     slope = (rates.one - rates.neither) / (g - h)
     shift = rates.neither - 2 * h * slope
     upper = np.triu_indices(a, 1)
@@ -78,10 +78,10 @@ def pairs_of_bits(tally: Tally, rates: PairRates) -> Check:
     numbers = np.stack([both, x + y - 2 * both, n - x - y + both])
     sums, squares = values @ numbers, values**2 @ numbers
     neither = values**2 @ _chances(rates.neither, h, h)
-    one = values**2 @ _chances(rates.one, g, h)
+    variances = values**2 @ _chances(rates.one, g, h)
     if rates.independent:
         p = np.clip((single / n - h) / (g - h), 0.0, 1.0)
-        variance = neither + (p[upper[0]] + p[upper[1]]) * (one - neither)
+        variance = neither + (p[upper[0]] + p[upper[1]]) * (variances - neither)
         df, scale = float(rates.dimension), 1.0
         excess = float(((sums**2 - squares) / variance).sum())
     else:
@@ -99,13 +99,13 @@ def _spectrum(reports: np.ndarray, counts: FloatArray, a: int, slope: float, shi
     """
     rng = np.random.default_rng(0)
     users = rng.choice(int(counts.sum()), min(SAMPLED, int(counts.sum())), replace=False, shuffle=False)
-    some = np.searchsorted(np.cumsum(counts), users, side="right")
-    bits = np.unpackbits(reports[some], axis=1, count=a).astype(np.float32)
+    places = np.searchsorted(np.cumsum(counts), users, side="right")
+    bits = np.unpackbits(reports[places], axis=1, count=a).astype(np.float32)
     shared, size = (bits @ bits.T).astype(float), float(bits[0].sum())
     kernel = shared * (shared - 1) / 2 - 2 * slope * shared * (size - 1) - shift * size * (size - 1)
     kernel += slope**2 * ((a - 2) * shared + size**2) + 2 * slope * shift * (a - 1) * size + shift**2 * a * (a - 1) / 2
     np.fill_diagonal(kernel, 0.0)
-    m = len(some)
+    m = len(places)
     squares = (kernel**2).sum() / (m * (m - 1))
     cubes = ((kernel @ kernel) * kernel).sum() / (m * (m - 1) * (m - 2))
     df = squares**3 / cubes**2 if cubes > 0 else a * (a - 3) / 2
@@ -118,8 +118,8 @@ def chosen(tally: Tally, most: int) -> tuple[np.ndarray, FloatArray]:
     reports, counts = tally.reports[seen], tally.counts[seen]
     if len(reports) > most:
         # The same ones every time: a verdict must not depend on when it is asked for.
-        kept = np.sort(np.random.default_rng(0).choice(len(reports), most, replace=False))
-        reports, counts = reports[kept], counts[kept]
+        places = np.sort(np.random.default_rng(0).choice(len(reports), most, replace=False))
+        reports, counts = reports[places], counts[places]
     return reports, counts.astype(float)
 
 

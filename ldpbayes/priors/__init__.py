@@ -55,14 +55,14 @@ def prior_for(prior, collection) -> AbstractPrior:
         return as_prior(prior, size)
     if isinstance(prior, AbstractPrior):
         prior = prior.beside(owners) or prior
-        whole = prior.n_categories == size or prior.beside(owners) is not None
+        is_whole = prior.n_categories == size or prior.beside(owners) is not None
     else:
-        whole = not isinstance(prior, str) and checks.array_of(prior, "prior", "concentrations, or a prior").size == size
-    if whole:
+        is_whole = not isinstance(prior, str) and checks.array_of(prior, "prior", "concentrations, or a prior").size == size
+    if is_whole:
         return as_prior(prior, size)
-    found = collection.noncompliance()
-    if not found.identified:
-        raise InfeasibleError(found.sentence)
+    test = collection.noncompliance()
+    if not test.identified:
+        raise InfeasibleError(test.sentence)
     if collection.denied:
         return Denial(prior, of=owners, n_categories=size)
     return Compliance(prior, n_laws=len(owners), n_categories=size)
@@ -118,15 +118,15 @@ def parse_prior(text: str):
     try:
         if not word.isascii() or "_" in word:  # float() also takes other scripts' digits and 1_000
             raise ValueError
-        found = [float(cell) for cell in cells]
+        numbers = [float(cell) for cell in cells]
     except ValueError:
         raise ArgumentError(
             f"prior must be one of {', '.join(PRIORS)}, a concentration such as 0.5, or one concentration per category "
             f"such as 0.5,1,2, got {shown(text[:60])}."
         ) from None
-    for number in found:
+    for number in numbers:
         checks.positive(number, "prior")
-    return found[0] if len(found) == 1 else found
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 __all__ = [

@@ -131,7 +131,7 @@ class AbstractPrior(abc.ABC):
     def families(cls) -> "list[type[AbstractPrior]]":
         """Return all classes of priors that are known to Python, those derived from this one directly first."""
         first = cls.__subclasses__()
-        return [*first, *(one for family in first for one in family.families())]
+        return [*first, *(member for family in first for member in family.families())]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -463,8 +463,8 @@ class ScaleLaw(Law):
     def pymc(self, name, shape):
         import pymc as pm
 
-        one = pm.HalfNormal(name, 1.0, shape=shape) if self.power == 2 else pm.Exponential(name, 1.0, shape=shape)
-        return self.unit * one
+        scale = pm.HalfNormal(name, 1.0, shape=shape) if self.power == 2 else pm.Exponential(name, 1.0, shape=shape)
+        return self.unit * scale
 
 
 class ExponentialLaw(NormalLaw):
@@ -560,13 +560,13 @@ class AbstractSoftmax(AbstractPrior):
 
     @cached_property
     def varying(self) -> list[Batch]:  # type: ignore[override]  # cached
-        parts = {name: (law, first, last) for name, law, _, first, last in self._layout}
-        found = []
+        spans = {name: (law, first, last) for name, law, _, first, last in self._layout}
+        batches = []
         for scale, effects in self.multiplied().items():
-            (law, place, end), (_, first, last) = parts[scale], parts[effects]
+            (law, place, end), (_, first, last) = spans[scale], spans[effects]
             many = end - place
-            found += [Batch(place + k, slice(first + k, last, many), float(law.unit), law.power) for k in range(many)]
-        return found
+            batches += [Batch(place + k, slice(first + k, last, many), float(law.unit), law.power) for k in range(many)]
+        return batches
 
     @cached_property
     def _layout(self):
@@ -633,8 +633,8 @@ class AbstractSoftmax(AbstractPrior):
         import pytensor.tensor as pt
 
         z, slope = pt.vector(shape=(self.n_unknowns,), dtype="float64"), pt.tensor(shape=self.shape, dtype="float64")
-        found = pytensor.grad((self.eta(self.values(z, pt), pt) * slope).sum(), z)
-        return pytensor.function([z, slope], found, mode=pytensor.compile.mode.Mode("py", "fast_compile"))
+        gradient = pytensor.grad((self.eta(self.values(z, pt), pt) * slope).sum(), z)
+        return pytensor.function([z, slope], gradient, mode=pytensor.compile.mode.Mode("py", "fast_compile"))
 
     def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
         return self.learnt(self.values(np.asarray(z, dtype=float)))
@@ -656,5 +656,5 @@ class AbstractSoftmax(AbstractPrior):
 
     def to_dict(self) -> dict[str, np.ndarray]:
         """Return the numbers among the fields."""
-        held = {name: value for name, value in asdict(self).items() if isinstance(value, (int, float))}  # type: ignore[call-overload]  # a dataclass
-        return {name: np.array(value) for name, value in held.items() if name != "n_categories"}
+        numbers = {name: value for name, value in asdict(self).items() if isinstance(value, (int, float))}  # type: ignore[call-overload]  # a dataclass
+        return {name: np.array(value) for name, value in numbers.items() if name != "n_categories"}

@@ -57,10 +57,10 @@ class Compliance(AbstractTree):
             object.__setattr__(
                 self, "n_categories", checks.integer(self.n_categories, "n_categories", size + 2, checks.MAX_CATEGORIES)
             )
-            others = self.n_categories - size
-            object.__setattr__(self, "blocks", (tuple(range(others)), *((others + k,) for k in range(size))))
+            n_others = self.n_categories - size
+            object.__setattr__(self, "blocks", (tuple(range(n_others)), *((n_others + k,) for k in range(size))))
             # A wrong prior is refused here, not when it is first used.
-            object.__setattr__(self, "_inner", (as_prior(self.compliers, others),))
+            object.__setattr__(self, "_inner", (as_prior(self.compliers, n_others),))
 
     def sized(self, n_categories: int, n_cells: int | None) -> "Compliance":
         _of_one_cell(n_cells)
@@ -117,8 +117,8 @@ class Denial(AbstractTree):
             if not of or len(set(of)) != len(of) or max(of) >= answers:
                 raise ArgumentError(f"of must be positions of different categories, got {shown(list(of))}.")
             object.__setattr__(self, "_top", as_prior(self.compliers, answers))
-            own = {x: (x, answers + k) for k, x in enumerate(of)}
-            object.__setattr__(self, "blocks", tuple(own.get(x, (x,)) for x in range(answers)))
+            pairs = {x: (x, answers + k) for k, x in enumerate(of)}
+            object.__setattr__(self, "blocks", tuple(pairs.get(x, (x,)) for x in range(answers)))
 
     def sized(self, n_categories: int, n_cells: int | None) -> "Denial":
         _of_one_cell(n_cells)
@@ -149,18 +149,18 @@ class Denial(AbstractTree):
 
 def over_cells(one: Compliance | Denial, answers: AbstractPrior, owners: Owners, n_categories: int) -> Compliance | Denial:
     """Return a prior of shares of one cell whose prior of P is one over all cells, for p′ of so many categories."""
-    found = replace(one.beside(owners), compliers="jeffreys", n_categories=n_categories)
-    object.__setattr__(found, *(("_inner", (answers,)) if None in owners else ("_top", answers)))
-    return found
+    shares = replace(one.beside(owners), compliers="jeffreys", n_categories=n_categories)
+    object.__setattr__(shares, *(("_inner", (answers,)) if None in owners else ("_top", answers)))
+    return shares
 
 
 def _beta(value: object, name: str) -> tuple[float, ...]:
     """Return the two parameters of a Beta distribution, checked."""
     rule = "the two parameters of a Beta distribution"
-    found = checks.entries(value, name, rule)
-    if len(found) != 2:
+    pair = checks.entries(value, name, rule)
+    if len(pair) != 2:
         raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
-    return tuple(checks.positive(one, name) for one in found)
+    return tuple(checks.positive(x, name) for x in pair)
 
 
 def _of_one_cell(n_cells: int | None) -> None:

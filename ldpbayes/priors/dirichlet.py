@@ -120,9 +120,9 @@ class Dirichlet(AbstractPrior):
         return z - np.log(np.arange(self.alpha.size - 1, 0, -1.0))
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        taken, rest, logit = self.alpha[:-1], self._rest, self._logits(np.asarray(z, dtype=float))
-        constant = (gammaln(taken + rest) - gammaln(taken) - gammaln(rest)).sum()
-        return constant + log_expit(logit) @ taken + log_expit(-logit) @ rest
+        alpha, rest, logit = self.alpha[:-1], self._rest, self._logits(np.asarray(z, dtype=float))
+        constant = (gammaln(alpha + rest) - gammaln(alpha) - gammaln(rest)).sum()
+        return constant + log_expit(logit) @ alpha + log_expit(-logit) @ rest
 
     def gradient(self, z: np.ndarray) -> np.ndarray:
         share = np.exp(log_expit(self._logits(z)))
@@ -183,8 +183,8 @@ class Dirichlet(AbstractPrior):
         """Return a short name such as ``Jeffreys, Dirichlet(0.5)``."""
         first = self.alpha[0]
         if (self.alpha == first).all():
-            known = {0.5: "Jeffreys, ", 1.0: "flat, "}.get(float(first), "")
-            return f"{known}Dirichlet({first:g})"
+            name = {0.5: "Jeffreys, ", 1.0: "flat, "}.get(float(first), "")
+            return f"{name}Dirichlet({first:g})"
         return f"Dirichlet with concentrations {self.alpha.min():g} to {self.alpha.max():g}"
 
 
@@ -236,8 +236,8 @@ def sticks(name, alpha, rest, size):
 
     even = -np.log(np.arange(size - 1, 0, -1.0))
     logit = pm.CustomDist(name, alpha, rest, dist=_logit_beta, logp=_logit_beta_logp, shape=size - 1, initval=even)
-    taken, left = -pt.softplus(-logit), -pt.cumsum(pt.softplus(logit))
-    return pt.exp(pt.concatenate([taken[:1], taken[1:] + left[:-1], left[-1:]]))
+    log_share, left = -pt.softplus(-logit), -pt.cumsum(pt.softplus(logit))
+    return pt.exp(pt.concatenate([log_share[:1], log_share[1:] + left[:-1], left[-1:]]))
 
 
 def _logit_beta_logp(value, alpha, beta):

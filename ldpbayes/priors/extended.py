@@ -36,9 +36,9 @@ def logit_of_beta(b: float, c: float) -> QuantileLaw:
         log_share = np.where(rest < 0.5, np.log1p(-rest), np.log(share))
         log_rest = np.where(share < 0.5, np.log1p(-share), np.log(rest))
     logit = log_share - log_rest
-    known = np.isfinite(logit)
-    known[1:] &= np.diff(logit, prepend=-np.inf)[1:] > 0
-    return QuantileLaw(logit[known], z[known])
+    finite = np.isfinite(logit)
+    finite[1:] &= np.diff(logit, prepend=-np.inf)[1:] > 0
+    return QuantileLaw(logit[finite], z[finite])
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +72,12 @@ class Extended(AbstractPrior):
         answers = as_prior(stated.compliers if stated else prior, plain.n_categories, cells=plain)
         if len(answers.shape) == 1:
             return None
-        found = zip(cells.labels, [] if stated else [cell.noncompliance() for cell in cells.values()], strict=False)
-        unknown = {label: one.sentence for label, one in found if not one.identified}
+        tests = zip(cells.labels, [] if stated else [cell.noncompliance() for cell in cells.values()], strict=False)
+        unknown = {label: test.sentence for label, test in tests if not test.identified}
         for label, why in unknown.items():
             raise CellsError(f"Cell {label}: {why}", unknown)
-        one = stated or (Denial() if cells.denied else Compliance())
-        return cls(over_cells(one, answers, owners, cells.n_categories))
+        shares = stated or (Denial() if cells.denied else Compliance())
+        return cls(over_cells(shares, answers, owners, cells.n_categories))
 
     @cached_property
     def answers(self) -> Any:
@@ -101,7 +101,7 @@ class Extended(AbstractPrior):
     def laws(self) -> list[tuple[Any, list[QuantileLaw]]]:
         """Each Dirichlet prior of shares of a cell, and the laws of the logits of its sticks."""
         priors: list[Any] = [prior for prior in self.shares.parts if prior is not self.answers]
-        return [(one, [logit_of_beta(float(b), float(c)) for b, c in one.sticks]) for one in priors]
+        return [(prior, [logit_of_beta(float(b), float(c)) for b, c in prior.sticks]) for prior in priors]
 
     @cached_property
     def places(self) -> tuple[np.ndarray, np.ndarray]:
@@ -131,14 +131,14 @@ class Extended(AbstractPrior):
         if self._last and np.array_equal(self._last[0], z):
             return self._last[1]
         for _, laws in self.laws:
-            own = z[..., self.places[1][:, at : at + len(laws)]]
-            sticks.append(np.stack([law.of(own[..., j]) + math.log(len(laws) - j) for j, law in enumerate(laws)], axis=-1))
+            u = z[..., self.places[1][:, at : at + len(laws)]]
+            sticks.append(np.stack([law.of(u[..., j]) + math.log(len(laws) - j) for j, law in enumerate(laws)], axis=-1))
             at += len(laws)
-        parts = [prior.to_simplex(own) for (prior, _), own in zip(self.laws, sticks, strict=True)]
-        found = sticks, self._with(parts, self.answers.to_simplex(self._of_answers(z)))
+        parts = [prior.to_simplex(stick) for (prior, _), stick in zip(self.laws, sticks, strict=True)]
+        pair = sticks, self._with(parts, self.answers.to_simplex(self._of_answers(z)))
         if z.ndim == 1:
-            self._last[:] = z.copy(), found
-        return found
+            self._last[:] = z.copy(), pair
+        return pair
 
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
         return self.shares.joined(self._at(z)[1])
@@ -147,15 +147,15 @@ class Extended(AbstractPrior):
         (sticks, parts), out, of_answers = self._at(z), np.empty(self.n_unknowns), self._of_answers(z)
         slopes = self.shares.apart(parts, dp)
         out[self.places[0]] = self.answers.pullback(of_answers, slopes.pop(self.shares.parts.index(self.answers)))
-        along = [prior.pullback(at, one) for (prior, _), at, one in zip(self.laws, sticks, slopes, strict=True)]
-        laws, own = [law for _, each in self.laws for law in each], z[self.places[1]]
-        steep = np.stack([law.slope(own[:, j]) for j, law in enumerate(laws)], axis=-1)
+        along = [prior.pullback(at, slope) for (prior, _), at, slope in zip(self.laws, sticks, slopes, strict=True)]
+        laws, unknowns = [law for _, each in self.laws for law in each], z[self.places[1]]
+        steep = np.stack([law.slope(unknowns[:, j]) for j, law in enumerate(laws)], axis=-1)
         out[self.places[1]] = np.concatenate(along, axis=-1) * steep
         return out
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        own = np.asarray(z, dtype=float)[..., self.places[1].ravel()]
-        return self.answers.log_density(self._of_answers(z)) + NormalLaw().total(own)
+        unknowns = np.asarray(z, dtype=float)[..., self.places[1].ravel()]
+        return self.answers.log_density(self._of_answers(z)) + NormalLaw().total(unknowns)
 
     def gradient(self, z: np.ndarray) -> np.ndarray:
         out = -np.asarray(z, dtype=float)
@@ -200,16 +200,16 @@ class Extended(AbstractPrior):
         return self.answers.coords()
 
     def local(self) -> tuple[int, int] | None:
-        each, known = self.places[1].shape[1], self.answers.local()
-        if known is None:
+        each, places = self.places[1].shape[1], self.answers.local()
+        if places is None:
             return None if self.answers.varying else (self.answers.n_unknowns, each)
-        return known[0], known[1] + each
+        return places[0], places[1] + each
 
     def spectrum(self, z: np.ndarray) -> tuple[int, np.ndarray, np.ndarray] | None:
-        known = self.answers.spectrum(self._of_answers(z))
-        return None if known is None else (int(self.places[0][known[0]]), *known[1:])
+        values = self.answers.spectrum(self._of_answers(z))
+        return None if values is None else (int(self.places[0][values[0]]), *values[1:])
 
     @cached_property
     def varying(self) -> list[Batch]:  # type: ignore[override]  # cached
         of = self.places[0]
-        return [one._replace(place=int(of[one.place]), span=of[one.span]) for one in self.answers.varying]
+        return [batch._replace(place=int(of[batch.place]), span=of[batch.span]) for batch in self.answers.varying]

@@ -80,8 +80,8 @@ class Floor(AbstractPrior):
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         u, uneven, even = self._split(z)
-        found = self.learnt.log_density(uneven) - 0.5 * u**2 - 0.5 * math.log(2 * math.pi)
-        return found if self.even is None else found + self.even.log_density(even)
+        density = self.learnt.log_density(uneven) - 0.5 * u**2 - 0.5 * math.log(2 * math.pi)
+        return density if self.even is None else density + self.even.log_density(even)
 
     def gradient(self, z: np.ndarray) -> np.ndarray:
         u, uneven, even = self._split(z)
@@ -111,12 +111,12 @@ class Floor(AbstractPrior):
         return {"floor": _share(u), **self.learnt.hyperparameters(uneven)}
 
     def log_hyperprior(self, draws: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        found = self.learnt.log_hyperprior(draws)
-        if found is None:
+        density = self.learnt.log_hyperprior(draws)
+        if density is None:
             return None
         # N(0, 1) to the power γ is N(0, 1/γ): its mass at λ = 0 stays, as at the mean of −u²/2 above.
         u = ndtri(0.5 + 0.5 * np.minimum(draws["floor"], 1 - 1e-15))
-        return found - 0.5 * np.where(draws["floor"] > 0, u**2, 1.0)
+        return density - 0.5 * np.where(draws["floor"] > 0, u**2, 1.0)
 
     def pymc(self, name: str) -> "TensorVariable":
         import pymc as pm

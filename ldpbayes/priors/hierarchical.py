@@ -117,8 +117,8 @@ class Hierarchical(AbstractSoftmax):
         return self._with(_field(self.structure, len(cells), cells), cells.n_categories).over(cells.n_categories, len(cells))
 
     def _with(self, found, n_categories):
-        own = n_categories if self.n_categories is None else self.n_categories
-        return replace(self, field_=found, n_cells=found.n_cells, n_categories=own)
+        size = n_categories if self.n_categories is None else self.n_categories
+        return replace(self, field_=found, n_cells=found.n_cells, n_categories=size)
 
     # ---- sizes -----------------------------------------------------------------------------------------------------------
     @property
@@ -205,16 +205,16 @@ class Hierarchical(AbstractSoftmax):
 
     def describe(self) -> str:
         kind = "groups" if self.field_ is None else self.field_.what
-        each = ", one for each category" if self.by_category else ""
-        return f"hierarchical, {kind} about a common mean with scale ~ HalfNormal({self.scale:g}){each}"
+        scales = ", one for each category" if self.by_category else ""
+        return f"hierarchical, {kind} about a common mean with scale ~ HalfNormal({self.scale:g}){scales}"
 
     def to_dict(self) -> dict[str, np.ndarray]:
-        found = {
+        numbers = {
             "scale": np.array(self.scale),
             "centre": np.array(self.centre),
             "by_category": np.array(int(self.by_category)),
         }
-        return found | ({} if self.field_ is None else self.field_.settings)
+        return numbers | ({} if self.field_ is None else self.field_.settings)
 
 
 # ---- how cells hang together ---------------------------------------------------------------------------------------------
@@ -349,10 +349,10 @@ def _root_of_graph(weights):
     from scipy.sparse.csgraph import connected_components
 
     n = len(weights)
-    _, part = connected_components(weights > 0, directed=False)
+    _, component = connected_components(weights > 0, directed=False)
     columns = []
-    for k in range(part.max() + 1):
-        members = np.flatnonzero(part == k)
+    for k in range(component.max() + 1):
+        members = np.flatnonzero(component == k)
         if members.size == 1:
             column = np.zeros((n, 1))
             column[members] = 1.0
@@ -370,8 +370,8 @@ def _root_of_graph(weights):
 def _eigenroot(weights):
     """Return the eigenvectors of a connected graph's Laplacian, each over the root of its eigenvalue."""
     values, vectors = np.linalg.eigh(np.diag(weights.sum(axis=1)) - weights)
-    kept = values > NULL * values[-1]
-    return vectors[:, kept] / np.sqrt(values[kept])
+    positive = values > NULL * values[-1]
+    return vectors[:, positive] / np.sqrt(values[positive])
 
 
 def _path(gaps):
@@ -423,9 +423,9 @@ def _walk(n_cells, cells):
 def _times(keys):
     """Return keys as numbers that order them, or None where they are neither numbers nor dates nor months."""
     for read in (_day, _month, _number):
-        found = [read(key) for key in keys]
-        if None not in found:
-            return np.array(found, dtype=float)
+        times = [read(key) for key in keys]
+        if None not in times:
+            return np.array(times, dtype=float)
     return None
 
 
@@ -451,10 +451,10 @@ def _day(key):
 
 def _month(key):
     """Return the number of a month such as 2024-03, or of a quarter such as 2024-Q1; None for anything else."""
-    found = re.fullmatch(r"(\d{4})-(0[1-9]|1[0-2])", str(key)), re.fullmatch(r"(\d{4})-?Q([1-4])", str(key))
-    if found[0]:
-        return 12.0 * int(found[0][1]) + int(found[0][2])
-    return 12.0 * int(found[1][1]) + 3 * int(found[1][2]) if found[1] else None
+    matches = re.fullmatch(r"(\d{4})-(0[1-9]|1[0-2])", str(key)), re.fullmatch(r"(\d{4})-?Q([1-4])", str(key))
+    if matches[0]:
+        return 12.0 * int(matches[0][1]) + int(matches[0][2])
+    return 12.0 * int(matches[1][1]) + 3 * int(matches[1][2]) if matches[1] else None
 
 
 def _number(key):
@@ -477,8 +477,8 @@ def _adjacency(structure, n_cells, cells):
         raise ArgumentError("structure names neighbours by label, which only Cells have; give a matrix instead.")
     places = {label: place for place, label in enumerate(labels)}
     matrix = np.zeros((n_cells, n_cells))
-    for one, other in pairs:
-        i, j = _position(one, places), _position(other, places)
+    for left, right in pairs:
+        i, j = _position(left, places), _position(right, places)
         if i == j:
             raise ArgumentError(f"structure must not make the cell {labels[i]!r} its own neighbour.")
         matrix[i, j] = matrix[j, i] = 1.0
@@ -488,13 +488,13 @@ def _adjacency(structure, n_cells, cells):
 def _pairs(structure, n_cells):
     """Return the pairs of neighbours that are named, or None where the structure is a matrix."""
     if isinstance(structure, Mapping):
-        return [(one, other) for one, others in structure.items() for other in _several(others)]
+        return [(cell, neighbour) for cell, neighbours in structure.items() for neighbour in _several(neighbours)]
     if not isinstance(structure, (Sequence, Set, np.ndarray)):
         return None
     rows = [_several(row) for row in structure]
     if not rows or any(len(row) != 2 for row in rows):
         return None
-    numbers = all(isinstance(one, (int, float, np.number)) for row in rows for one in row)
+    numbers = all(isinstance(x, (int, float, np.number)) for row in rows for x in row)
     square = np.ndim(structure) == 2 and len(rows) == n_cells == 2  # a sequence of two pairs of numbers is a matrix
     return None if numbers and (square or isinstance(structure, np.ndarray)) else rows
 
@@ -523,7 +523,7 @@ def _matrix(structure, n_cells, labels):
         raise ArgumentError("structure must hold finite weights that are not negative.")
     if labels is not None and names is not None and names[1] != list(range(n_cells)):
         places = {label: place for place, label in enumerate(labels)}
-        rows, columns = ([_position(one, places) for one in own] for own in names)
+        rows, columns = ([_position(name, places) for name in names] for names in names)
         if len(set(rows)) != n_cells or len(set(columns)) != n_cells:
             raise ArgumentError("structure must have one row and one column for every cell.")
         ordered = np.empty_like(matrix)

@@ -73,10 +73,10 @@ class Learnt(AbstractPrior):
         z = np.asarray(z, dtype=float)
         alpha, count = self.alpha(z[..., 0]), self._after
         logit = z[..., 1:] - np.log(count)
-        taken, rest = log_expit(logit).sum(axis=-1), log_expit(-logit) @ count
+        log_share, rest = log_expit(logit).sum(axis=-1), log_expit(-logit) @ count
         a = self.n_categories
         constant = gammaln(a * alpha) - a * gammaln(alpha)
-        return constant + alpha * (taken + rest) - 0.5 * z[..., 0] ** 2 - 0.5 * math.log(2 * math.pi)
+        return constant + alpha * (log_share + rest) - 0.5 * z[..., 0] ** 2 - 0.5 * math.log(2 * math.pi)
 
     def gradient(self, z: np.ndarray) -> np.ndarray:
         alpha, count, a = float(self.alpha(z[0])), self._after, self.n_categories

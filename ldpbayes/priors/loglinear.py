@@ -131,7 +131,7 @@ class LogLinear(AbstractSoftmax):
         """Return Bᵀ g for g of shape (a,) or (k, a)."""
         slopes = np.asarray(slopes, dtype=float)
         flat = slopes.reshape(-1, self.n_categories)
-        table = _through(flat, [one.T for one in self._contrasts])
+        table = _through(flat, [basis.T for basis in self._contrasts])
         return table[:, self._orders[0]].reshape(*slopes.shape[:-1], self.n_effects)
 
     @cached_property
@@ -172,16 +172,16 @@ class LogLinear(AbstractSoftmax):
         return {name: self.scale * values["sigma"][..., i] for i, name in enumerate(self.scales)}
 
     def log_hyperprior(self, draws: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        known = self.scales and set(self.scales) <= set(draws)
-        return -np.sum([draws[name] for name in self.scales], axis=0) / self.scale if known else None
+        is_known = self.scales and set(self.scales) <= set(draws)
+        return -np.sum([draws[name] for name in self.scales], axis=0) / self.scale if is_known else None
 
     def describe(self) -> str:
         reach = f"interactions of up to {self.order} attributes" if self.order > 1 else "no interactions"
         return f"log-linear over {' × '.join(map(str, self.sizes))} cells, {reach}"
 
     def to_dict(self) -> dict[str, np.ndarray]:
-        found = {name: np.array(float(getattr(self, name))) for name in ("main", "scale", "order")}
-        return found | {f"size_{k}": np.array(float(size)) for k, size in enumerate(self.sizes, 1)}
+        numbers = {name: np.array(float(getattr(self, name))) for name in ("main", "scale", "order")}
+        return numbers | {f"size_{k}": np.array(float(size)) for k, size in enumerate(self.sizes, 1)}
 
     # ---- capability ------------------------------------------------------------------------------------------------------
     def log_linear(self) -> "LogLinear":
@@ -242,8 +242,8 @@ class LogLinear(AbstractSoftmax):
 
 def _scale_terms(length, size):
     """Return the logs of the terms of the trapezoid sum over log σ for norms of effects in units of the scale."""
-    given = -size * GRID - 0.5 * (length[..., None] / np.exp(GRID)) ** 2 - 0.5 * size * math.log(2 * math.pi)
-    return given + GRID - np.exp(GRID) + math.log(GRID[1] - GRID[0])
+    log_given = -size * GRID - 0.5 * (length[..., None] / np.exp(GRID)) ** 2 - 0.5 * size * math.log(2 * math.pi)
+    return log_given + GRID - np.exp(GRID) + math.log(GRID[1] - GRID[0])
 
 
 @cache

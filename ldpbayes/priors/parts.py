@@ -38,25 +38,25 @@ class AbstractParts(AbstractPrior):
 
     def _each(self, z: np.ndarray) -> list[tuple[AbstractPrior, np.ndarray]]:
         """Return (prior, its unknowns) of each part."""
-        own = np.split(np.asarray(z, dtype=float), np.cumsum([prior.n_unknowns for prior in self.parts[:-1]]), axis=-1)
-        return list(zip(self.parts, [own[0] + self._start, *own[1:]], strict=True))
+        unknowns = np.split(np.asarray(z, dtype=float), np.cumsum([prior.n_unknowns for prior in self.parts[:-1]]), axis=-1)
+        return list(zip(self.parts, [unknowns[0] + self._start, *unknowns[1:]], strict=True))
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.joined([prior.sample(size, rng) for prior in self.parts])
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        return sum(prior.log_density(own) for prior, own in self._each(z))  # type: ignore[return-value]  # of one at least
+        return sum(prior.log_density(z_part) for prior, z_part in self._each(z))  # type: ignore[return-value]  # of one at least
 
     def gradient(self, z: np.ndarray) -> np.ndarray:
-        return np.concatenate([prior.gradient(own) for prior, own in self._each(z)])
+        return np.concatenate([prior.gradient(z_part) for prior, z_part in self._each(z)])
 
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
-        return self.joined([prior.to_simplex(own) for prior, own in self._each(z)])
+        return self.joined([prior.to_simplex(z_part) for prior, z_part in self._each(z)])
 
     def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
         each = self._each(z)
-        slopes = self.apart([prior.to_simplex(own) for prior, own in each], dp)
-        return np.concatenate([prior.pullback(own, slope) for (prior, own), slope in zip(each, slopes, strict=True)])
+        slopes = self.apart([prior.to_simplex(z_part) for prior, z_part in each], dp)
+        return np.concatenate([prior.pullback(z_part, slope) for (prior, z_part), slope in zip(each, slopes, strict=True)])
 
     def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: x for prior, own in self._each(z) for name, x in prior.hyperparameters(own).items()}
+        return {name: x for prior, z_part in self._each(z) for name, x in prior.hyperparameters(z_part).items()}

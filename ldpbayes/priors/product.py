@@ -35,11 +35,11 @@ class Product(AbstractParts):
     def __post_init__(self):
         rule = "numbers of values, one for each attribute"
         sizes = tuple(checks.integer(size, "sizes", 2) for size in checks.entries(self.sizes, "sizes", rule))
-        each = list(self.factors) if isinstance(self.factors, (list, tuple)) else [self.factors] * len(sizes)
-        if not sizes or len(each) != len(sizes):
-            raise ArgumentError(f"sizes must be {rule}, and factors one prior or one for each, got {len(each)}.")
+        factors = list(self.factors) if isinstance(self.factors, (list, tuple)) else [self.factors] * len(sizes)
+        if not sizes or len(factors) != len(sizes):
+            raise ArgumentError(f"sizes must be {rule}, and factors one prior or one for each, got {len(factors)}.")
         object.__setattr__(self, "sizes", sizes)
-        object.__setattr__(self, "_parts", [as_prior(prior, size) for prior, size in zip(each, sizes, strict=True)])
+        object.__setattr__(self, "_parts", [as_prior(prior, size) for prior, size in zip(factors, sizes, strict=True)])
 
     @property
     def n_categories(self) -> int:  # type: ignore[override]
@@ -60,7 +60,7 @@ class Product(AbstractParts):
 
     def parted(self, p: np.ndarray) -> list[np.ndarray]:
         table, n = p.reshape(*p.shape[:-1], *self.sizes), len(self.sizes)
-        return [table.sum(axis=tuple(k - n for k in range(n) if k != kept)) for kept in range(n)]
+        return [table.sum(axis=tuple(k - n for k in range(n) if k != axis)) for axis in range(n)]
 
     def apart(self, parts: Sequence[np.ndarray], dp: np.ndarray) -> list[np.ndarray]:
         out = []
@@ -76,8 +76,8 @@ class Product(AbstractParts):
         return self.joined([prior.pymc(f"{name}_of_{k}" if k else name) for k, prior in enumerate(self.parts)], pt)
 
     def independent(self) -> list[np.ndarray] | None:
-        found = [alpha for prior in self.parts if (alpha := prior.concentrations()) is not None]
-        return found if len(found) == len(self.parts) else None
+        concentrations = [alpha for prior in self.parts if (alpha := prior.concentrations()) is not None]
+        return concentrations if len(concentrations) == len(self.parts) else None
 
     def describe(self) -> str:
         inner = list(dict.fromkeys(prior.describe() for prior in self.parts))

@@ -123,11 +123,11 @@ def walk_between(places: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.nd
     before, after = np.abs(new - places[low]), np.abs(places[high] - new)
     inside = low != high
     weight = np.where(inside, before / np.where(inside, before + after, 1.0), 0.0)
-    found = np.zeros((len(new), len(places)))
-    np.add.at(found, (np.arange(len(new)), low), 1 - weight)
-    np.add.at(found, (np.arange(len(new)), high), weight)
+    matrix = np.zeros((len(new), len(places)))
+    np.add.at(matrix, (np.arange(len(new)), low), 1 - weight)
+    np.add.at(matrix, (np.arange(len(new)), high), weight)
     variance = np.where(inside, weight * after, before) / np.linalg.eigvalsh(_centred_walk(places)).mean()
-    return found, np.sqrt(variance)
+    return matrix, np.sqrt(variance)
 
 
 def _centred_walk(places):
@@ -212,17 +212,17 @@ class Regression(AbstractSoftmax):
         """Prior sd of the log odds between two categories, for one sd of each column, shape (terms,)."""
         k = self.design.shape[1]
         if self.scale is None:
-            found = np.full(k, SCALE)
+            scales = np.full(k, SCALE)
             if self.intercept is not None:
-                found[self.intercept] = INTERCEPT
-            return found
+                scales[self.intercept] = INTERCEPT
+            return scales
         scale = checks.reals(self.scale, "scale", "a number above 0, or one per term", ndim=None)
         if scale.shape not in ((), (1,), (k,)):
             raise ArgumentError(f"scale must be a number above 0, or one per term, got shape {scale.shape}.")
-        found = np.array(np.broadcast_to(scale, (k,)))
-        if not (np.isfinite(found) & (found > 0)).all():
+        scales = np.array(np.broadcast_to(scale, (k,)))
+        if not (np.isfinite(scales) & (scales > 0)).all():
             raise ArgumentError("scale must be finite and above 0.")
-        return found
+        return scales
 
     @cached_property
     def spread(self) -> np.ndarray:
@@ -242,11 +242,11 @@ class Regression(AbstractSoftmax):
         """T with X T the columns that standard normal unknowns multiply: B = T Z Vᵀ, shape (terms, terms)."""
         mean, sd = self._moments
         factor = self.scales / (sd * math.sqrt(2))
-        found, one = np.diag(factor), self.intercept
-        if one is not None:
-            found[one] = -mean * factor
-            found[one, one] = self.scales[one] / math.sqrt(2)
-        return found
+        matrix, intercept = np.diag(factor), self.intercept
+        if intercept is not None:
+            matrix[intercept] = -mean * factor
+            matrix[intercept, intercept] = self.scales[intercept] / math.sqrt(2)
+        return matrix
 
     @cached_property
     def columns(self) -> np.ndarray:
@@ -287,42 +287,42 @@ class Regression(AbstractSoftmax):
 
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
         free = self.n_categories - 1
-        found: dict[str, tuple[Law, tuple[int, ...]]] = {"": (NormalLaw(), (self.design.shape[1], free))}
+        blocks: dict[str, tuple[Law, tuple[int, ...]]] = {"": (NormalLaw(), (self.design.shape[1], free))}
         for i, rise in enumerate(self.monotone):
-            found[f"change_{i}"] = NormalLaw(), (1, free)
-            found[f"steps_{i}"] = ExponentialLaw(), (len(rise.levels) - 1,)  # over their sum they are Dirichlet(1)
+            blocks[f"change_{i}"] = NormalLaw(), (1, free)
+            blocks[f"steps_{i}"] = ExponentialLaw(), (len(rise.levels) - 1,)  # over their sum they are Dirichlet(1)
         for i, effect in enumerate(self.effects):
-            found[f"sd_{i}"] = ScaleLaw(2, effect.scale), (1,)
-            found[f"effects_{i}"] = NormalLaw(), (effect.size, free)
-        return found
+            blocks[f"sd_{i}"] = ScaleLaw(2, effect.scale), (1,)
+            blocks[f"effects_{i}"] = NormalLaw(), (effect.size, free)
+        return blocks
 
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
-        found = product(self.columns, values[""], xp)
+        eta = product(self.columns, values[""], xp)
         for i, effect in enumerate(self.effects):
-            own = values[f"sd_{i}"][..., None] / math.sqrt(2) * values[f"effects_{i}"]
-            own = own if effect.root is None else product(effect.root, own, xp)
-            found = found + product(effect.matrix, own, xp)
+            effects = values[f"sd_{i}"][..., None] / math.sqrt(2) * values[f"effects_{i}"]
+            effects = effects if effect.root is None else product(effect.root, effects, xp)
+            eta = eta + product(effect.matrix, effects, xp)
         for i, rise in enumerate(self.monotone):
             steps = values[f"steps_{i}"]
-            each = (steps / steps.sum(axis=-1, keepdims=True))[..., None] * values[f"change_{i}"]
-            found = found + product(rise.matrix @ rise.root * (rise.scale / math.sqrt(2)), each, xp)
-        return found @ self.basis.T  # the logits sum to zero over the categories
+            steps_each = (steps / steps.sum(axis=-1, keepdims=True))[..., None] * values[f"change_{i}"]
+            eta = eta + product(rise.matrix @ rise.root * (rise.scale / math.sqrt(2)), steps_each, xp)
+        return eta @ self.basis.T  # the logits sum to zero over the categories
 
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
         inner = slope @ self.basis
-        found = {"": self.columns.T @ inner}
+        slopes = {"": self.columns.T @ inner}
         for i, effect in enumerate(self.effects):
-            each = effect.matrix.T @ inner / math.sqrt(2)
-            each = each if effect.root is None else effect.root.T @ each
-            found[f"sd_{i}"] = (each * values[f"effects_{i}"]).sum()
-            found[f"effects_{i}"] = values[f"sd_{i}"] * each
+            pulled = effect.matrix.T @ inner / math.sqrt(2)
+            pulled = pulled if effect.root is None else effect.root.T @ pulled
+            slopes[f"sd_{i}"] = (pulled * values[f"effects_{i}"]).sum()
+            slopes[f"effects_{i}"] = values[f"sd_{i}"] * pulled
         for i, rise in enumerate(self.monotone):
-            each = rise.root.T @ (rise.matrix.T @ inner) * (rise.scale / math.sqrt(2))
-            steps, along = values[f"steps_{i}"], (each * values[f"change_{i}"]).sum(axis=1)
+            pulled = rise.root.T @ (rise.matrix.T @ inner) * (rise.scale / math.sqrt(2))
+            steps, along = values[f"steps_{i}"], (pulled * values[f"change_{i}"]).sum(axis=1)
             share = steps / steps.sum()
-            found[f"change_{i}"] = share @ each
-            found[f"steps_{i}"] = (along - share @ along) / steps.sum()
-        return found
+            slopes[f"change_{i}"] = share @ pulled
+            slopes[f"steps_{i}"] = (along - share @ along) / steps.sum()
+        return slopes
 
     @property
     def owners(self) -> np.ndarray:
@@ -351,10 +351,10 @@ class Regression(AbstractSoftmax):
 
     @cached_property
     def linear(self) -> Linear | None:  # type: ignore[override]  # cached
-        parts = [rise.matrix * (rise.scale / math.sqrt(2)) for rise in self.monotone]
-        parts += [effect.matrix / math.sqrt(2) for effect in self.effects]
-        cell, index = np.nonzero(whole := np.hstack([self.columns, *parts]))
-        columns = np.searchsorted(cell, np.arange(len(whole) + 1)), index, whole[cell, index]
+        rises = [rise.matrix * (rise.scale / math.sqrt(2)) for rise in self.monotone]
+        rises += [effect.matrix / math.sqrt(2) for effect in self.effects]
+        cell, index = np.nonzero(matrix := np.hstack([self.columns, *rises]))
+        columns = np.searchsorted(cell, np.arange(len(matrix) + 1)), index, matrix[cell, index]
         terms = [Term(0, 0, self.design.shape[1])]
         terms += [Term(2, at, len(r.levels), r.root) for r, (at, _, _) in zip(self.monotone, self.rises, strict=True)]
         for i, (effect, (_, start)) in enumerate(zip(self.effects, self.places, strict=True)):  # the scales are taken out
@@ -362,17 +362,17 @@ class Regression(AbstractSoftmax):
         return Linear(self.basis, columns, terms)
 
     def describe(self) -> str:
-        one, slopes = self.intercept, np.delete(self.scales, [] if self.intercept is None else self.intercept)
-        parts = [] if one is None else [f"intercept N(0, {self.scales[one]:.3g}²)"]
+        intercept, slopes = self.intercept, np.delete(self.scales, [] if self.intercept is None else self.intercept)
+        texts = [] if intercept is None else [f"intercept N(0, {self.scales[intercept]:.3g}²)"]
         if slopes.size:
             same = np.ptp(slopes) == 0
             sizes = f"{slopes[0]:.3g}" if same else f"{slopes.min():.3g}² to {slopes.max():.3g}"
-            parts.append(f"coefficients N(0, {sizes}²) for one sd of the column")
+            texts.append(f"coefficients N(0, {sizes}²) for one sd of the column")
         for effect in self.effects:
             of = "" if effect.unit == 1 else " for one sd of the column"
-            parts.append(f"sd of {effect.name} half-normal({effect.scale:g}){of}")
-        parts += [f"change over {effect.name} N(0, {effect.scale:.3g}²) in Dirichlet(1) steps" for effect in self.monotone]
-        return f"regression, {', '.join(parts)}"
+            texts.append(f"sd of {effect.name} half-normal({effect.scale:g}){of}")
+        texts += [f"change over {effect.name} N(0, {effect.scale:.3g}²) in Dirichlet(1) steps" for effect in self.monotone]
+        return f"regression, {', '.join(texts)}"
 
     def to_dict(self) -> dict[str, np.ndarray]:
         return {"coefficient_scale": self.scales, "column_sd": self.spread}
@@ -386,24 +386,24 @@ class Regression(AbstractSoftmax):
         z : (k, n_unknowns) array
         """
         z, free, k = np.asarray(z, dtype=float), self.n_categories - 1, self.design.shape[1]
-        found = self.transform @ z[..., : k * free].reshape(*z.shape[:-1], k, free) @ self.basis.T
-        return found - found[..., self.reference : self.reference + 1]
+        coefficients = self.transform @ z[..., : k * free].reshape(*z.shape[:-1], k, free) @ self.basis.T
+        return coefficients - coefficients[..., self.reference : self.reference + 1]
 
     def group_effects(self, z: np.ndarray, i: int) -> np.ndarray:
         """Return the effects of the groups of factor i, log odds against the reference category, shape (k, groups, a)."""
-        found = self._own_effects(z, i)
+        effects = self._own_effects(z, i)
         for j, effect in enumerate(self.effects):
             if effect.intercept == i:
-                found = found - effect.centre * self._own_effects(z, j)
-        return found
+                effects = effects - effect.centre * self._own_effects(z, j)
+        return effects
 
     def _own_effects(self, z, i):
         z, free = np.asarray(z, dtype=float), self.n_categories - 1
         (at, start), m, root = self.places[i], self.effects[i].size, self.effects[i].root
-        own = z[..., start : start + m * free].reshape(*z.shape[:-1], m, free) @ self.basis.T
-        own = own if root is None else root @ own
-        own = np.exp(z[..., at])[..., None, None] / (math.sqrt(2) * self.effects[i].unit) * own
-        return own - own[..., self.reference : self.reference + 1]
+        effects = z[..., start : start + m * free].reshape(*z.shape[:-1], m, free) @ self.basis.T
+        effects = effects if root is None else root @ effects
+        effects = np.exp(z[..., at])[..., None, None] / (math.sqrt(2) * self.effects[i].unit) * effects
+        return effects - effects[..., self.reference : self.reference + 1]
 
     def coefficient_sd(self) -> np.ndarray:
         """Return the prior sd of the coefficients, shape (terms, a); zero for the reference category."""
@@ -419,13 +419,13 @@ class Regression(AbstractSoftmax):
 
     def coords(self) -> dict[str, Sequence]:
         """Return the labels of the dims of variables() other than cell and category."""
-        found: dict[str, Sequence] = {"term": list(self.terms)}
+        coords: dict[str, Sequence] = {"term": list(self.terms)}
         named: list[Any] = [*self.effects, *self.monotone]
-        for one in named:
-            found[f"{one.name}_level"] = list(one.levels)
+        for effect in named:
+            coords[f"{effect.name}_level"] = list(effect.levels)
         for rise in self.monotone:
-            found[f"{rise.name}_step"] = list(rise.levels[1:])
-        return found
+            coords[f"{rise.name}_step"] = list(rise.levels[1:])
+        return coords
 
     def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         """Return the coefficients, the sd between groups and the effects of levels, for z of shape (k, n_unknowns).
@@ -433,17 +433,18 @@ class Regression(AbstractSoftmax):
         Log odds are against the reference category, whose own entries are zero.
         """
         z = np.asarray(z, dtype=float)
-        found: dict[str, tuple[tuple[str, ...], np.ndarray]] = {"coefficients": (("term", "category"), self.coefficients(z))}
+        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+        variables["coefficients"] = ("term", "category"), self.coefficients(z)
         for i, effect in enumerate(self.effects):
-            found[f"{effect.name}_sigma"] = ((), np.exp(z[..., self.places[i][0]]) / effect.unit)
-            found[effect.name] = ((f"{effect.name}_level", "category"), self.group_effects(z, i))
+            variables[f"{effect.name}_sigma"] = ((), np.exp(z[..., self.places[i][0]]) / effect.unit)
+            variables[effect.name] = ((f"{effect.name}_level", "category"), self.group_effects(z, i))
         for rise, (at, start, end) in zip(self.monotone, self.rises, strict=True):
             change = z[..., at:start] @ (self.basis - self.basis[self.reference]).T * (rise.scale / math.sqrt(2))
             steps = simplex(z[..., start:end])
-            found[f"{rise.name}_change"] = ("category",), change
-            found[f"{rise.name}_steps"] = (f"{rise.name}_step",), steps
-            found[rise.name] = (
+            variables[f"{rise.name}_change"] = ("category",), change
+            variables[f"{rise.name}_steps"] = (f"{rise.name}_step",), steps
+            variables[rise.name] = (
                 (f"{rise.name}_level", "category"),
                 (steps @ rise.root.T)[..., None] * change[..., None, :],
             )
-        return found
+        return variables

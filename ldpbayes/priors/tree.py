@@ -88,10 +88,10 @@ class AbstractTree(AbstractParts):
 
     def crossed(self) -> tuple[np.ndarray, list[list[np.ndarray]]] | None:
         top, inner = self._top.concentrations(), [prior.independent() for prior in self._inner]
-        found = [each for each in inner if each is not None]
-        if top is None or not len(self.blocks) == len(inner) == len(found) == 2:
+        lists = [factors for factors in inner if factors is not None]
+        if top is None or not len(self.blocks) == len(inner) == len(lists) == 2:
             return None
-        return (top, found) if [x.size for x in found[0]] == [x.size for x in found[1]] else None
+        return (top, lists) if [x.size for x in lists[0]] == [x.size for x in lists[1]] else None
 
     @property
     def excess(self) -> np.ndarray:
@@ -158,10 +158,10 @@ class Tree(AbstractTree):
         object.__setattr__(self, "blocks", blocks)
         object.__setattr__(self, "_top", as_prior(self.shares, len(blocks)))
         wide = [block for block in blocks if len(block) > 1]
-        each = list(self.splits) if isinstance(self.splits, (list, tuple)) else [self.splits] * len(wide)
-        if len(each) != len(wide):
-            raise ArgumentError(f"splits must be one prior, or one for each of {len(wide)} blocks, got {len(each)}.")
-        inner = tuple(as_prior(prior, len(block)) for prior, block in zip(each, wide, strict=True))
+        splits = list(self.splits) if isinstance(self.splits, (list, tuple)) else [self.splits] * len(wide)
+        if len(splits) != len(wide):
+            raise ArgumentError(f"splits must be one prior, or one for each of {len(wide)} blocks, got {len(splits)}.")
+        inner = tuple(as_prior(prior, len(block)) for prior, block in zip(splits, wide, strict=True))
         object.__setattr__(self, "_inner", inner)
 
     @classmethod
@@ -180,8 +180,8 @@ class Tree(AbstractTree):
             Where there is none of this name, or it is the share of some.
         """
         checks.instance(collection, "collection", (Collection, Summarized), "a Collection")
-        known = {item.name: item for item in collection.derived if not item.given}
-        item = known[checks.choice(name, "prior", tuple(known))] if known else None
+        shares = {item.name: item for item in collection.derived if not item.given}
+        item = shares[checks.choice(name, "prior", tuple(shares))] if shares else None
         if item is None:
             raise ArgumentError(f"prior must name a derived quantity after {SHARE!r}; the collection has none.")
         inside = tuple(collection.categories.index(label) for label in item.of)

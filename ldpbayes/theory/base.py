@@ -95,9 +95,9 @@ _SECTIONS = {"Returns": "Value"} | REFUSES
 
 def _same_categories(arguments: Mapping[str, Any]) -> None:
     if {"protocol", "prior"} <= set(arguments):
-        found, wanted = arguments["prior"].n_categories, arguments["protocol"].n_categories
-        if found != wanted:
-            raise ArgumentError(f"prior must be over the {wanted} categories of the protocol, got {found}.")
+        size, wanted = arguments["prior"].n_categories, arguments["protocol"].n_categories
+        if size != wanted:
+            raise ArgumentError(f"prior must be over the {wanted} categories of the protocol, got {size}.")
 
 
 #: Decorates the questions of the theory: their arguments are checked, and described, by name.
@@ -122,13 +122,13 @@ def jackknife(function: Callable[[FloatArray], Any], batches: FloatArray, method
     -------
     Value
     """
-    whole, m = function(batches.mean(axis=0)), len(batches)
-    if m == 1 or not np.isfinite(whole).all():
-        return Value(whole, 0.0 * np.nan_to_num(whole, posinf=0.0, neginf=0.0), method)
+    value, m = function(batches.mean(axis=0)), len(batches)
+    if m == 1 or not np.isfinite(value).all():
+        return Value(value, 0.0 * np.nan_to_num(value, posinf=0.0, neginf=0.0), method)
     total = batches.sum(axis=0)
     left_out = np.array([function((total - batch) / (m - 1)) for batch in batches])
     error = np.sqrt((m - 1) / m * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0))
-    return Value(m * whole - (m - 1) * left_out.mean(axis=0), error, method)
+    return Value(m * value - (m - 1) * left_out.mean(axis=0), error, method)
 
 
 # ---- averages over a Dirichlet prior -------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def average(
         error = abs(fine - coarse) if math.isfinite(fine) else 0.0
         return Value(fine, error, "quadrature")
     p = draw_distributions(prior, draws, checks.generator(random_seed))
-    values = np.concatenate([function(part) for part in np.array_split(p, max(1, draws // 50))])
+    values = np.concatenate([function(block) for block in np.array_split(p, max(1, draws // 50))])
     if not np.isfinite(values).all():
         return Value(float(values.sum() if not np.isnan(values).any() else np.nan), 0.0, "Monte Carlo")
     return Value(float(values.mean()), float(values.std(ddof=1) / math.sqrt(draws)), "Monte Carlo")
@@ -291,9 +291,9 @@ def exact_moments(collection: Collection, prior: Dirichlet) -> Any:
     plan = method.prepare(Problem.of(collection, prior))
     if not plan.feasible:
         raise InfeasibleError(f"{not_separable} {plan.reason}") from None
-    found = method.run(plan, np.random.default_rng(0), Watch()).exact
-    variance = found["distribution_sd"] ** 2
-    return SimpleNamespace(mean=found["distribution_mean"], variance=variance, log_evidence=float(found["log_evidence"]))
+    exact = method.run(plan, np.random.default_rng(0), Watch()).exact
+    variance = exact["distribution_sd"] ** 2
+    return SimpleNamespace(mean=exact["distribution_mean"], variance=variance, log_evidence=float(exact["log_evidence"]))
 
 
 def n_tallies(protocol: AbstractProtocol, n: int) -> float:
@@ -354,8 +354,8 @@ def over_reports(
             collection = as_collection(Tally(protocol, reports, counts))
             if not (collection.rows.dense().max(axis=1) > 0).all():
                 continue
-            found = exact_moments(collection, prior)
-            total += math.exp(found.log_evidence + log_multinomial(counts)) * function(collection, found, None)
+            exact = exact_moments(collection, prior)
+            total += math.exp(exact.log_evidence + log_multinomial(counts)) * function(collection, exact, None)
         return Value(total, 0.0, "sum over reports")
     if checks.integer(draws, "draws", minimum=0) < 2:
         raise InfeasibleError(f"{n} users can send more than {limit} tallies: Monte Carlo needs draws of at least 2.")

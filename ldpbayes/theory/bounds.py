@@ -29,9 +29,9 @@ def gamma(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     Value
         In nats.
     """
-    found = information.log_det_gram(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
+    value = information.log_det_gram(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
     free = protocol.n_categories - 1
-    return Value(free / 2 * _LOG_2PIE - found.value / 2, found.standard_error / 2, found.method)
+    return Value(free / 2 * _LOG_2PIE - value.value / 2, value.standard_error / 2, value.method)
 
 
 @base.checked

@@ -148,8 +148,8 @@ def _listed(protocol, p):
     """Return the tangent information summed over every report, in parts: Σ_y e^c L_y L_yᵀ / (L_y p) with Q_y = e^c L_y."""
     reports, total, size = protocol.all_reports(), 0.0, max(1, 2**22 // p.size)
     for start in range(0, len(reports), size):
-        part = reports[start : start + size]
-        rows = protocol.rows(part, np.ones(len(part)))
+        block = reports[start : start + size]
+        rows = protocol.rows(block, np.ones(len(block)))
         total = total + rows.gram(np.exp(rows.log_constants) / rows.matvec(p))
     basis = helmert(p.size).T
     return basis.T @ total @ basis
@@ -160,9 +160,9 @@ def _simulated(protocol, p, simulations, rng):
     basis, size = helmert(protocol.n_categories).T, max(simulations // BATCHES, 1)
     out = []
     for _ in range(BATCHES):
-        found, counts = protocol.simulate(rng.multinomial(size, p), rng)
+        reports, counts = protocol.simulate(rng.multinomial(size, p), rng)
         seen = counts > 0
-        rows = protocol.rows(found[seen], counts[seen])
+        rows = protocol.rows(reports[seen], counts[seen])
         out.append(basis.T @ rows.gram(rows.counts / rows.matvec(p) ** 2) @ basis / size)
     return np.array(out)
 
@@ -328,8 +328,8 @@ def log_det_gram(protocol, prior, *, draws=400, simulations=20_000, random_seed=
 
     regular, pointwise = at_each(protocol, at_known, simulations=simulations, random_seed=rng)
     found = base.average(prior, regular, draws=draws, random_seed=rng, pointwise=pointwise)
-    known = (digamma(prior.alpha[given_away]) - digamma(prior.total)).sum()
-    return Value(math.log(a) + found.value - float(known), found.standard_error, found.method)
+    constant = (digamma(prior.alpha[given_away]) - digamma(prior.total)).sum()
+    return Value(math.log(a) + found.value - float(constant), found.standard_error, found.method)
 
 
 def _given_away(protocol):
@@ -402,16 +402,16 @@ def reports_information(protocol, prior, n, *, draws=200, random_seed=0):
     """
 
     def log_ratio(collection, found, p):
-        known = 0.0 if p is None else collection.rows.log_likelihood(p)
-        return float(known - found.log_evidence)
+        log_true = 0.0 if p is None else collection.rows.log_likelihood(p)
+        return float(log_true - found.log_evidence)
 
-    found = base.over_reports(protocol, prior, n, log_ratio, draws=draws, random_seed=random_seed)
-    if found.method == "Monte Carlo":
-        return found
+    value = base.over_reports(protocol, prior, n, log_ratio, draws=draws, random_seed=random_seed)
+    if value.method == "Monte Carlo":
+        return value
     channel = protocol.channel()
     noise = prior.mean @ -xlogy(channel, channel).sum(axis=0)
     single = conditional_information(protocol, prior, random_seed=random_seed)
-    return Value(found.value - n * float(single.value + noise), n * single.standard_error, found.method)
+    return Value(value.value - n * float(single.value + noise), n * single.standard_error, value.method)
 
 
 def _information_of_supports(law, alpha):

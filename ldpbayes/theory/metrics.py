@@ -49,9 +49,9 @@ def worst_case_privacy(protocol):
 @base.checked
 def average_privacy(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
     """Return S_μ(Q) = H(X|Y,P)/H(X|P) = 1 − I(Y;X|P)/H(X|P), in [S^wc, 1]; independent of n (2019, Def. 4.3)."""
-    found = conditional_information(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
+    value = conditional_information(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
     entropy = value_entropy(prior).value
-    return Value(1 - found.value / entropy, found.standard_error / entropy, found.method)
+    return Value(1 - value.value / entropy, value.standard_error / entropy, value.method)
 
 
 # ---- large n --------------------------------------------------------------------------------------------------------
@@ -66,9 +66,9 @@ def asymptotic_utility(protocol, prior, *, draws=400, simulations=20_000, random
     Value
         In nats.
     """
-    found = information.log_det_gram(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
+    value = information.log_det_gram(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
     free = 2 * (prior.n_categories - 1)
-    return Value(found.value / free - _HALF_LOG_2PIE, found.standard_error / free, found.method)
+    return Value(value.value / free - _HALF_LOG_2PIE, value.standard_error / free, value.method)
 
 
 @base.checked

@@ -168,9 +168,9 @@ class Plans(AbstractResult, tuple):
     ci_prob: float
 
     def __new__(cls, plans: Iterable[Plan], kind: str = "l2", ci_prob: float = 0.95) -> "Plans":
-        made = super().__new__(cls, plans)
-        made.kind, made.ci_prob = kind, ci_prob
-        return made
+        new = super().__new__(cls, plans)
+        new.kind, new.ci_prob = kind, ci_prob
+        return new
 
     def page(self, **settings: Any) -> Any:
         """Return the Page of the plans, which says what their error is.
@@ -232,30 +232,30 @@ def plan(
     >>> plan(n_categories=2, error=0.03, kind="half_width", protocols=forced)[0].users
     2401
     """
-    known = {"n_categories": n_categories, "epsilon": epsilon, "n": n, "error": error}
+    given = {"n_categories": n_categories, "epsilon": epsilon, "n": n, "error": error}
     belief = None if after is None else waves.Belief(after, cell)
     if belief is not None and n_categories is None:
-        known["n_categories"] = len(belief.categories)
-    unknown = [name for name in _UNKNOWNS if known[name] is None]
+        given["n_categories"] = len(belief.categories)
+    unknown = [name for name in _UNKNOWNS if given[name] is None]
     makers = _makers((*PROTOCOLS, RESTRICTED) if belief is not None and protocols is None else protocols)
     fixed = _fix_epsilon(protocols)
     if fixed and epsilon is not None:
         raise ArgumentError(f"epsilon follows from the parameters of {listed(list(makers))}; leave it out.")
     follows = fixed or (isinstance(protocols, dict) and len(unknown) > 1 and epsilon is None)
-    asked = [name for name in _UNKNOWNS if not (follows and name == "epsilon")]
-    unknown = [name for name in unknown if name in asked]
+    unknowns = [name for name in _UNKNOWNS if not (follows and name == "epsilon")]
+    unknown = [name for name in unknown if name in unknowns]
     if len(unknown) != 1:
-        raise ArgumentError(f"plan must leave out exactly one of {', '.join(asked)}, got {len(unknown)} left out.")
-    known = _check_known(known)
+        raise ArgumentError(f"plan must leave out exactly one of {', '.join(unknowns)}, got {len(unknown)} left out.")
+    given = _check_known(given)
     question = _Question(kind, p, target, estimator, ci_prob)
     if belief is not None:
         restricted = None if isinstance(protocols, dict) else RESTRICTED
-        return Plans(_next_waves(belief, known, unknown[0], question, makers, restricted), kind, ci_prob)
+        return Plans(_next_waves(belief, given, unknown[0], question, makers, restricted), kind, ci_prob)
     if unknown == ["n_categories"] and not isinstance(p, str | float | int):
         raise ArgumentError("p must be 'uniform' or a symmetric prior when n_categories is the unknown.")
-    if known["n_categories"] is not None:
-        question.assumed(known["n_categories"])  # a p of another length is refused, not a reason why no protocol has a plan
-    plans = [_solve(name, maker, unknown[0], known, question) for name, maker in makers.items()]
+    if given["n_categories"] is not None:
+        question.assumed(given["n_categories"])  # a p of another length is refused, not a reason why no protocol has a plan
+    plans = [_solve(name, maker, unknown[0], given, question) for name, maker in makers.items()]
     return Plans(sorted(plans, key=lambda plan: _rank(plan, unknown[0])), kind, ci_prob)
 
 
@@ -297,12 +297,12 @@ def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None,
         raise ArgumentError("values must hold at least one number, got none.")
     if (n if along == "epsilon" else epsilon) is None:
         raise ArgumentError(f"{'n' if along == 'epsilon' else 'epsilon'} must be given for a curve along {along}.")
-    known = {"n_categories": n_categories, "epsilon": None if _fix_epsilon(protocols) else epsilon, "n": n}
-    plans = [plan(**known | {along: float(value)}, protocols=protocols, kind=kind, **assumptions) for value in values]
-    by_name = [{one.protocol: one.error for one in some} for some in plans]
+    given = {"n_categories": n_categories, "epsilon": None if _fix_epsilon(protocols) else epsilon, "n": n}
+    plans = [plan(**given | {along: float(value)}, protocols=protocols, kind=kind, **assumptions) for value in values]
+    by_name = [{p.protocol: p.error for p in row} for row in plans]
     names = [name for name in (*_makers(protocols), RESTRICTED) if name in by_name[0]]
     out = {name: np.array([errors[name] for errors in by_name]) for name in names}
-    floors = [next(((one.bound, one.open_answers) for one in some if one.feasible), (math.nan,) * 2) for some in plans]
+    floors = [next(((p.bound, p.open_answers) for p in row if p.feasible), (math.nan,) * 2) for row in plans]
     return out | dict(zip(("bound", "open answers"), np.array(floors).T, strict=True))
 
 
@@ -329,12 +329,12 @@ class _Question:
         a, norm = protocol.n_categories, self.kind if self.kind in ("l2", "l1") else "max"
         assumed = self.assumed(a)
         if isinstance(assumed, Dirichlet):
-            found = risk.average_risk(protocol, assumed, 1, self.target, norm, estimator=self.estimator, draws=40)
+            risk_of_one = risk.average_risk(protocol, assumed, 1, self.target, norm, estimator=self.estimator, draws=40)
         elif self.estimator == "oracle":
-            found = risk.oracle_risk(protocol, assumed, 1, self.target, norm)
+            risk_of_one = risk.oracle_risk(protocol, assumed, 1, self.target, norm)
         else:
-            found = _mle_risk(protocol, assumed, self.target, norm)
-        return found.value * self.width(a), f"{self.estimator}, {found.method}"
+            risk_of_one = _mle_risk(protocol, assumed, self.target, norm)
+        return risk_of_one.value * self.width(a), f"{self.estimator}, {risk_of_one.method}"
 
     def left(self, variances):
         """Return the error that each row of variances of P means, shape (m,)."""
@@ -413,10 +413,10 @@ def _next_waves(belief, known, unknown, question, makers, restricted):
             continue
         error, *others = question.left(belief.variances(protocol)(n))
         spread = math.sqrt((len(others) - 1) * np.var(others))
-        found = {"open_answers": question.left(belief.variances(None, whole=True)(n))[0], "mechanism": protocol}
-        found |= {"bytes_per_report": bytes_per_report(protocol), "standard_error": spread, "before": before}
-        found["subset"] = tuple(belief.categories[x] for x in subset)
-        plans.append(Plan(name, a, epsilon, n, error, unknown, note="moments of the posterior", **found))
+        bounds = {"open_answers": question.left(belief.variances(None, whole=True)(n))[0], "mechanism": protocol}
+        bounds |= {"bytes_per_report": bytes_per_report(protocol), "standard_error": spread, "before": before}
+        bounds["subset"] = tuple(belief.categories[x] for x in subset)
+        plans.append(Plan(name, a, epsilon, n, error, unknown, note="moments of the posterior", **bounds))
     return sorted(plans, key=lambda plan: _rank(plan, unknown))
 
 
@@ -623,11 +623,13 @@ def named_makers(names, parameters=None):
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
 
     def maker(text):
-        name, own = parse_name(text)
+        name, parameters_stated = parse_name(text)
         name = known_name(name, "protocols")
         free = has_free_epsilon(text, parameters)
         return lambda a, epsilon: make_protocol(
-            name, Numbered(a), parameters | own | ({"epsilon": epsilon} if free and epsilon is not None else {})
+            name,
+            Numbered(a),
+            parameters | parameters_stated | ({"epsilon": epsilon} if free and epsilon is not None else {}),
         )
 
     return {name: maker(name) for name in checks.labels(names, "names", "names of protocols")}
@@ -635,8 +637,8 @@ def named_makers(names, parameters=None):
 
 def has_free_epsilon(name, parameters=None):
     """Return whether a protocol of this name takes ε as a parameter; the ε of a survey design follows from its devices."""
-    name, own = parse_name(name)
+    name, stated = parse_name(name)
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
-    known, given = resolve(known_name(name), parameters | own)
-    found = describe_protocol(known) or next((one for one in describe_protocols() if one.name == known), None)
-    return (found is None or "epsilon" in found.stated) and not {*given} & {"epsilon", "kappa", "factors"}
+    known, given = resolve(known_name(name), parameters | stated)
+    described = describe_protocol(known) or next((design for design in describe_protocols() if design.name == known), None)
+    return (described is None or "epsilon" in described.stated) and not {*given} & {"epsilon", "kappa", "factors"}

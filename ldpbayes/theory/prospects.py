@@ -86,8 +86,8 @@ def with_prospects(
         Where no protocol has such reports.
     """
     plans = checks.entries(plans, "plans", "a sequence of Plans")
-    for one in plans:
-        checks.instance(one, "plans", planning.Plan, "a sequence of Plans")
+    for plan in plans:
+        checks.instance(plan, "plans", planning.Plan, "a sequence of Plans")
     laws = {} if laws is None else checks.mapping(laws, "laws")
     gamma = checks.probability(gamma, "gamma", open_low=True, open_high=True)
     if delta is not None and groups is None:
@@ -97,28 +97,28 @@ def with_prospects(
         deniers = checks.mapping(deniers, "deniers", "a mapping with of, say and, if wished, delta")
     out: list = []
     unknown: list[LDPBayesError] = []
-    for one in plans:
-        found, protocol = {}, one.mechanism if one.feasible else None
+    for plan in plans:
+        prospects, protocol = {}, plan.mechanism if plan.feasible else None
         if protocol is not None and groups is not None:
-            found["group_half_width"] = _half_width(protocol, one.n, groups, **assumed)
+            prospects["group_half_width"] = _half_width(protocol, plan.n, groups, **assumed)
             population = assumed | {"target": "distribution"}  # groups are compared as populations, not as these people
-            own = _half_width(protocol, one.n, groups, **population)
-            found["least_difference"] = least_difference(own, ci_prob=ci_prob)
+            half_width = _half_width(protocol, plan.n, groups, **population)
+            prospects["least_difference"] = least_difference(half_width, ci_prob=ci_prob)
             if delta is not None:
-                found["power"] = power(protocol, one.n, delta, groups=groups, **population)
+                prospects["power"] = power(protocol, plan.n, delta, groups=groups, **population)
         if protocol is not None and fakes is not None:
-            found["poisoned"] = poisoned_share(protocol, fakes)
+            prospects["poisoned"] = poisoned_share(protocol, fakes)
         if protocol is not None and deniers:
-            found |= _directly(protocol, one.n, deniers, assumed.get("p", "uniform"))
+            prospects |= _directly(protocol, plan.n, deniers, assumed.get("p", "uniform"))
         if protocol is not None and laws:
             p = assumed.get("p", "uniform")
             p = None if isinstance(p, str) else p
             try:
-                found["gamma_sd"] = noncompliance(_parts(one.protocol, protocol), one.n, laws, gamma=gamma, p=p).sd
+                prospects["gamma_sd"] = noncompliance(_parts(plan.protocol, protocol), plan.n, laws, gamma=gamma, p=p).sd
             except (ArgumentError, InfeasibleError) as err:  # not every protocol has such reports
                 unknown.append(err)
-        out.append(dataclasses.replace(one, **found))
-    if unknown and len(unknown) == sum(one.feasible for one in out):
+        out.append(dataclasses.replace(plan, **prospects))
+    if unknown and len(unknown) == sum(plan.feasible for plan in out):
         raise unknown[0]
     return out
 
@@ -189,8 +189,8 @@ def half_width_for(delta: float, probability: float, *, groups: int = 2, ci_prob
     probability, ci_prob = checks.probability(probability, "power", open_low=True, open_high=True), checks.level(ci_prob)
     if probability <= 1 - ci_prob:
         raise ArgumentError(f"power must be above the level of the test, {1 - ci_prob:.3g}, got {probability!r}.")
-    one = least_difference(1.0, probability=probability, ci_prob=ci_prob)
-    return _delta(delta) / one / math.sqrt(groups)
+    difference = least_difference(1.0, probability=probability, ci_prob=ci_prob)
+    return _delta(delta) / difference / math.sqrt(groups)
 
 
 @planning.described
@@ -221,8 +221,8 @@ def poisoned_share(protocol: AbstractProtocol, fakes: float, share: float = SHAR
     checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
     fakes = checks.probability(fakes, "fakes", open_high=True)
     share = checks.probability(share, "share")
-    found = (1 - fakes) * share + fakes * _largest_weight(protocol)
-    return 1.0 if found > 1 else found
+    poisoned = (1 - fakes) * share + fakes * _largest_weight(protocol)
+    return 1.0 if poisoned > 1 else poisoned
 
 
 def _largest_weight(protocol):
@@ -268,20 +268,20 @@ def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=N
     protocols = checks.entries(protocols, "protocols", "a sequence of protocols")
     if not protocols:
         raise ArgumentError("protocols must hold at least one protocol, got none.")
-    for one in protocols:
-        checks.instance(one, "protocols", AbstractProtocol, "a sequence of protocols")
+    for protocol in protocols:
+        checks.instance(protocol, "protocols", AbstractProtocol, "a sequence of protocols")
     n = checks.users(n)
     if n > checks.MAX_COUNT:
         raise ArgumentError(f"n must be at most 10**12, got {shown(n)}.")
     a = protocols[0].n_categories
     p = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
     users = max(round(n / len(protocols)), 1)
-    tallies = [_expected_tally(one, p, users, f"{i}") for i, one in enumerate(protocols, 1)]
+    tallies = [_expected_tally(protocol, p, users, f"{i}") for i, protocol in enumerate(protocols, 1)]
     collection = Collection(tuple(_labels(a)), tuple(tallies)).with_noncompliers(laws)
     mixed = np.append((1 - gamma) * p, np.full(len(laws), gamma / len(laws)))
-    expected = [_expected_tally(one.protocol, mixed, users, one.name) for one in collection.tallies]
-    held = dataclasses.replace(collection, tallies=tuple(expected))
-    return identification(held, gamma, max(n, 1))
+    expected = [_expected_tally(tally.protocol, mixed, users, tally.name) for tally in collection.tallies]
+    expected_data = dataclasses.replace(collection, tallies=tuple(expected))
+    return identification(expected_data, gamma, max(n, 1))
 
 
 @planning.described
@@ -327,12 +327,12 @@ def asked_directly(
     p = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
     if not ((shares >= 0) & (shares <= 1)).all() or p[of] == 0:
         raise ArgumentError("direct must be shares from 0 to 1, of a category that is there.")
-    whole, gradients = (
+    rows, gradients = (
         centre(p, (of,), delta),
         np.vstack([np.eye(a + 1)[[of, a]].sum(axis=0), denial_slopes(p, (of,), delta)]),
     )
     device, asked = (np.column_stack([q, q[:, x]]) for q, x in ((protocol.channel(), of), (np.eye(a), say)))
-    return np.array([spreads([(device, n * (1 - w)), (asked, n * w)], whole, gradients) for w in shares])
+    return np.array([spreads([(device, n * (1 - w)), (asked, n * w)], rows, gradients) for w in shares])
 
 
 def _directly(protocol, n, deniers, p):

@@ -91,8 +91,8 @@ def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2"):
     p = checks.distribution(p, "p", protocol.n_categories)
     a, b = p.size, protocol.n_outputs
     if b is None or (b > MAX_REPORTS and b * a > 2**24):
-        found = oracle_risk(protocol, p, n, target, norm)
-        return Value(found.value, 0.0, "oracle (an upper bound)")
+        value = oracle_risk(protocol, p, n, target, norm)
+        return Value(value.value, 0.0, "oracle (an upper bound)")
     rows, ones = protocol.rows(protocol.all_reports(), np.ones(b)), np.ones(a)
     spread_of_row = rows.square_matvec(ones) - rows.matvec(ones) ** 2 / a
     trace = float(np.exp(rows.log_constants) @ (spread_of_row / rows.matvec(p)))

@@ -54,13 +54,13 @@ class Belief:
             raise ArgumentError(
                 "cell must name one of the populations of a result with cells, and goes with no other result."
             )
-        found: Any = (result if cell is None else select(result, cell))["posterior"]["distribution"]
-        self.categories = tuple(map(str, found["category"].values))
-        draws = found.transpose("chain", "draw", "category").values.reshape(-1, len(self.categories))
+        posterior: Any = (result if cell is None else select(result, cell))["posterior"]["distribution"]
+        self.categories = tuple(map(str, posterior["category"].values))
+        draws = posterior.transpose("chain", "draw", "category").values.reshape(-1, len(self.categories))
         if len(draws) < (least := 2 * max(BATCHES, draws.shape[1])):
             raise ArgumentError(f"after must have at least {least} draws, got {len(draws)}.")
-        parts = np.array_split(np.arange(len(draws)), BATCHES)
-        samples = [draws, *(np.delete(draws, part, axis=0) for part in parts)]
+        folds = np.array_split(np.arange(len(draws)), BATCHES)
+        samples = [draws, *(np.delete(draws, fold, axis=0) for fold in folds)]
         basis = helmert(draws.shape[1]).T
         self.means = np.array([sample.mean(axis=0) for sample in samples])
         self._roots = [basis.T @ _root(np.cov(sample, rowvar=False)) for sample in samples]
@@ -88,16 +88,16 @@ class Belief:
         callable
             n -> (1 + BATCHES, a) array, or (1, a).
         """
-        parts = []
+        variances = []
         for mean, root in list(zip(self.means, self._roots, strict=True))[: 1 if whole else None]:
             if protocol is None:
-                known = mean > 0
-                fisher = (self._basis[known].T / mean[known]) @ self._basis[known]
+                positive = mean > 0
+                fisher = (self._basis[positive].T / mean[positive]) @ self._basis[positive]
             else:
                 fisher = information.informations(protocol, mean / mean.sum())[0].mean(axis=0)
-            told, vectors = np.linalg.eigh(root.T @ fisher @ root)
-            parts.append((np.clip(told, 0.0, 1.0), (self._basis @ root @ vectors) ** 2))
-        return lambda n: np.array([w @ ((1 - told) / np.maximum(1 + (n - 1) * told, 1e-300)) for told, w in parts])
+            values, vectors = np.linalg.eigh(root.T @ fisher @ root)
+            variances.append((np.clip(values, 0.0, 1.0), (self._basis @ root @ vectors) ** 2))
+        return lambda n: np.array([w @ ((1 - told) / np.maximum(1 + (n - 1) * told, 1e-300)) for told, w in variances])
 
 
 def best_restriction(
@@ -126,8 +126,8 @@ def best_restriction(
     def best_of(subsets: Iterable[set[int]], splits: tuple[float, ...]) -> RestrictedResponse:
         for subset in subsets:
             for split in splits if 0 < len(subset) < a else ():
-                one = RestrictedResponse(a, epsilon, tuple(subset), split)
-                tried[one] = tried[one] if one in tried else loss(one)
+                restricted = RestrictedResponse(a, epsilon, tuple(subset), split)
+                tried[restricted] = tried[restricted] if restricted in tried else loss(restricted)
         return min(tried, key=lambda one: tried[one])
 
     before, best = None, best_of((set(order[:k]) for k in sizes), SPLITS)
