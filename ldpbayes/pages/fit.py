@@ -59,8 +59,8 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
     derived = _derived_table(result, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(result, top) if "parameter" in summary.coords else None
     tables = [_category_table(result, title, top), *filter(None, (derived, parameters))]
-    if derived is not None and FEW * summary.sizes["quantity"] <= summary.sizes["category"]:  # these were asked for
-        tables[:2] = derived, tables[0]
+    if derived and "cell" not in summary.sizes and FEW * summary.sizes["quantity"] <= summary.sizes["category"]:
+        tables[:2] = derived, tables[0]  # these were asked for
     tables += [_unknown_table(result, name, top) for name in unknown_arrays(result["posterior"])]
     tables += [_spent_table(result)] if "epsilon_spent" in result.attrs else []
     return Page(
