@@ -16,8 +16,10 @@ from ranks import INTERVAL, LEVEL, RANKED, binomial_p, covered, p_value, rank
 from recorded import record
 
 from ldpbayes import Collection, Tally
+from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.priors import as_prior
+from ldpbayes.result.compliers import extended_draws
 from ldpbayes.road.methods import METHODS, make_method
 
 #: Settings and replications. With weak data and 20 sweeps a draw Gibbs draws are nearly independent; so is every third of
@@ -74,18 +76,20 @@ def replicate(engine, case, replications, stage):
         collection = Collection("abcde"[:a], [Tally(protocol, *protocol.simulate(truth, rng))])
         tree, other = draw_posterior(method, collection, prior, int(rng.integers(2**31)))
         handed += other
-        x = r % a  # every category in turn
-        draws, frequencies = (tree["posterior"][name].values.reshape(-1, a) for name in ("distribution", "frequency"))
+        share, count = (collapse(values, collection.owners) if collection.laws else values for values in (p, truth / n))
+        x = r % share.size  # every answer in turn
+        draws, tallies = (tree["posterior"][name].values.reshape(-1, share.size) for name in ("distribution", "frequency"))
         kept = slice(None, None, len(draws) // RANKED)
-        draws, tallies = draws[kept][:RANKED], np.rint(frequencies[kept][:RANKED] * n)
-        log_likelihood = collection.rows.log_likelihood(np.column_stack([p, draws.T]))
+        draws, tallies = draws[kept][:RANKED], np.round(tallies[kept][:RANKED], 12)
+        unknowns = extended_draws(tree, collection)[kept][:RANKED]  # with the share of those who ignore the device
+        log_likelihood = collection.rows.log_likelihood(np.column_stack([p, unknowns.T]))
         ranks[r] = (
-            rank(p[x], draws[:, x], rng),
-            rank(truth[x], tallies[:, x], rng),
+            rank(share[x], draws[:, x], rng),
+            rank(np.round(count[x], 12), tallies[:, x], rng),
             rank(log_likelihood[0], log_likelihood[1:], rng),
         )
         exact = tree["exact"] if "exact" in tree.children else {}
-        for k, (name, value) in enumerate((("distribution", p[x]), ("frequency", truth[x] / n))):
+        for k, (name, value) in enumerate((("distribution", share[x]), ("frequency", count[x]))):
             if f"{name}_lower" in exact:
                 low, high = (float(exact[f"{name}_{end}"][x]) for end in ("lower", "upper"))
                 hits[r, k] = low - 1e-9 <= value <= high + 1e-9

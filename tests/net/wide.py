@@ -144,7 +144,9 @@ def numbers(tree):
             if name == "coefficients" or "cell" in draws.dims:
                 out |= _combined(draws, f"{name}_combination_")
     attrs = tree.attrs
-    if np.isfinite(evidence := float(attrs.get("log_evidence", np.nan))):
+    exact = tree["exact"] if "exact" in tree.children else {}
+    known = exact["log_evidence"] if "log_evidence" in exact and np.ndim(exact["log_evidence"]) == 0 else np.nan
+    if np.isfinite(evidence := float(attrs.get("log_evidence", known))):
         error = float(attrs.get("log_evidence_error", 0.0))
         out["log_evidence"], out["log_evidence_error"] = [evidence], [error if np.isfinite(error) else 0.0]
     # the fewest users whose shares F are stated, one step of F's quantiles
