@@ -22,7 +22,6 @@ from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.protocols.base import Binomials
 
 if TYPE_CHECKING:
-    from ldpbayes.posteriors.exact import ExactMoments
     from ldpbayes.posteriors.exact_mixture import ExactMixture
 
 #: Categories whose ranges are worked out one by one where no support counts give them.
@@ -364,15 +363,15 @@ class _Removals:
         self.index, self.base, self.slope = every.index, every.base, every.slope
         self.whole = self.evaluate(np.zeros_like(self.counts))
 
-    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> "ExactMoments | ExactMixture":
+    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> "ExactMixture":
         """Return the posterior of the reports that are left, under another prior where one is given."""
-        from ldpbayes.posteriors.exact_mixture import ExactMixture, exact_moments
+        from ldpbayes.posteriors.exact_mixture import ExactMixture
 
         left = self.counts > removed
         rows = self.tally.protocol.rows(self.tally.reports[left], (self.counts - removed)[left])
-        return (exact_moments if prior or self.alpha is not None else ExactMixture)(rows, prior or self.prior)
+        return ExactMixture(rows, prior or self.prior)
 
-    def slopes(self, moments: "ExactMoments | ExactMixture") -> FloatArray:
+    def slopes(self, moments: "ExactMixture") -> FloatArray:
         """Return by how much the mean rises with one more of each report: s Cov(w·P, P_x)/(b + s E P_x), exactly."""
         moved = self.slope * (moments.covariance() @ self.weights)[self.index]
         return moved / (self.base + self.slope * moments.mean[self.index])
@@ -439,7 +438,7 @@ class _Removals:
         jumps = np.unique(np.linspace(0, min(m, int(counts[towards].sum())), blocks + 1).astype(int))
         for fewer, more in zip(np.append(0, jumps[:-1]), jumps, strict=True):
             moments = self.evaluate(_steepest(steep, towards, counts, more))
-            edges = [np.maximum.accumulate(part.quantile(LEVELS)[:, x]) for part in moments.parts]
+            edges = np.maximum.accumulate(moments.given(LEVELS)[:, :, x], axis=1)
             low, high = np.pad(edges, ((0, 0), (1, 0))), np.pad(edges, ((0, 0), (0, 1)), constant_values=1.0)
             log_mass = np.log(np.multiply.outer(moments.weights, np.diff(LEVELS, prepend=0.0, append=1.0))).ravel()
             order = np.argsort((high if side > 0 else low).ravel(), kind="stable")
@@ -452,9 +451,7 @@ class _Removals:
             ends.append(side * _by_odds(high if side > 0 else low, log_mass, least, most, side))
         return side * max(ends)
 
-    def search(
-        self, m: int, side: int, before: "tuple[IntArray, ExactMoments | ExactMixture]"
-    ) -> "tuple[IntArray, ExactMoments | ExactMixture, float]":
+    def search(self, m: int, side: int, before: "tuple[IntArray, ExactMixture]") -> "tuple[IntArray, ExactMixture, float]":
         """Return (removal, moments, gap) with at most m reports removed: the mean is least (side −1), or largest (+1).
 
         The search starts where counts are levelled from above among the categories of the right weight, and moves towards
@@ -501,7 +498,7 @@ def _posterior_range(
     """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md."""
     removals = _Removals(tally, prior, weights)
     none = np.zeros_like(removals.counts), removals.whole
-    reached: dict[int, tuple[IntArray, ExactMoments | ExactMixture]] = {-1: none, 1: none}
+    reached: dict[int, tuple[IntArray, ExactMixture]] = {-1: none, 1: none}
     ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
     credible, gap, tail = np.full((2, fakes.size), math.nan), 0.0, tails(ci_prob)[0]
     plus, minus = (weights > 0).astype(float), (weights < 0).astype(float)

@@ -46,14 +46,6 @@ class ExactMoments:
     frequency_sd: np.ndarray
     engine: ConditionedProduct = field(repr=False)
 
-    #: The weights of the posteriors that this one mixes, and these.
-    weights: ClassVar[np.ndarray] = np.ones(1)
-
-    @property
-    def parts(self):
-        """This posterior, as the one that it mixes."""
-        return (self,)
-
     @cached_property
     def sd(self):
         """Posterior standard deviations of P."""
