@@ -73,11 +73,13 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
     summary = tree["summary"].to_dataset().sel(target="distribution")
     mean, sd = (summary[name].values.reshape(len(cells), -1) for name in ("mean", "sd"))
     factor_of, weight, moved = {}, float(tree.attrs["prior_weight"]), [None] * len(cells)
+    asked: list = moved  # of what is asked: of several lists, their trait
     with leaving_out(tree, "Bayes factors between priors"):
         factors = log_bayes_factors_of_cells([problems[k] for k in places], [evidences[k] for k in places], mean[places])
         factor_of = dict(zip(places, factors, strict=True))
     with leaving_out(tree, "How much the shares hang on the prior"):
-        moved = sensitivities(tree, problems)
+        asked = moved = sensitivities(tree, problems)
+        asked = [of_trait(tree, k, problem) if cells[k].trait else moved[k] for k, problem in enumerate(problems)]
         if all(moved):
             add_sensitivity(tree, data, moved, {} if data.by else of_draws(tree, problems[0].prior)[1])
     facts: list[dict] = []
@@ -93,10 +95,11 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
                 attrs |= findings(evidences[k], cell, problem.prior, evidence_of)
         elif k in factor_of:
             attrs |= factor_of[k].to_attrs()
-            favoured = factor_of[k].between("learnt", factor_of[k].used)
+            if not cell.trait:  # of several lists a concentration of all their categories says nothing about the trait
+                favoured = factor_of[k].between("learnt", factor_of[k].used)
         if np.isfinite(weight):
             attrs |= worth_given(mean[k], sd[k], weight, cell, unclear and bool(cell.identifiability()))
-        attrs |= decision_given(cell, of_trait(tree, k, problem) if cell.trait else moved[k], favoured)
+        attrs |= decision_given(cell, asked[k], favoured)
         mle = estimates[k][0] if estimates[k] and plain[k] else None
         estimate = mle.distribution if mle is not None and mle.gap <= MAX_GAP else None
         with leaving_out(tree, f"The fit of the reports{f' of the cell {data.labels[k]}' if data.by else ''}"):

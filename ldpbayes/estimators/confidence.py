@@ -135,7 +135,7 @@ def confidence_of_cells(collections: Sequence[Collection], ci_prob: float) -> li
 def likelihood_intervals(rows: Rows, ci_prob: float) -> Confidence | None:
     """Return the intervals of P by the profile likelihood of rows, whose counts may be sampling weights; None if too long.
 
-    With weights that add up to n / deff they hold approximately, for large n: the deviance is divided by the design effect.
+    With weights that add up to about n / deff they hold approximately, for large n: the design effect divides the deviance.
 
     Parameters
     ----------
