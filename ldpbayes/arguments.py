@@ -48,13 +48,13 @@ def explained[F: Callable](words: Mapping[str, str], sections: Mapping[str, str]
 def _written(text, names, words, sections):
     """Return a docstring with what is described elsewhere, the arguments in the order of the call."""
     text, *rest = _HEADING.split(inspect.cleandoc(text))
-    held = dict(sections) | {heading: body.strip("\n") for heading, body in zip(rest[::2], rest[1::2], strict=True)}
-    own = re.split(r"\n(?=\S)", held["Parameters"]) if "Parameters" in held else []
-    heads = {entry: entry.partition("\n")[0].partition(" : ")[0] for entry in own}
-    known = dict(words) | {name.strip(" *"): entry for entry, head in heads.items() for name in head.split(",")}
-    held["Parameters"] = "\n".join(dict.fromkeys([known[name] for name in names if name in known] + own))
-    parts = [f"{heading}\n{'-' * len(heading)}\n{held[heading]}" for heading in SECTIONS if held.get(heading)]
-    return "\n\n".join([text.rstrip(), *parts])
+    bodies = dict(sections) | {heading: body.strip("\n") for heading, body in zip(rest[::2], rest[1::2], strict=True)}
+    entries = re.split(r"\n(?=\S)", bodies["Parameters"]) if "Parameters" in bodies else []
+    heads = {entry: entry.partition("\n")[0].partition(" : ")[0] for entry in entries}
+    texts = dict(words) | {name.strip(" *"): entry for entry, head in heads.items() for name in head.split(",")}
+    bodies["Parameters"] = "\n".join(dict.fromkeys([texts[name] for name in names if name in texts] + entries))
+    blocks = [f"{heading}\n{'-' * len(heading)}\n{bodies[heading]}" for heading in SECTIONS if bodies.get(heading)]
+    return "\n\n".join([text.rstrip(), *blocks])
 
 
 def by_name[F: Callable](

@@ -129,8 +129,8 @@ def associate(
     tree.attrs |= {"log_bayes_factor_independence": factor[0], "log_bayes_factor_independence_error": factor[1]}
     tree.attrs["independence_reason"] = factor[2]
     if len(attributes) > 2:
-        found, why = _pairwise(tree, collection, attributes, belief if not loglinear else None, random_seed)
-        tree.attrs |= {"independence_of_pairs": json.dumps(found), "independence_of_pairs_reason": why}
+        factors, why = _pairwise(tree, collection, attributes, belief if not loglinear else None, random_seed)
+        tree.attrs |= {"independence_of_pairs": json.dumps(factors), "independence_of_pairs_reason": why}
     if len(added := tree.attrs.get("left_out", "")[len(said) :].strip()):
         warnings.warn(added, DiagnosticWarning, stacklevel=2)
     return tree
@@ -138,9 +138,9 @@ def associate(
 
 def _check_sizes(belief, sizes):
     """Refuse a log-linear prior over another table with as many cells."""
-    found = as_prior(belief, math.prod(sizes)).log_linear()
-    if found is not None and found.sizes != sizes:
-        got, needed = (" × ".join(map(str, shape)) for shape in (found.sizes, sizes))
+    model = as_prior(belief, math.prod(sizes)).log_linear()
+    if model is not None and model.sizes != sizes:
+        got, needed = (" × ".join(map(str, shape)) for shape in (model.sizes, sizes))
         raise ArgumentError(f"prior must be over {needed} cells like the attributes, got one over {got} cells.")
 
 
@@ -188,14 +188,14 @@ def _check_names(names):
 
 def _derived_names(collection, levels, separator):
     """Return the names of derived quantities that are the share of one level of every attribute, or None."""
-    found = {}
+    names = {}
     for item in collection.derived:
         cells = {tuple(label.split(separator)) for label in item.of}
-        for k, own in enumerate(levels):
-            for level in own:
+        for k, labels in enumerate(levels):
+            for level in labels:
                 if not item.given and cells == set(product(*levels[:k], (level,), *levels[k + 1 :])):
-                    found.setdefault(k, item.name)
-    return [found[k] for k in range(len(levels))] if len(found) == len(levels) else None
+                    names.setdefault(k, item.name)
+    return [names[k] for k in range(len(levels))] if len(names) == len(levels) else None
 
 
 def _from_frame(frame, reports, protocols, categories, count, separator):
@@ -215,10 +215,10 @@ def _from_frame(frame, reports, protocols, categories, count, separator):
         else checks.labels(categories[name], f"categories of {name}")
         for name, factor in zip(reports, factors, strict=True)
     ]
-    for name, factor, own in zip(reports, factors, levels, strict=True):
-        if len(own) != factor.n_categories or not all(isinstance(level, str) and separator not in level for level in own):
+    for name, factor, tags in zip(reports, factors, levels, strict=True):
+        if len(tags) != factor.n_categories or not all(isinstance(level, str) and separator not in level for level in tags):
             raise ArgumentError(
-                f"categories of {name} must be {factor.n_categories} texts without {separator!r}, got {shown(own)}."
+                f"categories of {name} must be {factor.n_categories} texts without {separator!r}, got {shown(tags)}."
             )
     labels = tuple(separator.join(cell) for cell in product(*levels))
     named = labels if categories is not None else None
@@ -259,11 +259,11 @@ def marginal(collection: Collection, attributes: Mapping[str, Sequence[str]], ch
     places = [list(attributes).index(name) for name in chosen]
     tallies = []
     for tally in collection.tallies:
-        found = split(tally)
-        if found is None or len(found[0]) != len(attributes):
+        pair = split(tally)
+        if pair is None or len(pair[0]) != len(attributes):
             return None
-        protocol = Attributes(tuple(found[0][k] for k in places))
-        tallies.append(Tally(protocol, np.ascontiguousarray(found[1][:, places]), tally.counts, tally.name))
+        protocol = Attributes(tuple(pair[0][k] for k in places))
+        tallies.append(Tally(protocol, np.ascontiguousarray(pair[1][:, places]), tally.counts, tally.name))
     return Collection(tuple("/".join(cell) for cell in product(*(attributes[name] for name in chosen))), tuple(tallies))
 
 
@@ -282,18 +282,18 @@ def _against_independence(tree, collection, attributes, belief, random_seed):
     if log_linear is not None and log_linear.order < 2:
         return *nothing, "the prior has no interactions: it holds all attributes to be independent"
     if log_linear is None:
-        whole, parts = _evidence(tree, collection, belief), []
+        whole, margins = _evidence(tree, collection, belief), []
         for name in attributes:
             margin = marginal(collection, attributes, [name])
             if margin is None:
                 return *nothing, "a channel is not a product over the attributes"
             if not isinstance(belief, (str, int, float)):
                 return *nothing, "a prior with a concentration for each cell has none for the attributes alone"
-            parts.append(_evidence(_fitted(margin, belief, random_seed), margin, belief))
-        if whole is None or None in parts:
+            margins.append(_evidence(_fitted(margin, belief, random_seed), margin, belief))
+        if whole is None or None in margins:
             return *nothing, f"under the prior {shown(belief)} the evidence of these reports is not known"
-        error = math.hypot(whole[1], *(part[1] for part in parts))
-        return sum(part[0] for part in parts) - whole[0], error, ""
+        error = math.hypot(whole[1], *(part[1] for part in margins))
+        return sum(part[0] for part in margins) - whole[0], error, ""
     facts = tree.attrs
     if "log_evidence_independence" not in facts:  # another engine made the draws
         size = tree["posterior"].sizes["chain"] * tree["posterior"].sizes["draw"]
@@ -314,12 +314,12 @@ def _fitted(collection, prior, random_seed):
 
 def _evidence(tree, collection, belief):
     """Return (log-evidence, its error) of a result, else by the expansion of its reports; None where neither has it."""
-    found = of_result(tree)
-    if found is None:
+    evidence = of_result(tree)
+    if evidence is None:
         factors = log_bayes_factors(collection, belief, limit=PATIENCE)
         name = factors.used
-        found = (factors.log_evidence[name], factors.error[name]) if name in factors.log_evidence else None
-    return found
+        evidence = (factors.log_evidence[name], factors.error[name]) if name in factors.log_evidence else None
+    return evidence
 
 
 def _pairwise(tree, collection, attributes, belief, random_seed):
@@ -334,15 +334,15 @@ def _pairwise(tree, collection, attributes, belief, random_seed):
         return [], "sampling weights have no evidence"
     out, why = [], ""
     for pair in pairs:
-        own = marginal(collection, attributes, pair)
-        if own is None:
+        margin = marginal(collection, attributes, pair)
+        if margin is None:
             return [], "a channel is not a product over the attributes"
         sizes = tuple(len(attributes[name]) for name in pair)
         try:
             with leaving_out(tree, f"Independence of {pair[0]} and {pair[1]}"):
                 prior = LogLinear(sizes) if belief is None else belief
-                two, fitted = {name: attributes[name] for name in pair}, _fitted(own, prior, random_seed)
-                *factor, reason = _against_independence(fitted, own, two, prior, random_seed)
+                two, fitted = {name: attributes[name] for name in pair}, _fitted(margin, prior, random_seed)
+                *factor, reason = _against_independence(fitted, margin, two, prior, random_seed)
                 why = why or reason
                 out.append([*pair, factor])
         except LDPBayesError as err:  # a prior over the whole table, such as one concentration for each cell

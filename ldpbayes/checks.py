@@ -162,8 +162,8 @@ def choice[T](value: T, name: str, options: Collection) -> T:
         The value.
     """
     # Compared with options of its own kind only: arrays answer == with an array, and some objects with an error.
-    if not any(value is one or (isinstance(value, type(one)) and value == one) for one in options):
-        near = difflib.get_close_matches(value, [str(one) for one in options], 1) if isinstance(value, str) else []
+    if not any(value is option or (isinstance(value, type(option)) and value == option) for option in options):
+        near = difflib.get_close_matches(value, [str(option) for option in options], 1) if isinstance(value, str) else []
         if near and len(options) > 10:
             raise ArgumentError(f"{name} must be one of {len(options)} names, got {shown(value)}; did you mean {near[0]}?")
         hint = f"; did you mean {near[0]}?" if near else "."
@@ -260,11 +260,11 @@ def labels(value: object, name: str, rule: str = "a sequence of texts") -> tuple
     ArgumentError
         If the value is no sequence, or one of its entries is no text.
     """
-    found = entries(value, name, rule)
-    for entry in found:
+    texts = entries(value, name, rule)
+    for entry in texts:
         if not isinstance(entry, str):
             raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
-    return tuple(map(str, found))
+    return tuple(map(str, texts))
 
 
 def column(value: object, name: str) -> str | None:

@@ -62,8 +62,8 @@ def compiled(**options):
 
 def _called(function):
     """Return names and versions of the compiled functions that a function has from around it."""
-    found = [cell.cell_contents.py_func for cell in function.__closure__ or ()]
-    return [(one.__module__, one.__qualname__, pathlib.Path(one.__code__.co_filename).stat().st_mtime_ns) for one in found]
+    inner = [cell.cell_contents.py_func for cell in function.__closure__ or ()]
+    return [(f.__module__, f.__qualname__, pathlib.Path(f.__code__.co_filename).stat().st_mtime_ns) for f in inner]
 
 
 @functools.cache
@@ -132,11 +132,11 @@ def vector_sum(count, lanes):
                 return builder.add(args[3], builder.mul(builder.add(digit, unsigned(16 * k)), unsigned(lanes)))
 
             unsigned, target = ir.IntType(64), pointer(0, args[1])
-            parts = [load(pointer(2, vector_of(k))) for k in range(count)] + [load(target)]
-            while len(parts) > 1:  # in pairs, which keeps rounding and waiting short
-                pairs = [builder.fadd(*parts[i : i + 2]) for i in range(0, len(parts) - 1, 2)]
-                parts = pairs + parts[2 * len(pairs) :]
-            builder.store(parts[0], target).align = 4
+            terms = [load(pointer(2, vector_of(k))) for k in range(count)] + [load(target)]
+            while len(terms) > 1:  # in pairs, which keeps rounding and waiting short
+                pairs = [builder.fadd(*terms[i : i + 2]) for i in range(0, len(terms) - 1, 2)]
+                terms = pairs + terms[2 * len(pairs) :]
+            builder.store(terms[0], target).align = 4
             return context.get_dummy_value()
 
         return types.void(out, place, table, start, word), generate

@@ -101,7 +101,7 @@ def outcomes(client: Callable[[], Hashable]) -> dict[Hashable, Fraction]:
     InfeasibleError
         Where there are more than MAX_OUTCOMES ways, or one expression has more than MANY values that the result depends on.
     """
-    found: dict[Hashable, dict[int, int]] = {}  # result → bits of all draws → how many words of so many bits
+    tally: dict[Hashable, dict[int, int]] = {}  # result → bits of all draws → how many words of so many bits
     left: list[tuple[int, ...]] = [()]
     for _ in range(MAX_OUTCOMES):
         draws = _Way(left.pop(), left)
@@ -110,10 +110,10 @@ def outcomes(client: Callable[[], Hashable]) -> dict[Hashable, Fraction]:
             result = client()
         finally:
             _source.reset(token)
-        ways, bits = found.setdefault(result, {}), sum(size for _, _, size in draws.bounds)
+        ways, bits = tally.setdefault(result, {}), sum(size for _, _, size in draws.bounds)
         ways[bits] = ways.get(bits, 0) + math.prod(high - low for low, high, _ in draws.bounds)
         if not left:
-            return {key: sum((Fraction(n, 2**bits) for bits, n in ways.items()), Fraction()) for key, ways in found.items()}
+            return {key: sum((Fraction(n, 2**bits) for bits, n in ways.items()), Fraction()) for key, ways in tally.items()}
     raise InfeasibleError(f"The client has more than {MAX_OUTCOMES:,} possible sequences of draws.")
 
 

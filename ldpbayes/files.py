@@ -117,21 +117,21 @@ def check_output(path):
     """
     try:
         target = pathlib.Path(os.path.realpath(path))
-        found = os.stat(path) if os.path.exists(path) else None  # also of the pipe behind /dev/stdout
+        info = os.stat(path) if os.path.exists(path) else None  # also of the pipe behind /dev/stdout
         above = target.parent.stat()
     except ValueError:
         raise DataError("cannot be written (a name cannot hold a NUL character)", source=path) from None
     except OSError as err:
         raise DataError(f"cannot be written ({_reason(err)})", source=path) from err
-    if found is not None and stat.S_ISDIR(found.st_mode):
+    if info is not None and stat.S_ISDIR(info.st_mode):
         raise DataError("cannot be written (Is a directory); name a file in it", source=path)
-    if found is not None and not stat.S_ISREG(found.st_mode):
+    if info is not None and not stat.S_ISREG(info.st_mode):
         raise DataError("cannot be written (not a regular file)", source=path)
     if not stat.S_ISDIR(above.st_mode):
         raise DataError("cannot be written (Not a directory)", source=path)
-    if not os.access(target.parent, os.W_OK | os.X_OK) or (found is not None and not os.access(target, os.W_OK)):
+    if not os.access(target.parent, os.W_OK | os.X_OK) or (info is not None and not os.access(target, os.W_OK)):
         raise DataError("cannot be written (Permission denied)", source=path)
-    if found is not None and (found.st_dev, found.st_ino) in (_inputs.get() or ()):
+    if info is not None and (info.st_dev, info.st_ino) in (_inputs.get() or ()):
         raise DataError("cannot be written, for this command has read it; name another file", source=path)
     return target
 
@@ -299,11 +299,11 @@ def open_input(path):
         raise DataError(f"cannot be read ({'Is a directory' if stat.S_ISDIR(mode) else 'not a regular file'})", source=path)
     try:
         handle = open(path, "rb")
-        found = os.fstat(handle.fileno())
+        info = os.fstat(handle.fileno())
     except OSError as err:
         raise DataError(f"cannot be read ({_reason(err)})", source=path) from err
     if _inputs.get() is not None:
-        _inputs.get().add((found.st_dev, found.st_ino))
+        _inputs.get().add((info.st_dev, info.st_ino))
     return handle
 
 
@@ -373,10 +373,10 @@ def check_structure(text, path):
     dots = 0
     if "." in bare:
         for part in _BETWEEN.finditer(bare):
-            found = part[0].count(".")
-            if found >= MAX_DOTS:
+            number = part[0].count(".")
+            if number >= MAX_DOTS:
                 raise DataError(f"has a key of more than {MAX_DOTS} parts", source=path)
-            dots += found if found > 1 or part[0].lstrip()[:1] not in "+-0123456789" else 0
+            dots += number if number > 1 or part[0].lstrip()[:1] not in "+-0123456789" else 0
     depth = 0
     for bracket in re.finditer(r"[\[\]{}]", bare):
         depth = depth + 1 if bracket[0] in "[{" else max(0, depth - 1)

@@ -146,7 +146,7 @@ def fit(
     )
     data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
-    histories = spent(tally for one in data.collections() for tally in one.tallies)
+    histories = spent(tally for cell in data.collections() for tally in cell.tallies)
     tree = walk(data, prior, request)
     tree.attrs |= histories
     if "left_out" in tree.attrs:

@@ -145,6 +145,6 @@ def expand(data, prior):
     alpha = as_dirichlet(
         "jeffreys" if isinstance(prior, str) and prior == DEFAULT else prior, data.n_categories, "The surrogate likelihood"
     ).alpha
-    held = [tally.rows for same in data.channels().values() for _, tally in same]
-    mean, spread = surrogate.pilot(held[0] if len(held) == 1 else StackedRows(held), alpha)
+    rows = [tally.rows for same in data.channels().values() for _, tally in same]
+    mean, spread = surrogate.pilot(rows[0] if len(rows) == 1 else StackedRows(rows), alpha)
     return mean, (FIRST_SPREAD * mean) ** 2 if len(data.dims) > 1 else spread

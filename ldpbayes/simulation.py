@@ -104,10 +104,10 @@ def population(source, n_categories=None, *, exponent=None, mean=None, alpha=Non
     array([0.545, 0.273, 0.182])
     """
     family = source if isinstance(source, str) and source in FAMILIES else None
-    known, rng = FAMILIES.get(family, ()), checks.generator(random_seed, "random_seed")
+    allowed, rng = FAMILIES.get(family, ()), checks.generator(random_seed, "random_seed")
     given = {"n_categories": n_categories, "exponent": exponent, "mean": mean, "alpha": alpha}
     for name, value in given.items():
-        if value is not None and name not in known:
+        if value is not None and name not in allowed:
             which = "read from a file" if family is None else family
             raise ArgumentError(f"{name} must be left out for a population that is {which}, got {shown(value)}.")
     if family is None:

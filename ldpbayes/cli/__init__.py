@@ -111,22 +111,22 @@ def _hinting(command, parse, context, arguments):
         return parse(context, arguments)
     except Exception as error:
         name = vars(error).get("option_name", "").lstrip("-").replace("-", "_")
-        known = {parameter.name: vars(parameter).get("help") or "" for parameter in command.params}
+        helps = {parameter.name: vars(parameter).get("help") or "" for parameter in command.params}
         if name in [parameter.name for parameter in command.params if parameter.param_type_name == "argument"]:
             error.possibilities = [f"{name.upper()}, by its place"]
-        elif name in re.findall(r"\w+", known.get("assignments", "")):
+        elif name in re.findall(r"\w+", helps.get("assignments", "")):
             error.possibilities = [f"--set {name}=…"]
-        elif "parameter" in known and (len(name) == 1 or (name and not error.possibilities)):
+        elif "parameter" in helps and (len(name) == 1 or (name and not error.possibilities)):
             error.possibilities = [f"-p {name}=…"]
         raise
 
 
 def _sparing(parameters_of, context):
-    found = parameters_of(context)
-    for parameter in found:
+    parameters = parameters_of(context)
+    for parameter in parameters:
         if "process_value" not in vars(parameter):
             parameter.process_value = functools.partial(_converted, parameter, parameter.process_value)
-    return found
+    return parameters
 
 
 def _converted(parameter, convert, context, value):
@@ -181,12 +181,12 @@ def _by_option(sentence):
     """Return a sentence about an argument under the name of the option that sets it: "--ci must be …" for ci_prob."""
     name = _named(options.given.get())
     command = typer.main.get_command(shell(name)).commands.get(name)
-    found = re.search(r"(?:^|(?<=: ))[a-z][\w-]*(?= (must|goes|needs|follows|stands) )", sentence)
-    if command is None or found is None or (name, found[0]) in _OTHERS:
+    match = re.search(r"(?:^|(?<=: ))[a-z][\w-]*(?= (must|goes|needs|follows|stands) )", sentence)
+    if command is None or match is None or (name, match[0]) in _OTHERS:
         return sentence
-    names = [parameter.opts[0] for parameter in command.params if found[0].replace("-", "_") == parameter.name]
+    names = [parameter.opts[0] for parameter in command.params if match[0].replace("-", "_") == parameter.name]
     option = names and names[0].startswith("--")
-    return sentence[: found.start()] + names[0] + sentence[found.end() :] if option else sentence
+    return sentence[: match.start()] + names[0] + sentence[match.end() :] if option else sentence
 
 
 def _stop(sentence):

@@ -75,12 +75,12 @@ def command(
     outputs.check()
     collection = options.read(file, by, **table.settings)
     needed, hull = fake.needed(collection), fake.hull(collection, ci_prob)
-    found = check(collection, size=size, random_seed=random_seed)
+    result = check(collection, size=size, random_seed=random_seed)
     title, line = collection.title or collection.id, options.command_line()
-    content = show(found, title=title, top=outputs.top, collection=collection, command=line)
+    content = show(result, title=title, top=outputs.top, collection=collection, command=line)
     if needed is not None:
         content = dataclasses.replace(content, tables=(*content.tables, needed))
     if hull is not None:
         content = beside(content, hull)
     outputs.show(content)
-    raise typer.Exit(1 if found.flagged else 0)
+    raise typer.Exit(1 if result.flagged else 0)

@@ -115,7 +115,7 @@ def _doubted(collection, belief, doubts):
             raise ArgumentError(f"{name} must be {BETA}, got {shown(beta)}.")
         belief = family("jeffreys" if belief == DEFAULT else belief, tuple(numbers))
     if collection.laws and not collection.by:
-        found = scaled(collection).noncompliance()
-        if found.identified:  # otherwise fit refuses with that sentence, or the user stated a prior
-            printing.complain(found.sentence, style=None)
+        estimate = scaled(collection).noncompliance()
+        if estimate.identified:  # otherwise fit refuses with that sentence, or the user stated a prior
+            printing.complain(estimate.sentence, style=None)
     return collection, belief

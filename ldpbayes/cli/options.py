@@ -514,8 +514,8 @@ def read_table(path, names, report=None):
     names = list(dict.fromkeys(filter(None, (*names, *(report or ())))))
     if files.is_parquet(path):
         files.open_input(path).close()
-        found = known(path).schema.names
-        table = read_whole(path, [name for name in names if name in found] if report else found)
+        fields = known(path).schema.names
+        table = read_whole(path, [name for name in names if name in fields] if report else fields)
     else:
         opened(path).close()
         types = {name: pyarrow.string() for name in report or ()}
@@ -523,13 +523,13 @@ def read_table(path, names, report=None):
             settings = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
             table = pyarrow.csv.read_csv(path, convert_options=settings)
         try:
-            found, texts = table.column_names, not any(pyarrow.types.is_binary(column.type) for column in table.schema)
+            fields, texts = table.column_names, not any(pyarrow.types.is_binary(column.type) for column in table.schema)
         except UnicodeDecodeError:
             texts = False
         if not texts:  # Arrow makes bytes of them
             raise DataError("is not UTF-8 text", source=path)
     for name in names:
-        check_column(found, name, source=path)
+        check_column(fields, name, source=path)
     return table
 
 
@@ -548,21 +548,21 @@ def assigned(texts, *keys: str) -> dict[str, Any]:
     *keys : str
         Those that may be set; one that ends in a dot takes names, one that ends in "?" takes either.
     """
-    known = {key.rstrip(".?"): key for key in keys}
-    found: dict[str, Any] = {}
+    allowed = {key.rstrip(".?"): key for key in keys}
+    settings: dict[str, Any] = {}
     for text in texts or ():
         path, equals, value = (part.strip() for part in text.partition("="))
         key, dot, name = path.partition(".")
         if not equals or not value:
             raise ArgumentError(f"--set must be key=value, got {shown(text)}.")
-        if key not in known or (dot and known[key][-1] not in ".?") or (not name and (dot or known[key][-1] == ".")):
-            listed = ", ".join(f"{name}.NAME" if key[-1] == "." else name for name, key in known.items())
+        if key not in allowed or (dot and allowed[key][-1] not in ".?") or (not name and (dot or allowed[key][-1] == ".")):
+            listed = ", ".join(f"{name}.NAME" if key[-1] == "." else name for name, key in allowed.items())
             raise ArgumentError(f"--set must be one of {listed}, got {shown(path)}.")
-        entry = found.setdefault(key, {}) if dot else found
+        entry = settings.setdefault(key, {}) if dot else settings
         if not isinstance(entry, dict) or (name if dot else key) in entry:
             raise ArgumentError(f"--set must set each key once, got {shown(path)} twice.")
         entry[name if dot else key] = value
-    return found
+    return settings
 
 
 def levels(text, name, rule="numbers separated by commas"):
@@ -584,15 +584,15 @@ def parameters(pairs):
     """Return a dict from name=value texts; values are TOML, fractions and logarithms where they parse, else text."""
     from ldpbayes.sources.numbers import as_numbers
 
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, text = pair.partition("=")
         if not equals:
             raise ArgumentError(f"parameter must be name=value, got {shown(pair)}.")
-        if name.strip() in found:
+        if name.strip() in values:
             raise ArgumentError(f"parameter {shown(name.strip())} must be given once.")
-        found[name.strip()] = _value(text)
-    return as_numbers(found)
+        values[name.strip()] = _value(text)
+    return as_numbers(values)
 
 
 def _value(text):
@@ -603,9 +603,9 @@ def _value(text):
     except (ValueError, RecursionError):
         if re.fullmatch(r"[-+]?(\.\d+|\d+\.)(e[-+]?\d+)?", text.strip(), re.I):  # as people write numbers, not TOML
             return float(text)
-        parts = [part.strip() for part in text.split(",")]
-        numbers = len(parts) > 1 and all(part and (part[0] in "-+.0123456789" or part.startswith("ln(")) for part in parts)
-        return list(map(_value, parts)) if numbers else text
+        items = [part.strip() for part in text.split(",")]
+        numbers = len(items) > 1 and all(part and (part[0] in "-+.0123456789" or part.startswith("ln(")) for part in items)
+        return list(map(_value, items)) if numbers else text
     if set(document) != {"value"}:  # a line break followed by another key
         raise ArgumentError(f"parameter must be name=value with one value, got {shown(text)}.")
     return document["value"]

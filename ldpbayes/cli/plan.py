@@ -187,13 +187,13 @@ def _draw(plans, kind, makers, assumptions, along, title=None):
     middle = best.n if along == "n" else best.epsilon
     values = np.geomspace(middle / 10, middle * 10, POINTS) if along == "n" else np.geomspace(0.1, max(5.0, middle), POINTS)
     setting = {"epsilon": best.epsilon} if along == "n" else {"n": best.n}
-    found = planning.curves(along, values, n_categories=best.n_categories, protocols=makers, **setting, **assumptions)
+    curves = planning.curves(along, values, n_categories=best.n_categories, protocols=makers, **setting, **assumptions)
     shown = (*[plan.protocol for plan in plans[:DRAWN]], "bound")
-    found = {name: found[name] for name in shown if name in found}
-    held = f"{best.users:,} reports" if along == "epsilon" else f"ε = {best.epsilon:.3g}"
-    title = f"Error of {best.n_categories} categories at {held}, by protocol" if title is None else title
+    curves = {name: curves[name] for name in shown if name in curves}
+    fixed = f"{best.users:,} reports" if along == "epsilon" else f"ε = {best.epsilon:.3g}"
+    title = f"Error of {best.n_categories} categories at {fixed}, by protocol" if title is None else title
     return plots.plot_plan(
-        found,
+        curves,
         values,
         error_in_words(kind, assumptions["ci_prob"]),
         along=along,

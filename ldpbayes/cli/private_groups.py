@@ -38,8 +38,8 @@ class Reports(options.Reports):
                 "drawn one."
             )
         at = f"with the ε in the column {self.epsilon_column}" if self.epsilon_column is not None else ""
-        parts = f"({', '.join(self.parameter)})" if self.parameter else ""
-        return " ".join(filter(None, ["Reports through", self.protocol, parts, at])) + "."
+        settings = f"({', '.join(self.parameter)})" if self.parameter else ""
+        return " ".join(filter(None, ["Reports through", self.protocol, settings, at])) + "."
 
 
 #: What is computed, and how.
@@ -93,12 +93,12 @@ def command(
     path = pathlib.Path(options.located(file))
     frame = options.read_table(path, [value, reports.rate_column, reports.epsilon_column, weight, *cells], reports.columns)
     _refuse_half_numbers(frame, value, path)
-    found = by_private_group(frame, value, **stated, by=cells or None, weights=weight, **settings)
+    result = by_private_group(frame, value, **stated, by=cells or None, weights=weight, **settings)
     again = options.command_line(answer["random_seed"], settings["random_seed"])
     if output:
-        Page("", (rows_table(found),)).save(output)
-    outputs.show(show(found, unit=unit, design=reports.words(), top=outputs.top, command=again), output=output, plot=plot)
-    raise typer.Exit(printing.status_of(found))
+        Page("", (rows_table(result),)).save(output)
+    outputs.show(show(result, unit=unit, design=reports.words(), top=outputs.top, command=again), output=output, plot=plot)
+    raise typer.Exit(printing.status_of(result))
 
 
 def _refuse_half_numbers(table, value, path):

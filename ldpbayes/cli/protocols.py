@@ -15,29 +15,29 @@ def command(protocol_name=None, *, outputs: options.Shown):
     from ldpbayes.protocols import describe_protocols
     from ldpbayes.protocols.registry import known_name
 
-    found = describe_protocols()
+    designs = describe_protocols()
     chosen = None if protocol_name is None else known_name(protocol_name)
     outputs.check()
-    outputs.show(_every(found) if chosen is None else _one(next(x for x in found if chosen in (x.name, *x.aliases))))
+    outputs.show(_every(designs) if chosen is None else _page(next(x for x in designs if chosen in (x.name, *x.aliases))))
 
 
-def _every(found):
+def _every(protocols):
     """Return the page of all protocols."""
     from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 
     columns = tuple(Column(key, key, "text") for key in ("protocol", "parameters", "description"))
-    rows = tuple((x.name, x.stated, x.summary + _also(x.aliases)) for x in found)
+    rows = tuple((x.name, x.stated, x.summary + _also(x.aliases)) for x in protocols)
     table = Table("Protocols and survey designs", columns, rows)
     use = Note(Kind.METHOD, 'In a collection file write protocol = "NAME"; parameters go under [channels.parameters].')
     return Page("Protocols", (table,), (use,), facts={"protocols": table.records()})
 
 
-def _one(protocol):
+def _page(protocol):
     """Return the page of one protocol: its parameters, and what is written about it."""
     from ldpbayes.pages.page import Column, Page, Table
 
     meanings, keys = protocol.meanings(), ("parameter", "default", "what it is")
-    rows = [(one.name, "" if one.required else str(one.default), meanings.get(one.name, "")) for one in protocol.parameters]
+    rows = [(p.name, "" if p.required else str(p.default), meanings.get(p.name, "")) for p in protocol.parameters]
     parameters = Table(protocol.name, tuple(Column(key, key, "text") for key in keys), tuple(rows))
     told = {"In a file, or with -p": protocol.stated} | protocol.sections()
     about = Table("", (Column("about", "about", "text"), Column("text", "", "text")), tuple(told.items()))

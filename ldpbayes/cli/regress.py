@@ -61,10 +61,10 @@ def command(
     outputs.check()
     seed = options.chosen_seed(stated_seed)
     stated |= model | {"random_seed": seed, "deniers": deniers}
-    found = regress(data, formula, **stated, progressbar=outputs.shows_progress)
+    result = regress(data, formula, **stated, progressbar=outputs.shows_progress)
     line = options.command_line(stated_seed, None if method == "mle" else seed)
-    outputs.show(show(found, top=outputs.top, collection=collection, command=line), result=found)
-    raise typer.Exit(printing.status_of(found))
+    outputs.show(show(result, top=outputs.top, collection=collection, command=line), result=result)
+    raise typer.Exit(printing.status_of(result))
 
 
 def _read(file, formula, reports, columns):
@@ -85,9 +85,9 @@ def _cells(file, formula):
     from ldpbayes.regression.formula import Formula
 
     names = Formula.parse(formula).variables
-    found = options.read(file)
-    if not found.by or not set(names) <= {*found.by, *(found.covariates or {})}:
+    cells = options.read(file)
+    if not cells.by or not set(names) <= {*cells.by, *(cells.covariates or {})}:
         if not names:
             raise ArgumentError("formula must have a covariate for a collection file; fit estimates one distribution.")
-        found = options.read(file, list(names))
-    return found, {}, found
+        cells = options.read(file, list(names))
+    return cells, {}, cells

@@ -65,12 +65,12 @@ def command(
         **reading,
     )
     try:
-        found = prepared()
+        result = prepared()
     except KeyboardInterrupt:
         if checkpoint is not None:
             printing.complain(f"{checkpoint} holds what was read: the same command goes on from there.", style=None)
         raise
     if output is not None:
-        summary_files.write(found, output, found.protocol, found.samples)
-    content = show(found, command=options.command_line(), output=None if output is None else str(output), top=outputs.top)
+        summary_files.write(result, output, result.protocol, result.samples)
+    content = show(result, command=options.command_line(), output=None if output is None else str(output), top=outputs.top)
     outputs.show(content, output=output)

@@ -271,8 +271,8 @@ class Rows(AbstractLikelihood):
 
     @final
     def tally_means(self, draws: FloatArray) -> FloatArray:
-        parts = (np.ascontiguousarray(draws[part].T) for part in blocks(len(draws), self.n_rows, BLOCK))
-        return np.concatenate([(p * self.rmatvec(self.counts[:, None] / self.matvec(p))).T for p in parts])
+        pieces = (np.ascontiguousarray(draws[part].T) for part in blocks(len(draws), self.n_rows, BLOCK))
+        return np.concatenate([(p * self.rmatvec(self.counts[:, None] / self.matvec(p))).T for p in pieces])
 
     @final
     def rows(self) -> "Rows":

@@ -264,13 +264,13 @@ def dense_signals(excess, floor, counts, some, draws, rng, out):
         for j in some:
             total = _product(excess[j], draws[s])
             every = total + floor[j] * whole
-            known = False
+            ready = False
             for _ in range(counts[j]):
                 place = rng.random() * every
                 if place >= total:
                     continue
-                if not known:  # most users of a row of one are noise, for whom no category is looked for
-                    summed, known = 0.0, True
+                if not ready:  # most users of a row of one are noise, for whom no category is looked for
+                    summed, ready = 0.0, True
                     for x in range(sums.size):
                         summed += excess[j, x] * draws[s, x]
                         sums[x] = summed
@@ -278,9 +278,9 @@ def dense_signals(excess, floor, counts, some, draws, rng, out):
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
-def _product(one, other):
+def _product(row, other):
     """Return the inner product of two vectors, added up in any order."""
     total = 0.0
-    for x in range(one.size):
-        total += one[x] * other[x]
+    for x in range(row.size):
+        total += row[x] * other[x]
     return total

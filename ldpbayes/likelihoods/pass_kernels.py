@@ -95,7 +95,7 @@ def count_bits(rows, start, stop, out):
     lanes = np.zeros((n_words, 8), dtype=np.uint64)
     size = 16 * max(1, min(255, ROUND // (16 * n_words)))
     whole = start + (stop - start) // 16 * 16
-    held = 0
+    carried = 0
     for begin in range(start, whole, size):
         end = min(begin + size, whole)
         for w in range(n_words):
@@ -103,14 +103,14 @@ def count_bits(rows, start, stop, out):
                 carry = _sixteen(rows, i, w, planes)
                 for k in range(8):
                     lanes[w, k] += (carry >> np.uint64(k)) & ONES
-        held += size // 16
-        if held + size // 16 > 255 or end == whole:
+        carried += size // 16
+        if carried + size // 16 > 255 or end == whole:
             for w in range(n_words):
                 for k in range(8):
                     for b in range(8):
                         out[64 * w + 8 * b + 7 - k] += 16 * np.int64((lanes[w, k] >> np.uint64(8 * b)) & BYTE)
             lanes[:] = 0
-            held = 0
+            carried = 0
     for w in range(n_words):
         for level in range(4):
             _spread_out(planes[w, level], 1 << level, out[64 * w : 64 * w + 64])
@@ -134,9 +134,9 @@ def fill_tables(p, scale, tables):
         table[0] = 0.0
         for k in range(8):
             bit = 1 << k
-            held = scale * p[8 * c + 7 - k]
+            entry = scale * p[8 * c + 7 - k]
             for b in range(bit):
-                table[bit + b] = table[b] + held
+                table[bit + b] = table[b] + entry
 
 
 @compiled(nogil=True, fastmath={"reassoc", "nsz"})
@@ -182,15 +182,15 @@ def add_words(rows, start, n, n_bytes, r, histograms):
         c = 8 * w
         if c + 8 <= n_bytes:
             for i in range(n):
-                x, held = rows[start + i, w], r[i]
+                x, weight = rows[start + i, w], r[i]
                 for b in range(c, c + 8):
-                    histograms[b, x & BYTE] += held
+                    histograms[b, x & BYTE] += weight
                     x >>= np.uint64(8)
         else:
             for i in range(n):
-                x, held = rows[start + i, w], r[i]
+                x, weight = rows[start + i, w], r[i]
                 for b in range(c, n_bytes):
-                    histograms[b, x & BYTE] += held
+                    histograms[b, x & BYTE] += weight
                     x >>= np.uint64(8)
 
 
@@ -280,7 +280,7 @@ def _log_sum(u, n):
 
 
 @compiled(nogil=True)
-def _weigh(u, held, total_spread, n, beta, nodes, weights, floor, first, second):
+def _weigh(u, sd, total_spread, n, beta, nodes, weights, floor, first, second):
     """Write E[1/u] and E[1/u²] over the spread, or 1/u and 1/u² where it is zero."""
     if total_spread <= 0.0:
         for i in range(n):
@@ -290,10 +290,10 @@ def _weigh(u, held, total_spread, n, beta, nodes, weights, floor, first, second)
     for i in range(n):
         first[i] = 0.0
         second[i] = 0.0
-        held[i] = beta * math.sqrt(max(held[i] * (1.0 - held[i] / total_spread), 0.0))
+        sd[i] = beta * math.sqrt(max(sd[i] * (1.0 - sd[i] / total_spread), 0.0))
     for k in range(nodes.size):
         for i in range(n):
-            inverse = 1.0 / max(u[i] + nodes[k] * held[i], floor * u[i])
+            inverse = 1.0 / max(u[i] + nodes[k] * sd[i], floor * u[i])
             first[i] += weights[k] * inverse
             second[i] += weights[k] * inverse * inverse
 
@@ -301,13 +301,13 @@ def _weigh(u, held, total_spread, n, beta, nodes, weights, floor, first, second)
 @compiled(nogil=True)
 def _unfold(histogram, totals):
     """Add what bytes have in common, (n_bytes, 256), to the totals of their bits."""
-    found, one = np.empty(8), np.empty(256)
+    bits, row = np.empty(8), np.empty(256)
     for c in range(len(histogram)):
         for i in range(256):
-            one[i] = histogram[c, i]
-        fold(one, found)
+            row[i] = histogram[c, i]
+        fold(row, bits)
         for k in range(8):
-            totals[8 * c + k] += found[k]
+            totals[8 * c + k] += bits[k]
 
 
 @compiled(nogil=True)
@@ -332,7 +332,7 @@ def grouped_pass(
     curvature : bool
         Whether r₂ and r₃ are added up.
     """
-    u, held, size = np.empty(BLOCK), np.zeros(BLOCK), np.empty(BLOCK)
+    u, sd, size = np.empty(BLOCK), np.zeros(BLOCK), np.empty(BLOCK)
     first, second, third = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     tables, tables_spread = np.empty((n_bytes, 256)), np.empty((n_bytes if spread.shape[0] else 0, 256))
     histograms = np.empty((n_bytes if curvature else 0, 256, 3))
@@ -358,12 +358,12 @@ def grouped_pass(
                 look_up_words(rows, start, n, n_bytes, tables, u)
             if total_spread > 0.0:
                 if few:
-                    _by_bits(rows, start, n, n_bytes, spread[g], 1.0, held)
+                    _by_bits(rows, start, n, n_bytes, spread[g], 1.0, sd)
                 else:
-                    look_up_words(rows, start, n, n_bytes, tables_spread, held)
+                    look_up_words(rows, start, n, n_bytes, tables_spread, sd)
             for i in range(n):
                 u[i] += total
-            _weigh(u, held, total_spread, n, beta, nodes, weights, floor, first, second)
+            _weigh(u, sd, total_spread, n, beta, nodes, weights, floor, first, second)
             if counts.size:
                 for i in range(n):
                     w = counts[start + i]

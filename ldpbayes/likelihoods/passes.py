@@ -105,9 +105,9 @@ def support_counts(supports: PackedSupports | HashedSupports, group: IntArray, n
             out[g] = np.unpackbits(supports.packed(group == g), axis=1, count=a).sum(axis=0)
         return out
     for words, starts in _sorted(supports, group, n_groups, *COUNTED):
-        found = np.zeros((n_groups, 64 * words.shape[1]), dtype=np.int64)
-        pass_kernels().grouped_bits(words, starts, found)
-        out += found[:, :a]
+        counts = np.zeros((n_groups, 64 * words.shape[1]), dtype=np.int64)
+        pass_kernels().grouped_bits(words, starts, counts)
+        out += counts[:, :a]
     return out
 
 
@@ -143,8 +143,8 @@ def expansions(
         for g in np.unique(group):
             bits = supports.packed(group == g)
             rows = SupportRows(bits, beta, np.ones(len(bits)), a)
-            for total, one in zip(out, rows.expansion(pilots[g], None if spread is None else spread[g]), strict=True):
-                total[g] = one
+            for total, term in zip(out, rows.expansion(pilots[g], None if spread is None else spread[g]), strict=True):
+                total[g] = term
         return out
     sums, totals = np.zeros((n_groups, 4)), np.zeros((n_groups, 3, a))
     for words, starts in _sorted(supports, group, n_groups, *EXPANDED):

@@ -285,12 +285,12 @@ def _pairs(rows, summary, heavy):
     return left
 
 
-def _joined(one, other):
+def _joined(summary, other):
     """Return (sample, rate) of two summaries; where the rates differ, the reports of the larger one count for less."""
-    if one.sample is None or other.sample is None:
+    if summary.sample is None or other.sample is None:
         return None, 1.0
-    rate = min(one.rate, other.rate)
-    return StackedRows([part.sample.weighing(rate / part.rate) for part in (one, other)]), rate
+    rate = min(summary.rate, other.rate)
+    return StackedRows([part.sample.weighing(rate / part.rate) for part in (summary, other)]), rate
 
 
 def _checked(pilot, spread, n_categories):

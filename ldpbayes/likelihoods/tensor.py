@@ -185,12 +185,12 @@ class AdditiveRows(Rows):
         """Return (k, factor, index) of the attributes, or of those before one of them."""
         return list(zip(range(len(self.sizes)), self.factors, self.index.T, strict=True))[:below]
 
-    def _margin(self, table, kept):
-        return table.sum(axis=tuple(k for k in range(len(self.sizes)) if k not in kept))
+    def _margin(self, table, axes):
+        return table.sum(axis=tuple(k for k in range(len(self.sizes)) if k not in axes))
 
-    def _placed(self, values, kept, further=()):
+    def _placed(self, values, axes, further=()):
         """Return a margin of values spread over the whole table."""
-        shape = [size if k in kept else 1 for k, size in enumerate(self.sizes)]
+        shape = [size if k in axes else 1 for k, size in enumerate(self.sizes)]
         return np.broadcast_to(values.reshape(*shape, *further), (*self.sizes, *further))
 
 

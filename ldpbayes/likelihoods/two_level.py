@@ -97,10 +97,10 @@ class IdentityRows(TwoLevelRows):
         """
         tally = np.bincount(self.index, self.counts, self.n_categories)
         ordered = np.sort(tally)[::-1]
-        kept = np.arange(1, tally.size + 1)
+        sizes = np.arange(1, tally.size + 1)
         sums = np.cumsum(ordered)
         # With whole tallies k s − S is exact, so that small β costs no digits.
-        positive = ordered + (kept * ordered - sums) / self.beta > 0
+        positive = ordered + (sizes * ordered - sums) / self.beta > 0
         k = int(np.flatnonzero(positive)[-1]) + 1
         total = sums[k - 1]
         p = np.maximum(0.0, (tally + (k * tally - total) / self.beta) / total)
@@ -178,8 +178,8 @@ class SupportRows(TwoLevelRows):
         return 1 + self.beta * self._members(part)
 
     def columns(self, index):
-        held = (self.bits[:, index >> 3] >> (7 - (index & 7)).astype(np.uint8)) & np.uint8(1)
-        return 1.0 + self.beta * held
+        members = (self.bits[:, index >> 3] >> (7 - (index & 7)).astype(np.uint8)) & np.uint8(1)
+        return 1.0 + self.beta * members
 
     def value_and_gradient(self, p):
         """Return Σ w log(L p) (without constants) and its gradient L.T (w / L p), reading the bits once."""
@@ -194,7 +194,7 @@ class SupportRows(TwoLevelRows):
     def expansion(self, pilot, spread=None):
         if self.is_small or self.listed:
             return super().expansion(pilot, spread)
-        return Sums(*(one[0] for one in expanded(*self._pass(pilot, spread, curvature=True), self.beta)))
+        return Sums(*(array[0] for array in expanded(*self._pass(pilot, spread, curvature=True), self.beta)))
 
     def support_counts(self):
         if self.is_small or self.listed or not self.is_distinct:
@@ -207,10 +207,10 @@ class SupportRows(TwoLevelRows):
         """Return the expansion at the uniform distribution as if every support had the mean size: from C_x alone."""
         if self.is_small:
             return None
-        held, n, a, beta = self.support_counts(), self.n_reports, self.n_categories, self.beta
-        u = 1 + beta * held.sum() / (n * a)  # L 1 is a u
-        totals = n + beta * held
-        return Sums(math.nan, totals / u, (n + beta * (2 + beta) * held) / u**2, totals * (a / u))
+        counts, n, a, beta = self.support_counts(), self.n_reports, self.n_categories, self.beta
+        u = 1 + beta * counts.sum() / (n * a)  # L 1 is a u
+        totals = n + beta * counts
+        return Sums(math.nan, totals / u, (n + beta * (2 + beta) * counts) / u**2, totals * (a / u))
 
     def find_separable(self):
         """Rows with one member at most, or with all, each look at one category: subset selection at a large ε, two bits."""
@@ -417,8 +417,8 @@ class CyclicRows(AbstractIndexedRows):
         return self._correlate(scatter(self.index, r, self.length))[: self.n_categories]
 
     def support_counts(self):
-        found = super().support_counts()
-        return np.rint(found) if (self.counts == np.rint(self.counts)).all() else found
+        counts = super().support_counts()
+        return np.rint(counts) if (self.counts == np.rint(self.counts)).all() else counts
 
     def gram(self, v):
         return self._packed.gram(v)

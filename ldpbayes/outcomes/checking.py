@@ -64,10 +64,10 @@ def check_shares(
     smooth : bool
         Whether a smooth model made the answer, and not the recipe.
     """
-    own = np.stack([one.mean(axis=0) for one in shares])
-    posterior = np.maximum(np.stack([one.var(axis=0, ddof=1) for one in shares]), 1e-24)
+    fitted = np.stack([draws.mean(axis=0) for draws in shares])
+    posterior = np.maximum(np.stack([draws.var(axis=0, ddof=1) for draws in shares]), 1e-24)
     ratio = np.maximum(variance, 1e-24) / posterior
-    apart = own - mean
+    apart = fitted - mean
     apart = np.where(np.abs(apart) < 1e-9, 0.0, apart / np.sqrt(posterior))
     z = ndtri(1 - 0.005 / apart.size)
     gap = np.clip(ratio - 1 if smooth else 1 - ratio, 0.0, MORE)

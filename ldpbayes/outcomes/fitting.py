@@ -210,23 +210,23 @@ def _answered(
     records: Records, name: str, method: str, ci_prob: float, random_seed: int, **settings: Any
 ) -> tuple[PrivateGroups, dict[int, str]]:
     """Return the answers of all cells, and why they may not be used in those cells that fail."""
-    rng, held = np.random.default_rng(random_seed), [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
-    problem = _Problem(records, held, rng=rng, **settings)
+    rng, places = np.random.default_rng(random_seed), [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
+    problem = _Problem(records, places, rng=rng, **settings)
     target, levels = problem.target, problem.levels
-    recipes = None if records.decode is None else [_recipe(records, at, levels) for at in held]
+    recipes = None if records.decode is None else [_recipe(records, at, levels) for at in places]
     divisions, said = problem.divisions(method)
     if method == "rounding" and not divisions:
         raise DataError("has no values that stand out as rounded; use another method", field=name)
     ways = [*divisions, *["recipe"] * (method == "recipe" or (method == "auto" and records.decode is not None))]
-    alone = _alone(records, held, target, rng)
+    alone = _alone(records, places, target, rng)
     steps = {used: partial(_tried, problem, used, divisions.get(used), alone) for used in ways}
-    outcome = hand_over(in_order(steps), lambda one: "" if one.accepted else one.said)
-    used, (found, check, accepted, last) = outcome.name, outcome.answer
+    outcome = hand_over(in_order(steps), lambda tried: "" if tried.accepted else tried.said)
+    used, (fit, check, accepted, last) = outcome.name, outcome.answer
     said += [*outcome.rejected.values(), *([last] if accepted else [])]
     hangs = records.levels is None and target == "distribution"
     result = PrivateGroups(
         groups=records.groups,
-        measures=tuple(found.measures),
+        measures=tuple(fit.measures),
         cells=records.cells,
         by=records.by,
         levels=records.levels,
@@ -238,23 +238,23 @@ def _answered(
         ci_prob=ci_prob,
         random_seed=random_seed,
         n_records=records.n,
-        n_bins=tuple(found.bins),
+        n_bins=tuple(fit.bins),
         check=check,
-        hanging=tuple(hangs_on(records.value[at], records.weight[at]) if hangs else 0 for at in held),
+        hanging=tuple(hangs_on(records.value[at], records.weight[at]) if hangs else 0 for at in places),
         left_out="",
-        discretization=found.moved,
+        discretization=fit.moved,
         recipe=None if recipes is None else tuple(recipes),
-        who_decides=_who_decides(found, check.identified, records.groups, ci_prob),
-        **found.facts,
+        who_decides=_who_decides(fit, check.identified, records.groups, ci_prob),
+        **fit.facts,
     )
-    return result, {c: why for c in range(len(held)) if (why := _failure(result, c, found.unsound))}
+    return result, {c: why for c in range(len(places)) if (why := _failure(result, c, fit.unsound))}
 
 
 def _failure(result: PrivateGroups, c: int, unsound: Sequence[int]) -> str:
     """Return why the answer in one cell may not be used; empty where it may."""
-    one = Check(result.check.discrepancy[[c]], result.check.allowed[[c]])
-    if not one.good:
-        apart, allowed = one.worst
+    check = Check(result.check.discrepancy[[c]], result.check.allowed[[c]])
+    if not check.good:
+        apart, allowed = check.worst
         return (
             f"its shares differ from those that its reports alone give by {apart:.2f} posterior sd, {allowed:.2f} allowed."
         )
@@ -310,8 +310,8 @@ def _tried(
     problem: "_Problem", used: str, division: "_Division | None", alone: tuple[np.ndarray, np.ndarray, bool]
 ) -> _Tried:
     """Return what a way to the answer finds, the recipe without a division; ``alone`` is what the reports alone say."""
-    found = problem.recipe() if division is None else problem.smooth(division)
-    check = check_shares([one.shares() for one in found.measures], *alone, smooth=division is not None)
+    fit = problem.recipe() if division is None else problem.smooth(division)
+    check = check_shares([measure.shares() for measure in fit.measures], *alone, smooth=division is not None)
     apart, allowed = check.worst
     what, verbs = "Smooth curves", ("agree", "differ")
     if division is None:
@@ -319,7 +319,7 @@ def _tried(
         what, verbs = f"The recipe with a bootstrap{whose}", ("agrees", "differs")
     elif division.classes.names:
         what += f", one each for {', '.join(division.classes.names)},"
-    verdict = found.curves.verdict
+    verdict = fit.curves.verdict
     shares = "the shares that the reports alone give"
     if not verdict.accepted:
         said = f"{what} have draws that cannot be trusted: {verdict.problem}."
@@ -327,7 +327,7 @@ def _tried(
         said = f"{what} {verbs[0]} with {shares} to {apart:.2f} posterior sd."
     else:
         said = f"{what} {verbs[1]} from {shares} by {apart:.2f} posterior sd, where {allowed:.2f} is allowed."
-    return _Tried(found, check, verdict.accepted and check.good, said)
+    return _Tried(fit, check, verdict.accepted and check.good, said)
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,12 +343,12 @@ class _Found:
     @property
     def facts(self) -> dict[str, Any]:
         """What the result states about its draws."""
-        one = self.curves
+        curves = self.curves
         return {
-            "sampling": one.sampling,
-            "problem": one.verdict.problem,
-            "k_hat": one.k_hat,
-            "effective_draws": one.effective,
+            "sampling": curves.sampling,
+            "problem": curves.verdict.problem,
+            "k_hat": curves.k_hat,
+            "effective_draws": curves.effective,
         }
 
 
@@ -379,12 +379,12 @@ class _Problem:
         """
         rounds = method in ("auto", "rounding") and self.records.levels is None
         splits = rounding_classes(self.records.value) if rounds else []
-        sure = method == "auto" and any(one.sure for one in splits)
+        sure = method == "auto" and any(classes.sure for classes in splits)
         made, said = {}, []
         if method in ("auto", "smooth") and not sure:
             made["smooth"] = self._division(Classes(np.zeros(self.records.n, dtype=np.int64), ()))
         if splits:
-            first = max(map(self._division, splits), key=lambda one: one.cores.log_evidence)
+            first = max(map(self._division, splits), key=lambda division: division.cores.log_evidence)
             made["rounding"], names = first, first.classes.names
             if sure:
                 said.append(f"{names[0].capitalize()} have a curve of their own.")
@@ -397,27 +397,27 @@ class _Problem:
     def _division(self, classes: Classes) -> _Division:
         """Return one curve for each cell and class."""
         parts, curves, records = [], [], self.records
-        for at, own in zip(self.held, self.cells, strict=True):
+        for at, bins in zip(self.held, self.cells, strict=True):
             part = np.unique(classes.index[at], return_inverse=True)[1]
-            prior = Exchange(own.size) if records.levels is not None else Walk(own.size, own.width, own.middle)
+            prior = Exchange(bins.size) if records.levels is not None else Walk(bins.size, bins.width, bins.middle)
             for mine in part == np.arange(part.max() + 1)[:, None]:
-                curves.append(Curve(_entries(records, at[mine], own.index[mine], own.size), prior))
+                curves.append(Curve(_entries(records, at[mine], bins.index[mine], bins.size), prior))
             parts.append(part)
         return _Division(classes, parts, approximated(curves))
 
     def smooth(self, division: _Division) -> _Found:
         """Return draws of the curves of a division."""
         measures, moved, parts = [], [], division.parts
-        found = draw_curves(division.cores, self.draws, self.rng)
+        curves = draw_curves(division.cores, self.draws, self.rng)
         owner = np.repeat(np.arange(len(parts)), [part.max() + 1 for part in parts])
-        every = iter(found.shares)
-        for at, own, part in zip(self.held, self.cells, parts, strict=True):
+        every = iter(curves.shares)
+        for at, bins, part in zip(self.held, self.cells, parts, strict=True):
             shares = [next(every) for _ in range(part.max() + 1)]
-            measures.append(self._measure(at, own, part, shares))
+            measures.append(self._measure(at, bins, part, shares))
             if self.records.levels is None:
-                moved.append(self._moved(at, own, part, [one.mean(axis=0) for one in shares]))
-        unsound = tuple(np.unique(owner[~np.array(found.sound)]).tolist())
-        return _Found(measures, [own.size for own in self.cells], found, np.stack(moved) if moved else None, unsound)
+                moved.append(self._moved(at, bins, part, [curve.mean(axis=0) for curve in shares]))
+        unsound = tuple(np.unique(owner[~np.array(curves.sound)]).tolist())
+        return _Found(measures, [each.size for each in self.cells], curves, np.stack(moved) if moved else None, unsound)
 
     def _moved(self, at: np.ndarray, bins: Bins, part: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
         """Return how far share, mean and quantiles move where mean curves are interpolated within bins, (quantities, k).
@@ -431,7 +431,7 @@ class _Problem:
             each = np.empty((len(at), len(records.groups)))
             for i, curve in enumerate(curves):
                 mine = part == i
-                each[mine] = np.stack([np.interp(score[mine], centres, one) for one in curve.T], axis=1)
+                each[mine] = np.stack([np.interp(score[mine], centres, column) for column in curve.T], axis=1)
             if self.target == "frequency":
                 each *= records.table[records.kind[at]]
                 each /= each.sum(axis=1, keepdims=True)
@@ -444,15 +444,15 @@ class _Problem:
         records, measures = self.records, []
         assert records.decode is not None
         for at in self.held:
-            own = records.value[at], records.kind[at], records.decode, records.weight[at]
-            measures.append(bootstrap(*own, self.draws, self.rng))
-        return _Found(measures, [len(one.atoms.mean) for one in measures])
+            columns = records.value[at], records.kind[at], records.decode, records.weight[at]
+            measures.append(bootstrap(*columns, self.draws, self.rng))
+        return _Found(measures, [len(measure.atoms.mean) for measure in measures])
 
     @cached_property
     def cells(self) -> list[Bins]:
         """The bins of each cell's records."""
         cells = [self._bins(at) for at in self.held]
-        size = self.draws * sum(own.size for own in cells) * len(self.records.groups)
+        size = self.draws * sum(bins.size for bins in cells) * len(self.records.groups)
         if size > MAX_HELD:
             raise InfeasibleError(f"The draws hold {size:,} numbers, more than {MAX_HELD:,}; ask for fewer draws or bins.")
         return cells
@@ -482,41 +482,41 @@ class _Problem:
                 mass[:, :, i] = pi[:, :, None] * r
             return Measure(Atoms.of(value, index, m, part, n_parts, weight), mass)
         # these very records: a record's group is drawn from P(x | its report, its bin)
-        kept = n_kinds <= MAX_SLOTS and self.draws * m * n_parts * n_kinds * k <= MAX_NUMBERS
-        kinds = n_kinds if kept else 1
-        slot = part * kinds + (records.kind[at] if kept else 0)
+        by_kind = n_kinds <= MAX_SLOTS and self.draws * m * n_parts * n_kinds * k <= MAX_NUMBERS
+        kinds = n_kinds if by_kind else 1
+        slot = part * kinds + (records.kind[at] if by_kind else 0)
         mass = np.zeros((self.draws, m, n_parts * kinds, k))
         for i, r in enumerate(shares):
             mine = np.flatnonzero(part == i)
             entries, place = np.unique(index[mine] * n_kinds + records.kind[at[mine]], return_inverse=True)
             counts, load = (np.bincount(place, weight[mine] ** power) for power in (0, 1))
-            own, kind = entries // n_kinds, entries % n_kinds
-            to = i * kinds + (kind if kept else 0 * kind)
+            column, kind = entries // n_kinds, entries % n_kinds
+            to = i * kinds + (kind if by_kind else 0 * kind)
             for block in np.array_split(np.arange(len(entries)), max(1, self.draws * len(entries) * k // 20_000_000)):
-                post = r[:, own[block]] * records.table[kind[block]]
+                post = r[:, column[block]] * records.table[kind[block]]
                 post /= post.sum(axis=2, keepdims=True)
                 drawn = rng.multinomial(counts[block].astype(np.int64), post) * (load / counts)[block, None]
-                starts = np.flatnonzero(np.append(True, np.diff((own * mass.shape[2] + to)[block]) > 0))
-                mass[:, own[block][starts], to[block][starts]] += np.add.reduceat(drawn, starts, axis=1)
+                starts = np.flatnonzero(np.append(True, np.diff((column * mass.shape[2] + to)[block]) > 0))
+                mass[:, column[block][starts], to[block][starts]] += np.add.reduceat(drawn, starts, axis=1)
         return Measure(
             Atoms.of(value, index, m, slot, n_parts * kinds, weight), mass, whole=bool((records.weight == 1).all())
         )
 
 
-def _who_decides(found: _Found, identified: bool, groups: Sequence[str], ci_prob: float) -> str:
+def _who_decides(fit: _Found, identified: bool, groups: Sequence[str], ci_prob: float) -> str:
     """Return the sentence on who decides on shares, by scaling the prior of level, slope and scale of the curves."""
-    if not found.curves.shares:
+    if not fit.curves.shares:
         return "The data decide: there is no prior."
     if not identified:
         return "The reports alone do not identify the groups' shares: the prior decides in part."
-    odds = logit(np.clip(np.hstack([one.shares() for one in found.measures]), 1e-12, 1 - 1e-12))
-    under = by_weights(odds, found.curves.log_prior)
+    odds = logit(np.clip(np.hstack([measure.shares() for measure in fit.measures]), 1e-12, 1 - 1e-12))
+    under = by_weights(odds, fit.curves.log_prior)
     scaled = Scaled.of(odds.mean(axis=0), odds.std(axis=0), under, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob)
     moved = float((scaled.moves / np.maximum(scaled.sd, 1e-12)).max())
     hangs = scaled.verdict.reshape(-1, len(groups))
     if not hangs.any():
         return f"The data decide: with twice the weight of the curves' prior log-odds would move by {moved:.2f} sd at most."
-    named = listed([name for name, own in zip(groups, hangs.any(axis=0), strict=True) if own])
+    named = listed([name for name, weak in zip(groups, hangs.any(axis=0), strict=True) if weak])
     start = "Prior and reports disagree on" if (hangs == 2).any() else "The prior decides on"
     return f"{start} the share of {named}: with twice the weight of the curves' prior log-odds would move by {moved:.2f} sd."
 
@@ -536,17 +536,17 @@ def _recipe(records: Records, at: np.ndarray, levels: tuple[float, ...]) -> dict
 
 
 def _alone(
-    records: Records, held: list[np.ndarray], target: str, rng: np.random.Generator
+    records: Records, places: list[np.ndarray], target: str, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """Return (means, variances) of the groups' shares in each cell by the reports alone, and whether these identify them.
 
     One bin holds all records of a cell: the posterior of its shares knows nothing of the value.
     """
     mean, variance = [], []
-    for at in held:
+    for at in places:
         entries = _entries(records, at, np.zeros(len(at), dtype=np.int64), 1)
-        (found,) = draw_curves(approximated([Curve(entries, Constant())]), ALONE, rng).shares
-        shares = found[:, 0]
+        (curve,) = draw_curves(approximated([Curve(entries, Constant())]), ALONE, rng).shares
+        shares = curve[:, 0]
         spread = np.zeros(len(records.groups))
         if target == "frequency":  # the records themselves are given
             weight, kind = records.weight[at] / records.weight[at].sum(), records.kind[at]
@@ -566,4 +566,4 @@ def _alone(
 
 def _levels(quantiles: Sequence[float]) -> tuple[float, ...]:
     levels = checks.entries(quantiles, "quantiles", "a sequence of levels")
-    return tuple(checks.probability(one, "quantiles", open_low=True, open_high=True) for one in levels)
+    return tuple(checks.probability(prob, "quantiles", open_low=True, open_high=True) for prob in levels)

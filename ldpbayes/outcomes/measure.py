@@ -53,22 +53,22 @@ class Atoms:
         weight : (n,) array
         """
         distinct, first, code = np.unique(value, return_index=True, return_inverse=True)
-        own = index[first]
+        bins = index[first]
         mass = np.bincount(code * slots + slot, weight, len(distinct) * slots).reshape(len(distinct), slots)
         total = np.zeros((size, slots))
-        np.add.at(total, own, mass)
+        np.add.at(total, bins, mass)
         moment = np.zeros((size, slots))
         centre = np.zeros(size)  # about the first value of a bin, so that sums keep their digits
-        centre[own[::-1]] = distinct[::-1]
-        np.add.at(moment, own, mass * (distinct - centre[own])[:, None])
+        centre[bins[::-1]] = distinct[::-1]
+        np.add.at(moment, bins, mass * (distinct - centre[bins])[:, None])
         running = np.cumsum(mass, axis=0)
-        before = np.concatenate([np.zeros((1, slots)), np.cumsum(total, axis=0)])[own]
+        before = np.concatenate([np.zeros((1, slots)), np.cumsum(total, axis=0)])[bins]
         divisor = np.where(total > 0, total, 1.0)
-        prefix = (running - before) / divisor[own]
+        prefix = (running - before) / divisor[bins]
         prefix = np.clip(prefix, 0.0, 1.0)
-        last = np.append(np.flatnonzero(np.diff(own)), len(own) - 1)
-        prefix[last] = total[own[last]] > 0
-        return cls(distinct, own, prefix, centre[:, None] + moment / divisor)
+        last = np.append(np.flatnonzero(np.diff(bins)), len(bins) - 1)
+        prefix[last] = total[bins[last]] > 0
+        return cls(distinct, bins, prefix, centre[:, None] + moment / divisor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,17 +119,17 @@ class Measure:
                 if position == 0:
                     out[:, t] = np.where(self.total > 0, 0.0, np.nan)
                     continue
-                own = self.atoms.bin[position - 1]
-                inside = np.einsum("sjx,j->sx", self.mass[:, own], self.atoms.prefix[position - 1])
-                out[:, t] = np.minimum((self._cumulative[:, own] + inside) / self.total, 1.0)
+                place = self.atoms.bin[position - 1]
+                inside = np.einsum("sjx,j->sx", self.mass[:, place], self.atoms.prefix[position - 1])
+                out[:, t] = np.minimum((self._cumulative[:, place] + inside) / self.total, 1.0)
         return out
 
     def quantile(self, levels: np.ndarray) -> np.ndarray:
         """Return the quantiles of the value in each group, shape (S, T, k); nan for a group of mass 0."""
-        found = []
+        values = []
         for level in levels:
             if not self.whole:
-                found.append(self._reach(level * self.total))
+                values.append(self._reach(level * self.total))
                 continue
             place = level * np.maximum(self.total - 1, 0)
             low = np.floor(place + 1e-9)
@@ -137,8 +137,8 @@ class Measure:
             first = self._reach(low + 0.5)
             second = self._reach(np.minimum(low + 1.5, self.total - 0.5))
             # between neighbours as numpy's lerp, so that equal neighbours give their value
-            found.append(np.where(rest > 1e-9, first + (second - first) * rest, first))
-        return np.stack(found, axis=1)
+            values.append(np.where(rest > 1e-9, first + (second - first) * rest, first))
+        return np.stack(values, axis=1)
 
     def _reach(self, target: np.ndarray) -> np.ndarray:
         """Return the least value at which the running mass reaches a target (S, k)."""
@@ -150,14 +150,14 @@ class Measure:
                 continue
             aim = np.minimum(target[rows, x], self.total[rows, x] * (1 - 1e-15)) * (1 - 1e-13)
             cumulative = self._cumulative[rows, :, x]
-            own = np.minimum((cumulative[:, 1:] < aim[:, None]).sum(axis=1), cumulative.shape[1] - 2)
-            inside = self.mass[rows, own, :, x]
-            aim = aim - cumulative[np.arange(rows.size), own]
-            low, high = starts[own], np.maximum(starts[own + 1] - 1, starts[own])
+            place = np.minimum((cumulative[:, 1:] < aim[:, None]).sum(axis=1), cumulative.shape[1] - 2)
+            inside = self.mass[rows, place, :, x]
+            aim = aim - cumulative[np.arange(rows.size), place]
+            low, high = starts[place], np.maximum(starts[place + 1] - 1, starts[place])
             while (low < high).any():
                 middle = (low + high) // 2
-                held = (inside * self.atoms.prefix[middle]).sum(axis=1)
-                reached = held >= aim
+                running = (inside * self.atoms.prefix[middle]).sum(axis=1)
+                reached = running >= aim
                 high = np.where(reached, middle, high)
                 low = np.where(reached, low, np.minimum(middle + 1, high))
             out[rows, x] = value[low]

@@ -196,8 +196,8 @@ def _stated(data):
         raise ArgumentError(f"data must have a row for each record and a column for each category, got shape {rows.shape}.")
     if not np.isfinite(rows).all() or (rows < 0).any() or not rows.max(axis=1, initial=0).all():
         raise DataError("likelihoods must be finite and not negative, and no row may be zero")
-    found, code = np.unique(rows, axis=0, return_inverse=True)
-    return _logs(found), code.reshape(-1)
+    distinct, code = np.unique(rows, axis=0, return_inverse=True)
+    return _logs(distinct), code.reshape(-1)
 
 
 def _logs(rows):

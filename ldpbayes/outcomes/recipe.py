@@ -25,14 +25,14 @@ def weighed(value: np.ndarray, weights: np.ndarray, levels: tuple[float, ...]) -
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = value @ weights / total
         distinct, code = np.unique(value, return_inverse=True)
-        steps = np.stack([np.bincount(code, one, len(distinct)) for one in weights.T], axis=1)
+        steps = np.stack([np.bincount(code, column, len(distinct)) for column in weights.T], axis=1)
         running = np.cumsum(steps, axis=0) / total
-    found = np.full((len(levels), len(total)), np.nan)
+    quantiles = np.full((len(levels), len(total)), np.nan)
     for t, level in enumerate(levels):
         for x in np.flatnonzero(total > 0):
             reached = running[:, x] >= level * (1 - 1e-12)
-            found[t, x] = distinct[reached.argmax()] if reached.any() else distinct[-1]
-    return total / total.sum(), mean, found
+            quantiles[t, x] = distinct[reached.argmax()] if reached.any() else distinct[-1]
+    return total / total.sum(), mean, quantiles
 
 
 def bootstrap(
@@ -65,24 +65,24 @@ def bootstrap(
     rank = (np.cumsum(mass) - mass / 2) / mass.sum()
     # half the bins by rank, half by value, so that neither a spike nor a tail is one bin
     reach = (distinct - distinct[0]) / max(distinct[-1] - distinct[0], 1e-300)
-    own = np.unique(((rank + reach) / 2 * size).astype(int), return_inverse=True)[1]
-    index = own[code]
-    size = int(own.max()) + 1
+    bins = np.unique(((rank + reach) / 2 * size).astype(int), return_inverse=True)[1]
+    index = bins[code]
+    size = int(bins.max()) + 1
     J, k = decode.shape
     key = index * J + kind
-    found, place, counts = np.unique(key, return_inverse=True, return_counts=True)
+    keys, place, counts = np.unique(key, return_inverse=True, return_counts=True)
     load = np.bincount(place, weight) / counts
-    drawn = rng.poisson(counts, (draws, len(found)))
+    drawn = rng.poisson(counts, (draws, len(keys)))
     again = drawn * (len(value) / np.maximum(drawn.sum(axis=1, keepdims=True), 1))
-    weights = decode[found % J]
+    weights = decode[keys % J]
     atoms = Atoms.of(value, index, size, np.zeros(len(value), dtype=np.int64), 1, weight)
     gaps = np.maximum(np.diff(atoms.mean[:, 0]), 1e-300)
     out = np.zeros((draws, size, 1, k))
     for x in range(k):
         step = np.zeros((draws, size))
-        held = again * (load * weights[:, x])
-        starts = np.flatnonzero(np.append(True, np.diff(found // J) > 0))
-        step[:, (found // J)[starts]] = np.add.reduceat(held, starts, axis=1)
+        weighted = again * (load * weights[:, x])
+        starts = np.flatnonzero(np.append(True, np.diff(keys // J) > 0))
+        step[:, (keys // J)[starts]] = np.add.reduceat(weighted, starts, axis=1)
         total = step.sum(axis=1)
         for s in range(draws):
             if total[s] <= 0:

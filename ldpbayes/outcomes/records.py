@@ -69,9 +69,9 @@ class Records:
 
     def take(self, chosen: np.ndarray) -> "Records":
         """Return some of the records, and the cells that have any."""
-        own, cell = np.unique(self.cell[chosen], return_inverse=True)
-        parts = {name: getattr(self, name)[chosen] for name in ("value", "kind", "weight")}
-        return replace(self, cell=cell, cells=tuple(self.cells[c] for c in own), **parts)
+        cells, cell = np.unique(self.cell[chosen], return_inverse=True)
+        columns = {name: getattr(self, name)[chosen] for name in ("value", "kind", "weight")}
+        return replace(self, cell=cell, cells=tuple(self.cells[c] for c in cells), **columns)
 
 
 def read_records(
@@ -131,7 +131,7 @@ def read_records(
         labels = _reported(frame, columns, names)
     source = open_source(frame.to_native())
     channels = find_channels(source, protocol, Columns(columns), categories=labels, epsilon=epsilon, rate=rate)
-    *_, columns = (report_columns(one, columns, names) for one in channels.protocols)
+    *_, columns = (report_columns(mechanism, columns, names) for mechanism in channels.protocols)
     for name in covariates:
         if name == value or name in columns or covariates.count(name) > 1:
             raise ArgumentError(
@@ -156,10 +156,10 @@ def _reported(frame, columns, names):
     (column,) = columns or ["report"]
     check_column(names, column, "the frame ", " for report")
     texts = entries_of(arrow_of(frame[column].unique().to_frame(), [column]), column)[1]
-    found = sorted({text.strip() for text in texts})
-    if len(found) < 2:
-        raise DataError(f"holds one report only, {listed(found)}; name the categories", field=column)
-    return tuple(found)
+    labels = sorted({text.strip() for text in texts})
+    if len(labels) < 2:
+        raise DataError(f"holds one report only, {listed(labels)}; name the categories", field=column)
+    return tuple(labels)
 
 
 def _values(table, name):
@@ -205,16 +205,16 @@ def _kinds(table, columns, channels, labels, named):
         place = np.array([places.get(text.strip(), -1) for text in texts])[codes]
     formats = [Format(protocol, columns, labels, named, channels.positions) for protocol in channels.protocols]
     code, tables, decoded, at = np.empty_like(place), [], [], 0
-    for own in sent(table, formats, place):
-        code[own.rows] = at + own.code
-        at += len(own.reports)
-        dense = own.likelihood.dense()
+    for group in sent(table, formats, place):
+        code[group.rows] = at + group.code
+        at += len(group.reports)
+        dense = group.likelihood.dense()
         tables.append(dense / dense.max(axis=1, keepdims=True))
-        decoded.append(_decoded(formats[own.place].protocol.decoder(), own.likelihood))
-    rows, decode = np.concatenate(tables), None if any(one is None for one in decoded) else np.concatenate(decoded)
+        decoded.append(_decoded(formats[group.place].protocol.decoder(), group.likelihood))
+    rows, decode = np.concatenate(tables), None if any(scores is None for scores in decoded) else np.concatenate(decoded)
     whole = rows if decode is None else np.hstack([rows, decode / np.abs(decode).max()])
-    _, where, own = np.unique(whole.round(12), axis=0, return_index=True, return_inverse=True)
-    return np.ravel(own)[code], rows[where], None if decode is None else decode[where]
+    _, where, kind = np.unique(whole.round(12), axis=0, return_index=True, return_inverse=True)
+    return np.ravel(kind)[code], rows[where], None if decode is None else decode[where]
 
 
 def _decoded(decoder, rows):
@@ -222,4 +222,4 @@ def _decoded(decoder, rows):
     if decoder is None or decoder.rank < rows.n_categories:
         return None
     columns = [decoder.scores(rows, unit) for unit in np.eye(rows.n_categories)]
-    return None if any(one is None for one in columns) else np.stack(columns, axis=1)
+    return None if any(column is None for column in columns) else np.stack(columns, axis=1)

@@ -155,11 +155,11 @@ class PrivateGroups(AbstractResult):
         first = self.groups[0] if versus is None else checks.choice(versus, "versus", self.groups)
         draws, extra = self._draws(of, at, "at")
         draws = draws - draws[..., [self.groups.index(first)]]
-        found = self._summarized(draws, extra, ci_prob)
-        known = np.isfinite(draws).sum(axis=0)  # draws in which neither group is empty
-        above = ((draws > 0).sum(axis=0) + 0.5 * (draws == 0).sum(axis=0)) / np.where(known > 0, known, np.nan)
-        found["probability"] = (found["mean"].dims, above.reshape(found["mean"].shape))
-        return found.drop_sel(group=first).assign_attrs(versus=first)
+        answer = self._summarized(draws, extra, ci_prob)
+        counts = np.isfinite(draws).sum(axis=0)  # draws in which neither group is empty
+        above = ((draws > 0).sum(axis=0) + 0.5 * (draws == 0).sum(axis=0)) / np.where(counts > 0, counts, np.nan)
+        answer["probability"] = (answer["mean"].dims, above.reshape(answer["mean"].shape))
+        return answer.drop_sel(group=first).assign_attrs(versus=first)
 
     def draws(self, of: str, at: Any = None) -> np.ndarray:
         """Return draws of a quantity, shape (draws, cells, [points,] groups).
@@ -177,27 +177,27 @@ class PrivateGroups(AbstractResult):
 
     def _draws(self, of, at, name):
         """Return (draws of a quantity, the dim of its points and their labels); ``name`` is that of the argument at."""
-        known = {"share": Measure.shares, "mean": Measure.mean, "outcome": Measure.per_bin}
+        methods = {"share": Measure.shares, "mean": Measure.mean, "outcome": Measure.per_bin}
         checks.choice(of, "of", (*QUANTITIES, "outcome"))
         if self.levels is None and of == "outcome":
             raise ArgumentError("outcomes are those of an open category; numbers have mean, quantile and cdf.")
         if self.levels is not None and of not in ("share", "outcome"):
             raise ArgumentError(f"{of} needs a number; {self.value!r} is an open category: use outcomes.")
-        if of in known:
+        if of in methods:
             extra = {"outcome": list(self.levels or ())} if of == "outcome" else {}
-            found = np.stack([known[of](one) for one in self.measures], axis=1)
+            draws = np.stack([methods[of](measure) for measure in self.measures], axis=1)
             if of == "mean":
-                found[:, np.flatnonzero(self.hanging)] = np.nan
-            return found, extra
+                draws[:, np.flatnonzero(self.hanging)] = np.nan
+            return draws, extra
         if of == "quantile":
             points = _points(self.quantiles if at is None else at, name)
             for level in points.tolist():
                 checks.probability(level, name)
-            return np.stack([one.quantile(points) for one in self.measures], axis=1), {"quantile": points.tolist()}
+            return np.stack([measure.quantile(points) for measure in self.measures], axis=1), {"quantile": points.tolist()}
         if at is None:
             raise ArgumentError(f"{name} must hold the points of the distribution functions, got none.")
         points = _points(at, name)
-        return np.stack([one.cdf(points) for one in self.measures], axis=1), {"z": points}
+        return np.stack([measure.cdf(points) for measure in self.measures], axis=1), {"z": points}
 
     def summary(self, ci_prob: float | None = None) -> Answer:
         """Return share, mean and quantiles of each group, dims ([cell,] group, quantity).
@@ -217,15 +217,15 @@ class PrivateGroups(AbstractResult):
 
     def _together(self, get: Callable[[str], Answer]) -> Answer:
         """Return the quantities of the summary side by side, dims ([cell,] group, quantity)."""
-        parts = [get("share").expand_dims(quantity=["share"])]
+        tables = [get("share").expand_dims(quantity=["share"])]
         if self.levels is not None:
-            parts.append(get("outcome").rename(outcome="quantity"))
+            tables.append(get("outcome").rename(outcome="quantity"))
         else:
-            parts.append(get("mean").expand_dims(quantity=["mean"]))
+            tables.append(get("mean").expand_dims(quantity=["mean"]))
             if self.quantiles:
-                names = [f"q{100 * one:g}" for one in self.quantiles]
-                parts.append(get("quantile").assign_coords(quantile=names).rename(quantile="quantity"))
-        whole = xr.concat(parts, "quantity", coords="minimal", compat="override")
+                names = [f"q{100 * level:g}" for level in self.quantiles]
+                tables.append(get("quantile").assign_coords(quantile=names).rename(quantile="quantity"))
+        whole = xr.concat(tables, "quantity", coords="minimal", compat="override")
         whole = whole.transpose(*(("cell",) if self.by else ()), "group", "quantity")
         return Answer(whole.data_vars, whole.coords, self.attrs | {"question": f"{self.value} by group"})
 
@@ -233,7 +233,7 @@ class PrivateGroups(AbstractResult):
     @property
     def attrs(self) -> dict[str, Any]:
         """What made the result, for a page or a file."""
-        found = {
+        attrs = {
             "value": self.value,
             "target": self.target,
             "method": self.method,
@@ -245,13 +245,13 @@ class PrivateGroups(AbstractResult):
             "outcome": self.outcome,
         }
         if self.method != "recipe":
-            found |= {"sampling": self.sampling, "k_hat": self.k_hat, "effective_draws": self.effective_draws}
-        found["discrepancy"], found["discrepancy_allowed"] = self.check.worst
-        found |= {"converged": int(self.trusted)} | ({"left_out": self.left_out} if self.left_out else {})
-        found["who_decides"] = self.who_decides
+            attrs |= {"sampling": self.sampling, "k_hat": self.k_hat, "effective_draws": self.effective_draws}
+        attrs["discrepancy"], attrs["discrepancy_allowed"] = self.check.worst
+        attrs |= {"converged": int(self.trusted)} | ({"left_out": self.left_out} if self.left_out else {})
+        attrs["who_decides"] = self.who_decides
         if self.discretization is not None:
-            found["discretization_sd"] = self.discretization_sd
-        return found
+            attrs["discretization_sd"] = self.discretization_sd
+        return attrs
 
     @property
     def discretization_sd(self) -> float:
@@ -261,12 +261,12 @@ class PrivateGroups(AbstractResult):
         """
         if self.discretization is None:
             return 0.0 if self.levels is not None else float("nan")
-        parts = [self.draws("share")[:, :, None], self.draws("mean")[:, :, None]]
+        draws = [self.draws("share")[:, :, None], self.draws("mean")[:, :, None]]
         if self.quantiles:
-            parts.append(self.draws("quantile", self.quantiles))
-        sd = np.concatenate(parts, axis=2).std(axis=0, ddof=1)
+            draws.append(self.draws("quantile", self.quantiles))
+        sd = np.concatenate(draws, axis=2).std(axis=0, ddof=1)
         moved = np.abs(self.discretization)
-        scale = np.maximum(sd, 1e-12 * np.maximum(np.abs(np.concatenate(parts, axis=2)).max(axis=0), 1e-300))
+        scale = np.maximum(sd, 1e-12 * np.maximum(np.abs(np.concatenate(draws, axis=2)).max(axis=0), 1e-300))
         return float(np.nanmax(np.where(moved > 0, moved / scale, 0.0)))
 
     @property
@@ -327,7 +327,7 @@ class PrivateGroups(AbstractResult):
         worth = len(draws) if not np.isfinite(self.effective_draws) else self.effective_draws
         data = {"mean": mean, "sd": sd, "lower": lower, "upper": upper, "mcse": sd / np.sqrt(worth)}
         about = {"question": f"{self.value} by group", "ci_prob": prob}
-        return Answer({name: (dims, held) for name, held in data.items()}, coords, about)
+        return Answer({name: (dims, values) for name, values in data.items()}, coords, about)
 
 
 def label_of(key: tuple) -> str:

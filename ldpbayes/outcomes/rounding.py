@@ -51,17 +51,17 @@ def rounding_classes(value: np.ndarray) -> list[Classes]:
     if spikes.any() and others >= LEAST * len(value) and (~spikes).sum() > UNTIED * others:
         return [Classes(np.where(spikes, 0, 1)[code], ("values that many records share", "other values"), sure=True)]
     heaped = counts >= np.maximum(HEAPED * _neighbours(counts), 4)
-    found: list[tuple[np.ndarray, tuple[str, ...]]] = []
+    splits: list[tuple[np.ndarray, tuple[str, ...]]] = []
     whole = _in_units(distinct)
     if whole is not None:
         by = np.where(whole % 15 == 0, 0, np.where(whole % 5 == 0, 1, 2))
-        heaps = [heaped[by == one].mean() if (by == one).any() else 0.0 for one in range(3)]
+        heaps = [heaped[by == k].mean() if (by == k).any() else 0.0 for k in range(3)]
         if min(heaps[0], heaps[1]) > 2 * heaps[2] or max(heaps[0], heaps[1]) > max(0.3, 2 * heaps[2]):
-            found.append((by, ("multiples of 15", "other multiples of 5", "other values")))
+            splits.append((by, ("multiples of 15", "other multiples of 5", "other values")))
     if heaped.any():
         steps = np.diff(whole[heaped]) if whole is not None else np.empty(0)
         steps = steps[steps > 0]
-        own = heaped
+        marked = heaped
         names: tuple[str, ...] = ("heaps", "other values")
         if whole is not None and steps.size:
             sizes, often = np.unique(steps, return_counts=True)
@@ -69,18 +69,18 @@ def rounding_classes(value: np.ndarray) -> list[Classes]:
             on = whole % step == 0
             if step > 1 and on[heaped].mean() >= ON_GRID and not on.all():
                 unit = float(distinct[-1] / whole[-1]) if whole[-1] else 1.0
-                own, names = on, (f"multiples of {step * unit:g}", "other values")
-        found.append((np.where(own, 0, 1), names))
+                marked, names = on, (f"multiples of {step * unit:g}", "other values")
+        splits.append((np.where(marked, 0, 1), names))
     out = []
-    for by, labels in found:
+    for by, labels in splits:
         index = by[code]
         share = np.bincount(index, minlength=len(labels)) / len(value)
-        kept = np.flatnonzero(share >= LEAST)
-        if len(kept) < 2:
+        large = np.flatnonzero(share >= LEAST)
+        if len(large) < 2:
             continue
-        place = np.full(len(labels), len(kept) - 1)  # too small a class joins the last
-        place[kept] = np.arange(len(kept))
-        out.append(Classes(place[index], tuple(labels[one] for one in kept)))
+        place = np.full(len(labels), len(large) - 1)  # too small a class joins the last
+        place[large] = np.arange(len(large))
+        out.append(Classes(place[index], tuple(labels[k] for k in large)))
     return out
 
 
@@ -92,7 +92,7 @@ def _neighbours(counts: np.ndarray) -> np.ndarray:
 
 def _in_units(value: np.ndarray) -> np.ndarray | None:
     """Return values as whole multiples of the largest power of ten, from 0.001 on, that divides them all, or None."""
-    found = None
+    units = None
     for power in range(-3, 7):
         scaled = value / 10.0**power
         if np.abs(scaled).max() > 2**52:
@@ -100,5 +100,5 @@ def _in_units(value: np.ndarray) -> np.ndarray | None:
         whole = np.round(scaled)
         if (np.abs(scaled - whole) > 1e-9 * np.maximum(np.abs(scaled), 1)).any():
             break
-        found = whole
-    return found
+        units = whole
+    return units

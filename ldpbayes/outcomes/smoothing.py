@@ -194,7 +194,7 @@ class Curve:
         return np.ascontiguousarray(helmert(self.entries.table.shape[1]).T)
 
     @cached_property
-    def _known(self) -> tuple:
+    def _inputs(self) -> tuple:
         """What the compiled likelihood reads: the columns of the bins, and the reports."""
         e, each = self.entries, np.arange(self.entries.n_cells + 1)
         columns = each, each[:-1], np.ones(e.n_cells)
@@ -210,7 +210,7 @@ class Curve:
 
         g = np.ascontiguousarray(g)
         value, slope = np.empty(len(g)), np.empty_like(g)
-        _kernels.likelihoods(g, slope, value, *self._known)
+        _kernels.likelihoods(g, slope, value, *self._inputs)
         return value, slope
 
     def log_density_and_gradient(self, g: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
@@ -226,8 +226,8 @@ class Curve:
         """
         steps = DIFFERENCE * np.eye(g.shape[2])
         ways = [[self.log_likelihood_and_gradient(g + way * step)[1].mean(axis=0) for way in (-1, 1)] for step in steps]
-        found = np.stack([behind - ahead for behind, ahead in ways], axis=2) / (2 * DIFFERENCE)
-        return 0.5 * (found + found.swapaxes(1, 2))
+        curvature = np.stack([behind - ahead for behind, ahead in ways], axis=2) / (2 * DIFFERENCE)
+        return 0.5 * (curvature + curvature.swapaxes(1, 2))
 
     def factor(self, information: np.ndarray, scale: float) -> Factor:
         """Return the factor of the prior's precision plus an information (m, K, K)."""
@@ -305,10 +305,10 @@ def draw_curves(cores: Cores, draws: int, rng: np.random.Generator, ways: Sequen
     rng : Generator
     ways : sequence of str
     """
-    found, curves = nested(cores, draws, rng, ways), cores.families
-    prior, scale = curves[0].prior, found.at[:, 0]
-    shares = tuple(curve.shares(g) for curve, g in zip(curves, found.g, strict=True))
-    known = sum(curve.prior.log_hyperprior(g, scale) for curve, g in zip(curves, found.g, strict=True))
-    known = known - (len(curves) - 1) * prior.log_prior(scale)  # which all have in common
-    sound = tuple(verdict.accepted for verdict in found.verdicts)
-    return Curves(shares, scale, found.way, found.verdict, sound, found.k_hat, found.effective, known)
+    drawn, curves = nested(cores, draws, rng, ways), cores.families
+    prior, scale = curves[0].prior, drawn.at[:, 0]
+    shares = tuple(curve.shares(g) for curve, g in zip(curves, drawn.g, strict=True))
+    log_prior = sum(curve.prior.log_hyperprior(g, scale) for curve, g in zip(curves, drawn.g, strict=True))
+    log_prior = log_prior - (len(curves) - 1) * prior.log_prior(scale)  # which all have in common
+    sound = tuple(verdict.accepted for verdict in drawn.verdicts)
+    return Curves(shares, scale, drawn.way, drawn.verdict, sound, drawn.k_hat, drawn.effective, log_prior)

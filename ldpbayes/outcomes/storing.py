@@ -31,7 +31,7 @@ def to_tree(found: Any) -> xr.DataTree:
     attrs: dict[str, Any] = {name: getattr(found, name) for name in (*_TEXTS, *_NUMBERS, *_WHOLE)}
     attrs |= {name: json.dumps(list(getattr(found, name))) for name in ("groups", "by", "quantiles", "n_bins", "hanging")}
     attrs["levels"] = json.dumps(None if found.levels is None else list(found.levels))
-    attrs["cells"] = json.dumps([[_written(one) for one in key] for key in found.cells])
+    attrs["cells"] = json.dumps([[_written(part) for part in key] for key in found.cells])
     attrs |= {"holds": HOLDS, "identified": int(found.check.identified)}
     check: dict[str, Any] = {name: (("cell", "group"), getattr(found.check, name)) for name in ("discrepancy", "allowed")}
     if found.discretization is not None:
@@ -39,7 +39,7 @@ def to_tree(found: Any) -> xr.DataTree:
     groups = {"/": xr.Dataset(attrs=attrs), "/check": xr.Dataset(check)}
     for c, measure in enumerate(found.measures):
         atoms = measure.atoms
-        held: dict[str, Any] = {
+        cell: dict[str, Any] = {
             "mass": (("draw", "bin", "slot", "group"), measure.mass),
             "atom": (("place",), atoms.value),
             "atom_bin": (("place",), atoms.bin),
@@ -47,9 +47,9 @@ def to_tree(found: Any) -> xr.DataTree:
             "bin_mean": (("bin", "slot"), atoms.mean),
         }
         if found.recipe is not None:
-            held |= {f"recipe_{name}": (("group",), found.recipe[c][name]) for name in ("share", "mean")}
-            held["recipe_quantile"] = (("level", "group"), np.reshape(found.recipe[c]["quantile"], (-1, len(found.groups))))
-        groups[f"/cell_{c}"] = xr.Dataset(held, attrs={"whole": int(measure.whole)})
+            cell |= {f"recipe_{name}": (("group",), found.recipe[c][name]) for name in ("share", "mean")}
+            cell["recipe_quantile"] = (("level", "group"), np.reshape(found.recipe[c]["quantile"], (-1, len(found.groups))))
+        groups[f"/cell_{c}"] = xr.Dataset(cell, attrs={"whole": int(measure.whole)})
     return xr.DataTree.from_dict(groups)
 
 
@@ -88,8 +88,8 @@ def _read(tree):
     levels = None if levels is None else tuple(map(_text, levels))
     _need(levels is None or len(set(levels)) == len(levels) > 1, "levels must be different labels")
     quantiles = tuple(map(float, json.loads(attrs["quantiles"])))
-    for one in (*quantiles, fields["ci_prob"]):
-        _need(0 < one < 1, "probabilities must be between 0 and 1")
+    for prob in (*quantiles, fields["ci_prob"]):
+        _need(0 < prob < 1, "probabilities must be between 0 and 1")
     _need(fields["n_records"] > 0 and fields["random_seed"] >= 0, "the number of records and the seed must not be negative")
     cells = tuple(tuple(map(from_json, key)) for key in json.loads(attrs["cells"]))
     _need(all(part == part for key in cells for part in key), "keys must not be nan")
@@ -98,20 +98,20 @@ def _read(tree):
     )
     n_bins, hanging = (tuple(map(int, json.loads(attrs[name]))) for name in ("n_bins", "hanging"))
     _need(len(hanging) == len(n_bins) == len(cells) <= len(tree.children), "every cell must have its draws")
-    held = [tree[f"cell_{c}"] for c in range(len(cells))]
-    measures = tuple(_measure(one, size, len(groups)) for one, size in zip(held, n_bins, strict=True))
-    _need(len({len(one.mass) for one in measures}) == 1, "all cells must have the same number of draws")
+    nodes = [tree[f"cell_{c}"] for c in range(len(cells))]
+    measures = tuple(_measure(node, size, len(groups)) for node, size in zip(nodes, n_bins, strict=True))
+    _need(len({len(measure.mass) for measure in measures}) == 1, "all cells must have the same number of draws")
     shape = (len(cells), len(groups))
     check = tree["check"]
-    parts = [_array(check, name, shape) for name in ("discrepancy", "allowed")]
-    _need(all(np.isfinite(one).all() for one in parts) and (parts[1] > 0).all(), "the check must hold finite numbers")
+    arrays = [_array(check, name, shape) for name in ("discrepancy", "allowed")]
+    _need(all(np.isfinite(array).all() for array in arrays) and (arrays[1] > 0).all(), "the check must hold finite numbers")
     moved = None
     if "discretization" in check:
         moved = _array(check, "discretization", (len(cells), 2 + len(quantiles), len(groups)))
     recipe = None
-    if "recipe_share" in held[0]:
+    if "recipe_share" in nodes[0]:
         wanted = {"share": shape[1:], "mean": shape[1:], "quantile": (len(quantiles), len(groups))}
-        recipe = tuple({name: _array(one, f"recipe_{name}", size) for name, size in wanted.items()} for one in held)
+        recipe = tuple({name: _array(node, f"recipe_{name}", size) for name, size in wanted.items()} for node in nodes)
     return dict(
         groups=groups,
         measures=measures,
@@ -121,37 +121,37 @@ def _read(tree):
         quantiles=quantiles,
         n_bins=n_bins,
         hanging=hanging,
-        check=Check(*parts, bool(attrs["identified"])),
+        check=Check(*arrays, bool(attrs["identified"])),
         discretization=moved,
         recipe=recipe,
         **fields,
     )
 
 
-def _measure(held, size, k):
+def _measure(node, size, k):
     """Return the measure of one cell."""
-    mass, value = held["mass"].values, held["atom"].values
+    mass, value = node["mass"].values, node["atom"].values
     _need(mass.ndim == 4 and mass.shape[1] == size and mass.shape[3] == k and mass.size, "draws have the wrong shape")
     _need(mass.dtype.kind == "f" and np.isfinite(mass).all() and mass.min() >= 0, "draws must be masses of at least 0")
     slots = mass.shape[2]
     places = (len(value),)
-    own = _array(held, "atom_bin", places)
-    prefix, mean = _array(held, "atom_prefix", (*places, slots)), _array(held, "bin_mean", (size, slots))
-    _need(own.dtype.kind in "iu" and value.dtype.kind in "fiu" and len(value) > 0, "values and their bins must be numbers")
+    bins = _array(node, "atom_bin", places)
+    prefix, mean = _array(node, "atom_prefix", (*places, slots)), _array(node, "bin_mean", (size, slots))
+    _need(bins.dtype.kind in "iu" and value.dtype.kind in "fiu" and len(value) > 0, "values and their bins must be numbers")
     _need(np.isfinite(value).all() and np.isfinite(mean).all(), "values must be finite")
     _need((np.diff(value) > 0).all(), "values must increase")
-    _need(own.min() >= 0 and own.max() < size and (np.diff(own.astype(np.int64)) >= 0).all(), "bins must be in order")
+    _need(bins.min() >= 0 and bins.max() < size and (np.diff(bins.astype(np.int64)) >= 0).all(), "bins must be in order")
     _need((prefix >= 0).all() and (prefix <= 1).all(), "shares of a bin must be between 0 and 1")
-    atoms = Atoms(value, own.astype(np.int64), prefix, mean)
-    return Measure(atoms, mass, bool(held.attrs["whole"]))
+    atoms = Atoms(value, bins.astype(np.int64), prefix, mean)
+    return Measure(atoms, mass, bool(node.attrs["whole"]))
 
 
-def _array(held, name, shape):
+def _array(node, name, shape):
     """Return a variable of the right shape."""
-    found = held[name].values
-    _need(found.shape == shape, f"{name} has the wrong shape")
-    _need(found.dtype.kind in "fiu", f"{name} must hold numbers")
-    return found
+    array = node[name].values
+    _need(array.shape == shape, f"{name} has the wrong shape")
+    _need(array.dtype.kind in "fiu", f"{name} must hold numbers")
+    return array
 
 
 def _text(value):

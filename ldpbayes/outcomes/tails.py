@@ -42,7 +42,7 @@ def _shape(pull: np.ndarray) -> float:
         side = side[side > 0]
         if len(side) >= LEAST_WEIGHED:
             shapes.append(smooth(np.log(side))[1])
-    return max(one for one in shapes if not np.isnan(one) and one < np.inf)
+    return max(shape for shape in shapes if not np.isnan(shape) and shape < np.inf)
 
 
 def _untied(value: np.ndarray) -> np.ndarray:

@@ -37,21 +37,21 @@ def about(collection: Collection | Cells) -> dict[str, str]:
     dict of str to str
         Question, design (one paragraph per channel), groups, notes, source and licence; those that are known.
     """
-    held: list[Any] = [one for one in collection.collections() if one.keeps_reports]
-    first = held[0] if held else None
-    found = {"Question": first.question if first else "", "Answers": _answers(collection.answers)}
-    channels = {tally.name: tally.protocol for cell in held for tally in cell.tallies}
-    users = {name: sum(t.n_reports for cell in held for t in cell.tallies if t.name == name) for name in channels}
-    found["Design"] = " ".join(
-        _channel(name, one, users[name], len(channels), collection.answers) for name, one in channels.items()
+    cells: list[Any] = [cell for cell in collection.collections() if cell.keeps_reports]
+    first = cells[0] if cells else None
+    texts = {"Question": first.question if first else "", "Answers": _answers(collection.answers)}
+    channels = {tally.name: tally.protocol for cell in cells for tally in cell.tallies}
+    users = {name: sum(t.n_reports for cell in cells for t in cell.tallies if t.name == name) for name in channels}
+    texts["Design"] = " ".join(
+        _channel(name, protocol, users[name], len(channels), collection.answers) for name, protocol in channels.items()
     )
     if collection.by:
-        sizes = np.array([one.n_reports for one in collection.collections()])
+        sizes = np.array([cell.n_reports for cell in collection.collections()])
         per = f"{sizes.min():,} to {sizes.max():,} reports" if sizes.min() < sizes.max() else number_of(sizes[0], "report")
-        found["Groups"] = f"{sizes.size:,} groups by {' and '.join(collection.by)}, with {per} each."
-    found["Notes"] = _paragraphs(first.notes if first else collection.notes)
-    found |= {"Source": first.citation, "Licence": first.licence} if first else {}
-    return {heading: text for heading, text in found.items() if text}
+        texts["Groups"] = f"{sizes.size:,} groups by {' and '.join(collection.by)}, with {per} each."
+    texts["Notes"] = _paragraphs(first.notes if first else collection.notes)
+    texts |= {"Source": first.citation, "Licence": first.licence} if first else {}
+    return {heading: text for heading, text in texts.items() if text}
 
 
 def _paragraphs(text):
@@ -85,10 +85,10 @@ def _channel(name, protocol, users, total, labels):
             other = "".join(_denied(law, labels[x], labels) for law, x in zip(wrapped.laws, wrapped.of, strict=True))
         return _channel(name, wrapped.compliers, users, total, labels) + other
     described = describe_protocol(protocol.design)
-    parts = [f"{key} = {_value(value)}" for key, value in protocol.parameters().items() if key != "epsilon"]
+    settings = [f"{key} = {_value(value)}" for key, value in protocol.parameters().items() if key != "epsilon"]
     start = f"Channel {name}: " if total > 1 else ""
     text = f"{start}{number_of(users, 'report')} through {protocol.design.replace('_', ' ')}"
-    text += f" ({', '.join(parts)})." if parts else "."
+    text += f" ({', '.join(settings)})." if settings else "."
     if described is not None:
         text += f" {described.summary.rstrip('.')}."
     epsilon = float(protocol.epsilon)
@@ -132,8 +132,8 @@ def again(command: str, known: Mapping[str, str]) -> dict[str, str]:
     versions = [f"ldpbayes {ldpbayes.__version__}", f"Python {platform.python_version()}"]
     versions += [f"{name} {importlib.import_module(name).__version__}" for name in LIBRARIES]
     cite = REFERENCE.format(version=ldpbayes.__version__)
-    found = {"Command": command, **known, "Versions": ", ".join(versions), "Please cite": cite}
-    return {heading: text for heading, text in found.items() if text}
+    texts = {"Command": command, **known, "Versions": ", ".join(versions), "Please cite": cite}
+    return {heading: text for heading, text in texts.items() if text}
 
 
 def known_of(result: Any) -> dict[str, str]:
@@ -143,8 +143,8 @@ def known_of(result: Any) -> dict[str, str]:
     ----------
     result : DataTree
     """
-    held = result["observed_data"].data_vars if "observed_data" in result.children else {}
-    arrays = {str(name): values.values for name, values in held.items()}
+    variables = result["observed_data"].data_vars if "observed_data" in result.children else {}
+    arrays = {str(name): values.values for name, values in variables.items()}
     data = fingerprint_of_arrays(result["summary"]["category"].values, arrays)
     return {
         "Random seed": str(result.attrs["random_seed"]),
@@ -165,8 +165,8 @@ def fingerprint(collection: Collection | Cells) -> str:
     str
         The same as ``fingerprint_of_arrays`` of what a result keeps of the data.
     """
-    found = {name: np.asarray(values) for name, (_, values) in collection.observed().items()}
-    return fingerprint_of_arrays(collection.categories, found)
+    arrays = {name: np.asarray(values) for name, (_, values) in collection.observed().items()}
+    return fingerprint_of_arrays(collection.categories, arrays)
 
 
 def fingerprint_of_arrays(categories, observed: Mapping[str, np.ndarray]) -> str:
@@ -182,10 +182,10 @@ def fingerprint_of_arrays(categories, observed: Mapping[str, np.ndarray]) -> str
     str
         64 hexadecimal digits.
     """
-    found = hashlib.sha256("\0".join(map(str, categories)).encode())
+    digest = hashlib.sha256("\0".join(map(str, categories)).encode())
     for name in sorted(observed):
         values = np.asarray(observed[name])
         kind = "<i8" if values.dtype.kind in "iu" and values.dtype.itemsize <= 8 else values.dtype.newbyteorder("<")
-        found.update(f"\0{name}{values.shape}".encode())
-        found.update(np.ascontiguousarray(values.astype(kind)).tobytes())
-    return found.hexdigest()
+        digest.update(f"\0{name}{values.shape}".encode())
+        digest.update(np.ascontiguousarray(values.astype(kind)).tobytes())
+    return digest.hexdigest()

@@ -45,8 +45,8 @@ def _table(result, title, every=False):
         elif name not in ends.values():
             error = 2 if name in ERRORS else 0  # the first to go where the screen is narrow
             kind = "text" if _is_text(result[name]) else "number"
-            own = ".2g" if name in ERRORS else spec if name in ("mean", "sd") else ".4g"
-            columns.append((Column(name, name.replace("_", " "), kind, own, priority=error), _values(rows, result[name])))
+            digits = ".2g" if name in ERRORS else spec if name in ("mean", "sd") else ".4g"
+            columns.append((Column(name, name.replace("_", " "), kind, digits, priority=error), _values(rows, result[name])))
     return filled(title, columns, whole=None if yes is None else functools.partial(_table, result, title, True))
 
 

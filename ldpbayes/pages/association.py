@@ -43,7 +43,7 @@ def of_association(result, *, top: int = TOP) -> Page:
         "attributes": {key: list(levels) for key, levels in answers.attributes_of(result).items()},
         "pairs": pairs,
         "independence": _facts(answers.independence(result)),
-        "margins": {name: _cells(found) for name, found in margins.items()},
+        "margins": {name: _cells(margin) for name, margin in margins.items()},
         "ci_prob": ci_prob,
         "method": result.attrs["method"],
         "prior": result.attrs["prior"],
@@ -70,7 +70,7 @@ def _pair(tree, first, second, ci_prob):
     v = answers.cramers_v(tree, first, second, ci_prob=ci_prob)
     independent = answers.independence(tree, first, second)
     information = answers.mutual_information(tree, first, second, ci_prob=ci_prob)
-    found = {
+    facts = {
         "first": first,
         "second": second,
         "cramers_v": float(v["mean"]),
@@ -85,15 +85,15 @@ def _pair(tree, first, second, ci_prob):
     }
     odds = answers.odds_ratio(tree, first, second, ci_prob=ci_prob)
     if odds["median"].size == 1:
-        found["odds_ratio"] = float(odds["median"].values.item())
-        found["odds_ratio_interval"] = [float(odds["lower"].values.item()), float(odds["upper"].values.item())]
-    return found
+        facts["odds_ratio"] = float(odds["median"].values.item())
+        facts["odds_ratio_interval"] = [float(odds["lower"].values.item()), float(odds["upper"].values.item())]
+    return facts
 
 
 def _pairs_table(pairs, level):
     strength = "Strength: 0 where independent, 1 where one answer determines the other."
     independent = "Probability of independence, if it was one half before the reports."
-    known = "Mutual information of the two answers."
+    means = "Mutual information of the two answers."
     full = [f"{level} interval of {what}" for what in ("V", "the odds ratio")]
     columns = (
         Column("first", "attribute", "text"),
@@ -103,7 +103,7 @@ def _pairs_table(pairs, level):
         Column("odds_ratio", "odds ratio", spec="#.3g", priority=1),
         Column("odds_ratio_interval", level, "interval", spec="#.3g", priority=2, full=full[1]),
         Column("probability_independent", "P(independent)", spec=".3f", means=independent),
-        Column("mutual_information", "information (nats)", spec=".4f", priority=3, means=known),
+        Column("mutual_information", "information (nats)", spec=".4f", priority=3, means=means),
     )
     title = "Pairs of attributes, the strongest association first"
     return filled(title, [(column, [pair[column.key] for pair in pairs]) for column in columns])
@@ -111,40 +111,40 @@ def _pairs_table(pairs, level):
 
 def _margins_table(margins, every=False):
     """Return the table of the margins: of two levels the one that is asked for, and all where all are wanted."""
-    parts = []
-    for name, found in margins.items():
-        yes = None if every else asked(found[name].values)
-        rows = Rows(found, name, at=slice(None) if yes is None else [yes])
+    tables = []
+    for name, margin in margins.items():
+        yes = None if every else asked(margin[name].values)
+        rows = Rows(margin, name, at=slice(None) if yes is None else [yes])
         column, levels = rows.label(name, "level", "level")
         labels = [(Column("attribute", "attribute", "text"), [name] * len(levels)), (column, levels)]
-        parts.append(filled("Margins", [*labels, *rows.summary(found, heading="share", priority=(0, 1, 0))]))
+        tables.append(filled("Margins", [*labels, *rows.summary(margin, heading="share", priority=(0, 1, 0))]))
     whole = None if every else functools.partial(_margins_table, margins, True)
-    return replace(parts[0], rows=tuple(row for part in parts for row in part.rows), whole=whole)
+    return replace(tables[0], rows=tuple(row for part in tables for row in part.rows), whole=whole)
 
 
 def _conditional_table(tree, first, second, ci_prob, every=False):
     """Return the shares of the second attribute's levels given the first one's; of two levels that asked for, or all."""
-    found = answers.conditional(tree, second, given=first, ci_prob=ci_prob)
-    yes = None if every else asked(found[second].values)
-    rows = Rows(found if yes is None else found.isel({second: [yes]}), first, second)
-    found = rows.data
-    mean, _, interval = rows.summary(found, heading="share", spec=".3f")
+    shares = answers.conditional(tree, second, given=first, ci_prob=ci_prob)
+    yes = None if every else asked(shares[second].values)
+    rows = Rows(shares if yes is None else shares.isel({second: [yes]}), first, second)
+    shares = rows.data
+    mean, _, interval = rows.summary(shares, heading="share", spec=".3f")
     columns = [rows.label(first, key="given"), rows.label(second, key="level"), mean, interval]
     whole = None if yes is None else functools.partial(_conditional_table, tree, first, second, ci_prob, True)
     return filled(f"Shares of {second} given {first}", columns, whole=whole)
 
 
 def _notes(tree):
-    found = answers.independence(tree)
-    log_factor = found["log_bayes_factor"].item()
+    answer = answers.independence(tree)
+    log_factor = answer["log_bayes_factor"].item()
     if math.isfinite(log_factor):
         factor, side = math.exp(min(abs(log_factor), 700)), "for" if log_factor > 0 else "against"
         text = f"Mutual independence of all attributes: Bayes factor {factor:.3g} {side} it"
-        text += f" (probability {found['probability'].item():.3g} where both were as likely before the reports)."
+        text += f" (probability {answer['probability'].item():.3g} where both were as likely before the reports)."
         yield Note(Kind.VERDICT, text)
     else:
-        yield Note(Kind.EVIDENCE, f"The probability of mutual independence is not known: {found.reason}.")
-    missing = {answers.independence(tree, *pair).reason for pair in answers.pairs_of(tree)} - {"", found.reason}
+        yield Note(Kind.EVIDENCE, f"The probability of mutual independence is not known: {answer.reason}.")
+    missing = {answers.independence(tree, *pair).reason for pair in answers.pairs_of(tree)} - {"", answer.reason}
     for reason in sorted(missing):
         yield Note(Kind.EVIDENCE, f"The probability that a pair is independent is not known: {reason}.")
     if tree.attrs.get("identifiability"):
@@ -176,8 +176,8 @@ def _summary(tree, ordered):
     return f"{text}."
 
 
-def _cells(found):
+def _cells(table):
     """Return a Dataset over one attribute as plain data."""
-    (dim,) = found["mean"].dims
+    (dim,) = table["mean"].dims
     keys = ("mean", "sd", "lower", "upper", "mcse")
-    return {str(level): {key: float(found[key][i]) for key in keys} for i, level in enumerate(found[dim].values)}
+    return {str(level): {key: float(table[key][i]) for key in keys} for i, level in enumerate(table[dim].values)}

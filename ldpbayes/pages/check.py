@@ -30,8 +30,8 @@ def of_check(result, *, title: str = "Check of fit", collection=None) -> Page:
         Column("method", "by", "text", priority=3, means="Where the p-value comes from."),
     )
     rows = [
-        (one.label, one.statistic, one.df, one.p_value, float(adjusted), one.method)
-        for one, adjusted in zip(result.checks, result.adjusted, strict=True)
+        (check.label, check.statistic, check.df, check.p_value, float(adjusted), check.method)
+        for check, adjusted in zip(result.checks, result.adjusted, strict=True)
     ]
     notes = [Note(Kind.METHOD, text) for text in (result.notes if result.checks else ())]
     page = _page(result, title, columns, rows, notes, facts_of(result))
@@ -47,7 +47,7 @@ def _page(result, title, columns, rows, notes, facts) -> Page:
     return Page(heading, tables, tuple(notes), facts=facts, summary=summary)
 
 
-def _figures(found, collection):
+def _figures(result, collection):
     """Yield the picture of the reports beside what the maximum-likelihood estimate expects, where they can be counted."""
     if all(tally.protocol.report_law() is None for tally in collection.tallies):
         return
@@ -62,7 +62,7 @@ def _figures(found, collection):
 
     caption = "Counts of the reports that came in, and of those expected at the maximum-likelihood estimate"
     caption += ": those that fit least." if any(len(tally.counts) > most for tally in collection.tallies) else "."
-    yield Figure("expected", caption, f"{caption} {found.verdict}", draw, alone)
+    yield Figure("expected", caption, f"{caption} {result.verdict}", draw, alone)
 
 
 def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
@@ -123,5 +123,5 @@ def fakes_table(collection) -> Table | None:
 
 def facts_of(result) -> dict:
     """Return a Fitness as plain data."""
-    tests = [asdict(one) | {"adjusted": float(p)} for one, p in zip(result.checks, result.adjusted, strict=True)]
+    tests = [asdict(check) | {"adjusted": float(p)} for check, p in zip(result.checks, result.adjusted, strict=True)]
     return {"checks": tests} | {name: getattr(result, name) for name in ("size", "p_value", "flagged", "verdict")}

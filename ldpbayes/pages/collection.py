@@ -53,8 +53,8 @@ def of_cells(cells: Cells, *, title: str = "") -> Page:
     rows = []
     for i, (key, cell) in enumerate(zip(cells, cells.collections(), strict=True)):
         channels = ", ".join(t.name for t in cell.tallies) if cell.keeps_reports else "summary"
-        known = [str(values[i]) for values in covariates.values()]
-        rows.append((*map(str, key), *known, channels, float(cell.n_reports)))
+        entries = [str(values[i]) for values in covariates.values()]
+        rows.append((*map(str, key), *entries, channels, float(cell.n_reports)))
     whole = Table(heading, columns, tuple(rows))
     summary = f"{number_of(int(cells.n_reports), 'report')} in {number_of(len(cells), 'cell')}."
     facts = {"categories": list(cells.categories), "by": list(cells.by), "cells": whole.records()}

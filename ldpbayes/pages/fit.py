@@ -79,32 +79,32 @@ def _category_table(tree, title, top):
     count = data.sizes.get("cell", 1)
     yes = asked(data["category"].values) if top < sys.maxsize else None
     each = 1 if yes is not None else total if total <= top else max(top // count, min(top, FEWEST))
-    cells, parts = min(count, max(top // each, 1)), []
+    cells, phrases = min(count, max(top // each, 1)), []
     means = data["mean"].sel(target="distribution").values.reshape(-1, total)[:cells]
     shown = [largest(row, each) if yes is None else [yes] for row in means]
     if tree.attrs.get("draws") == "none":  # so many categories have no order that a reader knows
-        shown = [sorted(own, key=lambda x, row=row: -row[x]) for own, row in zip(shown, means, strict=True)]
+        shown = [sorted(places, key=lambda x, row=row: -row[x]) for places, row in zip(shown, means, strict=True)]
     most = len(shown[-1]) if yes is None else total
     if most < total:
-        parts = [f"the {most} largest of {total:,} categories{' of each cell' if cells == count > 1 else ''}"]
-    rows = Rows(data, "cell", "category", at=np.concatenate([c * total + np.asarray(own) for c, own in enumerate(shown)]))
+        phrases = [f"the {most} largest of {total:,} categories{' of each cell' if cells == count > 1 else ''}"]
+    rows = Rows(data, "cell", "category", at=np.concatenate([c * total + np.asarray(row) for c, row in enumerate(shown)]))
     columns = [*_key_columns(rows), rows.label("category")]
     for target in _targets(tree):
         columns += _target_columns(tree, rows, target, spec, most)
     for name in _estimators(tree):
         columns += _estimator_columns(tree, rows, name, spec)
     if cells < count:
-        parts.append(f"the first{f' {cells}' if cells > 1 else ''} of {count:,} cells")
-    held = [pair for pair in columns if top == sys.maxsize or pair[0].kind == "text" or _known(pair[1])]
-    if not parts and yes is None and len(held) == len(columns):
+        phrases.append(f"the first{f' {cells}' if cells > 1 else ''} of {count:,} cells")
+    pairs = [pair for pair in columns if top == sys.maxsize or pair[0].kind == "text" or _any_finite(pair[1])]
+    if not phrases and yes is None and len(pairs) == len(columns):
         return filled(title, columns)
-    verb = "is" if cells == 1 and len(parts) == 1 and most == total else "are"
-    note = f"{' of '.join(parts).capitalize()} {verb} shown." if parts else ""
+    verb = "is" if cells == 1 and len(phrases) == 1 and most == total else "are"
+    note = f"{' of '.join(phrases).capitalize()} {verb} shown." if phrases else ""
     again = functools.partial(_category_table, tree, title)
-    return filled(title, held, note, whole=functools.partial(again, sys.maxsize), brief=again if parts else None)
+    return filled(title, pairs, note, whole=functools.partial(again, sys.maxsize), brief=again if phrases else None)
 
 
-def _known(values):
+def _any_finite(values):
     """Return whether some entry of a column is known, as the ends of F of a summary are not."""
     return bool(np.isfinite(np.asarray(list(values), dtype=float)).any())
 
@@ -120,13 +120,13 @@ def _target_columns(tree, rows, target, spec, top):
     columns = rows.summary(rows.data.sel(target=target), **settings, priority=order[:3], means=means)
     if _has_confidence(tree, target):
         ci_prob = rows.data.attrs["ci_prob"]
-        words, found = f"{percent(ci_prob)} confidence", tree["confidence"].to_dataset()
+        words, data = f"{percent(ci_prob)} confidence", tree["confidence"].to_dataset()
         full, size = f"{words} interval of {letter}", rows.data.sizes["category"]
         means = "From the reports alone: covers the true share with this probability, whichever it is."
-        ends = found.sel(target=target)
+        ends = data.sel(target=target)
         if top < size:
             means = f"From the reports alone: on average this share of the intervals of the {top} largest shown cover."
-            pair = intervals_at(found, level_of_largest(ci_prob, top, size), target)
+            pair = intervals_at(data, level_of_largest(ci_prob, top, size), target)
             ends = ends.assign({name: (ends[name].dims, x) for name, x in zip(("lower", "upper"), pair, strict=True)})
         column = Column(f"{target}_confidence", words, "interval", spec, order[3], full=full, means=means)
         columns.append((column, rows.pairs(ends["lower"], ends["upper"])))
@@ -141,16 +141,16 @@ def _estimator_columns(tree, rows, name, spec, values="value", errors="standard_
     """
     label = NAMES.get(name, name)
     value, error = (9, 10) if name != "mle" else (3, 4)
-    found = tree["estimate"].to_dataset()[[values, errors]].sel(estimator=name)
-    found = found.reindex({dim: rows.data[dim] for dim in rows.sizes if dim != "cell" and dim in found.dims})
+    data = tree["estimate"].to_dataset()[[values, errors]].sel(estimator=name)
+    data = data.reindex({dim: rows.data[dim] for dim in rows.sizes if dim != "cell" and dim in data.dims})
     column = Column(name, label, spec=spec, priority=value, means=_MEANS.get(name, "") if values == "value" else "")
-    columns = [(column, rows.numbers(found[values]))]
-    if name == "mle" and (values != "value" or bool(np.isfinite(found[errors].values).any())):
+    columns = [(column, rows.numbers(data[values]))]
+    if name == "mle" and (values != "value" or bool(np.isfinite(data[errors].values).any())):
         means = _STANDARD_ERROR if values == "value" else ""
         column = Column(
             f"{name}_standard_error", "s.e.", spec=spec, priority=error, full=f"s.e. of the {label}", means=means
         )
-        columns.append((column, rows.numbers(found[errors])))
+        columns.append((column, rows.numbers(data[errors])))
     return columns
 
 
@@ -165,8 +165,8 @@ def _derived_table(tree, top):
     rows = Rows(data, "cell", "quantity")
     columns = [*_key_columns(rows), rows.label("quantity")]
     columns += rows.summary(data, prefix="derived_", spec=spec, priority=(0, 5, 0))
-    known = "estimate" in tree.children and "derived" in tree["estimate"]
-    for name in _estimators(tree) if known else ():
+    estimated = "estimate" in tree.children and "derived" in tree["estimate"]
+    for name in _estimators(tree) if estimated else ():
         columns += _estimator_columns(tree, rows, name, spec, "derived", "derived_standard_error")
     # A model of one's own has other scalars beside the quantities of the collection.
     title = "Other quantities" if tree.attrs["method"] == "attached" else "Derived quantities"
@@ -201,8 +201,8 @@ def _key_columns(rows):
 
 def _by(summary):
     """Return the names of the grouping columns, with "cell" for keys that have no name; none for a single collection."""
-    own, nameless = keys_of(summary), "cell" in summary.coords and summary["cell"].values.tolist() != ["all"]
-    return own or (["cell"] if nameless else [])  # a scan without groups has "all"
+    keys, nameless = keys_of(summary), "cell" in summary.coords and summary["cell"].values.tolist() != ["all"]
+    return keys or (["cell"] if nameless else [])  # a scan without groups has "all"
 
 
 def _unknown_table(tree, name, top):
@@ -252,8 +252,8 @@ def _notes(tree):
 
 def _no_answer(tree) -> str:
     """Return how many who were asked gave no answer; empty where everybody answered, or nobody counted."""
-    held = tree["constant_data"].get("missing") if "constant_data" in tree.children else None
-    total = 0 if held is None else int(held.sum())
+    missing = tree["constant_data"].get("missing") if "constant_data" in tree.children else None
+    total = 0 if missing is None else int(missing.sum())
     if not total:
         return ""
     asked = total + tree.attrs["n_reports"]
@@ -283,10 +283,10 @@ def notes_of(tree):
         (Kind.METHOD, "decides_note", "prior_of_shares"),
         (Kind.WARNING if attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
     )
-    found, error = evidence.of_result(tree) or (math.nan, None)
-    if math.isfinite(found):
-        known = "" if not error else f", standard error {'below 0.0001' if error < 1e-4 else f'{error:.4f}'}"
-        yield Note(Kind.EVIDENCE, f"Log-evidence {found:.4f}{known}.")
+    log_evidence, error = evidence.of_result(tree) or (math.nan, None)
+    if math.isfinite(log_evidence):
+        suffix = "" if not error else f", standard error {'below 0.0001' if error < 1e-4 else f'{error:.4f}'}"
+        yield Note(Kind.EVIDENCE, f"Log-evidence {log_evidence:.4f}{suffix}.")
 
 
 def _figures(tree, top, collection):
@@ -321,9 +321,9 @@ def _predicts(tree, collection):
     """Return whether there are draws of P that say what reports to expect."""
     a = collection.n_categories
     same = tree["posterior"].sizes.get("category") in (a, a - len(collection.laws)) and "pseudo" not in tree.attrs
-    kept = [one for one in collection.collections() if one.keeps_reports]
+    cells = [cell for cell in collection.collections() if cell.keeps_reports]
     same = same and "distribution" in tree["posterior"]
-    return same and any(tally.protocol.report_law() is not None for one in kept for tally in one.tallies)
+    return same and any(tally.protocol.report_law() is not None for cell in cells for tally in cell.tallies)
 
 
 def _forest(tree, top):
@@ -391,21 +391,21 @@ def _facts(tree):
 
 def _numbers(summary, prefix="", **at):
     """Return what a summary has of one quantity: errors of the ends are missing from results of earlier versions."""
-    held = [key for key in (*_KEYS, *_ERRORS) if f"{prefix}{key}" in summary.data_vars]
-    return {key: summary[f"{prefix}{key}"].sel(at).values for key in held}
+    keys = [key for key in (*_KEYS, *_ERRORS) if f"{prefix}{key}" in summary.data_vars]
+    return {key: summary[f"{prefix}{key}"].sel(at).values for key in keys}
 
 
 def _derived_facts(tree):
-    summary, found = tree["summary"], {}
-    known = "estimate" in tree.children and "derived" in tree["estimate"]
+    summary, facts = tree["summary"], {}
+    estimated = "estimate" in tree.children and "derived" in tree["estimate"]
     for name in summary["quantity"].values if "quantity" in summary.coords else ():
         entry = _numbers(summary, "derived_", quantity=name)
-        for estimator in _estimators(tree) if known and name in tree["estimate"]["quantity"].values else ():
+        for estimator in _estimators(tree) if estimated and name in tree["estimate"]["quantity"].values else ():
             at = {"estimator": estimator, "quantity": name}
             entry[estimator] = tree["estimate"]["derived"].sel(at).values
             entry[f"{estimator}_standard_error"] = tree["estimate"]["derived_standard_error"].sel(at).values
-        found[str(name)] = entry
-    return found
+        facts[str(name)] = entry
+    return facts
 
 
 def _prior_facts(tree):
@@ -436,9 +436,9 @@ def _confidence_facts(tree):
     """Return the confidence intervals of P and F, and where they come from; None where there are none."""
     if "confidence" not in tree.children:
         return None
-    found = tree["confidence"].to_dataset()
-    facts = {"method": found.attrs["method"]}
+    data = tree["confidence"].to_dataset()
+    facts = {"method": data.attrs["method"]}
     for target in ("distribution", "frequency"):
         if _has_confidence(tree, target):
-            facts[target] = {key: found[key].sel(target=target).values for key in ("lower", "upper")}
+            facts[target] = {key: data[key].sel(target=target).values for key in ("lower", "upper")}
     return facts

@@ -73,12 +73,12 @@ def long_rows(result: PrivateGroups) -> list[dict]:
         numbers = zip(*(rows.numbers(table[key]) for key in keys), strict=True)
         labels = zip(rows.label("group")[1], rows.label("quantity")[1], strict=True)
         recipe = [math.nan] * rows.size if versus else rows.numbers(_recipe(result, table))
-        held = np.repeat(np.arange(len(result.cells)), rows.size // len(result.cells)).tolist()
-        for cell, (group, quantity), values, one in zip(held, labels, numbers, recipe, strict=True):
+        cells = np.repeat(np.arange(len(result.cells)), rows.size // len(result.cells)).tolist()
+        for cell, (group, quantity), values, value in zip(cells, labels, numbers, recipe, strict=True):
             covariates = dict(zip(result.columns, map(_plain, result.cells[cell]), strict=True))
             line = {**covariates, "group": group, "quantity": quantity, "versus": versus}
             answer = dict(zip(keys, values, strict=True))
-            answer |= {"probability": answer.get("probability"), "recipe": None if math.isnan(one) else one}
+            answer |= {"probability": answer.get("probability"), "recipe": None if math.isnan(value) else value}
             lines.append(line | answer)
     return lines
 
@@ -94,24 +94,24 @@ def _plain(key):
     return key if isinstance(key, (bool, int, float)) else str(key)
 
 
-def _recipe(found: PrivateGroups, summary):
+def _recipe(result: PrivateGroups, summary):
     """Return the reweighting recipe's value of every entry of a summary; nan where it has none."""
     names = list(map(str, summary["quantity"].values))
-    values = np.full((len(found.cells), len(found.groups), len(names)), np.nan)
-    for cell, held in enumerate(found.recipe or ()):
-        known = {"share": held["share"]}
-        if found.levels is None:
-            levels = [f"q{100 * level:g}" for level in found.quantiles]
-            known |= {"mean": held["mean"], **dict(zip(levels, np.asarray(held["quantile"]), strict=True))}
+    values = np.full((len(result.cells), len(result.groups), len(names)), np.nan)
+    for cell, entry in enumerate(result.recipe or ()):
+        numbers = {"share": entry["share"]}
+        if result.levels is None:
+            levels = [f"q{100 * level:g}" for level in result.quantiles]
+            numbers |= {"mean": entry["mean"], **dict(zip(levels, np.asarray(entry["quantile"]), strict=True))}
         for i, name in enumerate(names):
-            values[cell, :, i] = known.get(name, np.nan)
-    values = summary["mean"].copy(data=values if found.by else values[0])
+            values[cell, :, i] = numbers.get(name, np.nan)
+    values = summary["mean"].copy(data=values if result.by else values[0])
     return values.where(np.isfinite(values))
 
 
-def _spec(found, values):
+def _spec(result, values):
     """Return a format with about four digits for the numbers of a table."""
-    if found.levels is not None:
+    if result.levels is not None:
         return ".4f"
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])
     most = float(sizes.max(initial=0.0))
@@ -120,168 +120,168 @@ def _spec(found, values):
     return ",.0f" if most >= 1000 else ".1f" if most >= 100 else ".2f" if most >= 10 else ".4g"
 
 
-def _share_table(found, top):
+def _share_table(result, top):
     """Return the table of the groups' shares."""
 
     def columns(rows, data):
         mean, sd, interval = rows.summary(data, key="share_", heading="share", priority=(0, 2, 0))
-        return [mean, interval, sd, *_recipe_column(found, rows, data, "share", ".4f")]
+        return [mean, interval, sd, *_recipe_column(result, rows, data, "share", ".4f")]
 
-    return _table(found, "Shares of the groups", found.summary().sel(quantity=["share"]), columns, top)
+    return _table(result, "Shares of the groups", result.summary().sel(quantity=["share"]), columns, top)
 
 
-def _value_table(found, title, answer, key, heading, top):
+def _value_table(result, title, answer, key, heading, top):
     """Return the table of mean and quantiles, or of the levels of an open category: of the groups, or of differences."""
     answer = answer.sel(quantity=answer["quantity"] != "share")
-    spec = _spec(found, answer["mean"].values)
+    spec = _spec(result, answer["mean"].values)
 
     def columns(rows, data):
-        label, names = rows.label("quantity", found.value if found.levels is not None else "quantity")
+        label, names = rows.label("quantity", result.value if result.levels is not None else "quantity")
         (mean, values), sd, interval = rows.summary(data, key=key, heading=heading, spec=spec, priority=(0, 2, 0))
         if "probability" in data:
             above = Column("probability", "P(> 0)", spec=".3f", priority=1, means=_ABOVE)
             more = [(above, rows.numbers(data["probability"]))]
         else:
             mean = replace(mean, full="posterior mean")
-            more = [sd, *(_recipe_column(found, rows, data, "value", spec) if found.levels is None else [])]
+            more = [sd, *(_recipe_column(result, rows, data, "value", spec) if result.levels is None else [])]
         return [(label, list(map(quantity_name, names))), (mean, values), interval, *more]
 
-    return _table(found, title, answer, columns, top)
+    return _table(result, title, answer, columns, top)
 
 
-def _recipe_column(found, rows, data, key, spec):
+def _recipe_column(result, rows, data, key, spec):
     """Return the recipe's values as a column; none where there is no recipe."""
-    if found.recipe is None:
+    if result.recipe is None:
         return []
     settings = {"spec": spec, "priority": 1, "full": "reweighting recipe", "means": _RECIPE}
     return [(Column(f"{key}_recipe", "recipe", **settings), rows.numbers(data["recipe"]))]
 
 
-def _table(found, title, data, columns, top):
+def _table(result, title, data, columns, top):
     """Return a table of the combinations with most records, which knows all of them."""
     if "probability" not in data:
-        data = data.assign(recipe=_recipe(found, data))
-    per_cell, every = data.sizes["quantity"] * data.sizes["group"], list(range(len(found.cells)))
-    shown = largest_cells(found, max(1, top // max(per_cell, 1)))
+        data = data.assign(recipe=_recipe(result, data))
+    per_cell, every = data.sizes["quantity"] * data.sizes["group"], list(range(len(result.cells)))
+    shown = largest_cells(result, max(1, top // max(per_cell, 1)))
     note = "" if shown == every else f"The {len(shown):,} of {len(every):,} combinations with most records are shown."
 
     def table(cells, note, whole):
-        held = data.isel(cell=cells) if found.by else data
-        rows = Rows(held, "cell", "group", "quantity")
-        keys = [rows.label(key, name) for key, name in zip(found.columns, found.by, strict=True)]
-        return filled(title, [*keys, rows.label("group"), *columns(rows, held)], note, whole=whole)
+        chosen = data.isel(cell=cells) if result.by else data
+        rows = Rows(chosen, "cell", "group", "quantity")
+        keys = [rows.label(key, name) for key, name in zip(result.columns, result.by, strict=True)]
+        return filled(title, [*keys, rows.label("group"), *columns(rows, chosen)], note, whole=whole)
 
     return table(shown, note, None if not note else lambda: table(every, "", None))
 
 
-def _notes(found):
+def _notes(result):
     """Yield the notes, in the order in which they are read."""
-    target = "the population that they were drawn from" if found.target == "distribution" else "these very records"
-    yield Note(Kind.DATA, f"{found.n_records:,} records; answers are about {target}; seed {found.random_seed}.")
-    bins = sorted(set(found.n_bins))
+    target = "the population that they were drawn from" if result.target == "distribution" else "these very records"
+    yield Note(Kind.DATA, f"{result.n_records:,} records; answers are about {target}; seed {result.random_seed}.")
+    bins = sorted(set(result.n_bins))
     size = f"{bins[0]:,}" if len(bins) == 1 else f"{bins[0]:,} to {bins[-1]:,}"
     ways = {
         "smooth": f"Smooth curves over {size} bins: the groups' shares change smoothly with the value.",
         "rounding": f"Smooth curves over {size} bins, one for each class of values.",
         "recipe": "The reweighting recipe with a bootstrap.",
     }
-    if found.levels is not None and found.method == "smooth":
-        yield Note(Kind.METHOD, f"The groups' shares in each category of {found.value}, with a common spread.")
+    if result.levels is not None and result.method == "smooth":
+        yield Note(Kind.METHOD, f"The groups' shares in each category of {result.value}, with a common spread.")
     else:
-        yield Note(Kind.METHOD, ways[found.method])
-    kind = Kind.DIAGNOSTIC if found.trusted and found.method != "recipe" else Kind.WARNING
-    yield Note(kind, found.outcome)
-    if found.left_out:
-        yield Note(Kind.WARNING, found.left_out)
-    if found.method != "recipe":
-        yield Note(Kind.METHOD, found.who_decides)
-    if found.discretization is not None:
-        moved = found.discretization_sd
+        yield Note(Kind.METHOD, ways[result.method])
+    kind = Kind.DIAGNOSTIC if result.trusted and result.method != "recipe" else Kind.WARNING
+    yield Note(kind, result.outcome)
+    if result.left_out:
+        yield Note(Kind.WARNING, result.left_out)
+    if result.method != "recipe":
+        yield Note(Kind.METHOD, result.who_decides)
+    if result.discretization is not None:
+        moved = result.discretization_sd
         yield Note(Kind.METHOD, f"The bins move share, mean and quantiles by at most {moved:.2f} posterior sd.")
-    if found.recipe is not None:
+    if result.recipe is not None:
         text = "The recipe weighs records by the inverse channel: a report that contradicts a group gives a negative weight."
         yield Note(Kind.ESTIMATE, f"{text} It has no intervals.")
 
 
-def _figures(found, unit):
+def _figures(result, unit):
     """Yield distribution functions, the forest of quantiles and differences."""
-    level = percent(found.ci_prob)
+    level = percent(result.ci_prob)
 
     def figure(name, plot, caption, alt):
-        draw = functools.partial(plot, found, unit=unit, top=1, title="")
-        return Figure(name, caption, alt.format(caption), draw, functools.partial(plot, found, unit=unit))
+        draw = functools.partial(plot, result, unit=unit, top=1, title="")
+        return Figure(name, caption, alt.format(caption), draw, functools.partial(plot, result, unit=unit))
 
-    of, each = f"{found.value} in the private groups", "One curve for each group. {}"
+    of, each = f"{result.value} in the private groups", "One curve for each group. {}"
     caption = f"Distribution functions of {of}, with pointwise {level} bands."
-    if found.levels is None:
+    if result.levels is None:
         yield figure("functions", plots.plot_private_functions, caption, each)
-    what = "Shares" if found.levels is not None else "Means and quantiles"
+    what = "Shares" if result.levels is not None else "Means and quantiles"
     caption, alt = f"{what} of {of}, with {level} intervals.", "Forest plot. {} The table has the numbers."
     yield figure("quantiles", plots.plot_private_quantiles, caption, alt)
-    if found.levels is None:
-        caption = f"How much larger each quantile of {found.value} is than in {found.groups[0]}, with {level} bands."
+    if result.levels is None:
+        caption = f"How much larger each quantile of {result.value} is than in {result.groups[0]}, with {level} bands."
         yield figure("differences", plots.plot_private_differences, caption, "One curve for each other group. {}")
 
 
-def _summary(found, unit):
+def _summary(result, unit):
     """Return the first sentence: how far the middles of the groups are apart, and how large the groups are."""
-    cell = largest_cells(found, 1)[0]
-    summary, apart = found.summary(), found.differences()
-    if found.by:
+    cell = largest_cells(result, 1)[0]
+    summary, apart = result.summary(), result.differences()
+    if result.by:
         summary, apart = summary.isel(cell=cell), apart.isel(cell=cell)
-    where = f"In {', '.join(map(str, found.cells[cell]))}, the combination with most records, " if found.by else ""
-    yes, level, parts = asked(found.groups), interval_of(found.ci_prob), []
-    named = list(found.groups[:4] if yes is None else [found.groups[yes]])
+    where = f"In {', '.join(map(str, result.cells[cell]))}, the combination with most records, " if result.by else ""
+    yes, level, clauses = asked(result.groups), interval_of(result.ci_prob), []
+    named = list(result.groups[:4] if yes is None else [result.groups[yes]])
     of = summary.sel(quantity="share", group=named)
     texts = shares(*(of[key].values for key in ("mean", "lower", "upper", "sd")), level)
-    if found.levels is None:
-        name = "q50" if 0.5 in found.quantiles else "mean"
+    if result.levels is None:
+        name = "q50" if 0.5 in result.quantiles else "mean"
         what, suffix, scale = quantity_name(name), f" {unit}" if unit else "", 1.0
-        spec = _spec(found, apart["mean"].sel(quantity=name).values)
+        spec = _spec(result, apart["mean"].sel(quantity=name).values)
     else:
-        clearest = np.abs(apart["probability"] - 0.5).sel(quantity=list(found.levels)).max("group")
-        name = found.levels[int(np.argmax(clearest.values))]
+        clearest = np.abs(apart["probability"] - 0.5).sel(quantity=list(result.levels)).max("group")
+        name = result.levels[int(np.argmax(clearest.values))]
         what, suffix, scale, spec = f"share of {name}", " percentage points", 100.0, ".1f"
     for group in map(str, apart["group"].values[:3]):
-        one = apart.sel(group=group, quantity=name)
-        mean, low, high = (scale * float(one[key]) for key in ("mean", "lower", "upper"))
+        gap = apart.sel(group=group, quantity=name)
+        mean, low, high = (scale * float(gap[key]) for key in ("mean", "lower", "upper"))
         if not math.isfinite(mean):
             continue
         if low * high > 0:
             least, most = sorted((abs(low), abs(high)))
             side = "larger" if mean > 0 else "smaller"
-            parts.append(
-                f"the {what} of {found.value} is {abs(mean):{spec}}{suffix} {side} in {group} than in {found.groups[0]} "
+            clauses.append(
+                f"the {what} of {result.value} is {abs(mean):{spec}}{suffix} {side} in {group} than in {result.groups[0]} "
                 f"({level} {least:{spec}} to {most:{spec}})"
             )
         else:
-            parts.append(
-                f"whether the {what} of {found.value} is larger in {group} or in {found.groups[0]} is not settled, the "
+            clauses.append(
+                f"whether the {what} of {result.value} is larger in {group} or in {result.groups[0]} is not settled, the "
                 f"difference being {mean:{spec}}{suffix} ({level} {low:{spec}} to {high:{spec}})"
             )
-    parts += [f"the share of {group} is {text}" for group, text in zip(named, texts, strict=True)]
-    return _capital(f"{where}{'; '.join(parts)}.")
+    clauses += [f"the share of {group} is {text}" for group, text in zip(named, texts, strict=True)]
+    return _capital(f"{where}{'; '.join(clauses)}.")
 
 
 def _capital(text):
     return text[:1].upper() + text[1:]
 
 
-def _facts(found, unit):
+def _facts(result, unit):
     """Return every number under stable names: the keys of the JSON output."""
     return {
-        "value": found.value,
+        "value": result.value,
         "unit": unit,
-        "groups": list(found.groups),
-        "by": list(found.by),
-        "cells": [list(map(str, key)) for key in found.cells],
-        **{name: getattr(found, name) for name in _FACTS},
+        "groups": list(result.groups),
+        "by": list(result.by),
+        "cells": [list(map(str, key)) for key in result.cells],
+        **{name: getattr(result, name) for name in _FACTS},
         "diagnostics": {
-            "sampling": found.sampling,
-            "k_hat": found.k_hat,
-            "effective_draws": found.effective_draws,
-            "discrepancy": found.check.worst[0],
-            "discrepancy_allowed": found.check.worst[1],
+            "sampling": result.sampling,
+            "k_hat": result.k_hat,
+            "effective_draws": result.effective_draws,
+            "discrepancy": result.check.worst[0],
+            "discrepancy_allowed": result.check.worst[1],
         },
-        "answers": long_rows(found),
+        "answers": long_rows(result),
     }

@@ -184,12 +184,12 @@ class Table:
 
     def only(self, columns) -> "Table":
         """Return the table with some of its columns, by position."""
-        kept = tuple(
+        places = tuple(
             checks.integer(i, "columns", 0, len(self.columns) - 1)
             for i in checks.entries(columns, "columns", "positions of columns")
         )
-        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
-        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
+        rows = tuple(tuple(row[i] for i in places) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[i] for i in places), rows=rows)
 
     def first(self, top: int) -> "Table":
         """Return the table with its first rows, or with those that matter most; it knows all of them."""

@@ -123,12 +123,12 @@ def _prospects(plans, groups, delta, fakes):
         if groups > 2:
             text += " Comparing more than two of them needs a stricter level."
         yield Note(Kind.WORTH, text)
-    known = [plan for plan in feasible if not math.isnan(plan.poisoned)]
-    if known:
-        worst = max(known, key=lambda plan: plan.poisoned)
+    attacked = [plan for plan in feasible if not math.isnan(plan.poisoned)]
+    if attacked:
+        worst = max(attacked, key=lambda plan: plan.poisoned)
         text = f"If {100 * fakes:g} % of the reports are crafted to raise one category, its estimate of {SHARE:g} becomes "
-        text += f"{known[0].poisoned:.2g} under {known[0].protocol}"
-        text += f", and {worst.poisoned:.2g} under {worst.protocol}." if worst.poisoned > known[0].poisoned else "."
+        text += f"{attacked[0].poisoned:.2g} under {attacked[0].protocol}"
+        text += f", and {worst.poisoned:.2g} under {worst.protocol}." if worst.poisoned > attacked[0].poisoned else "."
         yield Note(Kind.WORTH, f"{text} ldpbayes check looks for such reports; some cannot be seen.")
     asked = next((plan for plan in feasible if not math.isnan(plan.denial_sd)), None)
     if asked is not None:
@@ -166,8 +166,8 @@ def _subsets(plans):
 
 def _pools(plans):
     """Yield the advice on pools of seeds, where local hashing with fresh seeds is among the plans."""
-    found = [plan for plan in plans if plan.feasible and plan.protocol in ("olh", "local_hashing", "blh")]
-    for plan in found[:1]:
+    candidates = [plan for plan in plans if plan.feasible and plan.protocol in ("olh", "local_hashing", "blh")]
+    for plan in candidates[:1]:
         buckets = make_protocol(plan.protocol, _digits(plan.n_categories), {"epsilon": plan.epsilon}).buckets
         seeds = seeds_for(plan.n_categories, buckets, 0.015)
         if seeds > MAX_BUCKETS or seeds * buckets >= plan.n:
@@ -197,16 +197,16 @@ def _summary(plans, what):
         "n": number_of(best.users, "user"),
         "error": f"{'an' if what[0] in 'aeiou' else 'a'} {what} of {error}",
     }
-    found = {
+    claim = {
         "n": f"needs {'the fewest users: ' if several else ''}{best.users:,}{'' if several else ' users'}",
         "epsilon": f"needs {'the least ' if several else ''}ε = {best.epsilon:.3g}",
         "error": f"has the least {what}: {error}" if several else f"has {given['error']}",
         "n_categories": f"allows {'the most, ' if several else ''}{best.n_categories:,} categories",
     }[best.solved]
-    parts = [text for key, text in given.items() if key != best.solved]
+    terms = [text for key, text in given.items() if key != best.solved]
     if not math.isnan(best.before):
-        parts, found = [f"{best.users:,} more reports", given["epsilon"]], f"{found}, from {best.before:#.3g} now"
-    text = f"With {', '.join(parts[:-1])} and {parts[-1]}, the protocol {best.protocol} {found}"
+        terms, claim = [f"{best.users:,} more reports", given["epsilon"]], f"{claim}, from {best.before:#.3g} now"
+    text = f"With {', '.join(terms[:-1])} and {terms[-1]}, the protocol {best.protocol} {claim}"
     return f"{text}; as many open answers would leave {best.open_answers:#.3g}." if best.open_answers > 0 else f"{text}."
 
 

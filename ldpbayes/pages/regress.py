@@ -170,11 +170,11 @@ def _figures(tree):
 
     caption = f"Coefficients, as log odds against {tree.attrs['reference']}, with {level} intervals."
     yield _coefficients_figure(tree, caption)
-    held = tree["design"].to_dataset()
-    names = [str(name).removeprefix("covariate ") for name in held.data_vars if str(name).startswith("covariate ")]
+    design = tree["design"].to_dataset()
+    names = [str(name).removeprefix("covariate ") for name in design.data_vars if str(name).startswith("covariate ")]
     if not names:
         return
-    table, which = _rows_to_predict({name: held[f"covariate {name}"].values for name in names}, held["n_reports"].values)
+    table, which = _rows_to_predict({name: design[f"covariate {name}"].values for name in names}, design["n_reports"].values)
 
     def draw():
         return plots.plot_predictions(predictions(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]), title="")
@@ -201,20 +201,20 @@ def _rows_to_predict(columns, people):
             share = np.cumsum(people[order]) / people.sum()
             levels[name] = np.unique(values[order][np.searchsorted(share, (0.1, 0.5, 0.9))])
             cut.append(name)
-    if cut and np.prod([len(own) for own in levels.values()]) <= PREDICTED:
+    if cut and np.prod([len(points) for points in levels.values()]) <= PREDICTED:
         grid = dict(zip(names, (part.ravel() for part in np.meshgrid(*levels.values(), indexing="ij")), strict=True))
         others = [name for name in names if name not in cut]  # their levels go together as they do in the data
         seen = {tuple(columns[name][k] for name in others) for k in range(n)}
-        known = [tuple(grid[name][k] for name in others) in seen for k in range(grid[names[0]].size)]
-        return {name: part[known] for name, part in grid.items()}, f"at the 10 %, 50 % and 90 % quantiles of {listed(cut)}"
+        present = [tuple(grid[name][k] for name in others) in seen for k in range(grid[names[0]].size)]
+        return {name: part[present] for name, part in grid.items()}, f"at the 10 %, 50 % and 90 % quantiles of {listed(cut)}"
     frequent = rows[np.isin(rows, np.argsort(-people, kind="stable")[:PREDICTED])]
     table = {name: values[frequent] for name, values in columns.items()}
     return table, f"for the {PREDICTED} most frequent rows of covariates"
 
 
-def _coefficients_figure(found, caption):
-    draw = functools.partial(plots.plot_coefficients, found, title="")
-    alone = functools.partial(plots.plot_coefficients, found)
+def _coefficients_figure(result, caption):
+    draw = functools.partial(plots.plot_coefficients, result, title="")
+    alone = functools.partial(plots.plot_coefficients, result)
     return Figure("coefficients", caption, f"Forest plot: {caption} The table has the numbers.", draw, alone)
 
 
@@ -222,10 +222,10 @@ def _summary(tree):
     """Return the first sentences: the average shares, and the coefficients whose intervals exclude zero."""
     summary, reference = tree["summary"].to_dataset(), tree.attrs["reference"]
     terms = [str(name) for name in summary["term"].values if str(name) != "Intercept"]
-    parts = {part for name in terms if ":" in name for part in name.split(":")}
+    factors = {part for name in terms if ":" in name for part in name.split(":")}
     clear, interacting = [], False
     for term in terms:
-        if term in parts:  # it holds only where the others of its interactions are 0
+        if term in factors:  # it holds only where the others of its interactions are 0
             interacting = True
             continue
         for category in [str(name) for name in summary["category"].values if str(name) != reference]:
@@ -252,7 +252,7 @@ def _facts(tree):
     summary, attrs = tree["summary"].to_dataset(), tree.attrs
     keys = ("mean", "sd", "lower", "upper", "mcse")
     names = ("method", "reason", "n_reports", "n_patterns", "prior", "random_seed", "reference", "identifiability")
-    kept = ("converged", "outcome", "k_hat", "effective_draws", "log_evidence", "prior_decides", "design_effect")
+    diagnostics = ("converged", "outcome", "k_hat", "effective_draws", "log_evidence", "prior_decides", "design_effect")
     spread = {}
     if "parameter" in summary.coords:
         values = {key: summary[f"parameter_{key}"].values for key in keys}
@@ -271,5 +271,5 @@ def _facts(tree):
         "coefficients": {key: summary[f"coefficients_{key}"].values for key in keys},
         "distribution": {key: summary[key].sel(target="distribution").values for key in keys},
         **spread,
-        "diagnostics": {name: attrs[name] for name in kept if name in attrs},
+        "diagnostics": {name: attrs[name] for name in diagnostics if name in attrs},
     }

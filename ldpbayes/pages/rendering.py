@@ -53,9 +53,9 @@ def make_renderer(name: str, **settings) -> AbstractRenderer:
     ArgumentError
         On an unknown name or setting.
     """
-    known = renderers()
-    checks.choice(name, "renderer", tuple(known))
+    classes = renderers()
+    checks.choice(name, "renderer", tuple(classes))
     try:
-        return known[name](**settings)
+        return classes[name](**settings)
     except TypeError as err:
         raise ArgumentError(f"renderer {name!r} does not take these settings: {err}.") from err

@@ -10,7 +10,7 @@ from ldpbayes.pages.prose import number_of
 def of_scan(result: Any, *, output: str | None = None) -> Page:
     """Return the Page of the cells of a scan."""
     protocol = result.protocol
-    found = f"{number_of(result.n_reports, 'report')} in {number_of(len(result), 'cell')}"
+    extent = f"{number_of(result.n_reports, 'report')} in {number_of(len(result), 'cell')}"
     sampled = bool(result.samples)
     columns = (
         *(Column(name, name, "text") for name in result.by),
@@ -21,7 +21,7 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
         Column("share", "its share", spec=".4f", priority=2),
     )
     rows = [_row(key, cell, result, sampled) for key, cell in zip(result, result.collections(), strict=True)]
-    whole = Table(found, columns, tuple(rows))
+    whole = Table(extent, columns, tuple(rows))
     design = f"{protocol.design}, {protocol.n_categories} categories, epsilon {protocol.epsilon:.6g}"
     notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(result))]
     if result.notes:
@@ -35,27 +35,27 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
         "by": list(result.by),
         "cells": whole.records(),
     }
-    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {found}.")
+    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {extent}.")
 
 
-def _row(key: Sequence, cell: Any, found: Any, sampled: bool) -> tuple:
+def _row(key: Sequence, cell: Any, result: Any, sampled: bool) -> tuple:
     """Return the row of one cell."""
-    sample = found.samples.get(tuple(key))
+    sample = result.samples.get(tuple(key))
     size = [None if sample is None else len(sample.keys)] if sampled else []
     names = [str(part) for part in key]
     if cell.keeps_reports:
-        kept = "counts" if found.protocol.countable() else "whole reports"
-        return (*names, cell.n_reports, kept, *size, None, None)
+        form = "counts" if result.protocol.countable() else "whole reports"
+        return (*names, cell.n_reports, form, *size, None, None)
     top = int(cell.summary.pilot.argmax())
-    return (*names, cell.n_reports, "summary", *size, found.categories[top], float(cell.summary.pilot[top]))
+    return (*names, cell.n_reports, "summary", *size, result.categories[top], float(cell.summary.pilot[top]))
 
 
-def _method(found: Any) -> str:
-    if found.protocol.countable():
+def _method(result: Any) -> str:
+    if result.protocol.countable():
         return "One pass counted the reports; the counts are all that they say, and every method applies to them."
-    numbers = 4 * found.n_categories + 3
-    kept = [cell for cell in found.collections() if cell.keeps_reports]
+    numbers = 4 * result.n_categories + 3
+    small = [cell for cell in result.collections() if cell.keeps_reports]
     said = f"Two passes: support counts, then the likelihood at their posterior mean, the pilot: {numbers:,} numbers a cell."
-    if kept:
-        said += f" {number_of(len(kept), 'small cell')} of {len(found):,} kept all reports: a summary would be inaccurate."
+    if small:
+        said += f" {number_of(len(small), 'small cell')} of {len(result):,} kept all reports: a summary would be inaccurate."
     return said

@@ -97,14 +97,14 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     page = build(result, **settings)
     if most is not None:
         page = replace(page, tables=tuple(table.first(most) for table in page.tables))
-    known = dict(page.again)
+    facts = dict(page.again)
     if _TREE in _names(result):
-        known = known_of(result)
+        facts = known_of(result)
     elif data is not None:
         data = as_data(data)
-        known["Data (SHA-256)"] = fingerprint(data)
+        facts["Data (SHA-256)"] = fingerprint(data)
     words = about(data) if data is not None else {}
-    return replace(page, about=words | dict(page.about), again=again(checks.text(command, "command"), known))
+    return replace(page, about=words | dict(page.about), again=again(checks.text(command, "command"), facts))
 
 
 def save(result: Any, path: str | PathLike) -> None:
@@ -136,11 +136,11 @@ def save(result: Any, path: str | PathLike) -> None:
 
 def _builder(result) -> str | None:
     """Return the name of the function that builds the page of a result, or None where it has no page."""
-    known = _names(result)
-    for name in known:
+    names = _names(result)
+    for name in names:
         if name in PAGES:
             return PAGES[name][1]
-    if _TREE in known:
+    if _TREE in names:
         return _builder_of_tree(result)
     plans = isinstance(result, list | tuple) and bool(result) and all(_PLAN in _names(plan) for plan in result)
     return "plan.of_plan" if plans else None

@@ -49,11 +49,11 @@ def of_study(table, study) -> Page:
     alt = f"Curves of {', '.join(sorted(c for c in curves if c))} against {study.x.replace('_', ' ')}."
     figure = Figure(study.name, study.title, f"{alt} The table has the numbers.", draw)
     shown = Table("", columns, tuple(map(tuple, rows)))
-    found = table.to_pylist()
-    runs = sorted({line["replications"] for line in found if line.get("replications")})
-    summary = f"{study.title}: {len(found):,} results for {', '.join(sorted(c for c in curves if c))}"
+    lines = table.to_pylist()
+    runs = sorted({line["replications"] for line in lines if line.get("replications")})
+    summary = f"{study.title}: {len(lines):,} results for {', '.join(sorted(c for c in curves if c))}"
     summary += f", from {runs[0]:,} to {runs[-1]:,} replications each." if len(runs) > 1 else "."
-    facts = {"study": study.name, "rows": found}
+    facts = {"study": study.name, "rows": lines}
     return Page(title, (shown,), (note,), (figure,), facts, summary, {"Source": study.source})
 
 
@@ -74,17 +74,17 @@ def pivot(table, study):
         curve = study.lines[-1]
     except (AttributeError, TypeError, LookupError) as err:  # the class stands in a higher layer
         raise ArgumentError(f"study must be a Study, got {shown(study)}.") from err
-    found = table.to_pylist()
-    held = [name for name in _WHO if name != curve]
-    held = [name for name in held if len({line.get(name) for line in found}) > 1]
-    floors = [name for name in _FLOORS if any(line[name] is not None for line in found)]
+    results = table.to_pylist()
+    keys = [name for name in _WHO if name != curve]
+    keys = [name for name in keys if len({line.get(name) for line in results}) > 1]
+    floors = [name for name in _FLOORS if any(line[name] is not None for line in results)]
     lines = {}
-    for line in found:
-        row = lines.setdefault(tuple(line[name] for name in held), {})
+    for line in results:
+        row = lines.setdefault(tuple(line[name] for name in keys), {})
         row[line[curve]] = _number(line["value"], line["standard_error"])
         row |= {name: _number(line[name]) for name in floors}
     curves = list(dict.fromkeys(name for row in lines.values() for name in row if name not in floors))
-    headers = [_HEADERS.get(name, name.replace("_", " ")) for name in (*held, *curves, *floors)]
+    headers = [_HEADERS.get(name, name.replace("_", " ")) for name in (*keys, *curves, *floors)]
     cells = [[*map(_text, at), *(row.get(name, "") for name in (*curves, *floors))] for at, row in lines.items()]
     return headers, cells
 
@@ -102,8 +102,8 @@ def _number(value, error=None):
     if value is None:
         return ""
     # What is computed without simulation has the error of rounding, which nobody asked for.
-    known = error is not None and math.isfinite(error) and error > 1e-9 * abs(value)
-    return f"{value:.3g} ± {error:.1g}" if known else f"{value:.3g}"
+    noisy = error is not None and math.isfinite(error) and error > 1e-9 * abs(value)
+    return f"{value:.3g} ± {error:.1g}" if noisy else f"{value:.3g}"
 
 
 def _text(value):

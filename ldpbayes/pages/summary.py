@@ -47,10 +47,10 @@ def _shares(summary, start):
         (labels, numbers), first = derived, np.arange(min(len(derived[0]), NAMED))
     texts, named = shares(*(part[first] for part in numbers), level), labels[first]
     if derived is None and labels.size > first.size:
-        parts = [text.replace(" (", f" for {label} (", 1) for text, label in zip(texts, named, strict=True)]
-        return f"{start}, the largest of {labels.size:,} shares are estimated as {_listed(parts)}"
-    parts = [f"that of {label} as {text}" for text, label in zip(texts, named, strict=True)]
-    return f"{start}, {_listed(parts).replace('that of', 'the share of', 1).replace(' as ', ' is estimated as ', 1)}"
+        clauses = [text.replace(" (", f" for {label} (", 1) for text, label in zip(texts, named, strict=True)]
+        return f"{start}, the largest of {labels.size:,} shares are estimated as {_listed(clauses)}"
+    clauses = [f"that of {label} as {text}" for text, label in zip(texts, named, strict=True)]
+    return f"{start}, {_listed(clauses).replace('that of', 'the share of', 1).replace(' as ', ' is estimated as ', 1)}"
 
 
 def _derived(summary):
@@ -58,8 +58,8 @@ def _derived(summary):
     if "quantity" not in summary.coords:
         return None
     numbers = [summary[f"derived_{key}"].values for key in ("mean", "lower", "upper", "sd")]
-    known = all(((0 <= part) & (part <= 1)).all() for part in numbers[:3])
-    return (summary["quantity"].values, numbers) if known else None
+    are_shares = all(((0 <= part) & (part <= 1)).all() for part in numbers[:3])
+    return (summary["quantity"].values, numbers) if are_shares else None
 
 
 def _groups(summary, start):

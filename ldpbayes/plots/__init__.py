@@ -92,21 +92,21 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
     summary = result["summary"].to_dataset()
     if "cell" in summary.dims:
         return plot_groups(result, top=min(top, PANELS), ax=ax, **style)
-    found, ci_prob = summary.sel(target=target), summary.attrs["ci_prob"]
-    yes, total = asked(found["category"].values), found.sizes["category"]
-    shown = largest(found["mean"].values, top) if yes is None else np.array([yes])
-    parts = [found[key].values[shown] for key in ("mean", "lower", "upper")]
-    labels = list(found["category"].values[shown])
+    shares, ci_prob = summary.sel(target=target), summary.attrs["ci_prob"]
+    yes, total = asked(shares["category"].values), shares.sizes["category"]
+    shown = largest(shares["mean"].values, top) if yes is None else np.array([yes])
+    series = [shares[key].values[shown] for key in ("mean", "lower", "upper")]
+    labels = list(shares["category"].values[shown])
     is_p = target == "distribution"
     if is_p and "quantity" in summary.coords:
-        parts = [
-            np.append(part, summary[f"derived_{key}"]) for part, key in zip(parts, ("mean", "lower", "upper"), strict=True)
+        series = [
+            np.append(part, summary[f"derived_{key}"]) for part, key in zip(series, ("mean", "lower", "upper"), strict=True)
         ]
         labels += list(summary["quantity"].values)
     canvas = Canvas(ax, style, (WIDTH, 1.5 + 0.22 * len(labels)))  # legend and title take 1.4 inches
     (axes,), below, level = canvas.axes, len(labels) - shown.size, f"{ci_prob * 100:g} %"
     name = f"{'P' if is_p else 'F of these people'}: mean, {level} interval"
-    handles = forest(axes, labels, [(name, *parts)], palette=canvas.colors)
+    handles = forest(axes, labels, [(name, *series)], palette=canvas.colors)
     y = np.arange(len(labels))[::-1]
     if is_p and "estimate" in result.children:
         handles += _estimates(canvas, result["estimate"].to_dataset(), shown, labels[shown.size :])
@@ -144,8 +144,8 @@ def _estimates(canvas, estimate, shown, quantities):
     mle = estimate.sel(estimator="mle")
     value = mle["value"].values[shown]
     if quantities:  # nan for what a prior learns
-        known = mle["derived"].reindex(quantity=quantities).values if "derived" in mle else np.full(len(quantities), np.nan)
-        value = np.append(value, known)
+        extra = mle["derived"].reindex(quantity=quantities).values if "derived" in mle else np.full(len(quantities), np.nan)
+        value = np.append(value, extra)
     marker, place, label = ESTIMATES["mle"]
     settings = {"color": canvas.colors[place], "ms": 5, "mec": "white", "label": label}
     return canvas.axes[0].plot(value, np.arange(value.size)[::-1], marker, **settings)
@@ -153,12 +153,12 @@ def _estimates(canvas, estimate, shown, quantities):
 
 def _prior_ends(tree, ci_prob):
     """Return the ends of the prior intervals, shape (2, a), where the prior is one Dirichlet; else None."""
-    held = tree["constant_data"] if "constant_data" in tree.children else {}
-    if "alpha" not in held or held["alpha"].dims != ("category",):
+    data = tree["constant_data"] if "constant_data" in tree.children else {}
+    if "alpha" not in data or data["alpha"].dims != ("category",):
         return None
     from scipy.special import betaincinv
 
-    alpha = held["alpha"].values
+    alpha = data["alpha"].values
     return np.stack([betaincinv(alpha, alpha.sum() - alpha, level) for level in tails(ci_prob)])
 
 
@@ -250,11 +250,11 @@ def plot_study(
     """
     for column in (x, *lines, *panels):
         checks.choice(column, "columns of the figure", tuple(table.column_names))
-    found = table.to_pylist()
+    data = table.to_pylist()
     if "metric" not in panels:
-        found = [line for line in found if line["metric"] == found[0]["metric"]]
+        data = [line for line in data if line["metric"] == data[0]["metric"]]
     groups: dict[Any, Any] = {}
-    for line in found:
+    for line in data:
         groups.setdefault(tuple(line[key] for key in panels), []).append(line)
     shown = dict(list(groups.items())[:most_panels])
     columns = min(most_columns, len(shown))
@@ -264,7 +264,7 @@ def plot_study(
     canvas = Canvas(ax, style, size, rows, columns)
     handles: dict[str, Any] = {}
     styles = {
-        label: _style(i, canvas.colors) for i, label in enumerate(dict.fromkeys(_curve_name(line, lines) for line in found))
+        label: _style(i, canvas.colors) for i, label in enumerate(dict.fromkeys(_curve_name(line, lines) for line in data))
     }
     for axes, (values, group) in zip(canvas.axes, shown.items(), strict=False):
         for label, handle in _study_panel(axes, group, x, lines, styles):
@@ -339,18 +339,18 @@ def _spread(values, most=5):
     """Return some of the values, far enough apart on a logarithmic axis for their labels."""
     ordered = sorted(values)
     apart = np.log(ordered[-1] / ordered[0]) / most
-    kept = ordered[:1]
+    chosen = ordered[:1]
     for value in ordered[1:]:
-        if np.log(value / kept[-1]) >= apart * (1 - 1e-9):
-            kept.append(value)
-    return kept
+        if np.log(value / chosen[-1]) >= apart * (1 - 1e-9):
+            chosen.append(value)
+    return chosen
 
 
 def _value_label(key, value):
-    known = {"n_categories": "a", "n_reports": "n"}
+    labels = {"n_categories": "a", "n_reports": "n"}
     if key == "epsilon":
         return f"ε = {value:g}"
-    return f"{known[key]} = {value:,}" if key in known else _words(value)
+    return f"{labels[key]} = {value:,}" if key in labels else _words(value)
 
 
 @checked()
@@ -375,6 +375,6 @@ def save_figure(figure: Any, path: Any) -> Any:
 
 def check_ending(path):
     """Raise an ArgumentError unless a figure can be written in the format that the path's ending names."""
-    known, path = _new_figure().canvas.get_supported_filetypes(), files.as_path(path)
-    if str(path).rpartition(".")[2].lower() not in known:
-        raise ArgumentError(f"plot must end in one of .{', .'.join(sorted(known))}, got {shown(str(path))}.")
+    endings, path = _new_figure().canvas.get_supported_filetypes(), files.as_path(path)
+    if str(path).rpartition(".")[2].lower() not in endings:
+        raise ArgumentError(f"plot must end in one of .{', .'.join(sorted(endings))}, got {shown(str(path))}.")

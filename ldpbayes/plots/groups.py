@@ -102,7 +102,7 @@ def group_names(summary) -> list[str]:
         Of a result with cells.
     """
     columns = [in_words(name, list(map(str, summary[name].values.tolist()))) for name in keys_of(summary)]
-    return [", ".join(parts) for parts in zip(*columns, strict=True)] or list(map(str, summary["cell"].values))
+    return [", ".join(row) for row in zip(*columns, strict=True)] or list(map(str, summary["cell"].values))
 
 
 def spaced(name):
@@ -136,18 +136,18 @@ def _panels(tree, summary, top):
     """Yield (name, mean, lower, upper, point estimates or None), each of shape (cells,)."""
     p = summary.sel(target="distribution")
     estimate = tree["estimate"].to_dataset() if "estimate" in tree.children else None
-    known = estimate is not None and "mle" in estimate["estimator"].values and "cell" in estimate["value"].dims
-    mle = estimate.sel(estimator="mle") if known else None
+    has_mle = estimate is not None and "mle" in estimate["estimator"].values and "cell" in estimate["value"].dims
+    mle = estimate.sel(estimator="mle") if has_mle else None
     labels = p["category"].values
     order = np.argsort(-p["mean"].mean("cell").values, kind="stable")[:top]
     yes = asked(labels)
     for x in np.sort(order) if yes is None else [yes]:
-        one = p.isel(category=int(x)).transpose("cell", ...)
-        marked = mle["value"].isel(category=int(x)).values if known else None
-        yield str(labels[x]), one["mean"].values, one["lower"].values, one["upper"].values, marked
+        share = p.isel(category=int(x)).transpose("cell", ...)
+        marked = mle["value"].isel(category=int(x)).values if has_mle else None
+        yield str(labels[x]), share["mean"].values, share["lower"].values, share["upper"].values, marked
     for q, name in enumerate(summary["quantity"].values[:QUANTITIES] if "quantity" in summary.coords else ()):
-        found = (summary[f"derived_{key}"].transpose("cell", "quantity").values[:, q] for key in ("mean", "lower", "upper"))
+        stats = (summary[f"derived_{key}"].transpose("cell", "quantity").values[:, q] for key in ("mean", "lower", "upper"))
         marked = None
-        if known and "derived" in mle and name in mle["quantity"].values:  # no estimate of what a prior learns
+        if has_mle and "derived" in mle and name in mle["quantity"].values:  # no estimate of what a prior learns
             marked = mle["derived"].sel(quantity=name).values
-        yield str(name), *found, marked
+        yield str(name), *stats, marked

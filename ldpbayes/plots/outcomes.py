@@ -46,9 +46,9 @@ def plot_private_quantiles(result: Any, *, unit: Any = "", top: Any = PANELS, ax
     labels = [(cell, name) for cell in shown for name in names]
     series = []
     for x, group in enumerate(result.groups):
-        parts = [table.isel(group=x).sel(quantity=name) for _, name in labels]
-        parts = [part if cell is None else part.isel(cell=cell) for part, (cell, _) in zip(parts, labels, strict=True)]
-        series.append((group, *(np.array([float(part[key]) for part in parts]) for key in ("mean", "lower", "upper"))))
+        answers = [table.isel(group=x).sel(quantity=name) for _, name in labels]
+        answers = [part if cell is None else part.isel(cell=cell) for part, (cell, _) in zip(answers, labels, strict=True)]
+        series.append((group, *(np.array([float(part[key]) for part in answers]) for key in ("mean", "lower", "upper"))))
     canvas = Canvas(ax, style, (WIDTH, 1.5 + 0.2 * len(labels) * (1 + len(result.groups))))
     (axes,) = canvas.axes
     texts = [
@@ -110,23 +110,23 @@ def quantity_name(name):
 
 def largest_cells(result, top):
     """Return the positions of the combinations of open covariates with most records, in their order."""
-    sizes = np.array([one.total.sum(axis=1).mean() for one in result.measures])
+    sizes = np.array([measure.total.sum(axis=1).mean() for measure in result.measures])
     return np.sort(np.argsort(-sizes, kind="stable")[:top]).tolist()
 
 
-def _largest(found, top):
-    return largest_cells(found, top) if found.by else [None]
+def _largest(result, top):
+    return largest_cells(result, top) if result.by else [None]
 
 
-def _numbers(found):
-    if found.levels is not None:
+def _numbers(result):
+    if result.levels is not None:
         raise ArgumentError("result must be of a number; an open category has plot_private_quantiles.")
 
 
-def _grid(found, shown):
+def _grid(result, shown):
     """Return the points of the curves, and whether their axis is logarithmic."""
-    held = found.measures if shown == [None] else [found.measures[cell] for cell in shown]
-    ends = np.array([np.nanmean(one.quantile(np.array(EDGES)), axis=0) for one in held])
+    measures = result.measures if shown == [None] else [result.measures[cell] for cell in shown]
+    ends = np.array([np.nanmean(measure.quantile(np.array(EDGES)), axis=0) for measure in measures])
     low, high = float(np.nanmin(ends[:, 0])), float(np.nanmax(ends[:, 1]))
     if not low < high:
         low, high = low - 0.5, high + 0.5
@@ -143,21 +143,21 @@ def _with_unit(name, unit):
     return f"{wrapped(name, 40)} ({plain(unit)})" if unit else wrapped(name, 40)
 
 
-def _bands(canvas, axes, found, cell, at, curves):
+def _bands(canvas, axes, result, cell, at, curves):
     """Draw the means and bands of the groups' curves in one panel."""
-    own = curves if cell is None else curves.isel(cell=cell)
+    answer = curves if cell is None else curves.isel(cell=cell)
     for group in map(str, curves["group"].values):
-        one, style = own.sel(group=group), _style(found.groups.index(group), canvas.colors)
-        axes.fill_between(at, one["lower"], one["upper"], color=style["color"], alpha=0.22, lw=0)
-        axes.plot(at, one["mean"], color=style["color"], ls=style["ls"], lw=1.8, label=wrapped(group, 24))
+        band, style = answer.sel(group=group), _style(result.groups.index(group), canvas.colors)
+        axes.fill_between(at, band["lower"], band["upper"], color=style["color"], alpha=0.22, lw=0)
+        axes.plot(at, band["mean"], color=style["color"], ls=style["ls"], lw=1.8, label=wrapped(group, 24))
     if cell is not None:
-        axes.set_title(wrapped(", ".join(map(str, found.cells[cell])), 40), fontsize=LABEL)
+        axes.set_title(wrapped(", ".join(map(str, result.cells[cell])), 40), fontsize=LABEL)
 
 
-def _finish(canvas, title, second, found):
-    left = f", {min(PANELS, len(found.cells))} of {len(found.cells)} combinations" if len(found.cells) > PANELS else ""
-    for one in canvas.axes:
-        one.grid(alpha=0.3, lw=0.5)
+def _finish(canvas, title, second, result):
+    left = f", {min(PANELS, len(result.cells))} of {len(result.cells)} combinations" if len(result.cells) > PANELS else ""
+    for axes in canvas.axes:
+        axes.grid(alpha=0.3, lw=0.5)
     handles, labels = canvas.axes[0].get_legend_handles_labels()
-    text = f"{title}: {100 * found.ci_prob:g} % {second}{left}"
+    text = f"{title}: {100 * result.ci_prob:g} % {second}{left}"
     return canvas.finish(text, handles, labels, most=2 if len(labels) < 5 else 3, width=46)

@@ -76,15 +76,15 @@ def _drawn(collection, chosen, rng, title, word, most, ax, style):
         raise InfeasibleError("The reports of these channels can be counted neither whole nor by support.")
     shown = [_farthest(seen, fresh, most) for _, _, seen, fresh in panels]
     heights = [
-        0.5 + 0.24 * len(own) if len(seen) <= NAMED else 2.4 for own, (_, _, seen, _) in zip(shown, panels, strict=True)
+        0.5 + 0.24 * len(row) if len(seen) <= NAMED else 2.4 for row, (_, _, seen, _) in zip(shown, panels, strict=True)
     ]
     canvas = Canvas(ax, style, (WIDTH, sum(heights) + 0.9), len(panels), height_ratios=heights)
-    for axes, own, (tally, law, seen, fresh) in zip(canvas.axes, shown, panels, strict=True):
+    for axes, places, (tally, law, seen, fresh) in zip(canvas.axes, shown, panels, strict=True):
         if len(panels) > 1:
             axes.set_title(plain(f"channel {tally.name}"), fontsize=LABEL)
         if len(seen) <= NAMED:
-            labels = np.asarray(_labels(collection, tally, law, len(seen)), dtype=object)[own]
-            handles = _named(canvas, axes, labels, seen[own] / tally.n_reports, fresh[:, own] / tally.n_reports)
+            labels = np.asarray(_labels(collection, tally, law, len(seen)), dtype=object)[places]
+            handles = _named(canvas, axes, labels, seen[places] / tally.n_reports, fresh[:, places] / tally.n_reports)
         else:
             handles = _distances(canvas, axes, law, seen, fresh)
         handles[0].set_label(f"{word}: {handles[0].get_label()}")
@@ -146,7 +146,7 @@ def _labels(collection, tally, law, size):
         return list(collection.categories)
     if law.kind == "list":
         columns = tally.protocol.format_reports(tally.protocol.all_reports(), collection.categories)
-        return [", ".join(parts) for parts in zip(*columns, strict=True)]
+        return [", ".join(row) for row in zip(*columns, strict=True)]
     return [f"bit {i + 1}" for i in range(size)]
 
 
@@ -183,31 +183,31 @@ def plot_predictive_cells(
     rng = checks.generator(random_seed, "random_seed")
     if "cell" not in result["posterior"].dims:
         raise ArgumentError("result must be a result with cells; this one is of a single collection.")
-    found = []
+    rows = []
     for c, (label, cell) in enumerate(zip(cells.labels, cells.collections(), strict=True)):
         counted = cell.keeps_reports and any(t.protocol.report_law() is not None for t in cell.tallies)
-        found += [(c, label, cell)] if counted else []
-    if not found:
+        rows += [(c, label, cell)] if counted else []
+    if not rows:
         raise InfeasibleError("The reports of no cell can be counted: whole reports were not kept, or have no supports.")
-    total = len(found)
+    total = len(rows)
     if total > most and "cells" in result.children:
         p = np.nan_to_num(result["cells"]["fitness_p"].values.astype(float), nan=1.0)
-        found = sorted(sorted(found, key=lambda one: p[one[0]])[:most])
-    found = found[:most]
-    canvas = Canvas(ax, style, (WIDTH, 0.2 * len(found) + 1.9))
+        rows = sorted(sorted(rows, key=lambda row: p[row[0]])[:most])
+    rows = rows[:most]
+    canvas = Canvas(ax, style, (WIDTH, 0.2 * len(rows) + 1.9))
     (axes,) = canvas.axes
     band = axes.axvspan(-2, 2, color=canvas.colors[0], alpha=0.2, lw=0, label="two standard deviations")
     reach, dots = 3.5, []
-    for y, (c, _, cell) in zip(range(len(found))[::-1], found, strict=True):
+    for y, (c, _, cell) in zip(range(len(rows))[::-1], rows, strict=True):
         chosen = _some(extended_draws(result, cell, c), draws, rng)
         away = np.concatenate([_standardized(seen, fresh) for _, _, seen, fresh in _panels(cell, chosen, rng)])
         dots = axes.plot(away, np.full(away.size, y), ".", color=canvas.colors[6], ms=4, alpha=0.7, label="observed")
         reach = max(reach, 1.1 * float(np.abs(away).max()))
     axes.set_xlim(-reach, reach)
-    axes.set_ylim(-0.8, len(found) - 0.2)
-    axes.set_yticks(range(len(found))[::-1], [wrapped(label, 24) for _, label, _ in found])
+    axes.set_ylim(-0.8, len(rows) - 0.2)
+    axes.set_yticks(range(len(rows))[::-1], [wrapped(label, 24) for _, label, _ in rows])
     axes.set_xlabel("(observed − predicted)/predictive sd", fontsize=LABEL)
     axes.set_ylabel(wrapped(", ".join(keys_of(result["summary"])), 40), fontsize=LABEL)
     title = "How far the counts of reports are from what the posterior predicts"
-    more = f" ({len(found)} of {total:,} groups)" if len(found) < total else ""
+    more = f" ({len(rows)} of {total:,} groups)" if len(rows) < total else ""
     return canvas.finish(title, [band, *dots], most=3, more=more)

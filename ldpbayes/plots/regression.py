@@ -26,8 +26,8 @@ def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **
     """
     mean, lower, upper, reference, title, level = _coefficients(result)
     terms = [str(name) for name in mean["term"].values]
-    kept = [k for k, name in enumerate(terms) if intercept or name != "Intercept"] or list(range(len(terms)))
-    shown = kept[:ROWS]
+    places = [k for k, name in enumerate(terms) if intercept or name != "Intercept"] or list(range(len(terms)))
+    shown = places[:ROWS]
     categories = [str(name) for name in mean["category"].values]
     order = np.argsort(-np.abs(mean.values[shown]).max(axis=0), kind="stable")[:CATEGORIES]
     labels = [term_in_words(terms[k]) for k in shown]
@@ -35,7 +35,7 @@ def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **
     (axes,) = canvas.axes
     axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     axes.set_xlabel(plain(f"log odds against {reference}, {level} interval"), fontsize=LABEL)
-    more = f" (the first {len(shown)} of {len(kept)} terms)" if len(shown) < len(kept) else ""
+    more = f" (the first {len(shown)} of {len(places)} terms)" if len(shown) < len(places) else ""
     return canvas.finish(title, most=3, width=50, legend=len(categories) > 1, more=more)
 
 
@@ -47,9 +47,9 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
     ----------
     predicted : Dataset
     """
-    found = predicted["mean"].dims if {"mean", "lower", "upper"} <= set(predicted.data_vars) else ()
-    dims = [dim for dim in found if dim != "category"]
-    if "category" not in found or len(dims) > 1:
+    names = predicted["mean"].dims if {"mean", "lower", "upper"} <= set(predicted.data_vars) else ()
+    dims = [dim for dim in names if dim != "category"]
+    if "category" not in names or len(dims) > 1:
         raise ArgumentError("predicted must be what predictions, comparisons, slopes or poststratify returned.")
     rows = predicted.sizes[dims[0]] if dims else 1
     labels = _labels(predicted, dims[0]) if dims else ["all"]
@@ -91,12 +91,12 @@ def _coefficients(fitted):
     from ldpbayes.regression.maximum import Maximum  # loads the engines of regressions
 
     if isinstance(fitted, Maximum):
-        found, start, reference, title = fitted.summary(), "", fitted.reference, fitted.formula
+        summary, start, reference, title = fitted.summary(), "", fitted.reference, fitted.formula
     else:
         reference, start, title = fitted.attrs["reference"], "coefficients_", fitted.attrs["title"]
-        found = fitted["summary"].to_dataset().drop_sel(category=reference)
-    parts = [found[f"{start}{key}"] for key in ("mean", "lower", "upper")]
-    return *parts, reference, title, f"{found.attrs['ci_prob'] * 100:g} %"
+        summary = fitted["summary"].to_dataset().drop_sel(category=reference)
+    series = [summary[f"{start}{key}"] for key in ("mean", "lower", "upper")]
+    return *series, reference, title, f"{summary.attrs['ci_prob'] * 100:g} %"
 
 
 def _labels(predicted, dim):
@@ -109,7 +109,7 @@ def _labels(predicted, dim):
         return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
     columns = [in_words(name, [text(value) for value in predicted[name].values]) for name in names]
-    return [", ".join(parts) for parts in zip(*columns, strict=True)] or list(map(str, range(predicted.sizes[dim])))
+    return [", ".join(row) for row in zip(*columns, strict=True)] or list(map(str, range(predicted.sizes[dim])))
 
 
 def term_in_words(name: str) -> str:

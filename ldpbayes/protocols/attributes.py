@@ -58,14 +58,14 @@ class AbstractAttributes(AbstractProtocol):
 
     @property
     def n_outputs(self):
-        outputs = math.prod(one.n_codes for one in self.coded)
+        outputs = math.prod(coder.n_codes for coder in self.coded)
         return outputs if outputs * self.n_categories <= MAX_CHANNEL_ENTRIES else None
 
     def list_reports(self):
-        return np.array(list(product(*(range(one.n_codes) for one in self.coded))), dtype=np.int64)
+        return np.array(list(product(*(range(coder.n_codes) for coder in self.coded))), dtype=np.int64)
 
     def check_reports(self, reports):
-        return Numbers(self.report_fields, tuple(one.n_codes for one in self.coded)).check(reports)
+        return Numbers(self.report_fields, tuple(coder.n_codes for coder in self.coded)).check(reports)
 
     @property
     def report_fields(self):
@@ -74,18 +74,18 @@ class AbstractAttributes(AbstractProtocol):
         return ("report",) if d == 1 else tuple(f"report_{k}" for k in range(1, d + 1))
 
     def parse_reports(self, columns, categories):
-        labels = split_labels(categories, self.sizes, self.separator)
-        return np.stack([one.parse(part, own) for one, part, own in zip(self.coded, columns, labels, strict=True)], axis=1)
+        each = zip(self.coded, columns, split_labels(categories, self.sizes, self.separator), strict=True)
+        return np.stack([coder.parse(column, labels) for coder, column, labels in each], axis=1)
 
     def format_reports(self, reports, categories):
         labels = split_labels(categories, self.sizes, self.separator)
-        return [one.format(codes, own) for one, codes, own in zip(self.coded, reports.T, labels, strict=True)]
+        return [coder.format(codes, names) for coder, codes, names in zip(self.coded, reports.T, labels, strict=True)]
 
     def coded_rows(self, reports):
         """Yield (attribute's protocol, rows of its distinct codes, their log constants, place of each report's code)."""
-        for one, codes in zip(self.coded, np.asarray(reports).T, strict=True):
-            found, place = np.unique(codes, return_inverse=True)
-            yield one, *one.rows(found), place
+        for coder, codes in zip(self.coded, np.asarray(reports).T, strict=True):
+            distinct, place = np.unique(codes, return_inverse=True)
+            yield coder, *coder.rows(distinct), place
 
     def report_columns(self, reports, categories):
         """Return texts: the numbers of an attribute's reports are no reports of its protocol."""
@@ -136,12 +136,12 @@ class Attributes(AbstractAttributes):
         return tuple(Coded(factor) for factor in self.factors)
 
     def __post_init__(self):
-        found = tuple(self.factors) if isinstance(self.factors, (list, tuple)) else ()
-        if not found or not all(isinstance(factor, AbstractProtocol) for factor in found):
+        factors = tuple(self.factors) if isinstance(self.factors, (list, tuple)) else ()
+        if not factors or not all(isinstance(factor, AbstractProtocol) for factor in factors):
             raise ArgumentError(f"factors must be a list of protocols, one for each attribute, got {shown(self.factors)}.")
         if not isinstance(self.separator, str) or not self.separator:
             raise ArgumentError(f"separator must be a text, got {shown(self.separator)}.")
-        object.__setattr__(self, "factors", found)
+        object.__setattr__(self, "factors", factors)
         self.coded  # noqa: B018 (refuses what has no codes)
         attribute_sizes(self.sizes)
 
@@ -201,14 +201,14 @@ class Attributes(AbstractAttributes):
     def rows(self, reports, counts):
         factors, index, log_constants = [], [], 0.0
         for _, matrix, constants, place in self.coded_rows(reports):
-            kept = np.minimum(constants + 300.0, 0.0)  # what would leave the range of floats stays a logarithm
-            factors.append(matrix * np.exp(constants - kept)[:, None])
+            excess = np.minimum(constants + 300.0, 0.0)  # what would leave the range of floats stays a logarithm
+            factors.append(matrix * np.exp(constants - excess)[:, None])
             index.append(place)
-            log_constants = log_constants + kept[place]
+            log_constants = log_constants + excess[place]
         return KroneckerRows(factors, np.stack(index, axis=1), counts, log_constants)
 
     def has_full_rank(self):
-        return all(one.has_full_rank() for one in self.coded)
+        return all(coder.has_full_rank() for coder in self.coded)
 
     def attribute_factors(self):
         return self.factors
@@ -219,12 +219,12 @@ class Attributes(AbstractAttributes):
 
     # ---- client ----------------------------------------------------------------------------------------------------------
     def randomize(self, values, rng):
-        own = np.unravel_index(values, self.sizes)
-        return np.stack([one.privatize(x, rng) for one, x in zip(self.coded, own, strict=True)], axis=1)
+        levels = np.unravel_index(values, self.sizes)
+        return np.stack([coder.privatize(x, rng) for coder, x in zip(self.coded, levels, strict=True)], axis=1)
 
     def randomize_one(self, value):
-        own = np.unravel_index(value, self.sizes)
-        return np.array([one.privatize_one(int(x)) for one, x in zip(self.coded, own, strict=True)], dtype=np.int64)
+        levels = np.unravel_index(value, self.sizes)
+        return np.array([coder.privatize_one(int(x)) for coder, x in zip(self.coded, levels, strict=True)], dtype=np.int64)
 
     # ---- parameters ------------------------------------------------------------------------------------------------------
     def parameters(self):
@@ -328,7 +328,7 @@ class KroneckerDecoder(AbstractDecoder):
     @cached_property
     def rank(self):
         """Product of the ranks of the channels."""
-        return self.n_categories if self.protocol.has_full_rank() else math.prod(one.rank for one in self._inverses)
+        return self.n_categories if self.protocol.has_full_rank() else math.prod(part.rank for part in self._inverses)
 
     def oracle(self, rows):
         self._require_rank("a channel", "this one has")
@@ -340,9 +340,9 @@ class KroneckerDecoder(AbstractDecoder):
     def _scores(self, rows):
         """Return what every distinct report of each attribute adds to the estimates of its levels."""
         scores = []
-        for one, factor in zip(self._inverses, rows.factors, strict=True):
+        for decoder, factor in zip(self._inverses, rows.factors, strict=True):
             # Row y adds M_y = (Qᵀ D⁻¹ Q)⁻¹ Q_y / mean(Q_y), in which the row's scale cancels.
-            _, _, upper = one._factors
+            _, _, upper = decoder._factors
             right = factor / factor.mean(axis=1, keepdims=True)
             scores.append(np.linalg.solve(upper, np.linalg.solve(upper.T, right.T)).T)
         return scores
@@ -352,15 +352,15 @@ class KroneckerDecoder(AbstractDecoder):
         self._require_rank("a channel", "this one has")
         p = self._checked(p, target)
         table = p[None]
-        for one in self._inverses:
-            squared = one.inverse**2 @ one.matrix
+        for decoder in self._inverses:
+            squared = decoder.inverse**2 @ decoder.matrix
             rest = table.shape[1] // len(squared)
             table = (table.reshape(1, len(squared), rest).transpose(0, 2, 1) @ squared.T).reshape(1, -1)
         return (table[0] - (p if target == "frequency" else p**2)) / n
 
     def linear_system(self, reports, counts):
-        found = self.protocol._matrix_decoder
-        return None if found is None else found.linear_system(reports, counts)
+        decoder = self.protocol._matrix_decoder
+        return None if decoder is None else decoder.linear_system(reports, counts)
 
 
 def attribute_sizes(sizes: Any) -> tuple[int, ...]:
@@ -372,12 +372,12 @@ def attribute_sizes(sizes: Any) -> tuple[int, ...]:
         Where they are no list of whole numbers of at least two.
     """
     rule = "a list with the number of categories of each attribute"
-    found = tuple(checks.categories_count(size, "sizes") for size in checks.entries(sizes, "sizes", rule))
-    if not found:
+    numbers = tuple(checks.categories_count(size, "sizes") for size in checks.entries(sizes, "sizes", rule))
+    if not numbers:
         raise ArgumentError(f"sizes must be {rule}, got {shown(sizes)}.")
-    if math.prod(found) > MAX_CELLS:
-        raise InfeasibleError(f"The joint table has {math.prod(found):,} cells, at most {MAX_CELLS:,} are possible.")
-    return found
+    if math.prod(numbers) > MAX_CELLS:
+        raise InfeasibleError(f"The joint table has {math.prod(numbers):,} cells, at most {MAX_CELLS:,} are possible.")
+    return numbers
 
 
 def split_labels(categories, sizes, separator):
@@ -396,9 +396,9 @@ def split_labels(categories, sizes, separator):
     cells = [tuple(label.split(separator)) for label in categories]
     if len(cells) == math.prod(sizes) and all(len(cell) == len(sizes) for cell in cells):
         steps = np.cumprod([1, *sizes[:0:-1]])[::-1].tolist()
-        found = [
+        lists = [
             tuple(cells[i * step][k] for i in range(size)) for k, (size, step) in enumerate(zip(sizes, steps, strict=True))
         ]
-        if all(len(set(own)) == len(own) for own in found) and cells == list(product(*found)):
-            return found
+        if all(len(set(names)) == len(names) for names in lists) and cells == list(product(*lists)):
+            return lists
     return [tuple(map(str, range(size))) for size in sizes]

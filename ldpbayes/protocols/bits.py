@@ -32,11 +32,11 @@ def sizes(bits):
     if bits.shape[1] % 8 == 0 and bits.flags.c_contiguous:
         bits = bits.view(np.uint64)  # the order of bytes does not matter to a count, and words are eight times fewer
         return np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
-    held = np.bitwise_count(bits)
-    out = held[:, 0].astype(np.int64)
+    counts = np.bitwise_count(bits)
+    out = counts[:, 0].astype(np.int64)
     for column in range(1, bits.shape[1]) if bits.shape[1] <= 16 else ():
-        out += held[:, column]
-    return out if bits.shape[1] <= 16 else held.sum(axis=1, dtype=np.int64)
+        out += counts[:, column]
+    return out if bits.shape[1] <= 16 else counts.sum(axis=1, dtype=np.int64)
 
 
 def bernoulli(n, n_categories, probability, rng):
@@ -140,8 +140,8 @@ def resize(bits, fixed, size, n_categories, rng):
     while active.size:
         position = rng.integers(n_categories, size=active.size)
         byte, mask = _place(position)
-        held = (bits[active, byte] & mask) != 0
-        change = (held == (missing[active] < 0)) & (position != fixed[active])
+        member = (bits[active, byte] & mask) != 0
+        change = (member == (missing[active] < 0)) & (position != fixed[active])
         users = active[change]
         bits[users, byte[change]] ^= mask[change]
         missing[users] -= np.sign(missing[users])
@@ -200,10 +200,10 @@ def check_packed(array, n_categories):
 
 def check_size(bits, size):
     """Raise a DataError unless every packed report has ``size`` members."""
-    found = sizes(bits)
-    bad = np.flatnonzero(found != size)
+    numbers = sizes(bits)
+    bad = np.flatnonzero(numbers != size)
     if bad.size:
-        raise DataError(f"a report has {found[bad[0]]} members, it must have {size}", line=int(bad[0]))
+        raise DataError(f"a report has {numbers[bad[0]]} members, it must have {size}", line=int(bad[0]))
 
 
 def parse(column, labels):
@@ -305,13 +305,13 @@ def _from_digits(texts, a):
 
 def _from_texts(texts, positions, labels, a):
     """Return packed bits of texts of any form, one by one."""
-    known, has_semicolon = set(labels), any(";" in label for label in labels)
+    names, has_semicolon = set(labels), any(";" in label for label in labels)
     out = np.zeros((len(texts), width(a)), dtype=np.uint8)
     lists, lengths, members = [], [], []
     for line, text in enumerate(texts):
         text = text.strip()
         if ";" not in text and _looks_like_bits(text, a):
-            if text in known:
+            if text in names:
                 raise DataError(
                     f"report {text!r} could be bits or the label; write '0b…' for bits, or {text + ';'!r} for the label",
                     line=line,
@@ -325,17 +325,17 @@ def _from_texts(texts, positions, labels, a):
                 line=line,
             )
         items = [item for item in map(str.strip, text.split(";")) if item]
-        found = [positions.get(item, -1) for item in items]
-        if -1 in found:
+        places = [positions.get(item, -1) for item in items]
+        if -1 in places:
             hint = f"{a} zeros and ones, 0x and hexadecimal bytes, or labels separated by semicolons"
-            item = items[found.index(-1)]
+            item = items[places.index(-1)]
             raise DataError(f"unknown category {item!r:.80} in report {text!r:.80}; a report is {hint}", line=line)
-        if len(set(found)) < len(found):
-            item = next(item for item, x in zip(items, found, strict=True) if found.count(x) > 1)
+        if len(set(places)) < len(places):
+            item = next(item for item, x in zip(items, places, strict=True) if places.count(x) > 1)
             raise DataError(f"category {item!r} stands twice in report {text!r:.80}", line=line)
         lists.append(line)
-        lengths.append(len(found))
-        members += found
+        lengths.append(len(places))
+        members += places
     if lists:
         out[lists] = _pack(np.array(lengths), np.array(members, dtype=np.int64), a)
     return out
@@ -382,15 +382,15 @@ def _from_lists(column, positions, a):
         if _is_indicator(lengths, values, a):
             return np.packbits(values.reshape(-1, a) != 0, axis=1)
         keys, inverse = np.unique(values, return_inverse=True)
-        found = np.array([positions.get(str(key), -1) for key in keys.tolist()], dtype=np.int64)[inverse]
+        places = np.array([positions.get(str(key), -1) for key in keys.tolist()], dtype=np.int64)[inverse]
     else:
-        found = np.fromiter((positions.get(item, -1) for item in values), dtype=np.int64, count=len(values))
-    bad = np.flatnonzero(found < 0)
+        places = np.fromiter((positions.get(item, -1) for item in values), dtype=np.int64, count=len(values))
+    bad = np.flatnonzero(places < 0)
     if bad.size:
         i = int(bad[0])
         line = int(np.repeat(np.arange(len(lengths)), lengths)[i])
         raise DataError(f"unknown category {shown(str(values[i]))} in a report; a list holds members", line=line)
-    packed = _pack(lengths, found, a)
+    packed = _pack(lengths, places, a)
     bad = np.flatnonzero(sizes(packed) != lengths)
     if bad.size:
         hint = f"; zeros and ones must be {a} in every report" if isinstance(values, np.ndarray) else ""

@@ -102,10 +102,10 @@ class BlockDesign(AbstractListed):
 
     def randomize_one(self, value):
         inside, outside = self._shifts
-        held = entropy.bernoulli(self._hit_threshold)
+        hit = entropy.bernoulli(self._hit_threshold)
         first, second = entropy.below(len(inside)), entropy.below(len(outside))
         # The selected shift minus the value, modulo N: a dividend of the same number of digits for every value.
-        shift = (outside[second], inside[first])[held]
+        shift = (outside[second], inside[first])[hit]
         return (self._minus[value] + shift) % self.n_outputs
 
     @cached_property
@@ -130,11 +130,11 @@ class BlockDesign(AbstractListed):
         reports = self._block(values, np.ones(values.size, dtype=bool), rng)
         return self.all_reports(), out + np.bincount(reports, minlength=n)
 
-    def _block(self, values, held, rng):
+    def _block(self, values, hits, rng):
         """Return a report per value, uniform over the hyperplanes that hold it, or over the others."""
         n, blocks = self.n_outputs, self._difference_set
-        shift = np.where(held, blocks[rng.integers(len(blocks), size=values.size)], 0)
-        away = np.flatnonzero(~held)
+        shift = np.where(hits, blocks[rng.integers(len(blocks), size=values.size)], 0)
+        away = np.flatnonzero(~hits)
         shift[away] = self._complement[rng.integers(n - len(blocks), size=away.size)]
         return (shift - values) % n
 

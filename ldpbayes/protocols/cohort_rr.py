@@ -178,8 +178,8 @@ class AbstractCohorts(AbstractMapped):
 
     def _indicators(self, part, dtype=float):
         """Return the rows of H of some cohorts, shape (cohorts min(k, S), S); rows of buckets without a category are 0."""
-        found = self._places[part][:, None, :] == np.arange(min(self.buckets, self.n_categories))[None, :, None]
-        return found.astype(dtype).reshape(-1, self.n_categories)
+        members = self._places[part][:, None, :] == np.arange(min(self.buckets, self.n_categories))[None, :, None]
+        return members.astype(dtype).reshape(-1, self.n_categories)
 
     def _sparse_indicators(self, part):
         """Return the same rows as a sparse matrix, of one entry for each category of a cohort."""

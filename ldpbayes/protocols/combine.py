@@ -50,8 +50,8 @@ def compose(outer, inner):
     array([[0.74, 0.26],
            [0.26, 0.74]])
     """
-    for name, one in (("outer", outer), ("inner", inner)):
-        checks.instance(one, name, AbstractProtocol, "a protocol of ldpbayes")
+    for name, protocol in (("outer", outer), ("inner", inner)):
+        checks.instance(protocol, name, AbstractProtocol, "a protocol of ldpbayes")
     second, first = as_channel(outer), as_channel(inner)
     if second.n_categories != first.n_outputs:
         raise ArgumentError(
@@ -148,10 +148,10 @@ def _channels(factors):
 
 def _listed(factors):
     """Return factors as a list of at least one protocol."""
-    found = list(factors) if isinstance(factors, (list, tuple)) else []
-    if not found or not all(isinstance(factor, AbstractProtocol) for factor in found):
+    protocols = list(factors) if isinstance(factors, (list, tuple)) else []
+    if not protocols or not all(isinstance(factor, AbstractProtocol) for factor in protocols):
         raise ArgumentError(f"factors must be a list of protocols with at least one channel, got {shown(factors)}.")
-    return found
+    return protocols
 
 
 def _over_same_categories(factors):

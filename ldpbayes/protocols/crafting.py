@@ -84,10 +84,10 @@ class ListedCrafting(AbstractCrafting):
 
     @property
     def support(self):
-        kept = self.every[self.chosen]
-        rows = self.protocol.rows(kept, np.ones(len(kept)))
+        reports = self.every[self.chosen]
+        rows = self.protocol.rows(reports, np.ones(len(reports)))
         unit = np.ones(self.protocol.n_categories)
-        return None if rows.support_sums(unit) is None else rows.support_counts() / len(kept)
+        return None if rows.support_sums(unit) is None else rows.support_counts() / len(reports)
 
 
 class SetCrafting(AbstractCrafting):
@@ -110,8 +110,8 @@ class SetCrafting(AbstractCrafting):
     def log_probabilities(self, reports):
         wanted = np.zeros(self.n_categories, dtype=bool)
         wanted[self.targets] = True
-        held = bits.sizes(np.ascontiguousarray(reports & np.packbits(wanted)))
-        fitting = (bits.sizes(np.ascontiguousarray(reports)) == self.size) & (held == self.held)
+        hits = bits.sizes(np.ascontiguousarray(reports & np.packbits(wanted)))
+        fitting = (bits.sizes(np.ascontiguousarray(reports)) == self.size) & (hits == self.held)
         return np.where(fitting, -sum(log_choose(pool.size, number) for pool, number in self.pools), -math.inf)
 
     def draw(self, size, rng):
@@ -165,7 +165,7 @@ class PairCrafting(AbstractCrafting):
         inside = binom.pmf(np.arange(self.targets.size + 1), self.targets.size, 1 / buckets)[self.held :] / self.chance
         self.mean_held = float(inside @ np.arange(self.held, self.targets.size + 1))
 
-    def _held(self, seeds, values):
+    def _hits(self, seeds, values):
         """Return how many targets each pair supports."""
         met = hashing.buckets(self.family, seeds[:, None], self.targets[None, :], self.buckets)
         return (met == values[:, None]).sum(axis=1)
@@ -174,27 +174,27 @@ class PairCrafting(AbstractCrafting):
         chance = -math.log(hashing.MAX_SEED) - math.log(self.buckets) - math.log(self.chance)
         if not self.held:
             return np.full(len(reports), chance)
-        return np.where(self._held(reports[:, 0], reports[:, 1]) >= self.held, chance, -math.inf)
+        return np.where(self._hits(reports[:, 0], reports[:, 1]) >= self.held, chance, -math.inf)
 
     def draw(self, size, rng):
         if not self.held:
             return np.stack([rng.integers(hashing.MAX_SEED, size=size), rng.integers(self.buckets, size=size)], axis=1)
-        found, number = [np.empty((0, 2), dtype=np.int64)], 0
+        pairs, number = [np.empty((0, 2), dtype=np.int64)], 0
         while number < size:
             block = int(min(max((size - number) / (self.buckets * self.chance) * 1.1, 64), _BLOCK))
             seeds = rng.integers(hashing.MAX_SEED, size=block)
             met = hashing.buckets(self.family, seeds[:, None], self.targets[None, :], self.buckets)
             codes, counts = np.unique((met + np.arange(block)[:, None] * self.buckets).ravel(), return_counts=True)
             rows, values = np.divmod(codes[counts >= self.held], self.buckets)
-            found.append(np.stack([seeds[rows], values], axis=1))
+            pairs.append(np.stack([seeds[rows], values], axis=1))
             number += rows.size
-        return np.concatenate(found)[:size]
+        return np.concatenate(pairs)[:size]
 
     def draw_one(self):
         while True:
             seed = entropy.word(hashing.MAX_SEED.bit_length() - 1)
             report = np.array([[seed, entropy.below(self.buckets)]], dtype=np.int64)
-            if not self.held or self._held(report[:, 0], report[:, 1])[0] >= self.held:
+            if not self.held or self._hits(report[:, 0], report[:, 1])[0] >= self.held:
                 return report[0]
 
     @property

@@ -243,25 +243,25 @@ class DesignDecoder(AbstractDecoder):
         ----------
         rows : Rows
         """
-        values, vectors, kept = self._spectrum
+        values, vectors, nonzero = self._spectrum
         on, off = self.protocol.rates
         share = self._scale * rows.support_counts() / rows.n_reports
         right = (share - off * self.protocol.set_bits) / (on - off)
-        return vectors[:, kept] @ (vectors[:, kept].T @ right / values[kept])
+        return vectors[:, nonzero] @ (vectors[:, nonzero].T @ right / values[nonzero])
 
     def oracle(self, rows):
         self._require_small()
         return self.least_squares(rows)
 
     def scores(self, rows, weights):
-        values, vectors, kept = self._spectrum
-        if not kept.all():
+        values, vectors, nonzero = self._spectrum
+        if not nonzero.all():
             return None
         on, off = self.protocol.rates
         turned = vectors @ ((vectors.T @ weights) / values) / (on - off)
-        held = rows.support_sums(turned)
-        held = rows.hit_sums(turned) if held is None else held  # categories of several bits
-        return self._scale * held - off * (self.protocol.set_bits @ turned)
+        sums = rows.support_sums(turned)
+        sums = rows.hit_sums(turned) if sums is None else sums  # categories of several bits
+        return self._scale * sums - off * (self.protocol.set_bits @ turned)
 
     def variance(self, p, n, target="frequency"):
         """Return the exact variance of each coordinate of the oracle at n reports, shape (a,).
@@ -277,15 +277,15 @@ class DesignDecoder(AbstractDecoder):
         square = np.zeros(self.n_categories)
         for bits in protocol.incidences():
             decoder = protocol.cohorts * (bits @ inverse)
-            held = bits @ p
+            share = bits @ p
             if self.exclusive:
-                square += self.per_report * ((off + (on - off) * held) @ decoder**2)
+                square += self.per_report * ((off + (on - off) * share) @ decoder**2)
             else:
-                square += (off * (1 - off) + (on * (1 - on) - off * (1 - off)) * held) @ decoder**2
+                square += (off * (1 - off) + (on * (1 - on) - off * (1 - off)) * share) @ decoder**2
                 square += (decoder.T @ (off + (on - off) * bits)) ** 2 @ p
         shift = off * (inverse @ protocol.set_bits)
-        known = p * (1 + 2 * shift) + shift**2 if target == "frequency" else (p + shift) ** 2
-        return (square / protocol.cohorts - known) / n
+        squared_mean = p * (1 + 2 * shift) + shift**2 if target == "frequency" else (p + shift) ** 2
+        return (square / protocol.cohorts - squared_mean) / n
 
     @property
     def _scale(self):
@@ -298,13 +298,13 @@ class DesignDecoder(AbstractDecoder):
         return values, vectors, values > values[-1] * self.n_categories * np.finfo(float).eps
 
     def _require_small(self):
-        cohorts, a, (design, parts) = self.protocol.cohorts, self.n_categories, self.protocol.design_words
+        cohorts, a, (design, content) = self.protocol.cohorts, self.n_categories, self.protocol.design_words
         if cohorts * a**2 > MAX_PRODUCTS:
             raise InfeasibleError(
                 f"The oracle of {cohorts:,} cohorts and {a:,} categories takes more than {MAX_PRODUCTS:,} multiplications; "
                 "use the MLE or a posterior."
             )
-        self._require_rank(design, f"these {cohorts} cohorts of {parts} have")
+        self._require_rank(design, f"these {cohorts} cohorts of {content} have")
 
 
 def needed_decoder(protocol: Any) -> AbstractDecoder:

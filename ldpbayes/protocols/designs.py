@@ -292,7 +292,7 @@ class OfTwoLists(Channel):
         return tuple(size + 1 + (self.settings["on"] == k) for k, size in enumerate(self.settings["items"], 1))
 
     def parse_reports(self, columns, categories):
-        each = [parse_labels(own, list(map(str, range(n)))) for own, n in zip(columns, self._shape, strict=True)]
+        each = [parse_labels(column, list(map(str, range(n)))) for column, n in zip(columns, self._shape, strict=True)]
         return np.ravel_multi_index(each, self._shape)
 
     def format_reports(self, reports, categories):
@@ -393,12 +393,12 @@ class ListExperiment:
         liars, lists = {"ceiling": self.ceiling, "floor": self.floor}, range(1, len(self.sizes) + 1)
         groups = {"control": {}, "treatment": liars} | ({"both": liars} if len(lists) == 2 else {})
         if len(lists) == 1:
-            found = {group: item_count(self.items, group, **more) for group, more in groups.items()}
+            table = {group: item_count(self.items, group, **more) for group, more in groups.items()}
         else:
-            found = {
+            table = {
                 f"{group}_{k}": item_count(self.items, group, **more, on=k) for group, more in groups.items() for k in lists
             }
-        return found | {"direct": item_count(self.items, "direct", answers=None if self.traits == YES_NO else self.traits)}
+        return table | {"direct": item_count(self.items, "direct", answers=None if self.traits == YES_NO else self.traits)}
 
     @property
     def control(self) -> Channel:

@@ -114,10 +114,10 @@ class FakeData(AbstractCollected):
     # ---- server ----------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         factors, index, log_constants = [], [], 0.0
-        for one, matrix, constants, place in self.coded_rows(reports):
+        for coder, matrix, constants, place in self.coded_rows(reports):
             # u = e^constant × scale: a uniform answer and the report of a uniform value are means over the values.
             mean = matrix.mean(axis=1)
-            scale = np.full(len(mean), 1 + self.beta * one.protocol.lam) if self.fake == "zeros" else mean
+            scale = np.full(len(mean), 1 + self.beta * coder.protocol.lam) if self.fake == "zeros" else mean
             factors.append(matrix / (len(self.sizes) * scale[:, None]))
             index.append(place)
             log_constants = log_constants + (constants + np.log(scale))[place]
@@ -125,33 +125,33 @@ class FakeData(AbstractCollected):
 
     # ---- client ----------------------------------------------------------------------------------------------------------
     def randomize(self, values, rng):
-        own = np.unravel_index(values, self.sizes)
+        levels = np.unravel_index(values, self.sizes)
         drawn = rng.integers(len(self.sizes), size=values.size)
         out = np.empty((values.size, len(self.sizes)), dtype=np.int64)
-        for k, (one, x) in enumerate(zip(self.coded, own, strict=True)):
+        for k, (coder, x) in enumerate(zip(self.coded, levels, strict=True)):
             if self.fake == "zeros":
-                faked = one.encode(one.protocol.empty(values.size, rng))
+                faked = coder.encode(coder.protocol.empty(values.size, rng))
             else:
-                faked = one.privatize(rng.integers(self.sizes[k], size=values.size), rng)
-            out[:, k] = np.where(drawn == k, one.privatize(x, rng), faked)
+                faked = coder.privatize(rng.integers(self.sizes[k], size=values.size), rng)
+            out[:, k] = np.where(drawn == k, coder.privatize(x, rng), faked)
         return out
 
     def randomize_one(self, value):
-        own = np.unravel_index(value, self.sizes)
+        levels = np.unravel_index(value, self.sizes)
         drawn = entropy.below(len(self.sizes))
         out = []
-        for k, (one, x) in enumerate(zip(self.coded, own, strict=True)):
+        for k, (coder, x) in enumerate(zip(self.coded, levels, strict=True)):
             # A true and a fake answer are drawn for every attribute, whichever is sent.
-            answers = [self._fake_one(one), one.privatize_one(int(x))]
+            answers = [self._fake_one(coder), coder.privatize_one(int(x))]
             out.append(answers[int(drawn == k)])
         return np.array(out, dtype=np.int64)
 
-    def _fake_one(self, one):
+    def _fake_one(self, coder):
         if self.fake == "uniform":
-            return entropy.below(one.protocol.n_categories)
+            return entropy.below(coder.protocol.n_categories)
         if self.fake == "random":
-            return one.privatize_one(entropy.below(one.protocol.n_categories))
-        return one.encode_one(one.protocol.empty_one())
+            return coder.privatize_one(entropy.below(coder.protocol.n_categories))
+        return coder.encode_one(coder.protocol.empty_one())
 
     # ---- parameters ------------------------------------------------------------------------------------------------------
     @classmethod

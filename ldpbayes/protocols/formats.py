@@ -200,7 +200,7 @@ class Histories(AbstractFormat):
     def parse(self, columns, categories):
         *leading, last = columns
         fields = zip(leading, self.leading, strict=True)
-        parts = [parse_integers(column, name, limit) for column, (name, limit) in fields]
+        heads = [parse_integers(column, name, limit) for column, (name, limit) in fields]
         if isinstance(last, (Bytes, Lists, Integers)):
             refuse(last, f"{self.last} is a text of whole numbers with blanks between them, such as '3 0 1'")
         numbers = np.empty((len(last), self.size), dtype=np.int64)
@@ -211,7 +211,7 @@ class Histories(AbstractFormat):
                 problem = f"{self.last} must be {self.size} whole numbers with blanks between them, got {shown(text)}"
                 raise DataError(problem, line=i, field=self.last)
             numbers[i] = [0 if self.gaps and cell == GAP else int(cell) + self.gaps for cell in cells]
-        return np.column_stack([*parts, numbers])
+        return np.column_stack([*heads, numbers])
 
     def format(self, reports, categories):
         leading = [[str(number) for number in column] for column in reports[:, : len(self.leading)].T.tolist()]
@@ -304,9 +304,9 @@ def places(every, reports):
     -------
     (m,) int array
     """
-    known, wanted = keys(every, reports)
-    order = np.argsort(known)
-    return order[np.searchsorted(known, wanted, sorter=order)]
+    codes, wanted = keys(every, reports)
+    order = np.argsort(codes)
+    return order[np.searchsorted(codes, wanted, sorter=order)]
 
 
 def _spans(reports):

@@ -54,13 +54,13 @@ def as_law(value, protocol: AbstractProtocol, labels) -> AbstractLaw:
                     f"law {value!r} is a label too; write 'always {value}' for the label, or give that category another one."
                 )
             return _worded(value, protocol)
-        found = _report(value, protocol, labels)
-        if found is None and value.startswith("always "):
-            found = _report(value.removeprefix("always "), protocol, labels)
-        if found is None:
+        report = _report(value, protocol, labels)
+        if report is None and value.startswith("always "):
+            report = _report(value.removeprefix("always "), protocol, labels)
+        if report is None:
             words = ", ".join((*WORDS, *(f"{word}: LABEL" for word in ATTACKS)))
             raise ArgumentError(f"law must be one of {words}, or {_example(protocol, labels)}, got {shown(value)}.")
-        return Always(_plain(found))
+        return Always(_plain(report))
     try:
         array = np.asarray(value)
         if array.dtype == bool or array.dtype.kind not in "iu" or array.ndim > 1:
@@ -247,8 +247,8 @@ class Noncompliance(AbstractProtocol):
     # ---- parameters -----------------------------------------------------------------------------------------------------
     def parameters(self):
         compliers = {"protocol": self.compliers.design, **self.compliers.parameters()}
-        own = {"of": list(self.of)} if self.of else {}
-        return {"compliers": compliers, "laws": [law.setting() for law in self.laws], **own}
+        of = {"of": list(self.of)} if self.of else {}
+        return {"compliers": compliers, "laws": [law.setting() for law in self.laws], **of}
 
     @classmethod
     def from_parameters(cls, categories, parameters):

@@ -31,10 +31,10 @@ class Field:
     """
 
     def __init__(self, order: int) -> None:
-        found = prime_power(order) if order <= MAX_ORDER else None
-        if found is None:
+        power = prime_power(order) if order <= MAX_ORDER else None
+        if power is None:
             raise ArgumentError(f"order must be a prime power from 2 to {MAX_ORDER}, got {order}.")
-        prime, degree = found
+        prime, degree = power
         places = prime ** np.arange(degree)
         digits = np.arange(order)[:, None] // places % prime
         self.add = ((digits[:, None, :] + digits[None, :, :]) % prime @ places).astype(np.int16)
@@ -139,16 +139,16 @@ def difference_set(order: int, dimension: int) -> np.ndarray:
     numbers, size = field(order), n_points(order, dimension)
     rule = _generator(numbers, dimension, size, _is_scalar)
     # The constant terms of the powers obey the rule as the powers do.
-    add, parts = numbers.add.tolist(), [(j, numbers.multiply[r].tolist()) for j, r in enumerate(rule) if r]
+    add, terms = numbers.add.tolist(), [(j, numbers.multiply[r].tolist()) for j, r in enumerate(rule) if r]
     constant = [1, *([0] * (dimension - 1))]
     for i in range(size - dimension):
         term = 0
-        for j, times in parts:
+        for j, times in terms:
             term = add[term][times[constant[i + j]]]
         constant.append(term)
-    found = np.flatnonzero(np.array(constant[:size]) == 0)
-    found.setflags(write=False)
-    return found
+    points = np.flatnonzero(np.array(constant[:size]) == 0)
+    points.setflags(write=False)
+    return points
 
 
 def _generator(numbers: Field, dimension: int, size: int, closed: Callable[[list[int]], bool]) -> tuple[int, ...]:

@@ -63,17 +63,17 @@ class RapporBits(AbstractProtocol):
     def tally_arrays(cls, bit_counts, cohort_sizes):
         """Return (reports, counts) for a Tally from bit counts (C, k) and cohort sizes (C,), zeros first."""
         sizes = checks.counts(cohort_sizes, "cohort_sizes")
-        held = np.asarray(bit_counts)
-        if held.ndim != 2 or len(held) != sizes.size:
-            raise ArgumentError(f"bit_counts must have one row per cohort ({sizes.size}), got shape {held.shape}.")
-        held = checks.counts(held.ravel(), "bit_counts").reshape(held.shape)
-        if (held > sizes[:, None]).any():
-            c, b = np.argwhere(held > sizes[:, None])[0]
+        ones = np.asarray(bit_counts)
+        if ones.ndim != 2 or len(ones) != sizes.size:
+            raise ArgumentError(f"bit_counts must have one row per cohort ({sizes.size}), got shape {ones.shape}.")
+        ones = checks.counts(ones.ravel(), "bit_counts").reshape(ones.shape)
+        if (ones > sizes[:, None]).any():
+            c, b = np.argwhere(ones > sizes[:, None])[0]
             raise ArgumentError(
-                f"bit_counts must be at most the cohort's size {sizes[c]}, got {held[c, b]} in cohort {c}, bit {b}."
+                f"bit_counts must be at most the cohort's size {sizes[c]}, got {ones[c, b]} in cohort {c}, bit {b}."
             )
-        reports = np.indices((*held.shape, 2)).reshape(3, -1).T
-        return np.ascontiguousarray(reports), np.stack([sizes[:, None] - held, held], axis=2).ravel()
+        reports = np.indices((*ones.shape, 2)).reshape(3, -1).T
+        return np.ascontiguousarray(reports), np.stack([sizes[:, None] - ones, ones], axis=2).ravel()
 
     @property
     def n_categories(self):
@@ -121,8 +121,8 @@ class RapporBits(AbstractProtocol):
     def randomize_one(self, value):
         report = self.rappor.privatize_one(value)
         bit = entropy.below(self.rappor.n_bits)
-        held = report[4 + bit // 8] >> (7 - bit % 8) & 1
-        return np.array([int.from_bytes(report[:4].tobytes(), "big"), bit, held], dtype=np.int64)
+        answer = report[4 + bit // 8] >> (7 - bit % 8) & 1
+        return np.array([int.from_bytes(report[:4].tobytes(), "big"), bit, answer], dtype=np.int64)
 
     def parameters(self):
         return self.rappor.parameters()

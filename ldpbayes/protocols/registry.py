@@ -93,14 +93,14 @@ class Description:
         """Return what each parameter is, by name, as far as the text says so."""
         entries = re.findall(r"^(\w[\w, ]*) : (.*)\n((?:    .*\n?)+)", self.text, re.M)
         said = {name: f"{kind}. {' '.join(lines.split())}" for names, kind, lines in entries for name in names.split(", ")}
-        return {one.name: said[one.name] for one in self.parameters if one.name in said}
+        return {item.name: said[item.name] for item in self.parameters if item.name in said}
 
     def sections(self) -> dict[str, str]:
         """Return the rest of the text, by heading; what stands above the headings is called formula."""
-        parts = re.split(r"\n\n(\w+)\n-+\n", self.text)
-        above = parts[0].partition("\n\n")[2]
-        found = {"Formula": above} | dict(zip(parts[1::2], parts[2::2], strict=True))
-        return {name: " ".join(text.split()) for name, text in found.items() if text and name in _TOLD}
+        pieces = re.split(r"\n\n(\w+)\n-+\n", self.text)
+        above = pieces[0].partition("\n\n")[2]
+        texts = {"Formula": above} | dict(zip(pieces[1::2], pieces[2::2], strict=True))
+        return {name: " ".join(text.split()) for name, text in texts.items() if text and name in _TOLD}
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _loaded():
 
 
 def _below(cls):
-    return [one for child in cls.__subclasses__() for one in (child, *_below(child))]
+    return [heir for child in cls.__subclasses__() for heir in (child, *_below(child))]
 
 
 def protocol_names() -> list[str]:
@@ -214,9 +214,9 @@ def known_name(name: object, argument: str = "protocol") -> str:
     ArgumentError
         On an unknown name.
     """
-    known = protocol_names()
+    names = protocol_names()
     written = re.sub(r"[\s-]+", "_", name.strip().lower()) if isinstance(name, str) else name
-    return str(checks.choice(written if isinstance(written, str) and written in known else name, argument, known))
+    return str(checks.choice(written if isinstance(written, str) and written in names else name, argument, names))
 
 
 def make_protocol(name: str, categories: Sequence[str], parameters: dict | None = None) -> AbstractProtocol:
@@ -289,8 +289,8 @@ def _described(name: str, maker: Any) -> Description:
 
 def _design(maker, parameters):
     """Call a constructor with the parameters of a file, or say which is unknown or missing."""
-    known = {k: v for k, v in inspect.signature(maker).parameters.items() if k not in ("design", "settings")}
-    check_parameters(maker.__name__.lower(), parameters, known, [k for k, v in known.items() if v.default is v.empty])
+    fields = {k: v for k, v in inspect.signature(maker).parameters.items() if k not in ("design", "settings")}
+    check_parameters(maker.__name__.lower(), parameters, fields, [k for k, v in fields.items() if v.default is v.empty])
     return maker(**parameters)
 
 

@@ -62,32 +62,32 @@ class Always(AbstractLaw):
 
     def placed(self, protocol, labels):
         try:
-            self._one(protocol)
+            self._checked(protocol)
         except (DataError, OverflowError) as err:
             raise ArgumentError(f"report must be one of {protocol.design}: {err}.") from None
         return self
 
-    def _one(self, protocol):
+    def _checked(self, protocol):
         try:
             return protocol.check_reports(np.array([self.report], dtype=np.int64))
         except DataError:  # packed bits
             return protocol.check_reports(np.array([self.report], dtype=np.uint8))
 
     def log_probabilities(self, protocol, reports):
-        same = reports == self._one(protocol)
+        same = reports == self._checked(protocol)
         return np.where(same if same.ndim == 1 else same.all(axis=1), 0.0, -math.inf)
 
     def draw(self, protocol, size, rng):
-        return np.repeat(self._one(protocol), size, axis=0)
+        return np.repeat(self._checked(protocol), size, axis=0)
 
     def draw_one(self, protocol):
-        return self._one(protocol)[0]
+        return self._checked(protocol)[0]
 
     def setting(self):
         return self.report if isinstance(self.report, int) else list(self.report)
 
     def words(self, protocol, labels):
-        return "always " + ", ".join(str(column[0]) for column in protocol.format_reports(self._one(protocol), labels))
+        return "always " + ", ".join(str(column[0]) for column in protocol.format_reports(self._checked(protocol), labels))
 
 
 @dataclass(frozen=True)
@@ -143,14 +143,14 @@ class AbstractAttack(AbstractLaw):
 
     def placed(self, protocol, labels):
         places = {label: x for x, label in enumerate(labels)}
-        found = []
+        positions = []
         for target in self.targets:
             whole = isinstance(target, (int, np.integer)) and not isinstance(target, bool)
             place = int(target) if whole and 0 <= target < len(labels) else places.get(target)
             if place is None:
                 raise ArgumentError(f"targets must be among the categories {listed(labels)}, got {shown(target)}.")
-            found.append(place)
-        law = replace(self, targets=tuple(sorted(found)))
+            positions.append(place)
+        law = replace(self, targets=tuple(sorted(positions)))
         law.check(protocol)
         return law
 

@@ -100,11 +100,11 @@ class RestrictedResponse(AbstractMatrix):
     def matrix(self):
         """The channel, shape (a, a)."""
         others, (first, second) = np.setdiff1d(np.arange(self.n_categories), self.subset), self.levels
-        (hit, miss), (own, other) = _kept(len(self.subset), first), _kept(others.size - 1, second)
+        (hit, miss), (same, other) = _chances(len(self.subset), first), _chances(others.size - 1, second)
         out = np.full((self.n_categories, self.n_categories), miss)
         out[others] = hit * other
         out[np.ix_(others, self.subset)] = miss / others.size
-        out[others, others], out[self.subset, self.subset] = hit * own, hit
+        out[others, others], out[self.subset, self.subset] = hit * same, hit
         out.setflags(write=False)
         return out
 
@@ -120,7 +120,7 @@ class RestrictedResponse(AbstractMatrix):
         return super().from_parameters(categories, parameters)
 
 
-def _kept(others, level):
+def _chances(others, level):
     """Return the chances of a value, and of each of so many others in its stead, at a level; no rounding exceeds it."""
     odds = min(math.exp(-level) * (1 + ROUNDING), 1.0)
     return 1 / (1 + others * odds), odds / (1 + others * odds)

@@ -45,8 +45,8 @@ class AbstractCollected(AbstractAttributes):
 
     def identifying_matrix(self):
         """Return the margins of the table: all that the reports depend on."""
-        own = np.unravel_index(np.arange(self.n_categories), self.sizes)
-        return np.concatenate([np.eye(size)[:, x] for size, x in zip(self.sizes, own, strict=True)])
+        levels = np.unravel_index(np.arange(self.n_categories), self.sizes)
+        return np.concatenate([np.eye(size)[:, x] for size, x in zip(self.sizes, levels, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -99,16 +99,16 @@ class SampledAttribute(AbstractCollected):
     # ---- reports ---------------------------------------------------------------------------------------------------------
     @property
     def n_outputs(self):
-        outputs = sum(one.n_codes for one in self.coded)
+        outputs = sum(coder.n_codes for coder in self.coded)
         return outputs if outputs * self.n_categories <= MAX_CHANNEL_ENTRIES else None
 
     def list_reports(self):
-        return np.array([(k, y) for k, one in enumerate(self.coded) for y in range(one.n_codes)], dtype=np.int64)
+        return np.array([(k, y) for k, coder in enumerate(self.coded) for y in range(coder.n_codes)], dtype=np.int64)
 
     def check_reports(self, reports):
-        limits = len(self.sizes), max(one.n_codes for one in self.coded)
+        limits = len(self.sizes), max(coder.n_codes for coder in self.coded)
         reports = Numbers(self.report_fields, limits).check(reports)
-        spans = np.array([one.n_codes for one in self.coded])
+        spans = np.array([coder.n_codes for coder in self.coded])
         bad = np.flatnonzero(reports[:, 1] >= spans[reports[:, 0]])
         if bad.size:
             k, y = reports[bad[0]]
@@ -121,10 +121,10 @@ class SampledAttribute(AbstractCollected):
             refuse(columns[1], "a report of one sampled attribute is a text or a code")
         out = np.empty((len(columns[0]), 2), dtype=np.int64)
         out[:, 0] = parse_integers(columns[0], "attribute", len(self.sizes))
-        for k, (one, own) in enumerate(zip(self.coded, labels, strict=True)):
+        for k, (coder, names) in enumerate(zip(self.coded, labels, strict=True)):
             here = np.flatnonzero(out[:, 0] == k)
             try:
-                out[here, 1] = one.parse(rows_of(columns[1], here), own)
+                out[here, 1] = coder.parse(rows_of(columns[1], here), names)
             except DataError as err:
                 err.line = None if err.line is None else int(here[err.line])
                 raise
@@ -133,19 +133,19 @@ class SampledAttribute(AbstractCollected):
     def format_reports(self, reports, categories):
         labels = split_labels(categories, self.sizes, self.separator)
         out = np.empty(len(reports), dtype=object)
-        for k, (one, own) in enumerate(zip(self.coded, labels, strict=True)):
+        for k, (coder, names) in enumerate(zip(self.coded, labels, strict=True)):
             here = np.flatnonzero(reports[:, 0] == k)
-            out[here] = one.format(reports[here, 1], own)
+            out[here] = coder.format(reports[here, 1], names)
         return [[str(k) for k in reports[:, 0]], out.tolist()]
 
     # ---- server ----------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         reports = np.asarray(reports)
         factors, index, log_constants = [], [], np.full(len(reports), -math.log(len(self.sizes)))
-        for k, (one, size) in enumerate(zip(self.coded, self.sizes, strict=True)):
+        for k, (coder, size) in enumerate(zip(self.coded, self.sizes, strict=True)):
             here = reports[:, 0] == k
-            found, place = np.unique(reports[here, 1], return_inverse=True)
-            matrix, constants = one.rows(found) if found.size else (np.zeros((0, size)), np.zeros(0))
+            distinct, place = np.unique(reports[here, 1], return_inverse=True)
+            matrix, constants = coder.rows(distinct) if distinct.size else (np.zeros((0, size)), np.zeros(0))
             log_constants[here] += constants[place]
             factors.append(np.concatenate([np.zeros((1, size)), matrix]))  # row 0: another attribute was drawn
             at = np.zeros(len(reports), dtype=np.int64)
@@ -155,17 +155,17 @@ class SampledAttribute(AbstractCollected):
 
     # ---- client ----------------------------------------------------------------------------------------------------------
     def randomize(self, values, rng):
-        own = np.unravel_index(values, self.sizes)
+        levels = np.unravel_index(values, self.sizes)
         out = np.empty((values.size, 2), dtype=np.int64)
         out[:, 0] = rng.integers(len(self.sizes), size=values.size)
-        for k, (one, x) in enumerate(zip(self.coded, own, strict=True)):
+        for k, (coder, x) in enumerate(zip(self.coded, levels, strict=True)):
             here = np.flatnonzero(out[:, 0] == k)
-            out[here, 1] = one.privatize(x[here], rng)
+            out[here, 1] = coder.privatize(x[here], rng)
         return out
 
     def randomize_one(self, value):
-        own = np.unravel_index(value, self.sizes)
+        levels = np.unravel_index(value, self.sizes)
         drawn = entropy.below(len(self.sizes))
         # Every attribute is privatized, whichever was drawn: the draws are the same for every outcome.
-        codes = [one.privatize_one(int(x)) for one, x in zip(self.coded, own, strict=True)]
+        codes = [coder.privatize_one(int(x)) for coder, x in zip(self.coded, levels, strict=True)]
         return np.array([drawn, codes[drawn]], dtype=np.int64)

@@ -116,14 +116,14 @@ class SubsetSelection(AbstractProtocol):
         return out
 
     def randomize_one(self, value):
-        held = entropy.bernoulli(self._hit_threshold)
-        others, wanted, is_negative = [], self.size - held, [1] * self.n_categories + [0] * self.n_categories
+        hit = entropy.bernoulli(self._hit_threshold)
+        others, wanted, is_negative = [], self.size - hit, [1] * self.n_categories + [0] * self.n_categories
         # Selection sampling: each of the others is a member with probability (members wanted) / (categories left).
         for left in range(self.n_categories - 1, 0, -1):
             others.append(is_negative[entropy.below(left) - wanted + self.n_categories])
             wanted -= others[-1]
         members = [others[x - (x > value)] for x in range(self.n_categories - 1)] + [others[-1]]
-        members[value] = held
+        members[value] = hit
         return np.packbits(members)
 
     def rational_channel(self):
@@ -133,11 +133,11 @@ class SubsetSelection(AbstractProtocol):
         channel = []
         for report in np.unpackbits(self.all_reports(), axis=1, count=self.n_categories).tolist():
             row = []
-            for x, held in enumerate(report):
+            for x, member in enumerate(report):
                 others = (*report[:x], *report[x + 1 :])
                 if others not in chances:
                     chances[others] = _selection_probability(others)
-                row.append((hit if held else 1 - hit) * chances[others])
+                row.append((hit if member else 1 - hit) * chances[others])
             channel.append(row)
         return channel
 

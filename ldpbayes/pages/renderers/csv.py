@@ -39,11 +39,11 @@ def lines_of(page: Page):
     tables = [table.complete() for table in page.tables]
     for table in tables:
         for line in table.lines():
-            known = {name: _known(value) for name, value in line.items()}
-            yield {"table": table.title, **known} if len(tables) > 1 else known
+            cells = {name: _value(value) for name, value in line.items()}
+            yield {"table": table.title, **cells} if len(tables) > 1 else cells
 
 
-def _known(value):
+def _value(value):
     """Return a value, or nothing for one that is missing."""
     return "" if value is None or value != value else value
 

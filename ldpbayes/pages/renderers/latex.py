@@ -55,18 +55,18 @@ class LaTeX(AbstractRenderer):
 
     def render(self, page: Page) -> str:
         """Return the page as LaTeX."""
-        parts = [escape(page.summary)] if page.summary else []
-        parts += [_paragraph(name, text) for name, text in page.about.items()]
-        parts += [_figure(f, link) for f, link in zip(page.figures, self.links, strict=False) if link]
-        parts += [_table(table, table.title or page.title) for table in page.tables]
-        parts += [escape(note.text) for note in page.notes]
-        parts += [_paragraph(name, text) for name, text in page.again.items()]
-        return "\n\n".join(parts) + "\n"
+        blocks = [escape(page.summary)] if page.summary else []
+        blocks += [_paragraph(name, text) for name, text in page.about.items()]
+        blocks += [_figure(f, link) for f, link in zip(page.figures, self.links, strict=False) if link]
+        blocks += [_table(table, table.title or page.title) for table in page.tables]
+        blocks += [escape(note.text) for note in page.notes]
+        blocks += [_paragraph(name, text) for name, text in page.again.items()]
+        return "\n\n".join(blocks) + "\n"
 
 
 def escape(text: str) -> str:
     """Return text without any meaning to LaTeX."""
-    return _PATTERN.sub(lambda found: _SPECIAL[found[0]], printable(" ".join(text.split())))
+    return _PATTERN.sub(lambda match: _SPECIAL[match[0]], printable(" ".join(text.split())))
 
 
 def _paragraph(name, text):

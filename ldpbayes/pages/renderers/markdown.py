@@ -29,28 +29,28 @@ class Markdown(AbstractRenderer):
 
     def render(self, page: Page) -> str:
         """Return the page as Markdown."""
-        parts = [f"# {escape(page.title)}"]
-        parts += [escape(page.summary)] if page.summary else []
-        parts += _list(page.about)
+        blocks = [f"# {escape(page.title)}"]
+        blocks += [escape(page.summary)] if page.summary else []
+        blocks += _list(page.about)
         for figure, link in zip(page.figures, self.links, strict=False):
-            parts += [f"![{escape(figure.alt)}]({link})"] if link else ["Not drawn, because matplotlib is not installed:"]
-            parts.append(f"*{escape(figure.caption)}*")
+            blocks += [f"![{escape(figure.alt)}]({link})"] if link else ["Not drawn, because matplotlib is not installed:"]
+            blocks.append(f"*{escape(figure.caption)}*")
         for table in page.tables:
             if table.title and table.title != page.title:
-                parts.append(f"## {escape(table.title)}")
-            parts.append(_table(table))
+                blocks.append(f"## {escape(table.title)}")
+            blocks.append(_table(table))
             if table.note:
-                parts.append(escape(table.note))
-            parts += _list(table.meanings())
+                blocks.append(escape(table.note))
+            blocks += _list(table.meanings())
             every = table.complete()
             if len(every.rows) > len(table.rows):
-                parts.append(f"<details><summary>All {len(every.rows):,} rows</summary>")
-                parts += [_table(every), "</details>"]
+                blocks.append(f"<details><summary>All {len(every.rows):,} rows</summary>")
+                blocks += [_table(every), "</details>"]
         if page.notes:
-            parts.append("\n".join(f"- {'**Warning.** ' * (n.kind == Kind.WARNING)}{escape(n.text)}" for n in page.notes))
+            blocks.append("\n".join(f"- {'**Warning.** ' * (n.kind == Kind.WARNING)}{escape(n.text)}" for n in page.notes))
         if page.again:
-            parts += ["## Compute it again", *_list(page.again)]
-        return "\n\n".join(parts) + "\n"
+            blocks += ["## Compute it again", *_list(page.again)]
+        return "\n\n".join(blocks) + "\n"
 
 
 def escape(text: str) -> str:

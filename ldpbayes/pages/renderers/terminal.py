@@ -61,13 +61,13 @@ class Terminal(AbstractRenderer):
         if page.summary:
             _console(file, width, color).print(visible(page.summary), soft_wrap=not wrapped)
         for i, table in enumerate(page.tables):
-            kept, widths = layout(table, width)
+            places, widths = layout(table, width)
             needed = sum(widths) + 3 * len(widths) + 1
             console = _console(file, max(width, needed), color)
             if i:
                 console.print()
-            console.print(_rich_table(table.only(kept), widths))
-            dropped = [column.full_heading for x, column in enumerate(table.columns) if x not in kept]
+            console.print(_rich_table(table.only(places), widths))
+            dropped = [column.full_heading for x, column in enumerate(table.columns) if x not in places]
             if table.note:
                 more = " --top N shows more, --json all." if self.hints else ""
                 console.print(f"{table.note}{more}", soft_wrap=not wrapped)
@@ -107,21 +107,21 @@ def layout(table: Table, width: int) -> tuple[list[int], list[int]]:
         else:
             least.append(max([words, *lengths]))
             natural.append(max(least[-1], cell_len(column.heading)))
-    kept = list(range(len(natural)))
-    while sum(least[i] + 3 for i in kept) + 1 > width:
-        droppable = [i for i in kept if table.columns[i].priority > 0]
+    places = list(range(len(natural)))
+    while sum(least[i] + 3 for i in places) + 1 > width:
+        droppable = [i for i in places if table.columns[i].priority > 0]
         if not droppable:
             break
-        kept.remove(max(droppable, key=lambda i: table.columns[i].priority))
-    widths = {i: least[i] for i in kept}
+        places.remove(max(droppable, key=lambda i: table.columns[i].priority))
+    widths = {i: least[i] for i in places}
     spare = width - sum(w + 3 for w in widths.values()) - 1
     while spare > 0:
-        growing = [i for i in kept if widths[i] < natural[i]]
+        growing = [i for i in places if widths[i] < natural[i]]
         if not growing:
             break
         widths[min(growing, key=lambda i: widths[i])] += 1
         spare -= 1
-    return kept, [widths[i] for i in kept]
+    return places, [widths[i] for i in places]
 
 
 def visible(text: str) -> str:

@@ -289,21 +289,21 @@ class Rappor(AbstractProtocol):
         log_one, log_zero, held_gain, missed = self._logs
         ones = bits.sizes(packed)
         log_constants = ones * log_one + (self.n_bits - ones) * log_zero - math.log(self.cohorts)
-        held = np.empty((len(reports), self.n_categories), dtype=np.uint8)
+        matches = np.empty((len(reports), self.n_categories), dtype=np.uint8)
         for c, users in groups_of(cohorts):
             members = np.zeros((users.size, self.n_bits + 1), dtype=np.uint8)  # position −1 is the last, empty column
             members[:, :-1] = np.unpackbits(packed[users], axis=1, count=self.n_bits)
-            held[users] = sum(members[:, positions] for positions in self.table[c])
+            matches[users] = sum(members[:, positions] for positions in self.table[c])
         # A bit of the candidate moves the log of the row by held_gain where the report holds it, else by missed.
         gain, h = held_gain - missed, self.hashes
         if h == 1:
-            support = np.packbits(held, axis=1)
+            support = np.packbits(matches, axis=1)
             return SupportRows(support, math.expm1(gain), counts, self.n_categories, log_constants + missed)
         sizes = (self.table >= 0).sum(axis=1)  # (C, a)
         level = np.arange((h + 1) ** 2)
         hits, size = level % (h + 1), level // (h + 1)
         values = np.exp(hits * gain + (size - h) * missed)
-        levels = held + (h + 1) * sizes.astype(np.uint8)[cohorts]
+        levels = matches + (h + 1) * sizes.astype(np.uint8)[cohorts]
         return LevelRows(levels, values, counts, hits, log_constants + h * missed)
 
     def report_law(self):

@@ -156,12 +156,12 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         inner = every_history([times + 1 if self.flip else 2] * self.sampled)
         if inner is None or math.comb(self.buckets, self.sampled) * len(inner) > 2**16:
             return None
-        parts = []
+        tables = []
         for subset in itertools.combinations(range(self.buckets), self.sampled):
             codes = np.zeros((len(inner), self.buckets), dtype=np.int64)
             codes[:, list(subset)] = 1 + (inner if self.flip else times * inner)
-            parts.append(codes)
-        every = np.concatenate(parts)
+            tables.append(codes)
+        every = np.concatenate(tables)
         return np.column_stack([np.full(len(every), times), every])
 
     # ---- server --------------------------------------------------------------------------------------------------------

@@ -182,16 +182,16 @@ class Repeated(AbstractHistories):
                 refuse(column, f"{field} is a JSON list of texts, one a report")
             for i, cell in enumerate(column):
                 try:
-                    held = json.loads(cell)
+                    entries = json.loads(cell)
                 except (ValueError, TypeError, RecursionError):
-                    held = None
-                if not isinstance(held, list) or not held or not all(isinstance(one, str) for one in held):
+                    entries = None
+                if not isinstance(entries, list) or not entries or not all(isinstance(entry, str) for entry in entries):
                     problem = f"{field} must be a JSON list of texts, one a report, got {shown(cell)}"
                     raise DataError(problem, line=i, field=field)
-                texts[k] += held
+                texts[k] += entries
                 if k == 0:
-                    lengths.append(len(held))
-                elif len(held) != lengths[i]:
+                    lengths.append(len(entries))
+                elif len(entries) != lengths[i]:
                     raise DataError(f"{field} must have as many entries as {self.report_fields[0]}", line=i, field=field)
         user = np.repeat(np.arange(len(lengths)), lengths)
         try:
@@ -225,8 +225,8 @@ class Repeated(AbstractHistories):
         logs, log_constants = np.empty((len(histories), self.n_categories)), np.empty(len(histories))
         for part, starts, kind, rows in self._kinds(histories):
             with np.errstate(divide="ignore"):
-                own = np.log(rows.dense())
-            logs[part] = np.add.reduceat(own[kind], starts, axis=0)
+                log_rows = np.log(rows.dense())
+            logs[part] = np.add.reduceat(log_rows[kind], starts, axis=0)
             constants = np.add.reduceat(np.asarray(rows.log_constants)[kind], starts)
             # The r-th of equal reports adds log r, in all Σ log m!.
             fresh = np.append(True, kind[1:] != kind[:-1])
@@ -309,13 +309,13 @@ def histories_of(protocol, reports, user):
     lengths = np.bincount(codes)
     most = MAX_TIMES if whole.times is None else max(t for t, _ in whole.times)
     if (over := np.flatnonzero(lengths > most)).size:
-        one = over[0]
+        who = over[0]
         budget = f" (a budget of {whole.spent(most):.6g} nats)" if whole.times is not None else ""
-        raise DataError(f"user {names[one]!r} has {lengths[one]} reports, more than the {most} that times allows{budget}")
+        raise DataError(f"user {names[who]!r} has {lengths[who]} reports, more than the {most} that times allows{budget}")
     numbers, many = np.unique(lengths, return_counts=True)
     law = numbers.tolist()[0] if len(numbers) == 1 else tuple(zip(numbers.tolist(), many.tolist(), strict=True))
-    held = replace(whole, times=law)
-    return held, held.gather(reports, codes, names)
+    repeated = replace(whole, times=law)
+    return repeated, repeated.gather(reports, codes, names)
 
 
 def user_array(user):

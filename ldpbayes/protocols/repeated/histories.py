@@ -141,11 +141,11 @@ class AbstractHistories(AbstractProtocol):
         times = checks.integer(times, "times", 1, checks.MAX_COUNT)
         if times > MAX_EXACT_TIMES and self.memoized:
             return self.epsilon_infinity
-        found = self._levels.get(times)
-        if found is None:
+        level = self._levels.get(times)
+        if level is None:
             ratio = self.level_ratio(times)
-            found = self._levels[times] = math.inf if ratio is None else log_above(ratio)
-        return found
+            level = self._levels[times] = math.inf if ratio is None else log_above(ratio)
+        return level
 
     @cached_property
     def _levels(self) -> dict[int, float]:
@@ -189,10 +189,10 @@ class AbstractHistories(AbstractProtocol):
     def _every(self):
         if self.times is None:
             return None
-        parts = [self.list_histories(times) for times, _ in self.times]
-        if any(part is None for part in parts) or sum(map(len, parts)) > MAX_HISTORIES:
+        lists = [self.list_histories(times) for times, _ in self.times]
+        if any(part is None for part in lists) or sum(map(len, lists)) > MAX_HISTORIES:
             return None
-        return np.unique(np.concatenate(parts), axis=0)
+        return np.unique(np.concatenate(lists), axis=0)
 
     @property
     def report_format(self):
@@ -241,8 +241,8 @@ class AbstractHistories(AbstractProtocol):
         if self.times is not None:
             numbers, shares = self.law
             place = np.minimum(np.searchsorted(numbers, lengths), len(numbers) - 1)
-            known = numbers[place] == lengths  # of another number of reports the row is that given the number
-            constants = constants + np.where(known, np.log(shares[place]), 0.0)
+            listed = numbers[place] == lengths  # of another number of reports the row is that given the number
+            constants = constants + np.where(listed, np.log(shares[place]), 0.0)
         supports = self.supported(reports) / lengths[:, None] if self.rates() is not None else None
         return DenseRows(matrix, counts, constants, supports)
 
@@ -255,7 +255,7 @@ class AbstractHistories(AbstractProtocol):
         rates = self.rates()
         if rates is None or self.times is None:
             return super()._decoder
-        noise = tuple(rates.noise(held, *self.law) for held in (rates.true, rates.other))
+        noise = tuple(rates.noise(share, *self.law) for share in (rates.true, rates.other))
         return SupportDecoder(self.n_categories, *rates.first_of_both, noise)
 
     def report_law(self):
@@ -361,12 +361,12 @@ def check_times(times: Times) -> tuple[tuple[int, int], ...] | None:
 
 def check_level_pair(epsilon_infinity: float, epsilon_one: float) -> tuple[float, float]:
     """Return (ε_∞, ε_1), where one report must give away less than any number of them."""
-    infinity, one = checks.epsilon(epsilon_infinity, "epsilon_infinity"), checks.epsilon(epsilon_one, "epsilon_one")
-    if not one < infinity:
+    infinity, single = checks.epsilon(epsilon_infinity, "epsilon_infinity"), checks.epsilon(epsilon_one, "epsilon_one")
+    if not single < infinity:
         raise ArgumentError(
-            f"epsilon_one must be below epsilon_infinity ({infinity!r}), the level of any number of reports, got {one!r}."
+            f"epsilon_one must be below epsilon_infinity ({infinity!r}), the level of any number of reports, got {single!r}."
         )
-    return infinity, one
+    return infinity, single
 
 
 def log_multinomial(counts: np.ndarray) -> np.ndarray:

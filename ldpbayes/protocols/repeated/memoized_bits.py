@@ -65,8 +65,8 @@ class AbstractMemoizedBits(AbstractHistories):
         """Return [ρ(T)/ρ(0)]^h: all ones of the bits of a category against no ones."""
         kappa, lam, on, off = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds)
 
-        def chance(held, r, s):
-            return held * r**times + (1 - held) * s**times
+        def chance(share, r, s):
+            return share * r**times + (1 - share) * s**times
 
         upper = chance(kappa, on, off) * chance(lam, 1 - on, 1 - off)
         lower = chance(lam, on, off) * chance(kappa, 1 - on, 1 - off)
@@ -222,6 +222,6 @@ def sums_by_user(packed, user, n_users, n_bits):
         ends = starts[first + step] if first + step < len(starts) else len(order)
         here = order[starts[first] : ends]
         members = np.unpackbits(packed[here], axis=1, count=n_bits)
-        own = starts[first : first + step]
-        out[user[order[own]]] = np.add.reduceat(members.astype(np.int64), own - own[0], axis=0)
+        chunk = starts[first : first + step]
+        out[user[order[chunk]]] = np.add.reduceat(members.astype(np.int64), chunk - chunk[0], axis=0)
     return out

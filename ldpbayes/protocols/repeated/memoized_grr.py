@@ -64,7 +64,7 @@ class AbstractMemoizedSymbols(AbstractHistories):
     @property
     def epsilon_one(self):
         """Level of one report: with λ(ε) = β/(size + β), GRR after GRR has λ(ε_1) = λ(ε_∞) λ(ε_2)."""
-        share = math.prod(_kept(self.size, epsilon) for epsilon in (self.epsilon_infinity, self.epsilon_instant))
+        share = math.prod(_lam(self.size, epsilon) for epsilon in (self.epsilon_infinity, self.epsilon_instant))
         return math.log1p(self.size * share / (1 - share))
 
     @property
@@ -73,8 +73,8 @@ class AbstractMemoizedSymbols(AbstractHistories):
 
     def level_ratio(self, times):
         """Return the largest likelihood ratio of T reports: that of T equal ones, for their value against another."""
-        (truth, other), (kept, moved) = self.permanent.exact_rates, self.instantaneous.exact_rates
-        odds, rest = (kept / moved) ** times, self.size - 2
+        (truth, other), (hit, moved) = self.permanent.exact_rates, self.instantaneous.exact_rates
+        odds, rest = (hit / moved) ** times, self.size - 2
         return (truth * odds + other * (1 + rest)) / (other * odds + truth + other * rest)
 
     # ---- reports -------------------------------------------------------------------------------------------------------
@@ -113,11 +113,11 @@ class AbstractMemoizedSymbols(AbstractHistories):
     # ---- client --------------------------------------------------------------------------------------------------------
     def draw(self, values, times, rng):
         leading, symbols = self.draw_public(values, rng)
-        answers, (kept, moved) = self.permanent.privatize(symbols, rng), self.instantaneous.hit_rates
+        answers, (hit, moved) = self.permanent.privatize(symbols, rng), self.instantaneous.hit_rates
         out = np.empty((answers.size, self.size), dtype=np.int64)
         for part in blocks(answers.size, self.size, _BLOCK):
             chances = np.full((len(answers[part]), self.size), moved)
-            chances[np.arange(len(chances)), answers[part]] = kept
+            chances[np.arange(len(chances)), answers[part]] = hit
             out[part] = rng.multinomial(times[part], chances / chances.sum(axis=1, keepdims=True))
         return np.column_stack([*leading, out])
 
@@ -230,13 +230,13 @@ def instant_level(size, epsilon_infinity, epsilon_one, rule):
     draws uniformly otherwise. Published: e^{ε_2} = (e^{ε_∞ + ε_1} − 1)/(e^{ε_∞} − e^{ε_1}), which leaves out that two
     different wrong answers can lead to the same report, and so gives one report at most ε_1.
     """
-    infinity, one = check_level_pair(epsilon_infinity, epsilon_one)
+    infinity, single = check_level_pair(epsilon_infinity, epsilon_one)
     if checks.choice(rule, "rule", RULES) == "published":
-        return math.log(math.expm1(infinity + one)) - math.log(math.exp(infinity) - math.exp(one))
-    share = _kept(size, one) / _kept(size, infinity)
+        return math.log(math.expm1(infinity + single)) - math.log(math.exp(infinity) - math.exp(single))
+    share = _lam(size, single) / _lam(size, infinity)
     level = math.log1p(size * share / (1 - share))
     if level > checks.MAX_EPSILON:
-        raise ArgumentError(f"epsilon_one must be clearly below epsilon_infinity ({infinity!r}), got {one!r}.")
+        raise ArgumentError(f"epsilon_one must be clearly below epsilon_infinity ({infinity!r}), got {single!r}.")
     return level
 
 
@@ -246,12 +246,12 @@ def with_instant(parameters, size, rule):
         return parameters
     if "epsilon_instant" in parameters:
         raise ArgumentError("epsilon_instant must be left out where epsilon_one is given.")
-    one, rule = parameters.pop("epsilon_one"), parameters.pop("rule", rule)
+    single, rule = parameters.pop("epsilon_one"), parameters.pop("rule", rule)
     if "epsilon_infinity" in parameters:
-        parameters["epsilon_instant"] = instant_level(size, parameters["epsilon_infinity"], one, rule)
+        parameters["epsilon_instant"] = instant_level(size, parameters["epsilon_infinity"], single, rule)
     return parameters
 
 
-def _kept(size, epsilon):
+def _lam(size, epsilon):
     beta = math.expm1(epsilon)
     return beta / (size + beta)

@@ -109,11 +109,11 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
             If an argument breaks its rule, or the instantaneous stage cannot reach ε_1: one that is OUE shows a set bit
             with probability 1/2 only.
         """
-        infinity, one = check_level_pair(epsilon_infinity, epsilon_one)
+        infinity, single = check_level_pair(epsilon_infinity, epsilon_one)
         first, second = CHAINS[checks.choice(variant, "variant", tuple(CHAINS))]
         make = UnaryEncoding.optimized if first else UnaryEncoding.symmetric
         stage = make(checks.categories_count(n_categories), infinity)
-        on, off = _instant(stage.kappa, stage.lam, one, second, variant)
+        on, off = _instant(stage.kappa, stage.lam, single, second, variant)
         return cls(n_categories, stage.kappa, stage.lam, on, off, times)
 
     @classmethod
@@ -180,7 +180,7 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         return super().from_parameters(categories, parameters)
 
 
-def _instant(kappa, lam, one, optimized, variant):
+def _instant(kappa, lam, single, optimized, variant):
     """Return (r, s) of the instantaneous stage that gives one report the level ε_1.
 
     With r* = κ r + (1 − κ) s and s* = λ r + (1 − λ) s the level is log r*(1 − s*)/(s*(1 − r*)), which falls as s rises.
@@ -190,14 +190,14 @@ def _instant(kappa, lam, one, optimized, variant):
 
     def level(off):
         on = 0.5 if optimized else 1 - off
-        high, low = (held * on + (1 - held) * off for held in (kappa, lam))
+        high, low = (share * on + (1 - share) * off for share in (kappa, lam))
         return math.log(high / low) + math.log1p(-low) - math.log1p(-high)
 
     least = 1e-300
-    if level(least) <= one:
+    if level(least) <= single:
         raise ArgumentError(
             f"epsilon_one must be below {level(least):.6g}, all that one report of {variant} can reach at this "
-            f"epsilon_infinity, got {one!r}."
+            f"epsilon_infinity, got {single!r}."
         )
-    off = brentq(lambda s: level(s) - one, least, 0.5, xtol=1e-300, rtol=8.9e-16, maxiter=500)
+    off = brentq(lambda s: level(s) - single, least, 0.5, xtol=1e-300, rtol=8.9e-16, maxiter=500)
     return (0.5 if optimized else 1 - off), off
