@@ -51,14 +51,12 @@ class Fitted:
     Parameters
     ----------
     result : Result
-    unseen : bool
-        Whether groups may be new to the fit: they then have draws of a new group.
     """
 
-    def __init__(self, result: xr.DataTree, unseen: bool = False):
+    def __init__(self, result: xr.DataTree):
         if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
             raise ArgumentError("result must be a posterior that regress returned.")
-        self.result, self.unseen = result, unseen
+        self.result = result
         try:
             design = result["design"].to_dataset()
             start = "covariate "
@@ -124,8 +122,8 @@ class Fitted:
         return cleaned, sizes
 
     def columns(self, frame: Any) -> Columns:
-        """Return the columns of the design for a frame of its variables."""
-        return self.design.new(frame, unseen=self.unseen)
+        """Return the columns of the design for a frame of its variables; groups that are new have draws of a new group."""
+        return self.design.new(frame)
 
     def draws(self, rows: int) -> NDArray:
         """Return coefficients (S, K, a): every draw of each chain, or some at equal steps where there are many rows."""
@@ -188,8 +186,8 @@ class Fitted:
             total[:, labels] += np.add.reduceat(shares[:, order], starts, axis=1)
         return total / np.bincount(group, weight)[:, None]
 
-    def new_of(self, columns: Columns, weight: NDArray) -> str:
-        """Return the sentence that names the groups of a population which the fit has not met, or an empty text."""
+    def noted(self, answer: Answer, columns: Columns, weight: NDArray) -> Answer:
+        """Return the answer with a sentence, ``unseen``, that names the groups of a population which the fit has not met."""
         new = {}
         for group in columns.groups:
             share = weight[group.index >= len(group.levels)].sum() / weight.sum()
@@ -198,7 +196,9 @@ class Fitted:
                     f"{listed(map(repr, group.new))} ({100 * share:.1f} % of the people)"
                 )
         each = "; ".join(f"{name} {which}" for name, which in new.items())
-        return f"The sample lacks {each}: their effects are drawn, given those of the others." if new else ""
+        return answer.assign_attrs(
+            {"unseen": f"The sample lacks {each}: their effects are drawn, given those of the others."} if new else {}
+        )
 
     def mean(self, frame: Any, weight: NDArray, coefficients: NDArray) -> NDArray:
         """Return the mean of P over people, shape (S, a)."""
@@ -228,7 +228,8 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     ArgumentError
         If result is no posterior of regress.
     DataError
-        On missing columns or values, and on levels that the fit has not seen.
+        On missing columns or values, and on levels of a factor that the fit has not seen. Groups behind a bar may be new:
+        they have draws of a new group, and ``unseen`` names them.
 
     Examples
     --------
@@ -259,8 +260,7 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     if data is None:
         coords["n_reports"] = (("row",), sizes)
     joined = xr.concat(answers, "row").assign_coords(coords)
-    new = fitted.new_of(columns, np.ones(len(frame)))  # combinations of groups may be new
-    return Answer(joined.data_vars, joined.coords, joined.attrs | ({"unseen": new} if new else {}))
+    return fitted.noted(Answer(joined.data_vars, joined.coords, joined.attrs), columns, np.ones(len(frame)))
 
 
 @asks
@@ -293,8 +293,10 @@ def comparisons(
     ArgumentError
         If result is no posterior of regress, or the variable is not in its formula.
     DataError
-        On levels that the fit has not seen.
+        On levels of a factor that the fit has not seen.
     """
+    import pandas as pd
+
     fitted = Fitted(result)
     _known(fitted, variable)
     frame, weight = fitted.people(data)
@@ -311,17 +313,16 @@ def comparisons(
             raise ArgumentError(f"values must be {rule}, got {shown(values)}.")
     coefficients = fitted.draws(len(frame) * max(len(chosen), 2))
     if moved:
-        shares = [fitted.mean(frame, weight, coefficients)]
-        shares.append(fitted.mean(frame.assign(**{variable: frame[variable] + 1}), weight, coefficients))
-        labels = ["+1"]
+        frames, labels = [frame, frame.assign(**{variable: frame[variable] + 1})], ["+1"]
     else:
-        shares = [fitted.mean(_with(frame, variable, value, own), weight, coefficients) for value in chosen]
+        frames = [_with(frame, variable, value, own) for value in chosen]
         labels = [f"{value} - {chosen[0]}" for value in chosen[1:]]
+    shares = [fitted.mean(changed, weight, coefficients) for changed in frames]
     draws = np.stack([share - shares[0] for share in shares[1:]], axis=1)
     answer = fitted.described(
         draws, {"comparison": labels}, ci_prob, f"Differences by {variable}", probability=(draws > 0).mean(axis=0)
-    )
-    return answer.assign_coords(variable=variable)
+    ).assign_coords(variable=variable)
+    return fitted.noted(answer, fitted.columns(pd.concat(frames)), np.tile(weight, len(frames)))
 
 
 @asks
@@ -364,7 +365,7 @@ def slopes(result: xr.DataTree, variable: str, *, data: Any = None, ci_prob: flo
         )
     draws = slope(coefficients, h)
     answer = fitted.described(draws, {}, ci_prob, f"Slopes in {variable}", probability=(draws > 0).mean(axis=0))
-    return answer.assign_coords(variable=variable)
+    return fitted.noted(answer.assign_coords(variable=variable), fitted.columns(frame), weight)
 
 
 @asks
@@ -424,7 +425,7 @@ def poststratify_table(
 
     if not isinstance(count, str):
         raise ArgumentError("count must name the column of the table that holds the numbers of people, got none.")
-    fitted = Fitted(result, unseen=True)
+    fitted = Fitted(result)
     raked = isinstance(table, (list, tuple))
     frame, sizes = _raked(fitted, table, count) if raked else fitted.people(table, count)
     keys = checks.columns(by, "by") or ()
@@ -452,8 +453,7 @@ def poststratify_table(
     attrs = {name: result.attrs[name] for name in ("sampling", "effective_draws") if name in result.attrs}
     values = draws.reshape(chains, -1, *answer["mean"].shape)
     answer = answer.assign(draws=(("chain", "draw", *answer["mean"].dims), values, attrs))
-    answer.attrs |= {"unseen": new} if (new := fitted.new_of(fitted.columns(frame), sizes)) else {}
-    return answer
+    return fitted.noted(answer, fitted.columns(frame), sizes)
 
 
 def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDArray]:

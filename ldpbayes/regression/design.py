@@ -319,35 +319,34 @@ class Design:
         return found
 
     # ---- columns ---------------------------------------------------------------------------------------------------------
-    def new(self, frame: Any, *, unseen: bool = False) -> Columns:
-        """Return the columns of new data.
+    def new(self, frame: Any) -> Columns:
+        """Return the columns of new data; groups, and places of walks, may be new.
 
         Parameters
         ----------
         frame : pandas.DataFrame
             With the variables, as ``clean`` returns them.
-        unseen : bool
-            Whether groups, and places of walks, may be new. New combinations of levels may always be.
 
         Raises
         ------
         DataError
-            On levels that the fit has not seen, on columns of another type, and on terms that cannot be computed.
+            On levels of other factors that the fit has not seen, on columns of another type, and on terms that cannot be
+            computed.
         """
-        data, rows = {name: self.values(name, frame[name], unseen) for name in self.variables}, len(frame)
+        data, rows = {name: self.values(name, frame[name]) for name in self.variables}, len(frame)
         whole = [self._product(block, data, rows) for block in self.blocks]
         common = np.column_stack(whole) if whole else np.empty((rows, 0))
         for name, column in zip(self.terms, common.T, strict=True):
             _check(name, column)
         groups = []
         for block, by in self.effects:
-            name, found = self._effect_name(block, by), self._grouped(by, data, unseen)
+            name, found = self._effect_name(block, by), self._grouped(by, data)
             value = self._product(block, data, rows)
             if value.shape[1] != 1:
                 raise ArgumentError(f"formula must have terms of one column before the bar, got ({name}).")
             _check(name, value[:, 0])
             groups.append(replace(found, name=name, value=value[:, 0]))
-        groups += [self._path(kind, part, data, rows, unseen) for kind, part in self.paths]
+        groups += [self._path(kind, part, data, rows) for kind, part in self.paths]
         return Columns(common, tuple(groups))
 
     def _met(self, by, data):
@@ -356,13 +355,13 @@ class Design:
         keys = np.ravel_multi_index([self.parts[number].codes(data) for number in by], sizes)
         return np.column_stack(np.unravel_index(np.unique(keys), sizes))
 
-    def _grouped(self, by, data, unseen):
+    def _grouped(self, by, data):
         """Return the Group of each row, in the combinations that the fit has met and then those that are new."""
         import pandas as pd
 
         parts, met = [self.parts[number] for number in by], self.met[by]
         more: list[list] = [[] for _ in by]
-        codes = [part.codes(data, new if unseen else None) for part, new in zip(parts, more, strict=True)]
+        codes = [part.codes(data, new) for part, new in zip(parts, more, strict=True)]
         sizes = [len(part.levels or ()) + len(new) for part, new in zip(parts, more, strict=True)]
         key, known = np.ravel_multi_index(codes, sizes), np.ravel_multi_index(tuple(met.T), sizes)
         index = pd.Index(known).get_indexer(key)
@@ -373,11 +372,11 @@ class Design:
         levels = [":".join(names[k] for names, k in zip(named, row, strict=True)) for row in rows]
         return Group("", tuple(levels[: len(known)]), index, np.ones(len(index)), new=tuple(levels[len(known) :]))
 
-    def _path(self, kind, part, data, rows, unseen):
+    def _path(self, kind, part, data, rows):
         """Return the Group of an effect over ordered levels; numbers between them have a place too."""
         more: list[Any] = []
         numbers = _dtype(part.levels) is None
-        code = part.codes(data, more if unseen and numbers and kind == "rw" else None)
+        code = part.codes(data, more if numbers and kind == "rw" else None)
         places = np.asarray(part.levels, dtype=float) if numbers else np.arange(len(part.levels), dtype=float)
         if not np.isfinite(np.asarray(more, dtype=float)).all():
             raise DataError("has values that are not finite", field=part.name)
@@ -398,15 +397,13 @@ class Design:
         names = [":".join(self.parts[number].name for number in numbers) for numbers in ([n for n, _ in block], by)]
         return f"{names[0] or 1}|{names[1]}"
 
-    def values(self, name: str, values: Any, unseen: bool = False) -> np.ndarray:
+    def values(self, name: str, values: Any) -> np.ndarray:
         """Return new values of a variable as an array in the type that it had in the fit.
 
         Parameters
         ----------
         name : str
         values : pandas.Series
-        unseen : bool
-            Whether an ordered factor may have new levels.
         """
         variable = self.variables[name]
         kind = values.dtype.kind
@@ -418,13 +415,7 @@ class Design:
             if kind not in "biuf":
                 raise DataError("must hold numbers, as in the fit", field=name)
             return values.to_numpy(dtype=float if kind in "bf" else np.int64)
-        texts = values.astype(str).to_numpy(dtype=object)
-        if variable.levels and not unseen and not np.isin(texts, variable.levels).all():
-            level = texts[~np.isin(texts, variable.levels)][0]
-            raise DataError(
-                f"{name} has the level {shown(level)}, which the fit has not seen; it has {listed(variable.levels)}"
-            )
-        return texts
+        return values.astype(str).to_numpy(dtype=object)
 
     # ---- what the answers ask --------------------------------------------------------------------------------------------
     @cached_property

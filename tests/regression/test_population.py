@@ -219,8 +219,12 @@ def test_groups_that_the_sample_lacks_are_drawn_and_named(found, census, tmp_pat
     ]
     assert yes(answer, group="new") == pytest.approx(np.mean(many), abs=5 * np.std(many) / np.sqrt(100))
     np.testing.assert_allclose(answer["sd"].sel(group="new", category="yes"), np.std(many), rtol=0.25)
-    with pytest.raises(DataError, match="region has the level 's', which the fit has not seen"):
-        lb.predictions(found, new.drop(columns="people"))
+    people = new.drop(columns="people")
+    assert "region 's'" in lb.predictions(found, people).unseen
+    apart = lb.comparisons(found, "region", ["n", "s"], data=people)
+    assert "region 's' (50.0 % of the people)" in apart.unseen
+    means = [lb.predictions(found, people.assign(region=name))["mean"].sel(category="yes").mean() for name in ("n", "s")]
+    assert float(apart["mean"].sel(category="yes")[0]) == pytest.approx(float(means[1] - means[0]), abs=1e-9)
     with pytest.raises(DataError, match="which the fit has not seen"):
         lb.poststratify(found, census.assign(use="hourly"), count="people")
 

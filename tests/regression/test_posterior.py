@@ -149,7 +149,7 @@ def test_effects_of_groups_are_pooled_in_part():
     assert again.sizes == {"row": 2, "category": 2}
 
 
-def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_groups_only():
+def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_and_new_groups():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"g": np.tile(["u", "v", "w"], 100), "report": rng.integers(0, 2, 300)})
     try:
@@ -167,8 +167,18 @@ def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_gro
     expected = float((1 / (1 + np.exp(-whole))).mean())
     answer = lb.predictions(found, {"g": ["v"]})
     assert float(answer["mean"].sel(category="1")[0]) == pytest.approx(expected, abs=1e-12)
-    with pytest.raises(DataError, match="the level 'z', which the fit has not seen"):
-        lb.predictions(found, {"g": ["z"]})
+    assert "unseen" not in answer.attrs
+    # A group that the fit has not met: an effect from its prior, whose sd is that of each draw.
+    new = lb.predictions(found, {"g": ["v", "z"]})
+    assert "g 'z' (50.0 % of the people)" in new.unseen
+    np.testing.assert_allclose(new["mean"][0], answer["mean"][0], atol=1e-12)
+    intercept = found["posterior"]["coefficients"].sel(term="Intercept", category="1").values.ravel()
+    sd = found["posterior"]["1|g_sigma"].values.reshape(intercept.size, -1)[:, 0]
+    drawn = 1 / (1 + np.exp(-(intercept + sd * np.random.default_rng(1).standard_normal((400, intercept.size)))))
+    assert float(new["mean"].sel(category="1")[1]) == pytest.approx(
+        drawn.mean(), abs=4 * drawn.std() / np.sqrt(intercept.size)
+    )
+    assert float(new["sd"].sel(category="1")[1]) == pytest.approx(drawn.std(), rel=0.15)
 
 
 def test_the_prior_serves_fit_of_cells(nigeria):
