@@ -159,9 +159,9 @@ class Target:
             The unknowns that it is a density of; those before the effects that are left out are logs of scales.
         """
         fixed, at = 0 if kept is None else centre.size - kept.size, centre if kept is None else centre[kept]
-        local, spectrum = self.prior.local(), self.prior.spectrum(centre)
-        if local is not None:
-            return Arrow.at(gradient, at, local[0] - fixed, local[1])
+        disjoint, spectrum = self.prior.disjoint(), self.prior.spectrum(centre)
+        if disjoint is not None:
+            return Arrow.at(gradient, at, disjoint[0] - fixed, disjoint[1])
         if spectrum is not None and (kept is not None or at.size > MAX_DENSE):
             return Arrow.near(gradient, at, spectrum[0] - fixed, *spectrum[1:])
         return Dense.at(gradient, at) if at.size <= MAX_DENSE else Plain(at)

@@ -308,6 +308,10 @@ class AbstractPrior(abc.ABC):
         """Return (start, k) where z[start:] are k unknowns for each cell in turn, which move that cell only; else None."""
         return None
 
+    def disjoint(self) -> tuple[int, int] | None:
+        """Return (start, k) where z[start:] come k at a time and no cell hangs on two of these, else None."""
+        return self.local()
+
     def spectrum(self, z: np.ndarray) -> tuple[int, np.ndarray, np.ndarray] | None:
         """Return (start, σ, weights) where z is (centre, …, effects) and their Hessian is nearly block diagonal.
 

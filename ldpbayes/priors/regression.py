@@ -19,6 +19,8 @@ SCALE = 2.5
 INTERCEPT = math.pi
 #: Of the half-normal prior of the sd between groups.
 BETWEEN = 1.0
+#: From so many groups of one factor on, the curvature is taken by groups, which do not meet; below it is taken as a whole.
+MANY_GROUPS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,6 +347,11 @@ class Regression(AbstractSoftmax):
     def stated_columns(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         """Return further columns of the cells that a result keeps, as {name: (dims, values)}."""
         return {}
+
+    def disjoint(self) -> tuple[int, int] | None:
+        if len(self.effects) != 1 or self.effects[0].root is not None or self.effects[0].size < MANY_GROUPS:
+            return None
+        return self.places[0][1], self.n_categories - 1
 
     def multiplied(self) -> Mapping[str, str]:
         return {f"sd_{i}": f"effects_{i}" for i in range(len(self.effects))}

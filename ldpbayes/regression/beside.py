@@ -102,6 +102,9 @@ class Beside(Regression):
             out[part] = each(sizes[:, None] * self.to_simplex(z[part]), z[part])
         return out
 
+    def disjoint(self) -> None:
+        return None  # the unknowns of the other part stand last
+
     def coords(self) -> dict[str, Sequence]:
         return {**super().coords(), f"{self.part}_term": list(self.other_terms)}
 

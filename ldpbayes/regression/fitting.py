@@ -536,7 +536,12 @@ def _posterior(model, request, watch):
             DiagnosticWarning,
             stacklevel=4,
         )
-    mode = maximum.climb(model.target, watch)
+    chains_alone = method in ("hmc", "nuts") or (method != "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS)
+    if chains_alone and model.prior.disjoint() is not None and not model.reports.weighted:
+        # Chains look for their middle by groups; the Hessian of all of them together takes long.
+        mode = (maximum.starting_point(model.target),)
+    else:
+        mode = maximum.climb(model.target, watch)
     if model.reports.weighted:
         effect = _design_effect(model, mode[0])
         facts["design_effect"] = effect
@@ -551,7 +556,7 @@ def _posterior(model, request, watch):
     }
     if method == "laplace":
         del steps["chains"]
-    elif method in ("hmc", "nuts") or model.prior.n_unknowns > MAX_UNKNOWNS:
+    elif chains_alone:
         del steps["laplace"]
     outcome = hand_over(in_order(steps), lambda sample: sample.verdict.problem)
     sample = outcome.answer

@@ -38,6 +38,8 @@ class Target(target.Target):
         return (self.reports.table[code] * self.prior.kinds(z)[cell]) @ self.prior.collapse
 
     def whitened(self, gradient, centre, kept=None):
+        if self.prior.disjoint() is not None:
+            return super().whitened(gradient, centre, kept)
         return Dense.at(gradient, centre if kept is None else centre[kept])  # of any number of unknowns
 
     def weighed_by(self, z, values):

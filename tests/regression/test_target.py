@@ -87,3 +87,42 @@ def test_distinct_rows_do_not_depend_on_the_order_of_columns():
     first, code = distinct_rows([a, b], 5)
     assert first.tolist() == [0, 1, 2] and code.tolist() == [0, 1, 2, 2, 0]
     assert distinct_rows([], 3)[1].tolist() == [0, 0, 0]
+
+
+def many_groups(n, groups, seed=1):
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, groups, n)
+    odds = -0.5 + rng.normal(0, 0.5, groups)[group]
+    truth = rng.random(n) < 1 / (1 + np.exp(-odds))
+    said = np.where(rng.random(n) < np.e / (1 + np.e), truth, ~truth).astype(int)
+    return pd.DataFrame({"g": group.astype(str), "report": said})
+
+
+def of_groups(groups):
+    columns = {"design": None, "count": None, "weights": None, "categories": None}
+    formula, data = Formula.parse("report ~ (1 | g)"), many_groups(600, groups)
+    design, reports, _ = _read(formula, data, lb.GRR(2, 1.0), None, "refuse", columns)
+    return Model.of(design, reports, None, None)
+
+
+def test_groups_of_one_factor_do_not_meet_in_the_curvature():
+    """With many groups the coordinates come from blocks: their covariance is the inverse of the whole Hessian."""
+    model = of_groups(70)
+    target, size = model.target, model.prior.n_unknowns
+    assert model.prior.disjoint() == (2, 1) and size == 72
+    z, rest = np.random.default_rng(2).normal(0, 0.3, size), target.rest
+
+    def given_the_scale(at):
+        return target.value_and_gradient(np.r_[at[:1], z[1], at[1:]])[1][rest]
+
+    coordinates = target.whitened(given_the_scale, z, rest)
+    rooted = coordinates.of(np.eye(size - 1)) - z[rest]
+    precision = -target.hessian(z)[np.ix_(rest, rest)]
+    np.testing.assert_allclose(rooted.T @ rooted @ precision, np.eye(size - 1), atol=1e-4)
+    assert of_groups(20).prior.disjoint() is None
+
+
+def test_a_factor_of_four_hundred_groups_with_five_reports_each_is_trusted():
+    found = lb.regress(many_groups(2000, 400), "report ~ (1 | g)", protocol=lb.GRR(2, 1.0), random_seed=1)
+    assert found.attrs["converged"] and found.attrs["method"] == "hmc"
+    assert 0.1 < float(found["posterior"]["1|g_sigma"].mean()) < 1.0
