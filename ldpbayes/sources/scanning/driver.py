@@ -21,7 +21,7 @@ from ldpbayes.sources.parameters import COLUMN, METADATA, labels_of, protocol_te
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
 from ldpbayes.sources.scanning.fold import Fold
 from ldpbayes.sources.scanning.found import Found
-from ldpbayes.sources.scanning.partials import Partial, combined
+from ldpbayes.sources.scanning.partials import NOTHING, Partial
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.scanning.spark import SparkFiles
 from ldpbayes.sources.skipping import Skipped
@@ -147,26 +147,17 @@ class Scan:
         if total is not None:
             return self._whole(total)
         pieces = self.table.pieces(fold.columns)
-        done: set[str] = set()
-        total = None
+        done, total = set(), NOTHING
         if self._state is not None:
             done, total = self._state.resumed(name)
             pieces = [piece for piece in pieces if piece.identity() not in done]
-        rows = self.table.n_rows
-
-        def partials():
-            results = in_order(work, pieces, self.jobs)
-            bar = track(results, name, rows, shown=self.progressbar, weight=lambda item: item[0].n_rows or 0)
-            for piece, partial in bar:
-                done.add(piece.identity())
-                yield partial
-
-        def note(sofar):
+        results, rows = in_order(work, pieces, self.jobs), self.table.n_rows
+        for piece, partial in track(results, name, rows, shown=self.progressbar, weight=lambda item: item[0].n_rows or 0):
+            total += partial
+            done.add(piece.identity())
             if self._state is not None:
-                self._state.add(name, done, sofar)
-
-        total_of = combined(partials(), note, total)
-        return self._whole(Partial(()) if total_of is None else total_of)
+                self._state.add(name, done, total)
+        return self._whole(total)
 
     def _whole(self, total: Partial) -> Partial:
         """Return the total of a pass, which must have read every row of a source that knows its rows."""
