@@ -72,10 +72,6 @@ class Columns:
     missing: Missing | None = None
 
 
-#: Every row, and the columns of reports by the protocols' own names.
-EVERY = Columns()
-
-
 def read_parts(source: Source, channels: Channels, columns: Columns) -> list[dict[tuple, list]]:
     """Return the canonical reports of a source by channel and key: lists of (reports, counts), not merged.
 

@@ -83,9 +83,10 @@ class Scan:
             On a bad report, a source that lacks a column, or one that changed between the passes.
         """
         if self.checkpoint is not None:
-            if not self.table.identified:
+            marks = self.table.marks()
+            if marks is None:
                 raise ArgumentError("checkpoint needs files, whose rows can be found again; leave it out.")
-            self._state = Checkpoint(self.checkpoint, [*self.table.marks(), *self._marks()])
+            self._state = Checkpoint(self.checkpoint, [*marks, *self._marks()])
         try:
             self._first = self._pass(None)
             if self._first.skipped is not None:
@@ -147,7 +148,8 @@ class Scan:
         if total is not None:
             return self._whole(total)
         pieces = self.table.pieces(fold.columns)
-        done, total = set(), NOTHING
+        done: set[str] = set()
+        total = NOTHING
         if self._state is not None:
             done, total = self._state.resumed(name)
             pieces = [piece for piece in pieces if piece.identity() not in done]

@@ -103,8 +103,6 @@ class SparkFiles(FileSource):
         Where the table is none of files, or there is no such session.
     """
 
-    identified = False
-
     def __init__(self, table: Source, spark: Any, progressbar: bool = False) -> None:
         if not isinstance(table, FileSource):
             raise ArgumentError("spark reads files; leave it out, a Spark data frame brings its session along.")
