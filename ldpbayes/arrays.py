@@ -37,6 +37,10 @@ def blocks(n: int, width: int, most: int) -> Iterator[slice]:
 
 def groups_of(numbers: IntArray) -> Iterator[tuple[int, IntArray]]:
     """Yield (number, its places in order) of every distinct number, the least first."""
+    if len(numbers) and (numbers == numbers[0]).all():
+        yield int(numbers[0]), np.arange(len(numbers))
+        return
     order = np.argsort(numbers, kind="stable")
-    present, starts = np.unique(numbers[order], return_index=True)
-    yield from zip(present.tolist(), np.split(order, starts)[1:], strict=True)
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+    yield from zip(ordered[starts].tolist(), np.split(order, starts)[1:], strict=True)

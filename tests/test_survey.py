@@ -480,3 +480,13 @@ def test_weights_that_are_alike_in_one_cell_are_written_with_those_of_others(tmp
     for bad, match in ((["a"] * 60, "must be numbers"), (np.append(np.ones(59), 1e300), "at most 1e\\+100, got 1e\\+300")):
         with pytest.raises(DataError, match=match):
             from_sample(*settings, weights=bad)
+
+
+def test_keys_of_cells_of_a_sample_are_whole_numbers_as_those_of_other_collection_files_are(tmp_path):
+    """Texts of a CSV file and numbers of a Parquet file are the same keys, also beside a column of weights."""
+    (tmp_path / "table.csv").write_text("report,day,weight\n0,1,2\n1,2,1\n1,1,1\n0,2,3\n")
+    lines = ['categories = ["no", "yes"]', 'by = "day"', "[[channels]]", 'protocol = "grr"', 'file = "table.csv"']
+    lines.append("parameters = {epsilon = 1.0}")
+    (tmp_path / "plain.toml").write_text("\n".join(lines))
+    (tmp_path / "sampled.toml").write_text("\n".join(['weights = "weight"', *lines]))
+    assert list(read(tmp_path / "sampled.toml")) == list(read(tmp_path / "plain.toml")) == [(1,), (2,)]

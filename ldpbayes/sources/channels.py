@@ -27,7 +27,7 @@ from ldpbayes.sources.numbers import number
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import Source
-from ldpbayes.sources.tally import EVERY, Channels, Columns, read_parts
+from ldpbayes.sources.tally import Channels, Columns, read_parts
 from ldpbayes.sources.users import read_users
 from ldpbayes.sources.writing import published_of
 
@@ -37,8 +37,8 @@ MAX_CHANNELS = 1000
 
 def find_channels(
     source: Source,
-    protocol: AbstractProtocol | str | None = None,
-    columns: Columns = EVERY,
+    protocol: AbstractProtocol | str | None,
+    columns: Columns,
     *,
     categories: Sequence[str] | None = None,
     epsilon: str | None = None,
@@ -51,8 +51,8 @@ def find_channels(
     ----------
     source : Source
         Of a lenient one, an ε or a rate that is missing or no number is left to the reader of the rows, who leaves them out.
-    protocol : AbstractProtocol, str or callable, optional
-        May be left out where the data state it. With ``epsilon`` it is the protocol at any level, whose other parameters
+    protocol : AbstractProtocol, str, callable or None
+        None where the data state it. With ``epsilon`` it is the protocol at any level, whose other parameters
         stay, the name of one, whose other parameters then follow from ε, or a function from ε to the protocol.
     columns : Columns
     categories : sequence of str, optional

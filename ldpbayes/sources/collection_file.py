@@ -130,7 +130,7 @@ def read_collection(path, rows=None):
         if skipped is not None:
             skipped.tell(rows.quarantine)
         read = [cells for channel_cells in read for cells in channel_cells]
-        collection = assembled(read if sample else _plain(read), categories, columns, sample, facts)
+        collection = assembled(_plain(read), categories, columns, sample, facts)
         if stated["noncompliance"]:
             collection = collection.with_noncompliers(stated["noncompliance"])
         if stated["deniers"]:
@@ -373,13 +373,7 @@ def _plain(channels):
         key: tuple(int(text) if number else text for text, number in zip(row, are_whole, strict=True))
         for key, row in texts.items()
     }
-    out = []
-    for tallies in channels:
-        merged = {}
-        for key, (tally, *_) in tallies.items():
-            merged[plain[key]] = (merged[plain[key]][0] + tally if plain[key] in merged else tally,)
-        out.append(merged)
-    return out
+    return [{plain[key]: entry for key, entry in tallies.items()} for tallies in channels]
 
 
 def _derived(name, entry):

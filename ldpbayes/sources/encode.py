@@ -127,14 +127,6 @@ def cells(grouping, n_rows):
     return list(keys), counts, place
 
 
-def by_group(group, n):
-    """Return the positions of the entries of each of n groups, in order."""
-    if n == 1:
-        return [np.arange(len(group))]
-    order = np.argsort(group, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(group, minlength=n))[:-1])
-
-
 def encoded_key(batch, name, missing=False):
     """Return (codes, list of the distinct values) of a grouping column.
 

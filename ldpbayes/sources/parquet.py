@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import arrow_kind, foreign
-from ldpbayes.sources.stream import BATCH, AbstractFile
+from ldpbayes.sources.stream import BATCH, AbstractFile, runs
 
 #: Rows of one piece: what is read between two notes in a checkpoint.
 _PIECE = 2**22
@@ -27,7 +27,7 @@ MOST_BYTES = 2**27
 _DELTA = 7
 #: Most bytes that one byte of a chunk can become, by the codec: none, Snappy and LZ4. Others have no such bound.
 _RATIOS = {0: 1, 1: 64, 5: 256, 7: 256}
-#: Bytes that are read in one go.
+#: About the bytes of row groups that are read in one go.
 _TOGETHER = 2**24
 #: Items of the lists, and rows, of a row group and a file that are read from few bytes; and items, or rows, a byte. Reports
 #: that privacy has made random take more.
@@ -113,7 +113,9 @@ def _parts(path, columns, groups):
         mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
         _check_rows(path, file.metadata)
-        for together in _together(file, range(file.num_row_groups) if groups is None else groups):
+        groups = range(file.num_row_groups) if groups is None else groups
+        # Arrow holds the bytes of all that it reads in one go.
+        for together in runs(groups, _TOGETHER, lambda group: max(file.metadata.row_group(group).total_byte_size, 0)):
             size = min(_most_rows(path, file, data, group, columns) for group in together)
             for batch in file.iter_batches(size, row_groups=together, columns=list(columns), use_threads=False):
                 yield from ((piece, min(size, most)) for piece, most in sliced(batch))
@@ -171,19 +173,6 @@ def _parsed(path, size, changed):
     chunks = (pair for group in groups for pair in zip(leaves, group, strict=True))
     texts -= {leaf for leaf, chunk in chunks if chunk and _DELTA in chunk[_ENCODINGS]}
     return _Known(schema, metadata, groups, frozenset(texts))
-
-
-def _together(file, groups):
-    """Yield lists of row groups of about _TOGETHER bytes: Arrow holds the bytes of all that it reads in one go."""
-    waiting, size = [], 0
-    for group in groups:
-        waiting.append(group)
-        size += max(file.metadata.row_group(group).total_byte_size, 0)
-        if size >= _TOGETHER:
-            yield waiting
-            waiting, size = [], 0
-    if waiting:
-        yield waiting
 
 
 # ---- what the file says before it is decoded -------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import unquote
 
 from ldpbayes import files
@@ -26,8 +26,6 @@ class FileSource(Source):
     ----------
     paths : list of str
     """
-
-    identified: ClassVar[bool] = True
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
@@ -79,8 +77,8 @@ class FileSource(Source):
                     raise batch.located(err) from err
         return []
 
-    def marks(self) -> list[str]:
-        """Return what changes when a file does: its name, size and time."""
+    def marks(self):
+        """Return the name, size and time of every file."""
         states = ((os.path.realpath(path), os.stat(path)) for path in self.paths)
         return [f"{path} {state.st_size} {state.st_mtime_ns}" for path, state in states]
 

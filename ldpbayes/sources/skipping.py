@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,29 +147,40 @@ def _text(value):
 
 
 def good_rows(
-    batch: Batch,
-    work: Callable,
-    skipped: Skipped | None,
-    alike: Mapping[str, Sequence[str]] | None = None,
+    batches: Iterable[Batch], work: Callable, skipped: Skipped | None, alike: Mapping[str, Sequence[str]]
 ) -> Iterator[Any]:
-    """Yield what ``work(table, weights, rows)`` returns for the rows of a batch, or for those that are good.
+    """Yield what ``work(batch, table, weights, rows)`` returns for the rows of batches, or for those that are good.
 
     Parameters
     ----------
-    batch : Batch
+    batches : iterable of Batch
+        In the order of their pieces.
     work : callable
-        Raises a DataError whose ``line`` is a bad row of the table that it gets; ``rows`` are places in the batch, None for
-        all.
+        Raises a DataError whose ``line`` is a bad row of the table that it gets: the rows of the batch, or those at the
+        places ``rows``.
     skipped : Skipped, optional
         Takes the bad rows; without it the first of them is refused with its file and place.
-    alike : mapping, optional
-        From a column to the columns on which it hangs whether its entry is good; itself by default.
+    alike : mapping
+        From a column to the columns on which it hangs whether its entry is good; itself where it is not there.
 
     Raises
     ------
     DataError
         Also where it is not a row that is wrong.
     """
+    last = None
+    for batch in batches:
+        if skipped is not None and batch.piece is not last:
+            skipped.finish(last)
+            last = batch.piece
+        if batch.table.num_rows:
+            yield from _good_rows(batch, work, skipped, alike)
+    if skipped is not None:
+        skipped.finish(last)
+
+
+def _good_rows(batch, work, skipped, alike):
+    """Yield what ``work`` returns for the good rows of a batch."""
     waiting: list[np.ndarray | None] = [None]
     while waiting:
         rows = waiting.pop()
@@ -179,12 +190,12 @@ def good_rows(
             if rows is not None and not len(rows):
                 break
             try:
-                yield work(table, weights, rows)
+                yield work(batch, table, weights, rows)
                 break
             except DataError as err:
                 if skipped is None or err.line is None or err.field == COLUMN:
                     raise batch.located(err, rows) from None
-                names = (alike or {}).get(err.field or "", (err.field,))
+                names = alike.get(err.field or "", (err.field,))
                 bad = _same(table, err.line, [name for name in names if name in table.schema.names])
                 rows = np.arange(table.num_rows) if rows is None else rows
                 skipped.add(batch, table.filter(bad), rows[bad], err, None if weights is None else weights[bad])

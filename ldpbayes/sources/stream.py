@@ -108,14 +108,10 @@ class Piece:
         """
         import pyarrow as pa
 
-        first, waiting, size = self.first_row, [], 0
-        for table in itertools.chain(self.tables(columns), [None]):
-            if table is not None:
-                waiting.append(table)
-                size += table.num_rows
-            if waiting and (table is None or size >= least):
-                yield Batch(waiting[0] if len(waiting) == 1 else pa.concat_tables(waiting), self, first, names)
-                first, waiting, size = first + size, [], 0
+        first = self.first_row
+        for tables in runs(self.tables(columns), least):
+            yield Batch(pa.concat_tables(tables), self, first, names)
+            first += sum(map(len, tables))
         if self.n_rows is not None:
             check_total(self.n_rows, first - self.first_row, self.source)
 
@@ -202,12 +198,9 @@ class Source:
     ----------
     lenient : bool
         Whether a reader that leaves out bad rows asks, so that lines of a file that are no rows are left out too.
-    identified : bool
-        Whether ``Piece.identity`` names the same rows in another run, so that a scan can be resumed.
     """
 
     lenient: bool = False
-    identified: ClassVar[bool] = False
     n_rows: int | None = None
     _count: Callable | None = None
 
@@ -222,6 +215,10 @@ class Source:
     def metadata(self) -> Sequence[Mapping[str, str]]:
         """Return the key-value metadata of every file, where the format has any."""
         return self._metadata
+
+    def marks(self) -> list[str] | None:
+        """Return what changes when the rows do; None where ``Piece.identity`` does not name the same rows in another run."""
+        return None
 
     def pieces(self, columns: Sequence[str]) -> Iterable[Piece]:
         """Return the pieces, in order.
@@ -293,15 +290,26 @@ def joined(batches: Iterable[Any], source: str | None = None) -> Iterator[Piece]
     """
     import pyarrow as pa
 
-    first, waiting, size = 0, [], 0
+    first = 0
     with foreign("the Arrow source cannot be read"):
-        for batch in itertools.chain(batches, [None]):
-            if batch is not None:
-                waiting.append(batch)
-                size += batch.num_rows
-            if size >= BATCH // 2 or (batch is None and size):
-                yield Piece(source, first, size, pa.Table.from_batches(waiting))
-                first, waiting, size = first + size, [], 0
+        for rows in runs(batches, BATCH // 2):
+            size = sum(map(len, rows))
+            if size:
+                yield Piece(source, first, size, pa.Table.from_batches(rows))
+            first += size
+
+
+def runs(items: Iterable[Any], least: int, size: Callable[[Any], int] = len) -> Iterator[list]:
+    """Yield lists of items that follow each other, by default tables, each of as few as have ``least`` rows together."""
+    waiting, total = [], 0
+    for item in items:
+        waiting.append(item)
+        total += size(item)
+        if total >= least:
+            yield waiting
+            waiting, total = [], 0
+    if waiting:
+        yield waiting
 
 
 @functools.cache

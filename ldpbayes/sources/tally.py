@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from ldpbayes.arrays import groups_of
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column, check_total
-from ldpbayes.sources.encode import Format, by_group, counts_of, encoded_key, matching
+from ldpbayes.sources.encode import Format, counts_of, encoded_key, matching
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, added
 from ldpbayes.sources.skipping import Skipped, good_rows
@@ -72,10 +72,6 @@ class Columns:
     missing: Missing | None = None
 
 
-#: Every row, and the columns of reports by the protocols' own names.
-EVERY = Columns()
-
-
 def read_parts(source: Source, channels: Channels, columns: Columns) -> list[dict[tuple, list]]:
     """Return the canonical reports of a source by channel and key: lists of (reports, counts), not merged.
 
@@ -90,26 +86,21 @@ def read_parts(source: Source, channels: Channels, columns: Columns) -> list[dic
     DataError
         Naming line and column where the source knows them.
     """
-    fold, skipped, last, n_read = _Fold(channels, columns), columns.skipped, None, 0
+    fold, n_read = _Fold(channels, columns), 0
     cells_of: list[dict[tuple, list]] = [{} for _ in channels.names]
     totals = [0] * len(cells_of)
     alike = {name: [*fold.fields, *fold.level] for name in fold.fields}
-    for batch in source.condensed(fold.used, strict=not columns.where and len(cells_of) == 1):
-        if skipped is not None and batch.piece is not last:
-            skipped.finish(last)
-            last = batch.piece
-        for many, absent, parts in good_rows(batch, functools.partial(fold.parts, batch), skipped, alike):
-            n_read += many
-            if columns.missing is not None:
-                columns.missing.counts = added(columns.missing.counts, absent)
-            for place, keys, group, reports, counts in parts:
-                totals[place] += int(counts.sum())
-                if totals[place] > MAX_COUNT:
-                    raise batch.located(DataError(f"channel {channels.names[place]!r} has more than 10**12 reports"))
-                for key, rows in zip(keys, by_group(group, len(keys)), strict=True):
-                    cells_of[place].setdefault(key, []).append((reports[rows], counts[rows]))
-    if skipped is not None:
-        skipped.finish(last)
+    batches = source.condensed(fold.used, strict=not columns.where and len(cells_of) == 1)
+    for many, absent, parts in good_rows(batches, fold.parts, columns.skipped, alike):
+        n_read += many
+        if columns.missing is not None:
+            columns.missing.counts = added(columns.missing.counts, absent)
+        for place, keys, group, reports, counts in parts:
+            totals[place] += int(counts.sum())
+            if totals[place] > MAX_COUNT:
+                raise DataError(f"channel {channels.names[place]!r} has more than 10**12 reports")
+            for i, rows in groups_of(group):
+                cells_of[place].setdefault(keys[i], []).append((reports[rows], counts[rows]))
     check_total(n_read, sum(int(part[1].sum()) for cells in cells_of for parts in cells.values() for part in parts))
     for cells in cells_of:
         check_kinds(kinds_of(cells), columns.by)

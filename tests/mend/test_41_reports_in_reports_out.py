@@ -143,7 +143,7 @@ def test_a_lost_report_is_an_error(monkeypatch):
     monkeypatch.setattr(partials, "merge", lambda group, reports, counts: merge(group[1:], reports[1:], counts[1:]))
     with pytest.raises(DataError, match=r"^400 reports were read and \d+ came out"):
         scan(table, protocol, "report", by="key", categories=categories)()
-    monkeypatch.setattr(tally, "by_group", lambda group, n: [np.arange(1)] * n)
+    monkeypatch.setattr(tally, "groups_of", lambda group: [(0, np.arange(1))])
     with pytest.raises(DataError, match=r"400 reports were read and \d+ came out"):
         read(table, protocol, report="report", by="key", categories=categories)
 

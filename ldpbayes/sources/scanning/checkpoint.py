@@ -11,7 +11,7 @@ from typing import Any
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
-from ldpbayes.sources.scanning.partials import Partial
+from ldpbayes.sources.scanning.partials import NOTHING, Partial
 
 #: A checkpoint may take this share of the time between two of them.
 _SHARE = 0.02
@@ -36,17 +36,17 @@ class Checkpoint:
         self.path = files.as_path(path)
         files.check_output(self.path)
         self._marks = hashlib.blake2b("\n".join(marks).encode(), digest_size=16).hexdigest()
-        self._state: dict[str, tuple[list[str], Partial | None]] = {}
+        self._state: dict[str, tuple[list[str], Partial]] = {}
         self._saved, self._took = time.perf_counter(), 0.0
         if self.path.exists():
             self._read()
 
-    def resumed(self, name: str) -> tuple[set[str], Partial | None]:
+    def resumed(self, name: str) -> tuple[set[str], Partial]:
         """Return (identities of the pieces that a pass has read, their total) as the last run left them."""
-        done, total = self._state.get(name, ([], None))
+        done, total = self._state.get(name, ([], NOTHING))
         return set(done), total
 
-    def add(self, name: str, done: set[str], total: Partial | None) -> None:
+    def add(self, name: str, done: set[str], total: Partial) -> None:
         """Note how far a pass is, and write it where the last writing is long enough ago."""
         self._state[name] = (sorted(done), total)
         if time.perf_counter() - self._saved > self._took / _SHARE:
@@ -55,10 +55,7 @@ class Checkpoint:
     def save(self) -> None:
         """Write the state, whole or not at all."""
         start = time.perf_counter()
-        passes = {
-            name: [done, None if total is None else base64.b64encode(total.to_bytes()).decode()]
-            for name, (done, total) in self._state.items()
-        }
+        passes = {name: [done, base64.b64encode(total.to_bytes()).decode()] for name, (done, total) in self._state.items()}
         files.write_text(self.path, json.dumps({"scan": self._marks, "passes": passes}))
         self._saved = time.perf_counter()
         self._took = self._saved - start
@@ -71,10 +68,7 @@ class Checkpoint:
         try:
             document = json.loads(self.path.read_text())
             marks, passes = document["scan"], document["passes"].items()
-            state = {
-                name: (done, None if text is None else Partial.from_bytes(base64.b64decode(text)))
-                for name, (done, text) in passes
-            }
+            state = {name: (done, Partial.from_bytes(base64.b64decode(text))) for name, (done, text) in passes}
         except Exception as err:
             raise DataError("is not a checkpoint of a scan; name another file", source=self.path) from err
         if marks != self._marks:

@@ -21,7 +21,7 @@ from ldpbayes.sources.parameters import COLUMN, METADATA, labels_of, protocol_te
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
 from ldpbayes.sources.scanning.fold import Fold
 from ldpbayes.sources.scanning.found import Found
-from ldpbayes.sources.scanning.partials import Partial, combined
+from ldpbayes.sources.scanning.partials import NOTHING, Partial
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.scanning.spark import SparkFiles
 from ldpbayes.sources.skipping import Skipped
@@ -83,9 +83,10 @@ class Scan:
             On a bad report, a source that lacks a column, or one that changed between the passes.
         """
         if self.checkpoint is not None:
-            if not self.table.identified:
+            marks = self.table.marks()
+            if marks is None:
                 raise ArgumentError("checkpoint needs files, whose rows can be found again; leave it out.")
-            self._state = Checkpoint(self.checkpoint, [*self.table.marks(), *self._marks()])
+            self._state = Checkpoint(self.checkpoint, [*marks, *self._marks()])
         try:
             self._first = self._pass(None)
             if self._first.skipped is not None:
@@ -148,25 +149,17 @@ class Scan:
             return self._whole(total)
         pieces = self.table.pieces(fold.columns)
         done: set[str] = set()
-        total = None
+        total = NOTHING
         if self._state is not None:
             done, total = self._state.resumed(name)
             pieces = [piece for piece in pieces if piece.identity() not in done]
-        rows = self.table.n_rows
-
-        def partials():
-            results = in_order(work, pieces, self.jobs)
-            bar = track(results, name, rows, shown=self.progressbar, weight=lambda item: item[0].n_rows or 0)
-            for piece, partial in bar:
-                done.add(piece.identity())
-                yield partial
-
-        def note(sofar):
+        results, rows = in_order(work, pieces, self.jobs), self.table.n_rows
+        for piece, partial in track(results, name, rows, shown=self.progressbar, weight=lambda item: item[0].n_rows or 0):
+            total += partial
+            done.add(piece.identity())
             if self._state is not None:
-                self._state.add(name, done, sofar)
-
-        total_of = combined(partials(), note, total)
-        return self._whole(Partial(()) if total_of is None else total_of)
+                self._state.add(name, done, total)
+        return self._whole(total)
 
     def _whole(self, total: Partial) -> Partial:
         """Return the total of a pass, which must have read every row of a source that knows its rows."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,19 +13,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks, hashing
+from ldpbayes.arrays import groups_of
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.likelihoods import Summary, passes
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total, sorted_keys
-from ldpbayes.sources.encode import Format, by_group, cells, encoded_key
+from ldpbayes.sources.encode import Format, cells, encoded_key
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, sentence
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import pilots
 from ldpbayes.sources.scanning.found import Found
-from ldpbayes.sources.scanning.partials import Partial, ReportSample, combined
+from ldpbayes.sources.scanning.partials import NOTHING, Partial, ReportSample
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Batch, Piece
@@ -126,45 +129,31 @@ class Fold:
         DataError
             On a bad report, naming the file and the row, and where a cell was not there in the first pass.
         """
-        skipped, total = Skipped(self.skip) if self.skip else None, None
+        skipped = Skipped(self.skip) if self.skip else None
         least = 0 if at is None else min(_ROWS_A_CELL * len(at.places), _MOST_ROWS)
         pieces = [piece] if isinstance(piece, Batch | Piece) else open_source(piece).pieces(self.columns)
-        for own in pieces:
-            for batch in [own] if isinstance(own, Batch) else own.batches(self.columns, None, least):
-                if batch.table.num_rows:
-                    total = combined(self._good(batch, skipped, at), start=total)
-            if skipped is not None and isinstance(own, Piece):
-                skipped.finish(own)
-        if skipped is not None:
-            total = combined([Partial((), skipped=skipped)], start=total)
-        return Partial(()) if total is None else total
-
-    def _good(self, batch, skipped, at=None):
-        """Yield the partials of the good rows of a batch."""
-
-        def work(table, weights, rows):
-            return self._batch(table, weights, at, batch, rows)
-
-        return good_rows(batch, work, skipped, {name: self.report for name in self.report})
+        batches = ([own] if isinstance(own, Batch) else own.batches(self.columns, None, least) for own in pieces)
+        alike = {name: self.report for name in self.report}
+        rows = itertools.chain.from_iterable(batches)
+        return replace(sum(good_rows(rows, functools.partial(self._batch, at), skipped, alike), NOTHING), skipped=skipped)
 
     def _check_protocol(self, batch):
         """Refuse a batch whose column ``protocol`` states another one."""
         if not self.stated:
             return
         codes, values = encoded_key(batch, COLUMN)
-        same = [value == self._text or parse_protocol(str(value)).protocol == self.protocol for value in values]
-        if not all(same):
-            seen = np.bincount(codes, minlength=len(values)) > 0
-            place = next((i for i in np.flatnonzero(seen) if not same[i]), None)
-            if place is not None:
-                protocol = parse_protocol(str(values[place])).protocol
-                raise DataError(
-                    f"states {shown(protocol)} beside {shown(self.protocol)}; scan the rows of each protocol separately",
-                    line=int(np.argmax(codes == place)),
-                    field=COLUMN,
-                )
+        protocols = [self.protocol if value == self._text else parse_protocol(str(value)).protocol for value in values]
+        same = np.array([protocol == self.protocol for protocol in protocols])
+        if not same.all() and not same[codes].all():
+            row = int(np.argmin(same[codes]))
+            raise DataError(
+                f"states {shown(protocols[codes[row]])} beside {shown(self.protocol)}; scan the rows of each protocol "
+                "separately",
+                line=row,
+                field=COLUMN,
+            )
 
-    def _batch(self, table, weights, at, batch, rows):
+    def _batch(self, at, batch, table, weights, rows):
         """Return the partial of a table: a batch, or its rows at some places."""
         self._check_protocol(table)
         present, absent = None, {}
@@ -188,7 +177,7 @@ class Fold:
         reports = self._format.rows(table)
         if at is None:
             places = batch.first + (np.arange(len(reports)) if rows is None else rows)
-            samples = self._sampled(group, len(keys), reports, batch.piece, places)
+            samples = self._sampled(group, reports, batch.piece, places)
             sums = self._supports(reports, group, sizes)
             return self._partial(keys, table.num_rows, sums=sums, samples=samples, most=self.sample)
         return self._expanded(keys, sizes, group, reports, at)
@@ -226,14 +215,13 @@ class Fold:
             rows = {"group": group[supports_held].astype(np.int64), "reports": reports[supports_held], "counts": ones}
         return self._partial(keys, len(reports), sums={"n": sizes, **sums}, **rows, merged=False)
 
-    def _sampled(self, group, n_groups, reports, piece, places):
+    def _sampled(self, group, reports, piece, places):
         """Return the samples of the cells of a batch; a report's key depends on the seed and its place in the source."""
         if not self.sample:
             return {}
         place = int.from_bytes(hashlib.blake2b(piece.origin().encode(), digest_size=8).digest(), "little")
         keys = hashing.derive((self.seed ^ place) % 2**63, places)
-        split = enumerate(by_group(group, n_groups))
-        return {i: ReportSample.of(0, keys[rows], reports[rows], self.sample) for i, rows in split}
+        return {i: ReportSample.of(0, keys[rows], reports[rows], self.sample) for i, rows in groups_of(group)}
 
     # ---- between the passes ------------------------------------------------------------------------------------------
     def pilots(self, first: Partial) -> Pilots:
@@ -383,10 +371,9 @@ class Fold:
 
     def _rows(self, partial):
         """Return {key: (reports, counts)} of the reports that a partial keeps."""
-        if partial.group is None or not len(partial.group):
+        if partial.group is None:
             return {}
-        split = zip(partial.keys, by_group(partial.group, len(partial.keys)), strict=True)
-        return {key: (partial.reports[rows], partial.counts[rows]) for key, rows in split if len(rows)}
+        return {partial.keys[i]: (partial.reports[rows], partial.counts[rows]) for i, rows in groups_of(partial.group)}
 
     def _collection(self, key, rows, first):
         tally, texts = Tally.trusted(self.protocol, *rows, categories=self.labels), tuple(map(str, key))
@@ -425,10 +412,8 @@ def _of_rows(protocol, reports, group, n_groups, points, spread):
     a = protocol.n_categories
     out = {name: np.zeros((n_groups, a)) for name in ("gradient", "square", "cross", "supports")}
     out |= {name: np.zeros(n_groups) for name in ("value", "log_constant")}
-    for i, members in enumerate(by_group(group, n_groups)):
+    for i, members in groups_of(group):
         for block in np.array_split(members, max(1, len(members) * a // 2**23)):
-            if not len(block):
-                continue
             rows = protocol.rows(reports[block], np.ones(len(block)))
             summary = Summary.of(rows, points[i], None if spread is None else spread[i])
             for name in out:

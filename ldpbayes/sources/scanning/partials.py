@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -140,7 +140,7 @@ class Partial:
         most = max(self.most, other.most)
         n_rows = self.n_rows + other.n_rows
         kinds = tuple(mine | theirs for mine, theirs in zip(self.kinds, other.kinds, strict=False))
-        fields_of = group, reports, counts, self.merged, samples, most, settled
+        fields_of = group, reports, counts, self.merged and other.merged, samples, most, settled
         skipped = other.skipped if self.skipped is None else self.skipped + other.skipped
         missing = added(self.missing, other.missing)
         return Partial(tuple(places), sums, errors, *fields_of, n_rows, kinds or self.kinds or other.kinds, skipped, missing)
@@ -180,7 +180,7 @@ class Partial:
             np.concatenate([self.reports, other.reports]),
             np.concatenate([self.counts, other.counts]),
         )
-        if self.merged and len(rows[0]) > 2 * self.settled + _WAITING:
+        if self.merged and other.merged and len(rows[0]) > 2 * self.settled + _WAITING:
             rows = merge(*rows)
             return rows, len(rows[0])
         return rows, self.settled
@@ -258,6 +258,10 @@ class Partial:
             raise DataError("is not a partial result of a scan") from err
 
 
+#: The partial result of no rows, to which all others add up.
+NOTHING = Partial(())
+
+
 def merge(group: np.ndarray, reports: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distinct (cell, report) pairs, sorted, and their total counts."""
     if not len(group):
@@ -265,16 +269,6 @@ def merge(group: np.ndarray, reports: np.ndarray, counts: np.ndarray) -> tuple[n
     table = np.column_stack([group, reports.reshape(len(reports), -1).astype(np.int64)])
     table, counts = distinct(table, counts)
     return table[:, 0], table[:, 1:].reshape(-1, *reports.shape[1:]).astype(reports.dtype), counts
-
-
-def combined(partials, every: Callable[[Partial], None] | None = None, start: Partial | None = None) -> Partial | None:
-    """Return the sum of an iterable of partials, None where it is empty; ``every`` sees the sum after each of them."""
-    total = start
-    for partial in partials:
-        total = partial if total is None else total + partial
-        if every is not None:
-            every(total)
-    return total
 
 
 def _spread(values, moved, n):

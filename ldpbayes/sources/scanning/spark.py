@@ -21,7 +21,7 @@ from typing import Any
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.sources.base import optional
 from ldpbayes.sources.paths import FileSource
-from ldpbayes.sources.scanning.partials import Partial, combined
+from ldpbayes.sources.scanning.partials import NOTHING, Partial
 from ldpbayes.sources.stream import COUNT, Source, joined
 
 #: What a task returns: the place of its rows among those of all tasks, and its partial result or the error that ended it.
@@ -103,8 +103,6 @@ class SparkFiles(FileSource):
         Where the table is none of files, or there is no such session.
     """
 
-    identified = False
-
     def __init__(self, table: Source, spark: Any, progressbar: bool = False) -> None:
         if not isinstance(table, FileSource):
             raise ArgumentError("spark reads files; leave it out, a Spark data frame brings its session along.")
@@ -114,7 +112,7 @@ class SparkFiles(FileSource):
     def total(self, partial, columns):
         pieces = list(self.pieces(columns))  # as on one machine: sums of the same rows round alike
         if not pieces:
-            return Partial(())
+            return NOTHING
         with _by_spark():
             tasks = min(len(pieces), _TASKS_PER_CORE * _cores(self.session))
             places = self.session.range(0, len(pieces), 1, tasks)
@@ -152,8 +150,7 @@ def _result(place: int, partials: Iterable[Partial]) -> Any:
 
     result = problem = None
     try:
-        total = combined(partials)
-        result = None if total is None else total.settle().to_bytes()
+        result = sum(partials, NOTHING).settle().to_bytes()
     except LDPBayesError as err:
         problem = pickle.dumps(err)
     columns = pa.array([place], pa.int64()), pa.array([result], pa.binary()), pa.array([problem], pa.binary())
@@ -166,9 +163,7 @@ def _collected(frame: Any) -> Partial:
     results = frame.toArrow().sort_by("place")
     for problem in results.column("error").drop_null():
         raise pickle.loads(problem.as_py())
-    partials = (Partial.from_bytes(row.as_py()) for row in results.column("partial").drop_null())
-    total = combined(partials)
-    return Partial(()) if total is None else total
+    return sum((Partial.from_bytes(row.as_py()) for row in results.column("partial").drop_null()), NOTHING)
 
 
 def _cores(session: Any) -> int:
