@@ -12,8 +12,7 @@ from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import summary_of_fit
-from ldpbayes.pages.tables import Rows, filled, interval_of, percent
-from ldpbayes.plots.base import asked
+from ldpbayes.pages.tables import Rows, filled, interval_of, of_asked, percent
 from ldpbayes.plots.regression import term_in_words
 from ldpbayes.regression.maximum import Maximum
 
@@ -123,14 +122,11 @@ def _coefficient_table(tree):
     return filled(_coefficients_of(reference, categories), columns)
 
 
-def _share_table(summary, every=False):
-    """Return the table of the average shares: of two answers the one that is asked for, and all where all are wanted."""
-    labels, p = summary["category"].values, summary.sel(target="distribution")
-    yes = None if every else asked(labels)
-    rows = Rows(summary, "category", at=slice(None) if yes is None else [yes])
+def _share_table(summary):
+    """Return the table of the average shares: of two answers the one that is asked for."""
+    rows, p = Rows(summary, "category"), summary.sel(target="distribution")
     settings = {"key": "distribution_", "heading": "mean of P", "of": "P", "priority": (0, 1, 0)}
-    whole = None if yes is None else functools.partial(_share_table, summary, True)
-    return rows.table("Average over the respondents' covariates", p, whole=whole, **settings)
+    return of_asked(rows.table("Average over the respondents' covariates", p, **settings), "category")
 
 
 def _spread_table(summary):

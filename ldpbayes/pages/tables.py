@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ldpbayes.pages.page import Column, Table
+from ldpbayes.plots.base import asked
 
 #: A column beside its values, one a row.
 Filled = tuple[Column, Sequence]
@@ -30,6 +32,16 @@ def filled(title: str, columns: Sequence[Filled], note: str = "", **shorter: Any
     """Return the Table of columns with their values; ``whole`` and ``brief`` are its fields."""
     rows = tuple(zip(*(values for _, values in columns), strict=True))
     return Table(title, tuple(column for column, _ in columns), rows, note, **shorter)
+
+
+def of_asked(whole: Table, key: str) -> Table:
+    """Return a table with the rows of the answer that a binary question is about: a label in the column of that key."""
+    place = [column.key for column in whole.columns].index(key)
+    answers = list(dict.fromkeys(row[place] for row in whole.rows))
+    yes = asked(answers)
+    if yes is None:
+        return whole
+    return replace(whole, rows=tuple(row for row in whole.rows if row[place] == answers[yes]), whole=lambda: whole)
 
 
 def decimals(sd: np.ndarray) -> int:
@@ -76,10 +88,9 @@ class Rows:
         """Return the ends of intervals, one pair a row."""
         return list(zip(self.numbers(lower), self.numbers(upper), strict=True))
 
-    def table(self, title: str, data: Any = None, note: str = "", whole: Any = None, **settings: Any) -> Table:
+    def table(self, title: str, data: Any = None, **settings: Any) -> Table:
         """Return the table of the labels and of a summary, that of the data set itself by default; see ``summary``."""
-        columns = [*map(self.label, self.sizes), *self.summary(self.data if data is None else data, **settings)]
-        return filled(title, columns, note, whole=whole)
+        return filled(title, [*map(self.label, self.sizes), *self.summary(self.data if data is None else data, **settings)])
 
     def summary(
         self,
