@@ -8,7 +8,7 @@ from ldpbayes import plots
 from ldpbayes.answers import association as answers
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences
-from ldpbayes.pages.tables import Rows, filled, interval_of, of_asked, percent
+from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
 
 #: Conditional shares are printed for at most so many pairs: those with the largest Cramér's V.
 TOP = 6
@@ -42,7 +42,10 @@ def of_association(result, *, top: int = TOP) -> Page:
         "attributes": {key: list(levels) for key, levels in answers.attributes_of(result).items()},
         "pairs": pairs,
         "independence": _facts(answers.independence(result)),
-        "margins": {name: _cells(margin) for name, margin in margins.items()},
+        "margins": {
+            name: {level: numbers_of(margin, {name: level}) for level in map(str, margin[name].values)}
+            for name, margin in margins.items()
+        },
         "ci_prob": ci_prob,
         "method": result.attrs["method"],
         "prior": result.attrs["prior"],
@@ -174,10 +177,3 @@ def _summary(tree, ordered):
         else:
             text += f"; the reports speak {'for' if factor > 0 else 'against'} their independence"
     return f"{text}."
-
-
-def _cells(table):
-    """Return a Dataset over one attribute as plain data."""
-    (dim,) = table["mean"].dims
-    keys = ("mean", "sd", "lower", "upper", "mcse")
-    return {str(level): {key: float(table[key][i]) for key in keys} for i, level in enumerate(table[dim].values)}

@@ -12,7 +12,7 @@ from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import summary_of_fit
-from ldpbayes.pages.tables import Rows, filled, interval_of, of_asked, percent
+from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
 from ldpbayes.plots.regression import term_in_words
 from ldpbayes.regression.maximum import Maximum
 
@@ -246,26 +246,24 @@ def _summary(tree):
 def _facts(tree):
     """Return every number under stable names: the keys of the JSON output."""
     summary, attrs = tree["summary"].to_dataset(), tree.attrs
-    keys = ("mean", "sd", "lower", "upper", "mcse")
     names = ("method", "reason", "n_reports", "n_patterns", "prior", "random_seed", "reference", "identifiability")
     diagnostics = ("converged", "outcome", "k_hat", "effective_draws", "log_evidence", "prior_decides", "design_effect")
     spread = {}
     if "parameter" in summary.coords:
-        values = {key: summary[f"parameter_{key}"].values for key in keys}
         names_of = [str(name).removesuffix("_sigma") for name in summary["parameter"].values]
-        spread = {"group_sd": {"effects": names_of, **values}}
+        spread = {"group_sd": {"effects": names_of, **numbers_of(summary, {}, "parameter_")}}
     for _, name, dims in BESIDE:
         if f"{name}_mean" in summary:
             labels = {dim: [str(label) for label in summary[dim].values] for dim in dims}
-            spread[name] = labels | {key: summary[f"{name}_{key}"].values for key in keys}
+            spread[name] = labels | numbers_of(summary, {}, f"{name}_")
     return {
         "formula": attrs["title"],
         **{name: attrs[name] for name in names},
         "ci_prob": summary.attrs["ci_prob"],
         "terms": [str(name) for name in summary["term"].values],
         "categories": [str(name) for name in summary["category"].values],
-        "coefficients": {key: summary[f"coefficients_{key}"].values for key in keys},
-        "distribution": {key: summary[key].sel(target="distribution").values for key in keys},
+        "coefficients": numbers_of(summary, {}, "coefficients_"),
+        "distribution": numbers_of(summary, {"target": "distribution"}),
         **spread,
         "diagnostics": {name: attrs[name] for name in diagnostics if name in attrs},
     }

@@ -1,7 +1,7 @@
 """Tables of results: a row for each combination of some dimensions of a data set, and the columns that many tables have."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,12 @@ def decimals(sd: np.ndarray) -> int:
     """Return how many decimals show two digits of the smallest sd that matters beside the largest, four at least."""
     least = sd[sd > NEGLIGIBLE * np.nanmax(sd, initial=0.0)]
     return min(max(4, math.ceil(1 - math.log10(least.min()))), 12) if least.size else 4
+
+
+def numbers_of(data: Any, at: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
+    """Return what a summary has of the quantities there, for programs; results of earlier versions lack the last two."""
+    keys = ("mean", "sd", "lower", "upper", "mcse", "lower_error", "upper_error")
+    return {key: data[f"{prefix}{key}"].sel(at).values for key in keys if f"{prefix}{key}" in data.data_vars}
 
 
 class Rows:
