@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbayes import plots
-from ldpbayes.answers.regression import predictions
+from ldpbayes.answers.regression import odds_ratios, predictions
 from ldpbayes.errors import listed
 from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
@@ -56,13 +56,12 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     summary = result.summary(ci_prob)
     level, rows = interval_of(ci_prob), Rows(summary, "term", "category")
     columns = _coefficient_columns(summary, rows, "")
-    odds = [rows(summary[name]) for name in ("odds_ratio", "odds_lower", "odds_upper")]
     (_, estimate), (_, error), (interval, ends) = columns[-3:]
     columns[-3:] = [
         (Column("estimate", "log odds", means=_LOG_ODDS), estimate),
         (Column("standard_error", "s.e."), error),
         (interval, ends),
-        *_odds_columns(odds, level, (1, 3)),
+        *_odds_columns(result, rows, ci_prob, (1, 3)),
     ]
     title = _coefficients_of(result.reference, list(map(str, summary["category"].values)))
     names = ("formula", "n_reports", "reference", "log_likelihood", "deviance", "weighted")
@@ -93,13 +92,13 @@ def _coefficient_columns(summary, rows, prefix):
     return [*labels, (replace(mean, full="mean of the log odds"), values), *rest]
 
 
-def _odds_columns(odds, level, priority):
+def _odds_columns(result, rows, ci_prob, priority):
     """Return odds ratios with their intervals as columns."""
-    middle, *ends = (values.tolist() for values in odds)
+    odds, level = odds_ratios(result, ci_prob=ci_prob), interval_of(ci_prob)
     ratio = Column("odds_ratio", "odds ratio", spec="#.3g", priority=priority[0], means=_ODDS)
     full = f"{level} of the odds ratio"
     interval = Column("odds_interval", level, "interval", "#.3g", priority[1], full=full)
-    return [(ratio, middle), (interval, list(zip(*ends, strict=True)))]
+    return [(ratio, rows.numbers(odds["odds_ratio"])), (interval, rows.pairs(odds["lower"], odds["upper"]))]
 
 
 def _coefficient_table(tree):
@@ -107,16 +106,13 @@ def _coefficient_table(tree):
     summary = tree["summary"].to_dataset()
     categories = [str(name) for name in summary["category"].values if str(name) != reference]
     summary = summary.sel(category=categories)
-    level, rows = interval_of(summary.attrs["ci_prob"]), Rows(summary, "term", "category")
-    draws = tree["posterior"]["coefficients"].sel(category=categories)
-    middle = rows(draws.median(("chain", "draw")))
-    odds = np.exp([middle, *(rows(summary[f"coefficients_{end}"]) for end in ("lower", "upper"))])
+    rows, draws = Rows(summary, "term", "category"), tree["posterior"]["coefficients"].sel(category=categories)
     positive = Column(
         "positive", "P(> 0)", spec=".3f", priority=5, means="Posterior probability that the log odds are above zero."
     )
     columns = [
         *_coefficient_columns(summary, rows, "coefficients_"),
-        *_odds_columns(odds, level, (1, 4)),
+        *_odds_columns(tree, rows, summary.attrs["ci_prob"], (1, 4)),
         (positive, rows.numbers((draws > 0).mean(("chain", "draw")))),
     ]
     return filled(_coefficients_of(reference, categories), columns)
