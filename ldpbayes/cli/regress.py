@@ -58,7 +58,8 @@ def command(
     columns = {"count": count, **sample, "report": reports.columns}
     data, stated, collection = _read(options.located(file), formula, reports, columns)
     outputs.check()
-    result = regress(data, formula, **stated, **model, deniers=deniers, progressbar=outputs.shows_progress)
+    stated |= model | {"deniers": deniers}
+    result = regress(data, formula, **stated, progressbar=outputs.shows_progress)
     line = options.command_line(model["random_seed"], result.attrs.get("random_seed"))
     outputs.show(show(result, top=outputs.top, collection=collection, command=line), result=result)
     raise typer.Exit(printing.status_of(result))
