@@ -14,7 +14,7 @@ from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.arguments import explained
 from ldpbayes.errors import ArgumentError, listed, shown
-from ldpbayes.inference.ends import tails
+from ldpbayes.inference.ends import ends_of_equal_draws
 
 #: Where a result of an earlier version does not know the evidence and does not say why.
 NOT_STATED = "the engine gave no evidence"
@@ -120,8 +120,7 @@ def odds_ratio(
     for axis in (1, 2):
         pairs = _pairs(logs.shape[axis], kind)
         logs = logs.take([j for _, j in pairs], axis=axis) - logs.take([i for i, _ in pairs], axis=axis)
-    tail = tails(ci_prob)[0]
-    lower, median, upper = np.exp(np.quantile(logs, [tail, 0.5, 1 - tail], axis=0))
+    median, (lower, upper) = np.exp(np.median(logs, axis=0)), np.exp(ends_of_equal_draws(logs, ci_prob))
     found = {"median": median, "lower": lower, "upper": upper, "log_mean": logs.mean(axis=0), "log_sd": logs.std(axis=0)}
     found["log_mcse"] = base.mcse(result, logs)
     found["probability_above_one"] = (logs > 0).mean(axis=0)

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import xarray as xr
 
 from ldpbayes import checks
@@ -62,13 +61,13 @@ def fakes(
     form, labels = _form(reports, channel)
     if (lift is None) == (overtake is None):
         raise ArgumentError("fakes needs exactly one of lift and overtake.")
-    x = _position(category, labels, "category")
+    x = labels.index(checks.choice(category, "category", labels))
     if lift is not None:
         lift = checks.probability(lift, "lift", open_low=True)
         added, replaced = (m if math.isinf(m) else math.ceil(m - 1e-9) for m in _for_lift(form, x, lift))
         goal = f"lift the estimated share of {category} by {lift:g}"
     else:
-        y = _position(overtake, labels, "overtake")
+        y = labels.index(checks.choice(overtake, "overtake", labels))
         if x == y:
             raise ArgumentError(f"overtake must be another category than {category!r}.")
         # Just as many make both estimates equal: one more is needed.
@@ -132,8 +131,3 @@ def _to_overtake(form: Binomials, x: int, y: int) -> float:
     behind = slope[x] * (form.counts[y] - form.other[y] * form.n) - slope[y] * (form.counts[x] - form.other[x] * form.n)
     gain = slope[y] * (1 - form.other[x]) + slope[x] * form.other[y]
     return float(max(behind / gain, 0.0))
-
-
-def _position(label: str | None, labels: tuple[str, ...], name: str) -> int:
-    checks.choice(label, name, labels)
-    return int(np.flatnonzero(np.array(labels, dtype=object) == label)[0])

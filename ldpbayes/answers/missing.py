@@ -8,6 +8,7 @@ import xarray as xr
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
+from ldpbayes.answers.sums import total
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.ends import tails
 
@@ -58,8 +59,6 @@ def missing_answers(
     ----------
     Manski (2003), Partial Identification of Probability Distributions.
     """
-    from ldpbayes.answers.sums import total
-
     several = [odds_ratio] if np.isscalar(odds_ratio) else odds_ratio
     ratios = checks.reals(several, "odds_ratio", "numbers of at least 0, or inf", finite=False)
     if not ratios.size or not (ratios >= 0).all():

@@ -121,10 +121,6 @@ class Fitted:
             raise DataError("must be finite, not negative and not all zero", field=count)
         return cleaned, sizes
 
-    def columns(self, frame: Any) -> Columns:
-        """Return the columns of the design for a frame of its variables; groups that are new have draws of a new group."""
-        return self.design.new(frame)
-
     def draws(self, rows: int) -> NDArray:
         """Return coefficients (S, K, a): every draw of each chain, or some at equal steps where there are many rows."""
         chains, length = self._coefficients.shape[:2]
@@ -176,7 +172,7 @@ class Fitted:
 
     def means(self, frame: Any, weight: NDArray, coefficients: NDArray, group: NDArray) -> NDArray:
         """Return the means of P over the people of each group of rows, shape (S, groups, a)."""
-        columns = self.columns(frame)
+        columns = self.design.new(frame)
         effects = self.effects(columns, coefficients)
         total = np.zeros((len(coefficients), group.max() + 1, len(self.categories)))
         for rows in self.blocks(len(frame), len(coefficients)):
@@ -242,7 +238,7 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     fitted = Fitted(result)
     frame, sizes = fitted.people(data)
     coefficients = fitted.draws(min(len(frame), 1000))
-    columns, index = fitted.columns(frame), np.arange(len(frame))
+    columns, index = fitted.design.new(frame), np.arange(len(frame))
     effects = fitted.effects(columns, coefficients)
     answers = [
         fitted.described(
@@ -298,10 +294,8 @@ def comparisons(
     import pandas as pd
 
     fitted = Fitted(result)
-    _known(fitted, variable)
+    own, number = _covariate(fitted, variable)
     frame, weight = fitted.people(data)
-    own = fitted.design.frame[variable]
-    number = own.dtype.kind in "iuf" and variable not in fitted.design.factors
     if values is None:
         seen = sorted(own.unique()) if str(own.dtype) != "category" else [x for x in own.cat.categories if (own == x).any()]
         moved = number and len(seen) > 2
@@ -322,7 +316,7 @@ def comparisons(
     answer = fitted.described(
         draws, {"comparison": labels}, ci_prob, f"Differences by {variable}", probability=(draws > 0).mean(axis=0)
     ).assign_coords(variable=variable)
-    return fitted.noted(answer, fitted.columns(pd.concat(frames)), np.tile(weight, len(frames)))
+    return fitted.noted(answer, fitted.design.new(pd.concat(frames)), np.tile(weight, len(frames)))
 
 
 @asks
@@ -345,9 +339,8 @@ def slopes(result: xr.DataTree, variable: str, *, data: Any = None, ci_prob: flo
         If result is no posterior of regress, or the variable is no number of its formula or makes the shares jump.
     """
     fitted = Fitted(result)
-    _known(fitted, variable)
-    own = fitted.design.frame[variable]
-    if own.dtype.kind not in "iuf" or variable in fitted.design.factors:
+    own, number = _covariate(fitted, variable)
+    if not number:
         raise ArgumentError(f"variable must hold numbers, {variable!r} is a factor; comparisons takes it.")
     frame, weight = fitted.people(data)
     coefficients = fitted.draws(2 * len(frame))
@@ -365,7 +358,7 @@ def slopes(result: xr.DataTree, variable: str, *, data: Any = None, ci_prob: flo
         )
     draws = slope(coefficients, h)
     answer = fitted.described(draws, {}, ci_prob, f"Slopes in {variable}", probability=(draws > 0).mean(axis=0))
-    return fitted.noted(answer.assign_coords(variable=variable), fitted.columns(frame), weight)
+    return fitted.noted(answer.assign_coords(variable=variable), fitted.design.new(frame), weight)
 
 
 @asks
@@ -394,8 +387,12 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
         raise ArgumentError("result must be what regress returned.")
     draws = base.variable(result, "posterior", "coefficients").drop_sel(category=result.attrs["reference"])
     flat = draws.values.reshape(-1, *draws.shape[2:])
-    middle, (lower, upper) = np.exp(np.median(flat, axis=0)), np.exp(ends_of_equal_draws(flat, ci_prob))
-    data = {"odds_ratio": middle, "lower": lower, "upper": upper}
+    summary = result["summary"].to_dataset().drop_sel(category=result.attrs["reference"])
+    if summary.attrs["ci_prob"] == ci_prob:  # whose ends come from more than the draws that are kept
+        ends = [summary[f"coefficients_{end}"].transpose("term", "category").values for end in ("lower", "upper")]
+    else:
+        ends = list(ends_of_equal_draws(flat, ci_prob))
+    data = dict(zip(("odds_ratio", "lower", "upper"), np.exp([np.median(flat, axis=0), *ends]), strict=True))
     coords = {name: draws[name].values for name in ("term", "category")}
     attrs = {"question": "Odds ratios", "ci_prob": ci_prob}
     return Answer({name: (("term", "category"), values) for name, values in data.items()}, coords, attrs)
@@ -453,7 +450,7 @@ def poststratify_table(
     attrs = {name: result.attrs[name] for name in ("sampling", "effective_draws") if name in result.attrs}
     values = draws.reshape(chains, -1, *answer["mean"].shape)
     answer = answer.assign(draws=(("chain", "draw", *answer["mean"].dims), values, attrs))
-    return fitted.noted(answer, fitted.columns(frame), sizes)
+    return fitted.noted(answer, fitted.design.new(frame), sizes)
 
 
 def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDArray]:
@@ -513,11 +510,14 @@ def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDAr
     )
 
 
-def _known(fitted: Fitted, variable: str) -> None:
+def _covariate(fitted: Fitted, variable: str) -> tuple[Any, bool]:
+    """Return the column of a covariate in the fit, and whether it enters as a number."""
     names = fitted.design.variables
     if not isinstance(variable, str) or variable not in names:
         names_held = listed(names) or "it has none"
         raise ArgumentError(f"variable must be a covariate of the formula ({names_held}), got {shown(variable)}.")
+    column = fitted.design.frame[variable]
+    return column, column.dtype.kind in "iuf" and variable not in fitted.design.factors
 
 
 def _with(frame: Any, variable: str, value: Any, like: Any) -> Any:

@@ -5,7 +5,7 @@ import dataclasses
 import typer
 
 from ldpbayes.cli import options
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,17 +16,6 @@ class Fake:
     share: str | None = None
     question: str | None = None
     channel: str | None = None
-
-    def needed(self, collection):
-        """Return the table of fabricated reports needed, if it is asked for; refuse designs of which that is not known."""
-        from ldpbayes.pages.check import fakes_table
-
-        if not self.fakes:
-            return None
-        table = fakes_table(collection.single("fakes"))
-        if table is None:
-            raise InfeasibleError("The number of fabricated reports is not known for this design.")
-        return table
 
     def hull(self, collection, ci_prob):
         """Return the range of estimates under the shares of fakes that are stated; None where none are."""
@@ -70,16 +59,17 @@ def command(
     """
     from ldpbayes.fitness import check
     from ldpbayes.pages import show
+    from ldpbayes.pages.check import fakes_table
     from ldpbayes.pages.contamination import beside
 
     outputs.check()
     collection = options.read(file, by, **table.settings)
-    needed, hull = fake.needed(collection), fake.hull(collection, ci_prob)
+    needed = (fakes_table(collection.single("fakes")),) if fake.fakes else ()
+    hull = fake.hull(collection, ci_prob)
     result = check(collection, size=size, random_seed=random_seed)
     title, line = collection.title or collection.id, options.command_line()
     content = show(result, title=title, top=outputs.top, collection=collection, command=line)
-    if needed is not None:
-        content = dataclasses.replace(content, tables=(*content.tables, needed))
+    content = dataclasses.replace(content, tables=(*content.tables, *needed))
     if hull is not None:
         content = beside(content, hull)
     outputs.show(content)

@@ -1,5 +1,7 @@
 """The command ``ldpbayes crosscheck``."""
 
+import secrets
+
 import typer
 
 from ldpbayes.cli import options
@@ -30,7 +32,7 @@ def command(
 
     outputs.check()
     collection = options.read(file, by, **table.settings)
-    seed = options.chosen_seed(random_seed)
+    seed = secrets.randbits(31) if random_seed is None else random_seed
     check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=outputs.shows_progress)
     line = options.command_line(random_seed, seed)
     title = collection.title or collection.id

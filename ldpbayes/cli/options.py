@@ -7,7 +7,6 @@ import inspect
 import os
 import pathlib
 import re
-import secrets
 import shlex
 import sys
 import tomllib
@@ -467,11 +466,6 @@ def command_line(seed=None, used=None):
     """Return the line for a shell that computes the same again; ``used`` is the seed that stands for one not given."""
     extra = ["--seed", str(used)] if seed is None and used is not None else []
     return shlex.join(["ldpbayes", *map(str, given.get()), *extra])
-
-
-def chosen_seed(seed):
-    """Return the seed that was given, or a new one that the output can name."""
-    return secrets.randbits(31) if seed is None else seed
 
 
 # ---- what options say ------------------------------------------------------------------------------------------------

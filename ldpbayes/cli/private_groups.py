@@ -83,8 +83,7 @@ def command(
     from ldpbayes.pages.groups import rows_table
     from ldpbayes.pages.page import Page
 
-    settings = answer | {"random_seed": options.chosen_seed(answer["random_seed"])}
-    settings["quantiles"] = options.levels(answer["quantiles"], "quantiles", "levels such as .5,.75,.95")
+    settings = answer | {"quantiles": options.levels(answer["quantiles"], "quantiles", "levels such as .5,.75,.95")}
     weight = options.assigned(assignments, "weights").get("weights")
     if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"output must end in .csv or .parquet, got {shown(str(output))}.")
@@ -94,7 +93,7 @@ def command(
     frame = options.read_table(path, [value, reports.rate_column, reports.epsilon_column, weight, *cells], reports.columns)
     _refuse_half_numbers(frame, value, path)
     result = by_private_group(frame, value, **stated, by=cells or None, weights=weight, **settings)
-    again = options.command_line(answer["random_seed"], settings["random_seed"])
+    again = options.command_line(answer["random_seed"], result.random_seed)
     if output:
         Page("", (rows_table(result),)).save(output)
     outputs.show(show(result, unit=unit, design=reports.words(), top=outputs.top, command=again), output=output, plot=plot)

@@ -49,8 +49,7 @@ def command(
     from ldpbayes.pages import show
     from ldpbayes.regression import regress
 
-    method, stated_seed = model["method"], model["random_seed"]
-    if outputs.output is not None and method == "mle":
+    if outputs.output is not None and model["method"] == "mle":
         raise ArgumentError("output must be left out with method mle, which has no draws; use --json or --page.")
     sample = options.assigned(assignments, "weights", "strata", "cluster", "deniers.")
     deniers = sample.pop("deniers", None)
@@ -59,10 +58,9 @@ def command(
     columns = {"count": count, **sample, "report": reports.columns}
     data, stated, collection = _read(options.located(file), formula, reports, columns)
     outputs.check()
-    seed = options.chosen_seed(stated_seed)
-    stated |= model | {"random_seed": seed, "deniers": deniers}
+    stated |= model | {"deniers": deniers}
     result = regress(data, formula, **stated, progressbar=outputs.shows_progress)
-    line = options.command_line(stated_seed, None if method == "mle" else seed)
+    line = options.command_line(model["random_seed"], result.attrs.get("random_seed"))
     outputs.show(show(result, top=outputs.top, collection=collection, command=line), result=result)
     raise typer.Exit(printing.status_of(result))
 

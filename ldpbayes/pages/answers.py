@@ -7,8 +7,7 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
-from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, percent
-from ldpbayes.plots.base import asked
+from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, of_asked, percent
 
 #: What says how well the other numbers are known.
 ERRORS = ("mcse", "lower_error", "upper_error", "probability_mcse", "pseudo")
@@ -27,11 +26,9 @@ def of_dataset(result: Any, *, title: str = "") -> Page:
     return Page(title, (table,), notes, figures, facts=facts, summary=result.attrs.get("sentence", ""))
 
 
-def _table(result, title, every=False):
+def _table(result, title):
     """Return the table of an answer: of two shares, one of which follows from the other, the one that is asked for."""
-    rows, yes = Rows(result, *result.sizes), None if every else _asked(result)
-    if yes is not None:
-        rows.at = rows(result["category"] == result["category"][yes])
+    rows = Rows(result, *result.sizes)
     keys = [name for name in result.coords if result[name].dims]
     columns = [(Column(str(name), str(name), "text"), _values(rows, result[name])) for name in keys]
     spec = _spec(result)
@@ -47,7 +44,8 @@ def _table(result, title, every=False):
             kind = "text" if _is_text(result[name]) else "number"
             digits = ".2g" if name in ERRORS else spec if name in ("mean", "sd") else ".4g"
             columns.append((Column(name, name.replace("_", " "), kind, digits, priority=error), _values(rows, result[name])))
-    return filled(title, columns, whole=None if yes is None else functools.partial(_table, result, title, True))
+    whole = filled(title, columns)
+    return of_asked(whole, "category") if _complementary(result) else whole
 
 
 def _spec(result):
@@ -57,13 +55,12 @@ def _spec(result):
     return f".{decimals(result['sd'].values)}f"
 
 
-def _asked(result):
-    """Return the position of the asked answer of a binary question; None where neither share follows from the other."""
+def _complementary(result):
+    """Return whether the answer is about two shares, or differences of them, one of which follows from the other."""
     if "mean" not in result.data_vars or result.sizes.get("category", 0) != 2 or "category" not in result["mean"].dims:
-        return None
+        return False
     total = result["mean"].sum("category", skipna=False).values
-    follows = np.isclose(total, 0, atol=1e-9).all() or np.isclose(total, 1, atol=1e-9).all()
-    return asked(result["category"].values) if follows else None
+    return bool(np.isclose(total, 0, atol=1e-9).all() or np.isclose(total, 1, atol=1e-9).all())
 
 
 def _figures(result):

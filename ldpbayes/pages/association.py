@@ -8,8 +8,7 @@ from ldpbayes import plots
 from ldpbayes.answers import association as answers
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences
-from ldpbayes.pages.tables import Rows, filled, interval_of, percent
-from ldpbayes.plots.base import asked
+from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
 
 #: Conditional shares are printed for at most so many pairs: those with the largest Cramér's V.
 TOP = 6
@@ -43,7 +42,10 @@ def of_association(result, *, top: int = TOP) -> Page:
         "attributes": {key: list(levels) for key, levels in answers.attributes_of(result).items()},
         "pairs": pairs,
         "independence": _facts(answers.independence(result)),
-        "margins": {name: _cells(margin) for name, margin in margins.items()},
+        "margins": {
+            name: {level: numbers_of(margin, {name: level}) for level in map(str, margin[name].values)}
+            for name, margin in margins.items()
+        },
         "ci_prob": ci_prob,
         "method": result.attrs["method"],
         "prior": result.attrs["prior"],
@@ -109,29 +111,30 @@ def _pairs_table(pairs, level):
     return filled(title, [(column, [pair[column.key] for pair in pairs]) for column in columns])
 
 
-def _margins_table(margins, every=False):
-    """Return the table of the margins: of two levels the one that is asked for, and all where all are wanted."""
+def _margins_table(margins):
+    """Return the table of the margins: of two levels the one that is asked for."""
     tables = []
     for name, margin in margins.items():
-        yes = None if every else asked(margin[name].values)
-        rows = Rows(margin, name, at=slice(None) if yes is None else [yes])
+        rows = Rows(margin, name)
         column, levels = rows.label(name, "level", "level")
         labels = [(Column("attribute", "attribute", "text"), [name] * len(levels)), (column, levels)]
         tables.append(filled("Margins", [*labels, *rows.summary(margin, heading="share", priority=(0, 1, 0))]))
-    whole = None if every else functools.partial(_margins_table, margins, True)
-    return replace(tables[0], rows=tuple(row for part in tables for row in part.rows), whole=whole)
+    whole = _joined(tables)
+    return replace(_joined([of_asked(table, "level") for table in tables]), whole=lambda: whole)
 
 
-def _conditional_table(tree, first, second, ci_prob, every=False):
-    """Return the shares of the second attribute's levels given the first one's; of two levels that asked for, or all."""
+def _joined(tables):
+    """Return tables with the same columns as one."""
+    return replace(tables[0], rows=tuple(row for table in tables for row in table.rows))
+
+
+def _conditional_table(tree, first, second, ci_prob):
+    """Return the shares of the second attribute's levels given the first one's; of two levels that asked for."""
     shares = answers.conditional(tree, second, given=first, ci_prob=ci_prob)
-    yes = None if every else asked(shares[second].values)
-    rows = Rows(shares if yes is None else shares.isel({second: [yes]}), first, second)
-    shares = rows.data
+    rows = Rows(shares, first, second)
     mean, _, interval = rows.summary(shares, heading="share", spec=".3f")
     columns = [rows.label(first, key="given"), rows.label(second, key="level"), mean, interval]
-    whole = None if yes is None else functools.partial(_conditional_table, tree, first, second, ci_prob, True)
-    return filled(f"Shares of {second} given {first}", columns, whole=whole)
+    return of_asked(filled(f"Shares of {second} given {first}", columns), "level")
 
 
 def _notes(tree):
@@ -174,10 +177,3 @@ def _summary(tree, ordered):
         else:
             text += f"; the reports speak {'for' if factor > 0 else 'against'} their independence"
     return f"{text}."
-
-
-def _cells(table):
-    """Return a Dataset over one attribute as plain data."""
-    (dim,) = table["mean"].dims
-    keys = ("mean", "sd", "lower", "upper", "mcse")
-    return {str(level): {key: float(table[key][i]) for key in keys} for i, level in enumerate(table[dim].values)}

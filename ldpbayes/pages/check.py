@@ -91,12 +91,17 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
     return _page(result, title, columns, rows, notes, facts | {"size": result.size, "verdict": result.verdict})
 
 
-def fakes_table(collection) -> Table | None:
-    """Return how many fabricated reports would lift each share or let it overtake the next larger one; None: not known.
+def fakes_table(collection) -> Table:
+    """Return how many fabricated reports would lift each share or let it overtake the next larger one.
 
     Parameters
     ----------
     collection : Collection
+
+    Raises
+    ------
+    InfeasibleError
+        Where that is not known.
     """
     from ldpbayes.answers.faking import fakes
 
@@ -109,7 +114,7 @@ def fakes_table(collection) -> Table | None:
             over = fakes(collection, labels[x], overtake=ahead, channel=collection.tallies[0].name) if i else None
             rows.append((labels[x], lifted.added.item(), ahead, None if over is None else over.added.item()))
     except InfeasibleError:
-        return None
+        raise InfeasibleError("The number of fabricated reports is not known for this design.") from None
     columns = (
         Column("category", "category", "text"),
         Column("lift", f"to lift it by {LIFT:g}", spec=",.0f"),

@@ -18,7 +18,7 @@ from ldpbayes.inference.ends import level_of_largest
 from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
-from ldpbayes.pages.tables import Rows, decimals, filled, percent
+from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, percent
 from ldpbayes.plots.base import NAMES, asked, largest, title_of
 from ldpbayes.plots.groups import drawn, spaced, words_of
 from ldpbayes.posteriors import evidence
@@ -45,9 +45,6 @@ _ARRAYS = {
     "effect": "By how much the log odds of a group depart from those of the typical group.",
 }
 _DECIDED = "Whether twice the weight of its prior would move the hyperparameter, and whether the reports would move it back."
-_KEYS = ("mean", "sd", "lower", "upper", "mcse")
-#: Errors of the ends, which results of earlier versions do not have.
-_ERRORS = ("lower_error", "upper_error")
 #: Keys of columns, which a grouping column of the same name must not hide.
 _TAKEN = {"table", "mean", "sd", "lower", "upper", "mle", "oracle", "mle_standard_error", "oracle_standard_error"}
 
@@ -377,7 +374,7 @@ def _facts(tree):
         "ci_prob": summary.attrs["ci_prob"],
         **cells,
         "categories": [str(c) for c in summary["category"].values],
-        **{target: _numbers(summary, target=target) for target in _targets(tree)},
+        **{target: numbers_of(summary, {"target": target}) for target in _targets(tree)},
         "derived": _derived_facts(tree),
         **_prior_facts(tree),
         "confidence": _confidence_facts(tree),
@@ -389,17 +386,11 @@ def _facts(tree):
     }
 
 
-def _numbers(summary, prefix="", **at):
-    """Return what a summary has of one quantity: errors of the ends are missing from results of earlier versions."""
-    keys = [key for key in (*_KEYS, *_ERRORS) if f"{prefix}{key}" in summary.data_vars]
-    return {key: summary[f"{prefix}{key}"].sel(at).values for key in keys}
-
-
 def _derived_facts(tree):
     summary, facts = tree["summary"], {}
     estimated = "estimate" in tree.children and "derived" in tree["estimate"]
     for name in summary["quantity"].values if "quantity" in summary.coords else ():
-        entry = _numbers(summary, "derived_", quantity=name)
+        entry = numbers_of(summary, {"quantity": name}, "derived_")
         for estimator in _estimators(tree) if estimated and name in tree["estimate"]["quantity"].values else ():
             at = {"estimator": estimator, "quantity": name}
             entry[estimator] = tree["estimate"]["derived"].sel(at).values
@@ -412,11 +403,11 @@ def _prior_facts(tree):
     """Return mean, sd, interval and errors of what a prior learns, and of its arrays with the labels of their dims."""
     summary, posterior = tree["summary"], tree["posterior"]
     names = summary["parameter"].values if "parameter" in summary.coords else ()
-    learnt = {str(name): _numbers(summary, "parameter_", parameter=name) for name in names}
+    learnt = {str(name): numbers_of(summary, {"parameter": name}, "parameter_") for name in names}
     arrays = {}
     for name in unknown_arrays(posterior):
         labels = {str(dim): [str(label) for label in summary[dim].values] for dim in posterior[name].dims[2:]}
-        arrays[name] = {"dims": labels, **_numbers(summary, f"{name}_")}
+        arrays[name] = {"dims": labels, **numbers_of(summary, {}, f"{name}_")}
     return {key: values for key, values in (("parameters", learnt), ("unknowns", arrays)) if values}
 
 

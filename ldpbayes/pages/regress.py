@@ -6,14 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbayes import plots
-from ldpbayes.answers.regression import predictions
+from ldpbayes.answers.regression import odds_ratios, predictions
 from ldpbayes.errors import listed
 from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import summary_of_fit
-from ldpbayes.pages.tables import Rows, filled, interval_of, percent
-from ldpbayes.plots.base import asked
+from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
 from ldpbayes.plots.regression import term_in_words
 from ldpbayes.regression.maximum import Maximum
 
@@ -57,13 +56,12 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     summary = result.summary(ci_prob)
     level, rows = interval_of(ci_prob), Rows(summary, "term", "category")
     columns = _coefficient_columns(summary, rows, "")
-    odds = [rows(summary[name]) for name in ("odds_ratio", "odds_lower", "odds_upper")]
     (_, estimate), (_, error), (interval, ends) = columns[-3:]
     columns[-3:] = [
         (Column("estimate", "log odds", means=_LOG_ODDS), estimate),
         (Column("standard_error", "s.e."), error),
         (interval, ends),
-        *_odds_columns(odds, level, (1, 3)),
+        *_odds_columns(result, rows, ci_prob, (1, 3)),
     ]
     title = _coefficients_of(result.reference, list(map(str, summary["category"].values)))
     names = ("formula", "n_reports", "reference", "log_likelihood", "deviance", "weighted")
@@ -94,13 +92,13 @@ def _coefficient_columns(summary, rows, prefix):
     return [*labels, (replace(mean, full="mean of the log odds"), values), *rest]
 
 
-def _odds_columns(odds, level, priority):
+def _odds_columns(result, rows, ci_prob, priority):
     """Return odds ratios with their intervals as columns."""
-    middle, *ends = (values.tolist() for values in odds)
+    odds, level = odds_ratios(result, ci_prob=ci_prob), interval_of(ci_prob)
     ratio = Column("odds_ratio", "odds ratio", spec="#.3g", priority=priority[0], means=_ODDS)
     full = f"{level} of the odds ratio"
     interval = Column("odds_interval", level, "interval", "#.3g", priority[1], full=full)
-    return [(ratio, middle), (interval, list(zip(*ends, strict=True)))]
+    return [(ratio, rows.numbers(odds["odds_ratio"])), (interval, rows.pairs(odds["lower"], odds["upper"]))]
 
 
 def _coefficient_table(tree):
@@ -108,29 +106,23 @@ def _coefficient_table(tree):
     summary = tree["summary"].to_dataset()
     categories = [str(name) for name in summary["category"].values if str(name) != reference]
     summary = summary.sel(category=categories)
-    level, rows = interval_of(summary.attrs["ci_prob"]), Rows(summary, "term", "category")
-    draws = tree["posterior"]["coefficients"].sel(category=categories)
-    middle = rows(draws.median(("chain", "draw")))
-    odds = np.exp([middle, *(rows(summary[f"coefficients_{end}"]) for end in ("lower", "upper"))])
+    rows, draws = Rows(summary, "term", "category"), tree["posterior"]["coefficients"].sel(category=categories)
     positive = Column(
         "positive", "P(> 0)", spec=".3f", priority=5, means="Posterior probability that the log odds are above zero."
     )
     columns = [
         *_coefficient_columns(summary, rows, "coefficients_"),
-        *_odds_columns(odds, level, (1, 4)),
+        *_odds_columns(tree, rows, summary.attrs["ci_prob"], (1, 4)),
         (positive, rows.numbers((draws > 0).mean(("chain", "draw")))),
     ]
     return filled(_coefficients_of(reference, categories), columns)
 
 
-def _share_table(summary, every=False):
-    """Return the table of the average shares: of two answers the one that is asked for, and all where all are wanted."""
-    labels, p = summary["category"].values, summary.sel(target="distribution")
-    yes = None if every else asked(labels)
-    rows = Rows(summary, "category", at=slice(None) if yes is None else [yes])
+def _share_table(summary):
+    """Return the table of the average shares: of two answers the one that is asked for."""
+    rows, p = Rows(summary, "category"), summary.sel(target="distribution")
     settings = {"key": "distribution_", "heading": "mean of P", "of": "P", "priority": (0, 1, 0)}
-    whole = None if yes is None else functools.partial(_share_table, summary, True)
-    return rows.table("Average over the respondents' covariates", p, whole=whole, **settings)
+    return of_asked(rows.table("Average over the respondents' covariates", p, **settings), "category")
 
 
 def _spread_table(summary):
@@ -250,26 +242,24 @@ def _summary(tree):
 def _facts(tree):
     """Return every number under stable names: the keys of the JSON output."""
     summary, attrs = tree["summary"].to_dataset(), tree.attrs
-    keys = ("mean", "sd", "lower", "upper", "mcse")
     names = ("method", "reason", "n_reports", "n_patterns", "prior", "random_seed", "reference", "identifiability")
     diagnostics = ("converged", "outcome", "k_hat", "effective_draws", "log_evidence", "prior_decides", "design_effect")
     spread = {}
     if "parameter" in summary.coords:
-        values = {key: summary[f"parameter_{key}"].values for key in keys}
         names_of = [str(name).removesuffix("_sigma") for name in summary["parameter"].values]
-        spread = {"group_sd": {"effects": names_of, **values}}
+        spread = {"group_sd": {"effects": names_of, **numbers_of(summary, {}, "parameter_")}}
     for _, name, dims in BESIDE:
         if f"{name}_mean" in summary:
             labels = {dim: [str(label) for label in summary[dim].values] for dim in dims}
-            spread[name] = labels | {key: summary[f"{name}_{key}"].values for key in keys}
+            spread[name] = labels | numbers_of(summary, {}, f"{name}_")
     return {
         "formula": attrs["title"],
         **{name: attrs[name] for name in names},
         "ci_prob": summary.attrs["ci_prob"],
         "terms": [str(name) for name in summary["term"].values],
         "categories": [str(name) for name in summary["category"].values],
-        "coefficients": {key: summary[f"coefficients_{key}"].values for key in keys},
-        "distribution": {key: summary[key].sel(target="distribution").values for key in keys},
+        "coefficients": numbers_of(summary, {}, "coefficients_"),
+        "distribution": numbers_of(summary, {"target": "distribution"}),
         **spread,
         "diagnostics": {name: attrs[name] for name in diagnostics if name in attrs},
     }

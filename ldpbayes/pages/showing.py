@@ -199,5 +199,4 @@ _SETTINGS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("delta", "fakes"), checks.probability),
     "kind": _kind,
     "draw": _drawing,
-    "read": checks.labels,
 }

@@ -20,6 +20,8 @@ _HEADERS = {
     "bound_finite": "floor at this n",
 }
 _FLOORS = ("bound", "bound_any", "bound_finite")
+#: Headings of columns of texts that are no numbers.
+_LABELS = ("protocol", "population", "estimator", "of", "metric")
 _WHO = (
     "protocol",
     "n_categories",
@@ -40,7 +42,10 @@ def of_study(table, study) -> Page:
     """Return the Page of a study's results."""
     headers, rows = pivot(table, study)
     curves = {line[study.lines[-1]] for line in table.to_pylist()}
-    columns = tuple(Column(h, h, "text", priority=_priority(h), align=_align(h)) for h in headers)
+    floors = {_HEADERS[name]: i for i, name in enumerate(_FLOORS, 3)}
+    columns = tuple(
+        Column(h, h, "text", priority=floors.get(h, 0), align="left" if h in _LABELS else "right") for h in headers
+    )
     title = f"{study.title} ({study.source})"
 
     settings = {"title": study.title, "most_panels": PANELS, "most_columns": 1}
@@ -87,15 +92,6 @@ def pivot(table, study):
     headers = [_HEADERS.get(name, name.replace("_", " ")) for name in (*keys, *curves, *floors)]
     cells = [[*map(_text, at), *(row.get(name, "") for name in (*curves, *floors))] for at, row in lines.items()]
     return headers, cells
-
-
-def _priority(heading):
-    floors = {_HEADERS[name]: i for i, name in enumerate(_FLOORS, 3)}
-    return floors.get(heading, 0)
-
-
-def _align(heading):
-    return "left" if heading in ("protocol", "population", "estimator", "of", "metric") else "right"
 
 
 def _number(value, error=None):

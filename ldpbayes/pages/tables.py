@@ -1,12 +1,14 @@
 """Tables of results: a row for each combination of some dimensions of a data set, and the columns that many tables have."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ldpbayes.pages.page import Column, Table
+from ldpbayes.plots.base import asked
 
 #: A column beside its values, one a row.
 Filled = tuple[Column, Sequence]
@@ -32,10 +34,26 @@ def filled(title: str, columns: Sequence[Filled], note: str = "", **shorter: Any
     return Table(title, tuple(column for column, _ in columns), rows, note, **shorter)
 
 
+def of_asked(whole: Table, key: str) -> Table:
+    """Return a table with the rows of the answer that a binary question is about: a label in the column of that key."""
+    place = [column.key for column in whole.columns].index(key)
+    answers = list(dict.fromkeys(row[place] for row in whole.rows))
+    yes = asked(answers)
+    if yes is None:
+        return whole
+    return replace(whole, rows=tuple(row for row in whole.rows if row[place] == answers[yes]), whole=lambda: whole)
+
+
 def decimals(sd: np.ndarray) -> int:
     """Return how many decimals show two digits of the smallest sd that matters beside the largest, four at least."""
     least = sd[sd > NEGLIGIBLE * np.nanmax(sd, initial=0.0)]
     return min(max(4, math.ceil(1 - math.log10(least.min()))), 12) if least.size else 4
+
+
+def numbers_of(data: Any, at: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
+    """Return what a summary has of the quantities there, for programs; results of earlier versions lack the last two."""
+    keys = ("mean", "sd", "lower", "upper", "mcse", "lower_error", "upper_error")
+    return {key: data[f"{prefix}{key}"].sel(at).values for key in keys if f"{prefix}{key}" in data.data_vars}
 
 
 class Rows:
@@ -76,10 +94,9 @@ class Rows:
         """Return the ends of intervals, one pair a row."""
         return list(zip(self.numbers(lower), self.numbers(upper), strict=True))
 
-    def table(self, title: str, data: Any = None, note: str = "", whole: Any = None, **settings: Any) -> Table:
+    def table(self, title: str, data: Any = None, **settings: Any) -> Table:
         """Return the table of the labels and of a summary, that of the data set itself by default; see ``summary``."""
-        columns = [*map(self.label, self.sizes), *self.summary(self.data if data is None else data, **settings)]
-        return filled(title, columns, note, whole=whole)
+        return filled(title, [*map(self.label, self.sizes), *self.summary(self.data if data is None else data, **settings)])
 
     def summary(
         self,

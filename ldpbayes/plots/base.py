@@ -191,7 +191,7 @@ class Canvas:
         self.title, figsize, self.has_legend, self.colors = (STYLE | style).values()
         self.figure = _new_figure(figsize=figsize or size) if ax is None else ax
         self.inside = None
-        if ax is not None and _is_axes(ax):
+        if ax is not None and not hasattr(ax, "subplots"):  # axes, and no figure
             if rows * columns > 1:
                 raise ArgumentError(f"ax must be a figure or a subfigure for {rows * columns} panels, got one pair of axes.")
             self.figure, self.inside, self.axes = ax.figure, ax, [ax]
@@ -229,12 +229,6 @@ class Canvas:
         if legend:
             legend_below(self.figure, handles, labels, most=most)
         return self.figure
-
-
-def _is_axes(ax):
-    from matplotlib.axes import Axes
-
-    return isinstance(ax, Axes)
 
 
 def forest(axes, labels, series, *, width=34, reach=0.28, palette=PALETTE):
@@ -366,13 +360,7 @@ def _plain_ticks(axis, values):
             break
     if len(ticks) >= 2:
         axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])
-        axis.set_minor_locator(_no_ticks())
-
-
-def _no_ticks():
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()
+        axis.set_ticks([], minor=True)
 
 
 @checked()

@@ -111,6 +111,14 @@ def test_poststratification_to_a_table(found):
         lb.poststratify(found, table, count="N", by="country")
 
 
+def test_odds_ratios_have_the_ends_of_the_summary_and_of_the_page(found):
+    answer = lb.answers.odds_ratios(found, ci_prob=found["summary"].attrs["ci_prob"]).sel(category="yes")
+    summary, page = found["summary"].sel(category="yes"), found.table().set_index("term")
+    for end in ("lower", "upper"):
+        np.testing.assert_array_equal(answer[end], np.exp(summary[f"coefficients_{end}"]))
+        np.testing.assert_array_equal(answer[end], page.loc[answer["term"].values, f"odds_{end}"])
+
+
 def test_odds_ratios(found):
     draws = found["posterior"]["coefficients"].sel(category="yes", term="age").values.ravel()
     answer = lb.answers.odds_ratios(found, ci_prob=0.9).sel(category="yes", term="age")
