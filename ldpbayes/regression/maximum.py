@@ -219,9 +219,8 @@ def _refuse_infinite(target, z):
             "The likelihood is flat in some direction: the reports do not determine all coefficients; use the posterior, "
             "where the prior decides."
         )
-    weight = (vectors[:, 0].reshape(-1, prior.n_categories - 1) ** 2).sum(axis=1)
     moved = (prior.transform @ vectors[:, 0].reshape(-1, prior.n_categories - 1)) * prior.spread[:, None]
-    size = np.abs(moved).max(axis=1) if weight.size else weight
+    size = np.abs(moved).max(axis=1)
     named = [prior.terms[k] for k in np.argsort(-size) if size[k] > 0.3 * size.max()][:4]
     at_end = logits.min(axis=0) - logits.max(axis=1).min()
     lowest = int(np.argmin(at_end))
@@ -257,8 +256,7 @@ def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> n
 def on_columns(prior: Any, z: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (coefficients (terms, a), their standard errors, covariance of those of the other categories)."""
     others = [x for x in range(prior.n_categories) if x != prior.reference]
-    contrast = (prior.basis - prior.basis[prior.reference])[others]
-    map_ = np.kron(prior.transform, contrast)
+    map_ = np.kron(prior.transform, prior.odds[:, others].T)
     fixed = map_.shape[1]
     mapped = map_ @ covariance[:fixed, :fixed] @ map_.T
     errors = np.zeros((prior.design.shape[1], prior.n_categories))
