@@ -562,7 +562,8 @@ class AbstractSoftmax(AbstractPrior):
     def varying(self) -> list[Batch]:  # type: ignore[override]  # cached
         batches = []
         for scale, effects in self.multiplied().items():
-            law, first, span = self.blocks()[scale][0], self.spans[scale].start, self.spans[effects]
+            law: Any = self.blocks()[scale][0]  # of scales
+            first, span = self.spans[scale].start, self.spans[effects]
             many = self.spans[scale].stop - first
             batches += [
                 Batch(first + k, slice(span.start + k, span.stop, many), float(law.unit), law.power) for k in range(many)

@@ -411,7 +411,8 @@ class Regression(AbstractSoftmax):
 
         Log odds are against the reference category, whose own entries are zero.
         """
-        values, variables = self.values(np.asarray(z, dtype=float)), {}
+        values = self.values(np.asarray(z, dtype=float))
+        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
         variables["coefficients"] = ("term", "category"), self.transform @ values[""] @ self.odds
         effects = [self._effects(values, i) @ self.odds / effect.unit for i, effect in enumerate(self.effects)]
         for i, effect in enumerate(self.effects):

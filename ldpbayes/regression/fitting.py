@@ -62,6 +62,7 @@ class Settings(TypedDict, total=False):
     ci_prob: float
     progressbar: bool
     missing: str
+    deniers: str | Mapping[str, Any] | None
 
 
 Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | ListExperiment | None
@@ -645,9 +646,9 @@ def _design_effect(model, z):
     tr(H⁻¹ J)/tr(H⁻¹ I), with I the weighted information, J the variance of the total of the weighted scores over the design
     and H the posterior's curvature at its mode.
     """
-    fixed = model.prior.design.shape[1] * (model.prior.n_categories - 1)
-    inverse = np.linalg.inv(-model.target.hessian(z))[:fixed, :fixed]
-    information = -replace(model.target, flat=True).hessian(z)[:fixed, :fixed]
+    common = model.prior.spans[""]
+    inverse = np.linalg.inv(-model.target.hessian(z))[common, common]
+    information = -replace(model.target, flat=True).hessian(z)[common, common]
     middle = maximum.sandwich(model.target, z, model.cell, model.reports)
     return float(max(np.trace(inverse @ middle) / np.trace(inverse @ information), 1e-3))
 
@@ -775,8 +776,7 @@ def _scaled(prior, z, ci_prob):
     The prior of what is told from reports only through the sd between groups, the effects, is part of the model and stays as
     it is.
     """
-    fixed = prior.design.shape[1] * (prior.n_categories - 1)
-    log_prior = -0.5 * (z[:, :fixed] ** 2).sum(axis=1)
+    log_prior = -0.5 * (z[:, prior.spans[""]] ** 2).sum(axis=1)
     for batch in prior.varying:
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, batch.place], 300.0)) / batch.scale) ** 2
     values = prior.coefficients(z) * prior.spread[:, None]

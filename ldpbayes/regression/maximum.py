@@ -115,18 +115,16 @@ def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) ->
     return names
 
 
-def starting_point(target: Target) -> np.ndarray:
-    """Return unknowns under which every cell has the pooled distribution."""
-    prior = target.prior
-    start = np.zeros((prior.design.shape[1], prior.n_categories))
-    if prior.intercept is not None:
-        start[prior.intercept] = np.log(target.pooled())
-    return prior.start(start)
-
-
 def climb(target: Target, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points."""
-    start = starting_point(target)
+    """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points.
+
+    Under the first of them every cell has about the distribution of all people together.
+    """
+    prior = target.prior
+    coefficients = np.zeros((prior.design.shape[1], prior.n_categories))
+    if prior.intercept is not None:
+        coefficients[prior.intercept] = np.log(target.reports.pooled() @ prior.collapse)
+    start = prior.start(coefficients)
     mode = find_mode(target, start, watch)
     if start.any() and target.reports.cell.size * target.reports.n_categories <= SECOND_START:
         from_zero = find_mode(target, np.zeros_like(start))
@@ -247,9 +245,7 @@ def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> n
     p = prior.to_simplex(z)
     joint = target.joint(z, cell, reports.code)
     inner = (joint / joint.sum(axis=1, keepdims=True) - p[cell]) @ prior.basis
-    free = prior.n_categories - 1
-    fixed = prior.design.shape[1]
-    scores = (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), fixed * free)
+    scores = (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), -1)
     return reports.variance(scores)
 
 
@@ -257,8 +253,7 @@ def on_columns(prior: Any, z: np.ndarray, covariance: np.ndarray) -> tuple[np.nd
     """Return (coefficients (terms, a), their standard errors, covariance of those of the other categories)."""
     others = [x for x in range(prior.n_categories) if x != prior.reference]
     map_ = np.kron(prior.transform, prior.odds[:, others].T)
-    fixed = map_.shape[1]
-    mapped = map_ @ covariance[:fixed, :fixed] @ map_.T
+    mapped = map_ @ covariance[prior.spans[""], prior.spans[""]] @ map_.T
     errors = np.zeros((prior.design.shape[1], prior.n_categories))
     errors[:, others] = np.sqrt(np.diag(mapped)).reshape(-1, len(others))
     return prior.coefficients(z[None])[0], errors, mapped
