@@ -392,27 +392,20 @@ def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
             raise ArgumentError(f"{extra[0]} must be left out for Cells, which bring their reports along.")
         table = to_pandas(frame.key_columns() | (frame.covariates or {}))
         reports, owner = reports_of_cells(frame)
-        clean_, kept = clean(table.iloc[owner].reset_index(drop=True), variables, missing=missing)
-        if not kept.all():
-            names = ("code", "count", "weight", "strata", "cluster")
-            columns_of = {name: getattr(reports, name) for name in names}
-            kept_ = {name: None if x is None else x[kept] for name, x in columns_of.items()}
-            reports = replace(reports, **kept_, dropped=_dropped(kept))
-        return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
-    table = to_pandas(frame)
-    if protocol is None:
-        raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
-    used = reported(table, protocol, report, columns["design"], formula.answer)
-    clean_, kept = clean(table, variables, missing=missing, reported=used)
-    reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
-    reports = replace(reports, dropped=_dropped(kept))
-    return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
-
-
-def _dropped(kept):
-    """Return the sentence about the rows that are dropped; empty where all are kept."""
-    gone = int((~kept).sum())
-    return f"{gone:,} of {kept.size:,} rows are left out: a covariate or the report is missing." if gone else ""
+        cleaned, kept = clean(table.iloc[owner].reset_index(drop=True), variables, missing=missing)
+        of_rows = {name: getattr(reports, name) for name in ("code", "count", "weight", "strata", "cluster")}
+        reports = replace(reports, **{name: None if x is None else x[kept] for name, x in of_rows.items()})
+    else:
+        table = to_pandas(frame)
+        if protocol is None:
+            raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
+        used = reported(table, protocol, report, columns["design"], formula.answer)
+        cleaned, kept = clean(table, variables, missing=missing, reported=used)
+        reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
+    if gone := int((~kept).sum()):
+        dropped = f"{gone:,} of {kept.size:,} rows are left out: a covariate or the report is missing."
+        reports = replace(reports, dropped=dropped)
+    return Design(formula, cleaned), reports, None if of_denial is None else Design(of_denial, cleaned)
 
 
 def _effects(groups, first, people, scales):
