@@ -795,7 +795,7 @@ HOOKS = {
     "randomize_one", "bucket", "draw_cohorts", "draw_reports", "draw_seeds", "mapped", "ones", "permanent", "shown", "sums",
     "coded_rows", "draw_permanent_one", "draw_public", "draw_public_one", "of_categories", "single_bits",
     # priors
-    "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient", "group_effects",
+    "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient",
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",
     "deviations", "eta", "join", "learnt", "log_hyperprior", "pulled", "values",
     "predictor", "pullback", "pullback_logits", "pymc", "sized", "start", "to_simplex", "sample", "unknowns", "variables",

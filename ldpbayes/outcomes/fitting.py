@@ -25,7 +25,7 @@ from ldpbayes.outcomes.rounding import Classes, rounding_classes
 from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Exchange, Walk, approximated, draw_curves
 from ldpbayes.outcomes.storing import TARGETS
 from ldpbayes.outcomes.tails import hangs_on
-from ldpbayes.posteriors.base import level, seed
+from ldpbayes.posteriors.base import seed
 from ldpbayes.result.beside import cells_left_out
 from ldpbayes.sources.records import Entries
 
@@ -155,7 +155,7 @@ def by_private_group(
         raise ArgumentError(
             f"draws must be from {FEWEST_DRAWS} to {MOST_DRAWS:,} in all chains together, got {draws:,} × {chains:,}."
         )
-    ci_prob = level(ci_prob)
+    ci_prob = checks.level(ci_prob)
     levels = _levels(quantiles)
     random_seed = seed(random_seed)
     if bins is not None:
@@ -245,7 +245,10 @@ def _answered(
         discretization=fit.moved,
         recipe=None if recipes is None else tuple(recipes),
         who_decides=_who_decides(fit, check.identified, records.groups, ci_prob),
-        **fit.facts,
+        sampling=fit.curves.sampling,
+        problem=fit.curves.verdict.problem,
+        k_hat=fit.curves.k_hat,
+        effective_draws=fit.curves.effective,
     )
     return result, {c: why for c in range(len(places)) if (why := _failure(result, c, fit.unsound))}
 
@@ -339,17 +342,6 @@ class _Found:
     curves: Curves = NO_CURVES
     moved: np.ndarray | None = None
     unsound: tuple[int, ...] = ()
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What the result states about its draws."""
-        curves = self.curves
-        return {
-            "sampling": curves.sampling,
-            "problem": curves.verdict.problem,
-            "k_hat": curves.k_hat,
-            "effective_draws": curves.effective,
-        }
 
 
 class _Division(NamedTuple):

@@ -564,13 +564,20 @@ class AbstractSoftmax(AbstractPrior):
 
     @cached_property
     def varying(self) -> list[Batch]:  # type: ignore[override]  # cached
-        spans = {name: (law, first, last) for name, law, _, first, last in self._layout}
         batches = []
         for scale, effects in self.multiplied().items():
-            (law, place, end), (_, first, last) = spans[scale], spans[effects]
-            many = end - place
-            batches += [Batch(place + k, slice(first + k, last, many), float(law.unit), law.power) for k in range(many)]
+            law: Any = self.blocks()[scale][0]  # of scales
+            first, span = self.spans[scale].start, self.spans[effects]
+            many = self.spans[scale].stop - first
+            batches += [
+                Batch(first + k, slice(span.start + k, span.stop, many), float(law.unit), law.power) for k in range(many)
+            ]
         return batches
+
+    @cached_property
+    def spans(self) -> dict[str, slice]:
+        """Where the unknowns of each block stand."""
+        return {name: slice(first, last) for name, _, _, first, last in self._layout}
 
     @cached_property
     def _layout(self):

@@ -292,7 +292,12 @@ class Waves(Field):
 
     @cached_property
     def _roots(self):
-        return _wavelengths(self.n_cells)[:, None]
+        """Roots of the variances of the waves, (size − 1, 1)."""
+        return 1 / (2 * np.sin(np.pi * np.arange(1, self.n_cells)[:, None] / (2 * self.n_cells)))
+
+    @cached_property
+    def root(self):
+        return self.of(np.eye(self.rank))
 
     @property
     def rank(self):
@@ -316,21 +321,13 @@ class Waves(Field):
         return dct(d[self._order], axis=0, norm="ortho")[1:] * self._roots
 
 
-def _wavelengths(size):
-    """Return the roots of the variances of a walk's waves, (size − 1,)."""
-    return 1 / (2 * np.sin(np.pi * np.arange(1, size) / (2 * size)))
-
-
 def _root_of_walk(order, gaps):
     """Return the map of a random walk over cells in an order, with effects that sum to zero: its eigenvectors.
 
     Reports say much about the slow waves of the walk and little about the fast ones: in this basis the posterior is nearly
     independent, where in the steps it is not. With steps of one length the basis is the discrete cosine transform.
     """
-    from scipy.fft import idct
-
-    n = order.size
-    basis = idct(np.eye(n)[:, 1:] * _wavelengths(n), axis=0, norm="ortho") if (gaps == 1).all() else _eigenroot(_path(gaps))
+    basis = _eigenroot(_path(gaps))
     root = np.empty_like(basis)
     root[order] = basis
     return root

@@ -91,10 +91,19 @@ class Monotone:
     scale: float = SCALE
 
 
-def simplex(z: np.ndarray) -> np.ndarray:
-    """Return the steps of a monotone effect at standard normal unknowns, shape (…, levels − 1)."""
-    steps = ExponentialLaw().of(z)
-    return steps / steps.sum(axis=-1, keepdims=True)
+def moments_of(columns: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (means, standard deviations) of columns over people, 1 for columns that do not vary.
+
+    Parameters
+    ----------
+    columns : (cells,) or (cells, terms) array
+    sizes : (cells,) array
+        People of each cell.
+    """
+    weight = sizes / sizes.sum()
+    mean = weight @ columns
+    sd = np.sqrt(weight @ (columns - mean) ** 2)
+    return mean, np.where(sd > 1e-12 * np.abs(columns).max(axis=0, initial=0.0), sd, 1.0)
 
 
 def walk_root(places: np.ndarray) -> np.ndarray:
@@ -233,10 +242,7 @@ class Regression(AbstractSoftmax):
 
     @cached_property
     def _moments(self):
-        weight = self.sizes / self.sizes.sum()
-        mean = weight @ self.design
-        sd = np.sqrt(weight @ (self.design - mean) ** 2)
-        sd = np.where(sd > 1e-12 * np.abs(self.design).max(axis=0), sd, 1.0)
+        mean, sd = moments_of(self.design, self.sizes)
         return (mean if self.intercept is not None else np.zeros_like(mean)), sd
 
     @cached_property
@@ -261,26 +267,9 @@ class Regression(AbstractSoftmax):
         return np.ascontiguousarray(helmert(self.n_categories).T)
 
     @cached_property
-    def places(self) -> list[tuple[int, int]]:
-        """For each factor: where its log σ stands among the unknowns, and where its effects begin."""
-        out, at = [], self.fixed
-        for effect in self.effects:
-            out.append((at, at + 1))
-            at += 1 + effect.size * (self.n_categories - 1)
-        return out
-
-    @cached_property
-    def rises(self) -> list[tuple[int, int, int]]:
-        """For each monotone effect: where its change stands among the unknowns, where its steps begin, and end."""
-        free = self.n_categories - 1
-        at = self.design.shape[1] * free
-        ends = at + np.cumsum([free + len(effect.levels) - 1 for effect in self.monotone], dtype=int)
-        return [(start, start + free, int(end)) for start, end in zip((at, *map(int, ends[:-1])), ends, strict=False)]
-
-    @property
-    def fixed(self) -> int:
-        """How many of the first unknowns have no learnt scale."""
-        return self.rises[-1][-1] if self.monotone else self.design.shape[1] * (self.n_categories - 1)
+    def odds(self) -> np.ndarray:
+        """What turns coordinates in the basis into log odds against the reference category, shape (a − 1, a)."""
+        return (self.basis - self.basis[self.reference]).T
 
     # ---- the prior -----------------------------------------------------------------------------------------------------
     @property
@@ -301,14 +290,22 @@ class Regression(AbstractSoftmax):
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
         eta = product(self.columns, values[""], xp)
         for i, effect in enumerate(self.effects):
-            effects = values[f"sd_{i}"][..., None] / math.sqrt(2) * values[f"effects_{i}"]
-            effects = effects if effect.root is None else product(effect.root, effects, xp)
-            eta = eta + product(effect.matrix, effects, xp)
+            eta = eta + product(effect.matrix, self._effects(values, i, xp), xp)
         for i, rise in enumerate(self.monotone):
-            steps = values[f"steps_{i}"]
-            steps_each = (steps / steps.sum(axis=-1, keepdims=True))[..., None] * values[f"change_{i}"]
-            eta = eta + product(rise.matrix @ rise.root * (rise.scale / math.sqrt(2)), steps_each, xp)
+            eta = eta + product(rise.matrix, self._rise(values, i, xp), xp)
         return eta @ self.basis.T  # the logits sum to zero over the categories
+
+    def _effects(self, values: Mapping[str, Any], i: int, xp: Any = np) -> Any:
+        """Return the effects of the levels of factor i, in the basis, (…, levels, a − 1)."""
+        root = self.effects[i].root
+        effects = values[f"sd_{i}"][..., None] / math.sqrt(2) * values[f"effects_{i}"]
+        return effects if root is None else product(root, effects, xp)
+
+    def _rise(self, values: Mapping[str, Any], i: int, xp: Any = np) -> Any:
+        """Return the monotone effect i of its levels, in the basis, (…, levels, a − 1)."""
+        rise, steps = self.monotone[i], values[f"steps_{i}"]
+        along = (steps / steps.sum(axis=-1, keepdims=True))[..., None] * values[f"change_{i}"]
+        return product(rise.root * (rise.scale / math.sqrt(2)), along, xp)
 
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
         inner = slope @ self.basis
@@ -363,9 +360,10 @@ class Regression(AbstractSoftmax):
         cell, index = np.nonzero(matrix := np.hstack([self.columns, *rises]))
         columns = np.searchsorted(cell, np.arange(len(matrix) + 1)), index, matrix[cell, index]
         terms = [Term(0, 0, self.design.shape[1])]
-        terms += [Term(2, at, len(r.levels), r.root) for r, (at, _, _) in zip(self.monotone, self.rises, strict=True)]
-        for i, (effect, (_, start)) in enumerate(zip(self.effects, self.places, strict=True)):  # the scales are taken out
-            terms.append(Term(int(effect.root is not None), start - i - 1, len(effect.levels), effect.root))
+        terms += [Term(2, self.spans[f"change_{i}"].start, len(r.levels), r.root) for i, r in enumerate(self.monotone)]
+        for i, effect in enumerate(self.effects):  # the scales are taken out
+            start = self.spans[f"effects_{i}"].start - i - 1
+            terms.append(Term(int(effect.root is not None), start, len(effect.levels), effect.root))
         return Linear(self.basis, columns, terms)
 
     def describe(self) -> str:
@@ -392,30 +390,11 @@ class Regression(AbstractSoftmax):
         ----------
         z : (k, n_unknowns) array
         """
-        z, free, k = np.asarray(z, dtype=float), self.n_categories - 1, self.design.shape[1]
-        coefficients = self.transform @ z[..., : k * free].reshape(*z.shape[:-1], k, free) @ self.basis.T
-        return coefficients - coefficients[..., self.reference : self.reference + 1]
-
-    def group_effects(self, z: np.ndarray, i: int) -> np.ndarray:
-        """Return the effects of the groups of factor i, log odds against the reference category, shape (k, groups, a)."""
-        effects = self._own_effects(z, i)
-        for j, effect in enumerate(self.effects):
-            if effect.intercept == i:
-                effects = effects - effect.centre * self._own_effects(z, j)
-        return effects
-
-    def _own_effects(self, z, i):
-        z, free = np.asarray(z, dtype=float), self.n_categories - 1
-        (at, start), m, root = self.places[i], self.effects[i].size, self.effects[i].root
-        effects = z[..., start : start + m * free].reshape(*z.shape[:-1], m, free) @ self.basis.T
-        effects = effects if root is None else root @ effects
-        effects = np.exp(z[..., at])[..., None, None] / (math.sqrt(2) * self.effects[i].unit) * effects
-        return effects - effects[..., self.reference : self.reference + 1]
+        return self.transform @ self.values(np.asarray(z, dtype=float))[""] @ self.odds
 
     def coefficient_sd(self) -> np.ndarray:
         """Return the prior sd of the coefficients, shape (terms, a); zero for the reference category."""
-        basis = self.basis - self.basis[self.reference]
-        return np.sqrt((self.transform**2).sum(axis=1)[:, None] * (basis**2).sum(axis=1)[None, :])
+        return np.sqrt((self.transform**2).sum(axis=1)[:, None] * (self.odds**2).sum(axis=0))
 
     def start(self, coefficients: np.ndarray) -> np.ndarray:
         """Return z with these coefficients, (terms, a) in any parametrization of the softmax, and no effects of groups."""
@@ -439,19 +418,18 @@ class Regression(AbstractSoftmax):
 
         Log odds are against the reference category, whose own entries are zero.
         """
-        z = np.asarray(z, dtype=float)
+        values = self.values(np.asarray(z, dtype=float))
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
-        variables["coefficients"] = ("term", "category"), self.coefficients(z)
+        variables["coefficients"] = ("term", "category"), self.transform @ values[""] @ self.odds
+        effects = [self._effects(values, i) @ self.odds / effect.unit for i, effect in enumerate(self.effects)]
         for i, effect in enumerate(self.effects):
-            variables[f"{effect.name}_sigma"] = ((), np.exp(z[..., self.places[i][0]]) / effect.unit)
-            variables[effect.name] = ((f"{effect.name}_level", "category"), self.group_effects(z, i))
-        for rise, (at, start, end) in zip(self.monotone, self.rises, strict=True):
-            change = z[..., at:start] @ (self.basis - self.basis[self.reference]).T * (rise.scale / math.sqrt(2))
-            steps = simplex(z[..., start:end])
-            variables[f"{rise.name}_change"] = ("category",), change
-            variables[f"{rise.name}_steps"] = (f"{rise.name}_step",), steps
-            variables[rise.name] = (
-                (f"{rise.name}_level", "category"),
-                (steps @ rise.root.T)[..., None] * change[..., None, :],
-            )
+            beside = [(j, other.centre) for j, other in enumerate(self.effects) if other.intercept == i]
+            of_levels = effects[i] - sum(centre * effects[j] for j, centre in beside)
+            variables[f"{effect.name}_sigma"] = ((), values[f"sd_{i}"][..., 0] / effect.unit)
+            variables[effect.name] = ((f"{effect.name}_level", "category"), of_levels)
+        for i, rise in enumerate(self.monotone):
+            steps, change = values[f"steps_{i}"], values[f"change_{i}"][..., 0, :] * (rise.scale / math.sqrt(2))
+            variables[f"{rise.name}_change"] = ("category",), change @ self.odds
+            variables[f"{rise.name}_steps"] = (f"{rise.name}_step",), steps / steps.sum(axis=-1, keepdims=True)
+            variables[rise.name] = (f"{rise.name}_level", "category"), self._rise(values, i) @ self.odds
         return variables

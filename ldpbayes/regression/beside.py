@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import Law, NormalLaw, softmax
-from ldpbayes.priors.regression import SCALE, Regression
+from ldpbayes.priors.regression import SCALE, Regression, moments_of
 from ldpbayes.regression.target import BLOCK
 
 #: Smaller shares have the logarithm of this.
@@ -71,12 +71,8 @@ class Beside(Regression):
     @cached_property
     def _standard(self) -> tuple[np.ndarray, np.ndarray]:
         """Means of the columns of W but the first, and what a unit of z changes the logit by for one unit of them."""
-        columns = self.other_design[:, 1:]
-        assert self.sizes is not None
-        weight = self.sizes / self.sizes.sum()
-        mean = weight @ columns
-        sd = np.sqrt(weight @ (columns - mean) ** 2)
-        return mean, self.slope / np.where(sd > 1e-12 * np.abs(columns).max(axis=0, initial=0.0), sd, 1.0)
+        mean, sd = moments_of(self.other_design[:, 1:], np.asarray(self.sizes))
+        return mean, self.slope / sd
 
     @cached_property
     def other_columns(self) -> np.ndarray:

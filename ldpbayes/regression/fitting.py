@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
@@ -16,7 +16,7 @@ from ldpbayes.inference.scaling import Scaled, by_weights
 from ldpbayes.inference.verdict import ACCEPTED, refused
 from ldpbayes.inference.weighted import most_error, weighted
 from ldpbayes.posteriors.base import Sample, Watch
-from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, walk_root
+from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
 from ldpbayes.regression import denying, lists, maximum
@@ -62,6 +62,7 @@ class Settings(TypedDict, total=False):
     ci_prob: float
     progressbar: bool
     missing: str
+    deniers: str | Mapping[str, Any] | None
 
 
 Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | ListExperiment | None
@@ -284,9 +285,17 @@ class Model:
             )
         scale, between = _scales(prior, design)
         people = np.bincount(cell, reports.count, len(first))
-        groups = design.columns.groups
-        regression = Regression(
-            design.columns.common[first],
+        groups, columns = design.columns.groups, design.columns.common[first]
+        kind: type[Regression] = Regression
+        more: dict[str, Any] = {}
+        if experiment is not None:
+            kind = lists.Listed
+            more = {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
+        elif beside is not None:
+            kind, places = denying.Denied, tuple(x for x in reports.pooled.owners if x is not None)
+            more = {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
+        regression = kind(
+            columns,
             design.terms,
             len(labels),
             scale,
@@ -295,16 +304,9 @@ class Model:
             labels.index(label),
             labels,
             tuple(_monotone(group, first, people, between[group.name]) for group in groups if group.kind == "mo"),
+            **more,
         )
-        entries = reports.entries(cell, len(first))
-        fields_of = {name.name: getattr(regression, name.name) for name in fields(regression)}
-        if experiment is not None:
-            listed_ = {"items": experiment.sizes, "other_design": regression.design, "other_terms": design.terms}
-            regression = lists.Listed(**(fields_of | listed_))
-        elif beside is not None:
-            places = tuple(x for x in reports.pooled.owners if x is not None)
-            regression = denying.Denied(**fields_of, denied=places, other_design=of_denial, other_terms=beside.terms)
-        return cls(design, reports, cell, regression, Target(regression, entries))
+        return cls(design, reports, cell, regression, Target(regression, reports.entries(cell, len(first))))
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
     #: Dimensions of P.
@@ -390,27 +392,20 @@ def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
             raise ArgumentError(f"{extra[0]} must be left out for Cells, which bring their reports along.")
         table = to_pandas(frame.key_columns() | (frame.covariates or {}))
         reports, owner = reports_of_cells(frame)
-        clean_, kept = clean(table.iloc[owner].reset_index(drop=True), variables, missing=missing)
-        if not kept.all():
-            names = ("code", "count", "weight", "strata", "cluster")
-            columns_of = {name: getattr(reports, name) for name in names}
-            kept_ = {name: None if x is None else x[kept] for name, x in columns_of.items()}
-            reports = replace(reports, **kept_, dropped=_dropped(kept))
-        return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
-    table = to_pandas(frame)
-    if protocol is None:
-        raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
-    used = reported(table, protocol, report, columns["design"], formula.answer)
-    clean_, kept = clean(table, variables, missing=missing, reported=used)
-    reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
-    reports = replace(reports, dropped=_dropped(kept))
-    return Design(formula, clean_), reports, None if of_denial is None else Design(of_denial, clean_)
-
-
-def _dropped(kept):
-    """Return the sentence about the rows that are dropped; empty where all are kept."""
-    gone = int((~kept).sum())
-    return f"{gone:,} of {kept.size:,} rows are left out: a covariate or the report is missing." if gone else ""
+        cleaned, kept = clean(table.iloc[owner].reset_index(drop=True), variables, missing=missing)
+        of_rows = {name: getattr(reports, name) for name in ("code", "count", "weight", "strata", "cluster")}
+        reports = replace(reports, **{name: None if x is None else x[kept] for name, x in of_rows.items()})
+    else:
+        table = to_pandas(frame)
+        if protocol is None:
+            raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
+        used = reported(table, protocol, report, columns["design"], formula.answer)
+        cleaned, kept = clean(table, variables, missing=missing, reported=used)
+        reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
+    if gone := int((~kept).sum()):
+        dropped = f"{gone:,} of {kept.size:,} rows are left out: a covariate or the report is missing."
+        reports = replace(reports, dropped=dropped)
+    return Design(formula, cleaned), reports, None if of_denial is None else Design(of_denial, cleaned)
 
 
 def _effects(groups, first, people, scales):
@@ -425,9 +420,8 @@ def _effects(groups, first, people, scales):
             yield Effects(group.name, group.levels, group.matrix(first), scales[group.name], root=root)
             continue
         value = group.value[first]
-        centre = float(np.average(value, weights=people))
-        unit = float(np.sqrt(np.average((value - centre) ** 2, weights=people)))
-        if not unit > 1e-12 * np.abs(value).max():  # an intercept, or a constant
+        centre, unit = map(float, moments_of(value, people))
+        if not np.ptp(value[people > 0]):  # an intercept, or a constant
             yield Effects(group.name, group.levels, group.matrix(first), scales[group.name])
             continue
         beside = f"1|{group.name.partition('|')[2]}"
@@ -444,7 +438,7 @@ def _monotone(group, first, people, scale):
     """Return a monotone effect, whose change has the prior of a column with equal steps: of two levels that of a factor."""
     root, index = np.tri(len(group.levels), len(group.levels) - 1, -1), group.index[first]
     root -= np.average(root[index], axis=0, weights=people)
-    unit = float(np.sqrt(np.average(root.mean(axis=1)[index] ** 2, weights=people)))
+    unit = float(moments_of(root.mean(axis=1)[index], people)[1])
     return Monotone(group.name, group.levels, group.matrix(first), root, scale / unit)
 
 
@@ -650,9 +644,9 @@ def _design_effect(model, z):
     tr(H⁻¹ J)/tr(H⁻¹ I), with I the weighted information, J the variance of the total of the weighted scores over the design
     and H the posterior's curvature at its mode.
     """
-    fixed = model.prior.design.shape[1] * (model.prior.n_categories - 1)
-    inverse = np.linalg.inv(-model.target.hessian(z))[:fixed, :fixed]
-    information = -replace(model.target, flat=True).hessian(z)[:fixed, :fixed]
+    common = model.prior.spans[""]
+    inverse = np.linalg.inv(-model.target.hessian(z))[common, common]
+    information = -replace(model.target, flat=True).hessian(z)[common, common]
     middle = maximum.sandwich(model.target, z, model.cell, model.reports)
     return float(max(np.trace(inverse @ middle) / np.trace(inverse @ information), 1e-3))
 
@@ -780,10 +774,9 @@ def _scaled(prior, z, ci_prob):
     The prior of what is told from reports only through the sd between groups, the effects, is part of the model and stays as
     it is.
     """
-    fixed = prior.design.shape[1] * (prior.n_categories - 1)
-    log_prior = -0.5 * (z[:, :fixed] ** 2).sum(axis=1)
-    for effect, (place, _) in zip(prior.effects, prior.places, strict=True):
-        log_prior -= 0.5 * (np.exp(np.minimum(z[:, place], 300.0)) / effect.scale) ** 2
+    log_prior = -0.5 * (z[:, prior.spans[""]] ** 2).sum(axis=1)
+    for batch in prior.varying:
+        log_prior -= 0.5 * (np.exp(np.minimum(z[:, batch.place], 300.0)) / batch.scale) ** 2
     values = prior.coefficients(z) * prior.spread[:, None]
     under = (moments.reshape(2, *values.shape[1:]) for moments in by_weights(values.reshape(len(z), -1), log_prior))
     settings = {"shares": False, "floor": FLOOR_ODDS, "ci_prob": ci_prob}

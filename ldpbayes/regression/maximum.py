@@ -115,18 +115,16 @@ def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) ->
     return names
 
 
-def starting_point(target: Target) -> np.ndarray:
-    """Return unknowns under which every cell has the pooled distribution."""
-    prior = target.prior
-    start = np.zeros((prior.design.shape[1], prior.n_categories))
-    if prior.intercept is not None:
-        start[prior.intercept] = np.log(target.pooled())
-    return prior.start(start)
-
-
 def climb(target: Target, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points."""
-    start = starting_point(target)
+    """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points.
+
+    Under the first of them every cell has about the distribution of all people together.
+    """
+    prior = target.prior
+    coefficients = np.zeros((prior.design.shape[1], prior.n_categories))
+    if prior.intercept is not None:
+        coefficients[prior.intercept] = np.log(target.reports.pooled() @ prior.collapse)
+    start = prior.start(coefficients)
     mode = find_mode(target, start, watch)
     if start.any() and target.reports.cell.size * target.reports.n_categories <= SECOND_START:
         from_zero = find_mode(target, np.zeros_like(start))
@@ -219,9 +217,8 @@ def _refuse_infinite(target, z):
             "The likelihood is flat in some direction: the reports do not determine all coefficients; use the posterior, "
             "where the prior decides."
         )
-    weight = (vectors[:, 0].reshape(-1, prior.n_categories - 1) ** 2).sum(axis=1)
     moved = (prior.transform @ vectors[:, 0].reshape(-1, prior.n_categories - 1)) * prior.spread[:, None]
-    size = np.abs(moved).max(axis=1) if weight.size else weight
+    size = np.abs(moved).max(axis=1)
     named = [prior.terms[k] for k in np.argsort(-size) if size[k] > 0.3 * size.max()][:4]
     at_end = logits.min(axis=0) - logits.max(axis=1).min()
     lowest = int(np.argmin(at_end))
@@ -248,19 +245,15 @@ def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> n
     p = prior.to_simplex(z)
     joint = target.joint(z, cell, reports.code)
     inner = (joint / joint.sum(axis=1, keepdims=True) - p[cell]) @ prior.basis
-    free = prior.n_categories - 1
-    fixed = prior.design.shape[1]
-    scores = (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), fixed * free)
+    scores = (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), -1)
     return reports.variance(scores)
 
 
 def on_columns(prior: Any, z: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (coefficients (terms, a), their standard errors, covariance of those of the other categories)."""
     others = [x for x in range(prior.n_categories) if x != prior.reference]
-    contrast = (prior.basis - prior.basis[prior.reference])[others]
-    map_ = np.kron(prior.transform, contrast)
-    fixed = map_.shape[1]
-    mapped = map_ @ covariance[:fixed, :fixed] @ map_.T
+    map_ = np.kron(prior.transform, prior.odds[:, others].T)
+    mapped = map_ @ covariance[prior.spans[""], prior.spans[""]] @ map_.T
     errors = np.zeros((prior.design.shape[1], prior.n_categories))
     errors[:, others] = np.sqrt(np.diag(mapped)).reshape(-1, len(others))
     return prior.coefficients(z[None])[0], errors, mapped

@@ -131,15 +131,9 @@ def distinct_rows(columns: Sequence[np.ndarray], size: int) -> tuple[np.ndarray,
     """Return (first row of each distinct row, in order of appearance, number of the distinct row of each row)."""
     import pandas as pd
 
-    code = np.zeros(size, dtype=np.int64)
-    for column in columns:
-        codes, levels = pd.factorize(np.asarray(column))
-        if len(levels) > 1:
-            code = pd.factorize(code * len(levels) + codes)[0]
-    n = int(code.max()) + 1 if size else 0
-    first = np.full(n, size)
-    np.minimum.at(first, code, np.arange(size))
-    return first, code
+    table = pd.DataFrame({k: np.asarray(column) for k, column in enumerate(columns)})
+    code = table.groupby(list(table), sort=False).ngroup().to_numpy() if columns else np.zeros(size, dtype=np.int64)
+    return np.unique(code, return_index=True)[1], code
 
 
 def _first(err):

@@ -29,10 +29,6 @@ class Target(target.Target):
     end_errors: ClassVar[tuple[float, float, float]] = 0.025, 0.04, 0.1  # a tenth is two and a half times .04 away
     most_drawn: ClassVar[int] = 2**17
 
-    def pooled(self) -> np.ndarray:
-        """Return the distribution of all people together, roughly."""
-        return self.reports.pooled() @ self.prior.collapse
-
     def joint(self, z: np.ndarray, cell: np.ndarray, code: np.ndarray) -> np.ndarray:
         """Return P(report, category) of reports by the numbers of their rows, given the cell of each, up to a constant."""
         return (self.reports.table[code] * self.prior.kinds(z)[cell]) @ self.prior.collapse
@@ -53,14 +49,13 @@ class Target(target.Target):
 
         Those of an unknown or of log odds move the others as they go with it.
         """
-        prior, seen = self.prior, self.reports.sizes > 0
-        fixed = prior.design.shape[1] * (prior.n_categories - 1)
+        prior, seen, common = self.prior, self.reports.sizes > 0, self.prior.spans[""]
         # An unknown of two categories counts once; the log odds of a cell are X_c Z Vᵀ.
-        block = covariance[:fixed, :fixed].reshape(prior.design.shape[1], prior.n_categories - 1, prior.design.shape[1], -1)
+        block = covariance[common, common].reshape(prior.design.shape[1], prior.n_categories - 1, prior.design.shape[1], -1)
         variance = np.einsum("ck,kflf,cl->c", prior.columns, block, prior.columns, optimize=True) * seen
         cells = np.argsort(-variance)[:MOST_CELLS]
         odds = np.zeros((len(cells), prior.n_categories, len(covariance)))
-        odds[:, :, :fixed] = np.einsum("ck,xf->cxkf", prior.columns[cells], prior.basis).reshape(*odds.shape[:2], fixed)
+        odds[:, :, common] = np.einsum("ck,xf->cxkf", prior.columns[cells], prior.basis).reshape(*odds.shape[:2], -1)
         odds = odds.reshape(-1, len(covariance))[: prior.n_categories * len(cells)]
         spread = np.sqrt(np.einsum("iu,uv,iv->i", odds, covariance, odds))
         values, vectors = np.linalg.eigh(covariance)

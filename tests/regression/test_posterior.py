@@ -1,5 +1,7 @@
 """Posteriors of regressions: quadrature, frames of all kinds, results that are saved and asked, and what the user hears."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -315,3 +317,10 @@ def test_summaries_are_referred_to_fit():
     with pytest.raises((InfeasibleError, ArgumentError), match="summar"):
         lb.regress(cells, "connected ~ female")
     assert issubclass(ConvergenceError, lb.LDPBayesError)
+
+
+def test_type_checkers_know_every_keyword_of_regress():
+    from ldpbayes.regression.fitting import Settings, regress
+
+    keywords = set(inspect.signature(regress, follow_wrapped=True).parameters) - {"data", "formula", "protocol", "method"}
+    assert set(Settings.__annotations__) == keywords
