@@ -263,15 +263,12 @@ def permutations(seed, count, size):
     -------
     (count, size) int64 array
     """
-    order = np.argsort(derive(seed, np.arange(count)[:, None], np.arange(size)), axis=1, kind="stable")
-    ranks = np.empty((count, size), dtype=np.int64)
-    np.put_along_axis(ranks, order, np.broadcast_to(np.arange(size), order.shape), axis=1)
-    return ranks
+    return derive(seed, np.arange(count)[:, None], np.arange(size)).argsort(axis=1, kind="stable").argsort(axis=1)
 
 
-def check_buckets(value, name="buckets"):
+def check_buckets(value):
     """Return a number of buckets: an integer from 2 to MAX_BUCKETS."""
-    return checks.integer(value, name, 2, MAX_BUCKETS)
+    return checks.integer(value, "buckets", 2, MAX_BUCKETS)
 
 
 def check_cohorts(value):
@@ -287,12 +284,12 @@ def check_table(*sizes):
         )
 
 
-def check_labels(value, n_categories, name="candidates"):
+def check_labels(value, n_categories):
     """Return candidate strings as a tuple of n_categories distinct ones."""
     rule = f"{n_categories} distinct strings, one per category"
-    labels = () if value is None or isinstance(value, str) else checks.labels(value, name, rule)
+    labels = () if value is None or isinstance(value, str) else checks.labels(value, "candidates", rule)
     if len(labels) != n_categories or len(set(labels)) != len(labels):
-        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
+        raise ArgumentError(f"candidates must be {rule}, got {shown(value)}.")
     return labels
 
 
