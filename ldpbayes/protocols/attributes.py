@@ -15,7 +15,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.likelihoods import KroneckerRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, float_above
 from ldpbayes.protocols.columns import Integers
 from ldpbayes.protocols.combine import stated
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder
@@ -187,10 +187,7 @@ class Attributes(AbstractAttributes):
     @cached_property
     def epsilon(self):
         levels = [factor.epsilon for factor in self.factors]
-        if math.inf in levels:
-            return math.inf
-        exact = sum(map(Fraction, levels))
-        return float(exact) if Fraction(float(exact)) >= exact else math.nextafter(float(exact), math.inf)
+        return math.inf if math.inf in levels else float_above(sum(map(Fraction, levels)))
 
     @property
     def attribute_epsilon(self) -> float:

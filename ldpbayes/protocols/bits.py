@@ -60,7 +60,7 @@ def bernoulli(n, n_categories, probability, rng):
     -------
     (n, ⌈a/8⌉) uint8 array
     """
-    if _many(n, n_categories) and probability:
+    if (n >= FEW or n * n_categories >= MANY) and probability:
         return _compiled_bernoulli(n, n_categories, probability, rng)
     threshold, remainder = divmod(probability * 65536, 1)
     out = np.empty((n, width(n_categories)), dtype=np.uint8)
@@ -72,10 +72,6 @@ def bernoulli(n, n_categories, probability, rng):
         members[ties] = rng.random(ties.size) < remainder
         out[part] = np.packbits(members.reshape(-1, n_categories), axis=1)
     return out
-
-
-def _many(n, n_categories):
-    return n >= FEW or n * n_categories >= MANY
 
 
 def _compiled_bernoulli(n, n_categories, probability, rng):
@@ -108,10 +104,6 @@ def assign(bits, categories, member):
     member : (m,) bool array
         Whether the report shall hold it.
     """
-    if _many(len(bits), 8 * bits.shape[1]):
-        from ldpbayes.protocols import _bit_kernels
-
-        return _bit_kernels.assign(bits, categories, member)
     byte, mask = _place(categories)
     byte += np.arange(len(bits)) * bits.shape[1]
     flat = bits.reshape(-1)

@@ -14,7 +14,7 @@ from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.likelihoods import LevelRows, SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes, log_above
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, float_above, independent_sizes, log_above
 from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import CohortSets, join_cohorts, split_cohorts
 from ldpbayes.protocols.laws import BitLaw, SupportLaw
@@ -155,9 +155,7 @@ class Rappor(AbstractProtocol):
         """
         epsilon = checks.epsilon(epsilon)
         hashes = checks.integer(hashes, "hashes", 1, MAX_HASHES)
-        exact = 2 / (1 + entropy.exp_below(_FLOOR.divide(Decimal(epsilon), Decimal(2 * hashes))))
-        f = float(exact)
-        f = f if Fraction(f) >= exact else math.nextafter(f, 2)
+        f = float_above(2 / (1 + entropy.exp_below(_FLOOR.divide(Decimal(epsilon), Decimal(2 * hashes)))))
         return cls(n_categories, 0.0, 1.0, f, n_bits, cohorts, hashes, **settings)
 
     @classmethod
