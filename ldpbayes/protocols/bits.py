@@ -5,7 +5,7 @@ Category x is bit 7 − x mod 8 of byte ⌊x/8⌋ (``np.packbits`` order); paddi
 
 import numpy as np
 
-from ldpbayes.arrays import blocks
+from ldpbayes.arrays import as_words, blocks
 from ldpbayes.errors import DataError, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
@@ -29,14 +29,7 @@ def width(n_categories):
 
 def sizes(bits):
     """Return |y| of each packed report, shape (m,)."""
-    if bits.shape[1] % 8 == 0 and bits.flags.c_contiguous:
-        bits = bits.view(np.uint64)  # the order of bytes does not matter to a count, and words are eight times fewer
-        return np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
-    counts = np.bitwise_count(bits)
-    out = counts[:, 0].astype(np.int64)
-    for column in range(1, bits.shape[1]) if bits.shape[1] <= 16 else ():
-        out += counts[:, column]
-    return out if bits.shape[1] <= 16 else counts.sum(axis=1, dtype=np.int64)
+    return np.bitwise_count(as_words(bits)).sum(axis=1, dtype=np.int64)
 
 
 def bernoulli(n, n_categories, probability, rng):
