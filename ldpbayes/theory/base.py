@@ -334,9 +334,10 @@ def over_reports(
         If the tallies are too many to list and draws is below 2.
     """
     checks.users_count(n)
-    if n_tallies(protocol, n) <= limit:
+    every = count_vectors(protocol.n_outputs, n) if n_tallies(protocol, n) <= limit else None
+    if every is not None:
         reports, total = protocol.all_reports(), 0.0
-        for counts in count_vectors(protocol.n_outputs, n):
+        for counts in every:
             collection = as_collection(Tally(protocol, reports, counts))
             if not (collection.rows.dense().max(axis=1) > 0).all():
                 continue
