@@ -18,6 +18,11 @@ def log_choose(n: Any, k: Any) -> Any:
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
+def log_multinomial(counts: Any) -> Any:
+    """Return log (Σ counts)! / Π counts! along the last axis."""
+    return gammaln(counts.sum(axis=-1) + 1) - gammaln(counts + 1).sum(axis=-1)
+
+
 def as_words(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Return packed bits (m, ⌈a/8⌉) as 64-bit words padded with zeros: byte b of a row is bits 8b to 8b + 7, (m, ⌈a/64⌉)."""
     n_bytes = bits.shape[1]

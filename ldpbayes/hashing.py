@@ -38,7 +38,9 @@ _XX_PRIMES = [np.array([p], dtype=np.uint32) for p in (2654435761, 2246822519, 3
 def mix64(words):
     """Return a bijective scrambling of 64-bit words (the finalizer of SplitMix64; Steele, Lea, Flood 2014)."""
     words = np.array(words, dtype=np.uint64, ndmin=1)
-    _mix(words, np.empty_like(words))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        words ^= words >> np.uint64(shift)
+        words *= np.uint64(factor)
     return words
 
 
@@ -140,7 +142,10 @@ def buckets(family, seeds, categories, n_buckets):
         seeds, categories = np.asarray(seeds), np.asarray(categories)
         if seeds.ndim != 1 or seeds.shape != categories.shape:
             return key_buckets(seeds, category_keys(categories.ravel()).reshape(categories.shape), n_buckets)
-        return _category_buckets(seeds, categories, n_buckets)
+        out = np.empty(seeds.size, dtype=np.int64)
+        for part in blocks(out.size, 4, _BLOCK):
+            out[part] = key_buckets(seeds[part], category_keys(categories[part]), n_buckets)
+        return out
     seeds, categories = np.broadcast_arrays(seeds, categories)
     out = np.empty(seeds.shape, dtype=np.int64)
     flat, flat_seeds, flat_categories = out.reshape(-1), _low_seeds(seeds).ravel(), categories.ravel()
@@ -158,37 +163,6 @@ def bucket_of_one(family, seed, value, n_categories, n_buckets):
     """
     others = 10 ** np.arange(len(str(n_categories - 1)))
     return int(buckets(family, np.array([seed]), np.append(value, others), n_buckets)[0])
-
-
-def _category_buckets(seeds, categories, n_buckets):
-    """Return key_buckets of category_keys, one category a seed, in blocks that stay in the cache."""
-    out = np.empty(seeds.size, dtype=np.int64)
-    table = category_keys(np.arange(int(categories.max(initial=0)) + 1)) if seeds.size else None
-    state, factor, scratch = np.empty((3, min(seeds.size, _BLOCK // 4)), dtype=np.uint64)
-    for part in blocks(out.size, 4, _BLOCK):
-        size = out[part].size
-        a, b, c = state[:size], factor[:size], scratch[:size]
-        np.bitwise_xor(seeds[part].astype(np.uint64, copy=False), _GOLDEN, out=a)
-        _mix(a, c)
-        np.add(a, _GOLDEN, out=b)  # the first and the third output of SplitMix64
-        a += np.uint64(3 * int(_GOLDEN) % 2**64)
-        _mix(a, c)
-        _mix(b, c)
-        b *= table[categories[part]]
-        b += a
-        b >>= _HALF
-        b *= np.uint64(n_buckets)
-        np.right_shift(b, _HALF, out=out[part].view(np.uint64))
-    return out
-
-
-def _mix(words, scratch):
-    """Do mix64 in place."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        np.right_shift(words, np.uint64(shift), out=scratch)
-        words ^= scratch
-        if factor > 1:
-            words *= np.uint64(factor)
 
 
 def supports(family, seeds, values, n_categories, n_buckets):
@@ -263,15 +237,12 @@ def permutations(seed, count, size):
     -------
     (count, size) int64 array
     """
-    order = np.argsort(derive(seed, np.arange(count)[:, None], np.arange(size)), axis=1, kind="stable")
-    ranks = np.empty((count, size), dtype=np.int64)
-    np.put_along_axis(ranks, order, np.broadcast_to(np.arange(size), order.shape), axis=1)
-    return ranks
+    return derive(seed, np.arange(count)[:, None], np.arange(size)).argsort(axis=1, kind="stable").argsort(axis=1)
 
 
-def check_buckets(value, name="buckets"):
+def check_buckets(value):
     """Return a number of buckets: an integer from 2 to MAX_BUCKETS."""
-    return checks.integer(value, name, 2, MAX_BUCKETS)
+    return checks.integer(value, "buckets", 2, MAX_BUCKETS)
 
 
 def check_cohorts(value):
@@ -287,12 +258,12 @@ def check_table(*sizes):
         )
 
 
-def check_labels(value, n_categories, name="candidates"):
+def check_labels(value, n_categories):
     """Return candidate strings as a tuple of n_categories distinct ones."""
     rule = f"{n_categories} distinct strings, one per category"
-    labels = () if value is None or isinstance(value, str) else checks.labels(value, name, rule)
+    labels = () if value is None or isinstance(value, str) else checks.labels(value, "candidates", rule)
     if len(labels) != n_categories or len(set(labels)) != len(labels):
-        raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
+        raise ArgumentError(f"candidates must be {rule}, got {shown(value)}.")
     return labels
 
 

@@ -346,11 +346,11 @@ def centre(p: np.ndarray, owners: tuple, gamma: float) -> np.ndarray:
 
 def null_space(matrix: np.ndarray, tolerance: float = 1e-11) -> np.ndarray:
     """Return an orthonormal basis, shape (k, columns), of what a matrix maps to zero, or nearly so."""
+    from scipy import linalg
+
     scale = matrix.max(axis=1, keepdims=True)
     rows = np.divide(matrix, scale, out=np.zeros_like(matrix), where=scale > 0)
-    _, singular, vt = np.linalg.svd(np.linalg.qr(rows, mode="r"), full_matrices=True)
-    small = singular <= singular[0] * tolerance
-    return np.concatenate([vt[: singular.size][small], vt[singular.size :]])
+    return linalg.null_space(np.linalg.qr(rows, mode="r"), rcond=tolerance).T
 
 
 def _fitted(collection: Collection, designs: list) -> np.ndarray:

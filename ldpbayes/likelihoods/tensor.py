@@ -18,10 +18,8 @@ PER_ROW = 4
 BLOCK = 64
 
 
-class KroneckerRows(Rows):
-    """L_jx = Π_k factors[k][index_jk, x_k]: every attribute has its own row, and a report is a tuple of them.
-
-    Products go through the table axis by axis, so that L is never written out: O(Σ_k m_k Π a) instead of O(m Π a).
+class AbstractTableRows(Rows):
+    """Rows over the cells of a table, made of rows of its attributes.
 
     Parameters
     ----------
@@ -38,6 +36,24 @@ class KroneckerRows(Rows):
         self.index = np.asarray(index, dtype=np.int64)
         self.sizes = tuple(factor.shape[1] for factor in self.factors)
         super().__init__(counts, math.prod(self.sizes), log_constants)
+
+    def find_sampler(self):
+        return DenseSampler(self)
+
+    def find_separable(self):
+        """Return the separable form of a table with one attribute, which is any rows; other tables have none."""
+        one = len(self.sizes) == 1
+        return DenseRows(self.dense(), self.counts, self.log_constants).find_separable() if one else None
+
+
+class KroneckerRows(AbstractTableRows):
+    """L_jx = Π_k factors[k][index_jk, x_k]: every attribute has its own row, and a report is a tuple of them.
+
+    Products go through the table axis by axis, so that L is never written out: O(Σ_k m_k Π a) instead of O(m Π a).
+    """
+
+    def __init__(self, factors, index, counts, log_constants=0.0):
+        super().__init__(factors, index, counts, log_constants)
         self._spans = tuple(len(factor) for factor in self.factors)
         entries = math.prod(self._spans)
         self._whole = entries <= max(MAX_TABLE, PER_ROW * len(self.counts))
@@ -62,12 +78,6 @@ class KroneckerRows(Rows):
         for factor, index in zip(self.factors, self.index[part].T, strict=True):
             out = (out[:, :, None] * factor[index][:, None, :]).reshape(len(out), -1)
         return out
-
-    def find_sampler(self):
-        return DenseSampler(self)
-
-    def find_separable(self):
-        return _separable(self)
 
     def _forward(self, factors, p, blocks=None):
         columns = np.ascontiguousarray(p.T if p.ndim == 2 else p[None])
@@ -116,24 +126,11 @@ class KroneckerRows(Rows):
         return (factors[0].T @ summed).ravel()
 
 
-class AdditiveRows(Rows):
+class AdditiveRows(AbstractTableRows):
     """L_jx = Σ_k factors[k][index_jk, x_k]: reports that depend on one attribute at a time, whichever it is.
 
     (L p)_j is a function of the margins of p alone.
-
-    Parameters
-    ----------
-    factors : sequence of (m_k, a_k) arrays
-    index : (m, d) int array
-    counts : (m,) array
-    log_constants : (m,) array or float
     """
-
-    def __init__(self, factors, index, counts, log_constants=0.0):
-        self.factors = tuple(np.ascontiguousarray(factor, dtype=float) for factor in factors)
-        self.index = np.asarray(index, dtype=np.int64)
-        self.sizes = tuple(factor.shape[1] for factor in self.factors)
-        super().__init__(counts, math.prod(self.sizes), log_constants)
 
     def matvec(self, p):
         table = p.reshape(*self.sizes, -1)
@@ -175,12 +172,6 @@ class AdditiveRows(Rows):
             out = out + factor[i].reshape(len(index), *shape)
         return np.ascontiguousarray(out).reshape(len(index), -1)
 
-    def find_sampler(self):
-        return DenseSampler(self)
-
-    def find_separable(self):
-        return _separable(self)
-
     def _axes(self, below=None):
         """Return (k, factor, index) of the attributes, or of those before one of them."""
         return list(zip(range(len(self.sizes)), self.factors, self.index.T, strict=True))[:below]
@@ -212,8 +203,3 @@ def joined(matrices):
         else:
             out.append(matrix)
     return out
-
-
-def _separable(rows):
-    """Return the separable form of a table with one attribute, which is any rows; other tables have none."""
-    return DenseRows(rows.dense(), rows.counts, rows.log_constants).find_separable() if len(rows.sizes) == 1 else None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.protocols.hadamard import HadamardResponse
     from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing
     from ldpbayes.protocols.noncompliance import Noncompliance
-    from ldpbayes.protocols.rappor.mechanism import Rappor
+    from ldpbayes.protocols.rappor import Rappor
     from ldpbayes.protocols.rappor_bits import RapporBits
     from ldpbayes.protocols.registry import describe_protocols, make_protocol, protocol_names
     from ldpbayes.protocols.repeated.d_bit_flip import DBitFlip
@@ -61,7 +61,7 @@ _MODULES = {
     "hadamard": "HadamardResponse",
     "local_hashing": "LocalHashing PooledHashing",
     "noncompliance": "Noncompliance",
-    "rappor.mechanism": "Rappor",
+    "rappor": "Rappor",
     "rappor_bits": "RapporBits",
     "registry": "describe_protocols make_protocol protocol_names",
     "repeated.d_bit_flip": "DBitFlip",

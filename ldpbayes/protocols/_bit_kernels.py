@@ -60,11 +60,3 @@ def bernoulli_words(words, digits, state):
             words[start + lane] = s[4 * LANES + lane]
     for i in range(4 * LANES):
         state[i] = s[i]
-
-
-@compiled(nogil=True)
-def assign(bits, categories, member):
-    """Set the bit of categories[i] in report i to member[i]."""
-    for i in range(categories.size):
-        byte, mask = categories[i] >> 3, np.uint8(128 >> (categories[i] & 7))
-        bits[i, byte] = (bits[i, byte] & ~mask) | (mask if member[i] else np.uint8(0))

@@ -15,7 +15,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.likelihoods import KroneckerRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, float_above
 from ldpbayes.protocols.columns import Integers
 from ldpbayes.protocols.combine import stated
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder
@@ -187,10 +187,7 @@ class Attributes(AbstractAttributes):
     @cached_property
     def epsilon(self):
         levels = [factor.epsilon for factor in self.factors]
-        if math.inf in levels:
-            return math.inf
-        exact = sum(map(Fraction, levels))
-        return float(exact) if Fraction(float(exact)) >= exact else math.nextafter(float(exact), math.inf)
+        return math.inf if math.inf in levels else float_above(sum(map(Fraction, levels)))
 
     @property
     def attribute_epsilon(self) -> float:
@@ -339,13 +336,8 @@ class KroneckerDecoder(AbstractDecoder):
 
     def _scores(self, rows):
         """Return what every distinct report of each attribute adds to the estimates of its levels."""
-        scores = []
-        for decoder, factor in zip(self._inverses, rows.factors, strict=True):
-            # Row y adds M_y = (Qᵀ D⁻¹ Q)⁻¹ Q_y / mean(Q_y), in which the row's scale cancels.
-            _, _, upper = decoder._factors
-            right = factor / factor.mean(axis=1, keepdims=True)
-            scores.append(np.linalg.solve(upper, np.linalg.solve(upper.T, right.T)).T)
-        return scores
+        pairs = zip(self._inverses, rows.factors, strict=True)
+        return [decoder.solved((factor / factor.mean(axis=1, keepdims=True)).T).T for decoder, factor in pairs]
 
     def variance(self, p, n, target="frequency"):
         # E[M_y²] = ⊗ (M^k∘M^k) Q^k p, of which given the users E[M_y | x]² = [x' = x] varies not.

@@ -535,6 +535,10 @@ def largest_ratio(channel):
 def log_above(ratio, times=1):
     """Return the least float that is not below times·log(ratio), for an exact ratio (a Fraction) of at least one."""
     context = Context(prec=60)
-    exact = context.ln(context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))) * times
+    return float_above(Fraction(context.ln(context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))) * times))
+
+
+def float_above(exact):
+    """Return the least float that is not below an exact number, a Fraction."""
     value = float(exact)
-    return value if Decimal(value) >= exact else math.nextafter(value, math.inf)
+    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)

@@ -5,7 +5,7 @@ Category x is bit 7 − x mod 8 of byte ⌊x/8⌋ (``np.packbits`` order); paddi
 
 import numpy as np
 
-from ldpbayes.arrays import blocks
+from ldpbayes.arrays import as_words, blocks
 from ldpbayes.errors import DataError, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 
@@ -29,14 +29,7 @@ def width(n_categories):
 
 def sizes(bits):
     """Return |y| of each packed report, shape (m,)."""
-    if bits.shape[1] % 8 == 0 and bits.flags.c_contiguous:
-        bits = bits.view(np.uint64)  # the order of bytes does not matter to a count, and words are eight times fewer
-        return np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
-    counts = np.bitwise_count(bits)
-    out = counts[:, 0].astype(np.int64)
-    for column in range(1, bits.shape[1]) if bits.shape[1] <= 16 else ():
-        out += counts[:, column]
-    return out if bits.shape[1] <= 16 else counts.sum(axis=1, dtype=np.int64)
+    return np.bitwise_count(as_words(bits)).sum(axis=1, dtype=np.int64)
 
 
 def bernoulli(n, n_categories, probability, rng):
@@ -60,7 +53,7 @@ def bernoulli(n, n_categories, probability, rng):
     -------
     (n, ⌈a/8⌉) uint8 array
     """
-    if _many(n, n_categories) and probability:
+    if (n >= FEW or n * n_categories >= MANY) and probability:
         return _compiled_bernoulli(n, n_categories, probability, rng)
     threshold, remainder = divmod(probability * 65536, 1)
     out = np.empty((n, width(n_categories)), dtype=np.uint8)
@@ -72,10 +65,6 @@ def bernoulli(n, n_categories, probability, rng):
         members[ties] = rng.random(ties.size) < remainder
         out[part] = np.packbits(members.reshape(-1, n_categories), axis=1)
     return out
-
-
-def _many(n, n_categories):
-    return n >= FEW or n * n_categories >= MANY
 
 
 def _compiled_bernoulli(n, n_categories, probability, rng):
@@ -108,10 +97,6 @@ def assign(bits, categories, member):
     member : (m,) bool array
         Whether the report shall hold it.
     """
-    if _many(len(bits), 8 * bits.shape[1]):
-        from ldpbayes.protocols import _bit_kernels
-
-        return _bit_kernels.assign(bits, categories, member)
     byte, mask = _place(categories)
     byte += np.arange(len(bits)) * bits.shape[1]
     flat = bits.reshape(-1)

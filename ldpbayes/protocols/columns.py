@@ -79,32 +79,6 @@ class Lists:
         return len(self.lengths)
 
 
-def rows_of(column, here):
-    """Return some rows of a column.
-
-    Parameters
-    ----------
-    column : sequence of str, Integers, Bytes or Lists
-    here : (m,) int array
-        Their positions.
-
-    Returns
-    -------
-    column of the same kind
-    """
-    if isinstance(column, Integers):
-        return Integers(column.values[here], column.labelled, column.boolean, column.positions)
-    if not isinstance(column, (Bytes, Lists)):
-        return [column[i] for i in here]
-    lengths = column.lengths[here]
-    starts = (np.cumsum(column.lengths) - column.lengths)[here]
-    items = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
-    if isinstance(column, Bytes):
-        return Bytes(lengths, column.values[items], column.what)
-    values = column.values[items] if isinstance(column.values, np.ndarray) else [column.values[i] for i in items]
-    return Lists(lengths, values, column.what)
-
-
 def refuse(column, needed):
     """Raise the DataError of a column of the wrong kind: what it holds, and what it should hold."""
     raise DataError(f"holds {column.what}; {needed}")

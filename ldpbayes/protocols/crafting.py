@@ -110,8 +110,8 @@ class SetCrafting(AbstractCrafting):
     def log_probabilities(self, reports):
         wanted = np.zeros(self.n_categories, dtype=bool)
         wanted[self.targets] = True
-        hits = bits.sizes(np.ascontiguousarray(reports & np.packbits(wanted)))
-        fitting = (bits.sizes(np.ascontiguousarray(reports)) == self.size) & (hits == self.held)
+        hits = bits.sizes(reports & np.packbits(wanted))
+        fitting = (bits.sizes(reports) == self.size) & (hits == self.held)
         return np.where(fitting, -sum(log_choose(pool.size, number) for pool, number in self.pools), -math.inf)
 
     def draw(self, size, rng):

@@ -162,17 +162,19 @@ class MatrixDecoder(AbstractDecoder):
 
     def oracle(self, rows):
         # The rows alone suffice: report y adds M_y = (Qᵀ D⁻¹ Q)⁻¹ Q_y / mean(Q_y), in which a row's scale cancels.
-        _, _, upper = self._factors
         likelihoods = rows.dense()
-        right = (rows.counts / likelihoods.mean(axis=1)) @ likelihoods / rows.n_reports
-        return np.linalg.solve(upper, np.linalg.solve(upper.T, right))
+        return self.solved((rows.counts / likelihoods.mean(axis=1)) @ likelihoods / rows.n_reports)
 
     def scores(self, rows, weights):
         if self.rank < self.n_categories:
             return None
-        _, _, upper = self._factors
         likelihoods = rows.dense()
-        return likelihoods @ np.linalg.solve(upper, np.linalg.solve(upper.T, weights)) / likelihoods.mean(axis=1)
+        return likelihoods @ self.solved(weights) / likelihoods.mean(axis=1)
+
+    def solved(self, right):
+        """Return (Qᵀ D⁻¹ Q)⁻¹ times a vector, or the columns of a matrix."""
+        _, _, upper = self._factors
+        return np.linalg.solve(upper, np.linalg.solve(upper.T, right))
 
     def covariance(self, p, n, target="frequency"):
         """Return the exact covariance of the oracle, M C Mᵀ / n, shape (a, a).

@@ -1,6 +1,7 @@
 """Projective geometries over finite fields, as cyclic difference sets (Singer 1938)."""
 
 import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -43,7 +44,7 @@ class Field:
             self.multiply = (elements[:, None] * elements % prime).astype(np.int16)
             return
         base, element = field(prime), [1, *([0] * (degree - 1))]
-        rule, powers = _generator(base, degree, order - 1, _is_one), []
+        rule, powers = _generator(base, degree, order - 1, lambda constant: constant == 1), []
         for _ in range(order - 1):
             powers.append(int(np.dot(element, places)))
             element = base.times_x(element, rule)
@@ -82,13 +83,7 @@ def prime_power(number: int) -> tuple[int, int] | None:
     ((3, 3), None)
     """
     factors = prime_factors(number)
-    if len(factors) != 1:
-        return None
-    degree, rest = 0, number
-    while rest > 1:
-        rest //= factors[0]
-        degree += 1
-    return factors[0], degree
+    return (factors[0], round(math.log(number, factors[0]))) if len(factors) == 1 else None
 
 
 def prime_factors(number: int) -> list[int]:
@@ -137,7 +132,7 @@ def difference_set(order: int, dimension: int) -> np.ndarray:
     array([1, 2, 4])
     """
     numbers, size = field(order), n_points(order, dimension)
-    rule = _generator(numbers, dimension, size, _is_scalar)
+    rule = _generator(numbers, dimension, size, bool)
     # The constant terms of the powers obey the rule as the powers do.
     add, terms = numbers.add.tolist(), [(j, numbers.multiply[r].tolist()) for j, r in enumerate(rule) if r]
     constant = [1, *([0] * (dimension - 1))]
@@ -151,15 +146,19 @@ def difference_set(order: int, dimension: int) -> np.ndarray:
     return points
 
 
-def _generator(numbers: Field, dimension: int, size: int, closed: Callable[[list[int]], bool]) -> tuple[int, ...]:
-    """Return the first rule x^t = Σ rule_j x^j under which x^size is the first power that closes the round."""
+def _generator(numbers: Field, dimension: int, size: int, scalar: Callable[[int], bool]) -> tuple[int, ...]:
+    """Return the first rule x^t = Σ rule_j x^j under which x^size is the first power that is such a scalar."""
     factors = prime_factors(size)
     x = [0, 1, *([0] * (dimension - 2))]
+
+    def closed(exponent: int) -> bool:
+        constant, *others = _power(numbers, x, exponent, rule)
+        return scalar(constant) and not any(others)
+
     for code in range(1, numbers.order**dimension):
         rule = tuple(code // numbers.order**j % numbers.order for j in range(dimension))
-        if rule[0] and closed(_power(numbers, x, size, rule)):
-            if not any(closed(_power(numbers, x, size // factor, rule)) for factor in factors):
-                return rule
+        if rule[0] and closed(size) and not any(closed(size // factor) for factor in factors):
+            return rule
     raise AssertionError(f"no generator of dimension {dimension} over {numbers.order}")  # there always is one
 
 
@@ -170,11 +169,3 @@ def _power(numbers: Field, base: list[int], exponent: int, rule: tuple[int, ...]
         if bit == "1":
             out = numbers.product(out, base, rule)
     return out
-
-
-def _is_scalar(polynomial: list[int]) -> bool:
-    return polynomial[0] != 0 and not any(polynomial[1:])
-
-
-def _is_one(polynomial: list[int]) -> bool:
-    return polynomial[0] == 1 and not any(polynomial[1:])

@@ -1,7 +1,7 @@
 """One attribute of a person, drawn at random and named in the report (SMP)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from ldpbayes.protocols.attributes import (
     split_labels,
 )
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES
-from ldpbayes.protocols.columns import Bytes, Lists, refuse, rows_of
+from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.formats import Numbers, parse_integers
 
 
@@ -117,14 +117,17 @@ class SampledAttribute(AbstractCollected):
 
     def parse_reports(self, columns, categories):
         labels = split_labels(categories, self.sizes, self.separator)
-        if isinstance(columns[1], (Bytes, Lists)):
-            refuse(columns[1], "a report of one sampled attribute is a text or a code")
+        column = columns[1]
+        if isinstance(column, (Bytes, Lists)):
+            refuse(column, "a report of one sampled attribute is a text or a code")
         out = np.empty((len(columns[0]), 2), dtype=np.int64)
         out[:, 0] = parse_integers(columns[0], "attribute", len(self.sizes))
         for k, (coder, names) in enumerate(zip(self.coded, labels, strict=True)):
             here = np.flatnonzero(out[:, 0] == k)
+            numbers = isinstance(column, Integers)
+            some = replace(column, values=column.values[here]) if numbers else [column[i] for i in here]
             try:
-                out[here, 1] = coder.parse(rows_of(columns[1], here), names)
+                out[here, 1] = coder.parse(some, names)
             except DataError as err:
                 err.line = None if err.line is None else int(here[err.line])
                 raise

@@ -73,7 +73,11 @@ class SubsetSelection(AbstractProtocol):
 
     @property
     def n_outputs(self):
-        return _number_of_sets(self.n_categories, self.size)
+        a, size = self.n_categories, self.size
+        if log_choose(a, size) > math.log(2 * MAX_SETS):  # before a number of thousands of digits is made
+            return None
+        number = math.comb(a, size)
+        return number if number <= MAX_SETS else None
 
     def list_reports(self):
         members = list(itertools.combinations(range(self.n_categories), self.size))
@@ -150,16 +154,6 @@ class SubsetSelection(AbstractProtocol):
         slack = 1 - Fraction(4 * a**2 * (a > 2), 2**entropy.BITS)
         lower = self.size * entropy.exp_below(self.epsilon) * slack
         return entropy.threshold_below(lower / (lower + a - self.size))
-
-
-def _number_of_sets(n, size):
-    """Return C(n, size), or None where it is above MAX_SETS, without making a number of thousands of digits."""
-    number = 1
-    for i in range(min(size, n - size)):
-        number = number * (n - i) // (i + 1)
-        if number > MAX_SETS:
-            return None
-    return number
 
 
 def variance_optimal_size(n_categories, epsilon):

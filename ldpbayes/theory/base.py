@@ -1,6 +1,5 @@
 """Shared parts of the theory: a number with its error, averages over a Dirichlet prior, sums and means over reports."""
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,15 +8,16 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
-from scipy.special import betaln, expit, gammaln
+from scipy.special import betaln, expit
 
 from ldpbayes import checks
 from ldpbayes.arguments import REFUSES, by_name, explained
-from ldpbayes.arrays import FloatArray, IntArray
+from ldpbayes.arrays import FloatArray, log_multinomial
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import AbstractProtocol
+from ldpbayes.protocols.repeated.histories import count_vectors
 
 __all__ = [
     "WORDS",
@@ -28,10 +28,8 @@ __all__ = [
     "checked",
     "described",
     "draw_distributions",
-    "every_tally",
     "exact_moments",
     "jackknife",
-    "log_multinomial",
     "n_tallies",
     "over_reports",
 ]
@@ -301,18 +299,6 @@ def n_tallies(protocol: AbstractProtocol, n: int) -> float:
     return math.comb(n + protocol.n_outputs - 1, n) if protocol.n_outputs is not None else math.inf
 
 
-def every_tally(n: int, size: int) -> IntArray:
-    """Return all non-negative integer vectors of this size that sum to n, shape (C(n+size−1, n), size)."""
-    bars = np.array(list(itertools.combinations(range(n + size - 1), size - 1)), dtype=np.int64).reshape(-1, size - 1)
-    edges = np.hstack([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), n + size - 1)])
-    return np.diff(edges, axis=1) - 1
-
-
-def log_multinomial(counts: np.ndarray) -> FloatArray:
-    """Return log n!/Π counts! along the last axis."""
-    return gammaln(counts.sum(axis=-1) + 1) - gammaln(counts + 1).sum(axis=-1)
-
-
 @described
 def over_reports(
     protocol: AbstractProtocol,
@@ -348,9 +334,10 @@ def over_reports(
         If the tallies are too many to list and draws is below 2.
     """
     checks.users_count(n)
-    if n_tallies(protocol, n) <= limit:
+    every = count_vectors(protocol.n_outputs, n) if n_tallies(protocol, n) <= limit else None
+    if every is not None:
         reports, total = protocol.all_reports(), 0.0
-        for counts in every_tally(n, protocol.n_outputs):
+        for counts in every:
             collection = as_collection(Tally(protocol, reports, counts))
             if not (collection.rows.dense().max(axis=1) > 0).all():
                 continue

@@ -1,13 +1,21 @@
-"""What the solvers share: the answer with its certificate, points with their gradients, and the line search.
-
-A solver takes the rows, the prior's mass α − 1 (None without a prior), the largest certified gap in nats at which it stops
-and the most iterations, and returns a Solution.
-"""
+"""What the solvers share: the answer with its certificate, points with their gradients, and the line search."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from ldpbayes.arguments import explained
+
+#: Describes what solvers take and return.
+solver = explained(
+    {
+        "rows": "rows : Rows",
+        "mass": "mass : (a,) array or None\n    m = α − 1 ≥ 0; None without a prior.",
+        "tolerance": "tolerance : float\n    Certified gap in nats at which the solver stops.",
+        "max_iterations": "max_iterations : int",
+    },
+    {"Returns": "Solution\n    The best point, whose gap may be above the tolerance."},
+)
 #: Multiplications of one full Newton step above which full Hessians are not formed.
 LARGE_NEWTON_OPERATIONS = 5e10
 

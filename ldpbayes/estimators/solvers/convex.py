@@ -6,9 +6,10 @@ import numpy as np
 
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.estimators.base import tangent_diagonal
-from ldpbayes.estimators.solvers.base import LARGE_NEWTON_OPERATIONS, Point, Solution, line_search
+from ldpbayes.estimators.solvers.base import LARGE_NEWTON_OPERATIONS, Point, Solution, line_search, solver
 
 
+@solver
 def constrained(rows, constraints, tolerance, max_iterations):
     """Sequential quadratic programs on the simplex with the user's constraints.
 
@@ -17,17 +18,8 @@ def constrained(rows, constraints, tolerance, max_iterations):
 
     Parameters
     ----------
-    rows : Rows
     constraints : callable
         p (a cvxpy Variable) -> list of convex cvxpy constraints.
-    tolerance : float
-        Certified gap in nats at which the solver stops.
-    max_iterations : int
-
-    Returns
-    -------
-    Solution
-        The best point, whose gap may be above the tolerance.
 
     Raises
     ------

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from ldpbayes.estimators.solvers.base import Solution, duality_gap
+from ldpbayes.estimators.solvers.base import Solution, duality_gap, solver
 
 #: Categories above which the last steps of Newton's method on the positive ones, an (a, a) matrix, are left out.
 LARGEST_MATRIX = 3000
 
 
+@solver
 def newton(rows, mass, tolerance, max_iterations):
     """Primal-dual interior point with the full Hessian; then the coordinates that vanish are set to 0.
 
@@ -15,20 +16,6 @@ def newton(rows, mass, tolerance, max_iterations):
     objective rises by (n + Σm) log c when p is multiplied by c, its maximum sums to one by itself. Conditions:
     z = n + Σm − g − m/p and p z = μ → 0. The Newton matrix Lᵀ diag(w/(Lp)²) L + diag(m/p² + z/p) is positive definite for
     any rows, rank-deficient ones included; there the answer is near the analytic centre of the maxima.
-
-    Parameters
-    ----------
-    rows : Rows
-    mass : (a,) array or None
-        m = α − 1 ≥ 0; None without a prior.
-    tolerance : float
-        Certified gap in nats at which the solver stops.
-    max_iterations : int
-
-    Returns
-    -------
-    Solution
-        The best point, whose gap may be above the tolerance.
     """
     size, n = rows.n_categories, rows.n_reports
     m = np.zeros(size) if mass is None else mass

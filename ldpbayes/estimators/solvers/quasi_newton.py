@@ -3,33 +3,20 @@
 import numpy as np
 
 from ldpbayes.estimators.base import project, tangent_diagonal
-from ldpbayes.estimators.solvers.base import Point, Solution, line_search, prior_value
+from ldpbayes.estimators.solvers.base import Point, Solution, line_search, prior_value, solver
 from ldpbayes.likelihoods.expansion import shared_part
 
 #: Pairs that the quasi-Newton model of the curvature remembers.
 MEMORY = 20
 
 
+@solver
 def quasi_newton(rows, mass, tolerance, max_iterations):
     """Proximal quasi-Newton: steps of the model diag(D) + BFGS on the simplex, from the uniform distribution.
 
     The first step is Norm-Sub of a one-step estimate. Gradients are centred, g − p·g: near the
     maximum their size n would hide the differences that remain. D is recomputed when it does not fit the curvature along
     a step, or when progress is slow.
-
-    Parameters
-    ----------
-    rows : Rows
-    mass : (a,) array or None
-        m = α − 1 ≥ 0; None without a prior.
-    tolerance : float
-        Certified gap in nats at which the solver stops.
-    max_iterations : int
-
-    Returns
-    -------
-    Solution
-        The best point, whose gap may be above the tolerance.
     """
     size = rows.n_categories
     here, curvature, passes = _start(rows, mass)

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from ldpbayes import checks
 from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, shown
-from ldpbayes.protocols.base import AbstractProtocol, check_parameters
+from ldpbayes.protocols.base import AbstractProtocol, check_parameters, float_above
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.registry import inner_protocol
 from ldpbayes.protocols.repeated.histories import (
@@ -95,10 +95,7 @@ class Repeated(AbstractHistories):
     def spent(self, times):
         """Return T ε, rounded up: the level of so many fresh reports."""
         times, epsilon = checks.integer(times, "times", 1, checks.MAX_COUNT), self.protocol.epsilon
-        if math.isinf(epsilon):
-            return math.inf
-        total = times * epsilon
-        return total if Fraction(total) >= times * Fraction(epsilon) else math.nextafter(total, math.inf)
+        return math.inf if math.isinf(epsilon) else float_above(times * Fraction(epsilon))
 
     def rates(self):
         rates = self.protocol.hit_rates

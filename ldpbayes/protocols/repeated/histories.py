@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.special import gammaln
 
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
@@ -367,11 +366,6 @@ def check_level_pair(epsilon_infinity: float, epsilon_one: float) -> tuple[float
             f"epsilon_one must be below epsilon_infinity ({infinity!r}), the level of any number of reports, got {single!r}."
         )
     return infinity, single
-
-
-def log_multinomial(counts: np.ndarray) -> np.ndarray:
-    """Return log (Σ counts)! / Π counts! of every row."""
-    return gammaln(counts.sum(axis=1) + 1) - gammaln(counts + 1).sum(axis=1)
 
 
 def count_vectors(size: int, total: int) -> np.ndarray | None:

@@ -105,7 +105,14 @@ class AbstractMemoizedBits(AbstractHistories):
     # ---- server --------------------------------------------------------------------------------------------------------
     def likelihoods(self, histories):
         times, ones, (kappa, lam, *reported) = self.lengths(histories), self.ones(histories), self.stages
-        unset, ratio = tabled(ones, times, (kappa, *reported), (lam, *reported))
+        # log P where the value does not set the bit, and the log ratio of setting it to not, are looked up by (T, c).
+        unset, ratio = np.empty(ones.shape), np.empty(ones.shape)
+        for number in np.unique(times):
+            here = np.flatnonzero(times == number)
+            base, lifted = (log_chances(np.arange(number + 1), number, rate, *reported) for rate in (lam, kappa))
+            with np.errstate(invalid="ignore"):
+                gain = np.where(np.isneginf(base) & np.isneginf(lifted), 0.0, lifted - base)
+            unset[here], ratio[here] = base[ones[here]], gain[ones[here]]
         shown = self.shown(histories)
         if shown is not None:
             unset, ratio = np.where(shown, unset, 0.0), np.where(shown, ratio, 0.0)
@@ -178,30 +185,6 @@ def log_chances(ones: np.ndarray, times: np.ndarray, held: float, on: float, off
         from_one = np.log(held) + xlogy(ones, on) + xlog1py(zeros, -on)
         from_zero = np.log1p(-held) + xlogy(ones, off) + xlog1py(zeros, -off)
         return np.logaddexp(from_one, from_zero)
-
-
-def tabled(ones, times, rates, other):
-    """Return (log P where the value does not set the bit, log ratio of setting it to not), looked up by (T, c).
-
-    Parameters
-    ----------
-    ones : (m, k) int array
-    times : (m,) int array
-    rates, other : (κ, r, s), (λ, r, s)
-
-    Returns
-    -------
-    (m, k) array, (m, k) array
-    """
-    unset, ratio = np.empty(ones.shape), np.empty(ones.shape)
-    for number in np.unique(times):
-        here = np.flatnonzero(times == number)
-        every = np.arange(number + 1)
-        base, lifted = log_chances(every, number, *other), log_chances(every, number, *rates)
-        with np.errstate(invalid="ignore"):
-            gain = np.where(np.isneginf(base) & np.isneginf(lifted), 0.0, lifted - base)
-        unset[here], ratio[here] = base[ones[here]], gain[ones[here]]
-    return unset, ratio
 
 
 def count_ones(members: Sequence[int], times: int, on: int, off: int) -> np.ndarray:

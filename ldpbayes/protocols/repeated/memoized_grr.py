@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.arrays import blocks
+from ldpbayes.arrays import blocks, log_multinomial
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.repeated.histories import (
@@ -19,7 +19,6 @@ from ldpbayes.protocols.repeated.histories import (
     check_times,
     count_vectors,
     counts_of,
-    log_multinomial,
 )
 
 RULES = ("exact", "published")

@@ -1,4 +1,4 @@
-"""RAPPOR's mechanism: its parameters, levels and client."""
+"""RAPPOR: cohorts of Bloom filters whose bits are randomized once for good and again for every report."""
 
 import math
 from dataclasses import dataclass
@@ -11,14 +11,13 @@ import numpy as np
 
 from ldpbayes import checks, entropy, hashing
 from ldpbayes.arrays import groups_of
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.likelihoods import LevelRows, SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, independent_sizes, log_above
+from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, float_above, independent_sizes, log_above
 from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import CohortSets, join_cohorts, split_cohorts
 from ldpbayes.protocols.laws import BitLaw, SupportLaw
-from ldpbayes.protocols.rappor import filters
 
 ASSIGNMENTS = ("label", "positions", "direct")
 #: Levels of a row are one byte: (h + 1)² ≤ 256.
@@ -114,10 +113,7 @@ class Rappor(AbstractProtocol):
         if self.assignment == "label":
             put("candidates", hashing.check_labels(self.candidates, self.n_categories))
         elif self.assignment == "positions":
-            put(
-                "positions",
-                filters.check_positions(self.positions, self.n_categories, self.cohorts, self.n_bits, self.hashes),
-            )
+            put("positions", self._stated_positions())
         elif (self.n_bits, self.cohorts, self.hashes) != (self.n_categories, 1, 1):
             raise ArgumentError('n_bits must be n_categories, cohorts and hashes 1 where assignment is "direct".')
         if self._ratio is None or not self.epsilon <= checks.MAX_EPSILON:
@@ -159,9 +155,7 @@ class Rappor(AbstractProtocol):
         """
         epsilon = checks.epsilon(epsilon)
         hashes = checks.integer(hashes, "hashes", 1, MAX_HASHES)
-        exact = 2 / (1 + entropy.exp_below(_FLOOR.divide(Decimal(epsilon), Decimal(2 * hashes))))
-        f = float(exact)
-        f = f if Fraction(f) >= exact else math.nextafter(f, 2)
+        f = float_above(2 / (1 + entropy.exp_below(_FLOOR.divide(Decimal(epsilon), Decimal(2 * hashes)))))
         return cls(n_categories, 0.0, 1.0, f, n_bits, cohorts, hashes, **settings)
 
     @classmethod
@@ -200,7 +194,18 @@ class Rappor(AbstractProtocol):
             Indices count from one through the cohorts: bit b of cohort c, both from zero, is 1 + c·n_bits + b.
         """
         n_bits, cohorts = checks.integer(n_bits, "n_bits", minimum=1), hashing.check_cohorts(cohorts)
-        positions = filters.map_positions(lines, n_bits, cohorts)
+        rule, positions = "pairs of a candidate and its indices", []
+        for line in checks.entries(lines, "lines", rule):
+            if not isinstance(line, (tuple, list)) or len(line) != 2:
+                raise ArgumentError(f"lines must be {rule}, got {shown(line)}.")
+            candidate, indices = line
+            cells = [[] for _ in range(cohorts)]
+            for index in checks.entries(indices, "indices", rule):
+                index = checks.integer(index, "indices")
+                if not 1 <= index <= cohorts * n_bits:
+                    raise DataError(f"index {index} of candidate {candidate!r} is outside 1..{cohorts * n_bits}")
+                cells[(index - 1) // n_bits].append((index - 1) % n_bits)
+            positions.append(cells)
         return cls(len(positions), p, q, f, n_bits, cohorts, hashes, "positions", positions=positions)
 
     # ---- privacy -----------------------------------------------------------------------------------------------------
@@ -240,12 +245,16 @@ class Rappor(AbstractProtocol):
     def table(self):
         """Bits that category x sets in cohort c, table[c, j, x], shape (C, h, a); −1 for a bit already listed."""
         if self.assignment == "direct":
-            table = np.arange(self.n_categories)[None, None, :]
+            table = np.arange(self.n_categories)[None, None, :].copy()
         elif self.assignment == "label":
             table = self._label_positions(self.candidates)
         else:
-            table = filters.stated_positions(self.positions, self.cohorts, self.hashes)
-        table = filters.without_repeats(table)
+            table = np.full((self.cohorts, self.hashes, self.n_categories), -1)
+            for x, cells in enumerate(self.positions):
+                for c, cell in enumerate(cells):
+                    table[c, : len(cell), x] = cell
+        for j in range(1, table.shape[1]):
+            table[:, j][(table[:, :j] == table[:, j : j + 1]).any(axis=1)] = -1
         table.setflags(write=False)
         return table
 
@@ -440,4 +449,30 @@ class Rappor(AbstractProtocol):
         return join_cohorts(np.array([cohort]), np.packbits(members)[None])[0]
 
     def _label_positions(self, labels):
-        return filters.label_positions(labels, self.seed, self.cohorts, self.hashes, self.n_bits)
+        """Return the bits that strings set, shape (C, h, number of strings); a bit may stand twice."""
+        seeds = hashing.derive(self.seed, np.arange(self.cohorts)[:, None], np.arange(self.hashes))
+        return hashing.key_buckets(seeds[:, :, None], hashing.label_keys(labels), self.n_bits)
+
+    def _stated_positions(self):
+        """Return an explicit map, nested or as texts "0 5;2 7" (cohorts by semicolons), as nested tuples, checked."""
+        try:
+            lists = [
+                [cell.split() for cell in cells.split(";")] if isinstance(cells, str) else cells
+                for cells in self.positions or ()
+            ]
+            out = tuple(tuple(tuple(int(b) for b in cell) for cell in cells) for cells in lists)
+        except (TypeError, ValueError) as err:
+            raise ArgumentError(
+                f"positions must be nested lists of whole numbers or texts such as '0 5;2 7': {err}."
+            ) from err
+        a, cohorts = self.n_categories, self.cohorts
+        if len(out) != a or any(len(cells) != cohorts for cells in out):
+            raise ArgumentError(f"positions must be lists of bits for {a} categories in {cohorts} cohorts each.")
+        for x, cells in enumerate(out):
+            for c, cell in enumerate(cells):
+                if not 1 <= len(cell) <= self.hashes or not all(0 <= b < self.n_bits for b in cell):
+                    raise ArgumentError(
+                        f"positions must list 1 to {self.hashes} bits from 0 to {self.n_bits - 1}, "
+                        f"got {list(cell)} for category {x}, cohort {c}."
+                    )
+        return out
