@@ -73,8 +73,7 @@ def test_interrupted_surrogate_keeps_the_weighted_blocks(monkeypatch):
     whole = make_method("surrogate", draws=500).weighted(collection, "jeffreys", random_seed=1)
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)
     found = make_method("surrogate", draws=500).weighted(collection, "jeffreys", random_seed=1)
-    assert found.interrupted and not whole.interrupted
-    assert np.array_equal(found.distribution, whole.distribution[:1000])
+    assert len(whole.distribution) == 2000 and np.array_equal(found.distribution, whole.distribution[:1000])
 
 
 def test_interrupted_surrogate_says_so_and_auto_does_not_start_another_method(monkeypatch):

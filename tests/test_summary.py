@@ -7,7 +7,6 @@ from cases import CASES
 from ldpbayes import Cells, Tally, read, write
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import DenseRows, StackedRows, Summary
-from ldpbayes.posteriors import surrogate
 
 #: Protocols whose supports are exchangeable, or nearly: over the simplex their Hessian is nearly a diagonal. With few public
 #: hash functions, filters or attributes it is not, and the expansion is only right at the pilot.
@@ -85,15 +84,6 @@ def test_pilots_on_few_categories_keep_a_positive_curvature(pilot):
         for y in range(x):
             along = np.eye(5)[x] - np.eye(5)[y]
             assert along**2 @ summary.tangent_curvature == pytest.approx(along @ hessian @ along, rel=1e-9)
-
-
-def test_expansion_with_a_spread_is_that_of_the_surrogate_engine():
-    rows, p = reports(CASES[2].build(5, 3.0), 400)
-    spread = (0.3 * p) ** 2
-    linear, curvature = surrogate.quadratic(rows, p, spread)
-    summary = Summary.of(rows, p, spread)
-    np.testing.assert_allclose(summary.tangent_curvature, curvature, rtol=1e-10)
-    np.testing.assert_allclose(summary.gradient, linear - curvature * p, rtol=1e-10)
 
 
 def test_gradient_with_a_spread_is_the_mean_gradient_over_it():

@@ -264,94 +264,9 @@ def likelihood(numbers, slope, wide, pulled, parts, roots, *known):
     return value
 
 
-def compiled_density(of, back):
-    """Return a compiled function: the log-density of coordinates u, which writes its gradient; see bending.Bend.
-
-    Parameters
-    ----------
-    of, back : compiled functions
-        (u, z, *frame): write the unknowns of coordinates to z; (slope, out, *frame): their gradient, from that in unknowns.
-
-    Returns
-    -------
-    compiled function
-        Of u and out, (u,) arrays; room: two (u,) arrays and two of numbers, to work in; frame; bent: what Bend.arrays says,
-        namely the unknowns that effects are bent about, P, κ, of each batch the place of the log of its sd, where its
-        effects begin, end, by what they step and how far the numbers are from them, the scale of its prior and 1 where this
-        is exponential, 2 where it is half-normal, and how many of the first unknowns have no learnt sd; reports: what
-        ``likelihood`` takes after its first two.
-    """
-
-    @compiled(nogil=True)
-    def density(u, out, room, frame, bent, reports):
-        z, ratios, flat, inner = room
-        at, precision, normality, places, begins, ends, steps, offsets, scales, powers, fixed = bent
-        value = 0.0
-        of(u, z, *frame)
-        for i in range(fixed):
-            flat[i] = z[i]
-            value -= 0.5 * flat[i] * flat[i]
-        for f in range(places.size):
-            log_sd = min(z[places[f]], 300.0)
-            sd, apart = math.exp(log_sd), log_sd - at[places[f]]
-            grown, moved = math.exp(2.0 * normality * apart), math.exp(apart)
-            value += log_sd - (sd / scales[f]) ** powers[f] / powers[f]
-            for i in range(begins[f], ends[f], steps[f]):
-                fallen = (1.0 + precision[i]) / (1.0 + precision[i] * grown)
-                log_ratio = math.log(fallen) / normality
-                ratio = fallen if normality == 1.0 else math.exp(log_ratio)
-                ratios[i] = ratio
-                z[i] = at[i] * moved * ratio + math.sqrt(ratio) * z[i]
-                value += 0.5 * log_ratio - 0.5 * z[i] * z[i]
-                flat[offsets[f] + i] = sd * z[i]
-        value += likelihood(flat, inner, *reports)
-        for i in range(fixed):
-            inner[i] -= flat[i]
-        # z becomes the gradient in the bent unknowns.
-        for f in range(places.size):
-            log_sd = min(z[places[f]], 300.0)
-            sd, apart = math.exp(log_sd), log_sd - at[places[f]]
-            grown, shifted = math.exp(2.0 * normality * apart), math.exp(apart)
-            along_sd = 1.0 - (sd / scales[f]) ** powers[f]
-            for i in range(begins[f], ends[f], steps[f]):
-                k = offsets[f] + i
-                share = precision[i] * grown / (1.0 + precision[i] * grown)
-                along_sd += inner[k] * flat[k] - share
-                along = sd * inner[k] - z[i]
-                moved = at[i] * shifted * ratios[i]
-                along_sd += along * ((1.0 - 2.0 * share) * moved - share * (z[i] - moved))
-                z[i] = along * math.sqrt(ratios[i])
-            z[places[f]] = along_sd
-        for i in range(fixed):
-            z[i] = inner[i]
-        back(z, out, *frame)
-        return value
-
-    return density
-
-
-@compiled(nogil=True)
-def dense(u, z, centre, root):
-    """Write centre + u root to z; root is symmetric."""
-    for i in range(u.size):
-        z[i] = centre[i]
-    for i in range(u.size):
-        for j in range(u.size):
-            z[j] += u[i] * root[i, j]
-
-
-@compiled(nogil=True)
-def dense_gradient(slope, out, centre, root):
-    """Write the gradient in coordinates to out."""
-    for i in range(slope.size):
-        out[i] = 0.0
-        for j in range(slope.size):
-            out[i] += root[i, j] * slope[j]
-
-
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def arrow(u, out, centre, shared, blocks, border):
-    """Write the unknowns at whitened coordinates to out; see structure.Arrow. Inner loops read contiguous numbers."""
+    """Write the unknowns at whitened coordinates to out; see structure. Inner loops read contiguous numbers."""
     start = shared.shape[0]
     cells, width = blocks.shape[:2]
     for i in range(u.size):
@@ -387,6 +302,72 @@ def arrow_gradient(slope, out, centre, shared, blocks, border):
         for j in range(width):
             for i in range(width):
                 out[at + i] += blocks[c, j, i] * slope[at + j]
+
+
+@compiled(nogil=True)
+def density(u, out, room, frame, bent, reports):
+    """Return the log-density of coordinates u, and write its gradient to out; see bending.Bend.
+
+    Parameters
+    ----------
+    u, out : (u,) arrays
+    room : tuple
+        Two (u,) arrays and two of numbers, to work in.
+    frame : tuple
+        What ``arrow`` takes after its first two.
+    bent : tuple
+        What Bend.arrays says, namely the unknowns that effects are bent about, P, κ, of each batch the place of the log of
+        its sd, where its effects begin, end, by what they step and how far the numbers are from them, the scale of its prior
+        and 1 where this is exponential, 2 where it is half-normal, and how many of the first unknowns have no learnt sd.
+    reports : tuple
+        What ``likelihood`` takes after its first two.
+    """
+    z, ratios, flat, inner = room
+    at, precision, normality, places, begins, ends, steps, offsets, scales, powers, fixed = bent
+    value = 0.0
+    arrow(u, z, *frame)
+    for i in range(fixed):
+        flat[i] = z[i]
+        value -= 0.5 * flat[i] * flat[i]
+    for f in range(places.size):
+        log_sd = min(z[places[f]], 300.0)
+        sd, apart = math.exp(log_sd), log_sd - at[places[f]]
+        grown, moved = math.exp(2.0 * normality * apart), math.exp(apart)
+        value += log_sd - (sd / scales[f]) ** powers[f] / powers[f]
+        for i in range(begins[f], ends[f], steps[f]):
+            fallen = (1.0 + precision[i]) / (1.0 + precision[i] * grown)
+            log_ratio = math.log(fallen) / normality
+            ratio = fallen if normality == 1.0 else math.exp(log_ratio)
+            ratios[i] = ratio
+            z[i] = at[i] * moved * ratio + math.sqrt(ratio) * z[i]
+            value += 0.5 * log_ratio - 0.5 * z[i] * z[i]
+            flat[offsets[f] + i] = sd * z[i]
+    value += likelihood(flat, inner, *reports)
+    for i in range(fixed):
+        inner[i] -= flat[i]
+    # z becomes the gradient in the bent unknowns.
+    for f in range(places.size):
+        log_sd = min(z[places[f]], 300.0)
+        sd, apart = math.exp(log_sd), log_sd - at[places[f]]
+        grown, shifted = math.exp(2.0 * normality * apart), math.exp(apart)
+        along_sd = 1.0 - (sd / scales[f]) ** powers[f]
+        for i in range(begins[f], ends[f], steps[f]):
+            k = offsets[f] + i
+            share = precision[i] * grown / (1.0 + precision[i] * grown)
+            along_sd += inner[k] * flat[k] - share
+            along = sd * inner[k] - z[i]
+            moved = at[i] * shifted * ratios[i]
+            along_sd += along * ((1.0 - 2.0 * share) * moved - share * (z[i] - moved))
+            z[i] = along * math.sqrt(ratios[i])
+        z[places[f]] = along_sd
+    for i in range(fixed):
+        z[i] = inner[i]
+    arrow_gradient(z, out, *frame)
+    return value
+
+
+#: Moves chains along trajectories; the last parameters are what ``density`` takes after the first two.
+trajectories = compiled_trajectories(density)
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
@@ -439,8 +420,3 @@ def given_scales(which, scales, curvatures, slopes, v, x, back, half):
             x[s, i] = moved[i] / lower[i, i]
             for k in range(i):
                 moved[k] -= lower[i, k] * x[s, i]
-
-
-density, arrow_density = compiled_density(dense, dense_gradient), compiled_density(arrow, arrow_gradient)
-#: Move chains along trajectories; the last parameters are what a density takes after the first two.
-trajectories, arrow_trajectories = compiled_trajectories(density), compiled_trajectories(arrow_density)

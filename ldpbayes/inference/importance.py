@@ -39,10 +39,6 @@ class Weighted:
         Largest move of a mean by the weights, in posterior sd.
     log_evidence, log_evidence_error : float
         log of the mean weight, and its standard error.
-    expansions : int
-        Times the likelihood was expanded.
-    interrupted : bool
-        Whether Ctrl-C left these of the draws that were asked for.
     """
 
     distribution: np.ndarray
@@ -52,8 +48,6 @@ class Weighted:
     shift: float
     log_evidence: float
     log_evidence_error: float
-    expansions: int = 0
-    interrupted: bool = False
 
     @cached_property
     def weight(self) -> np.ndarray:
@@ -175,7 +169,7 @@ def squares_of(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return out
 
 
-def weigh(values: np.ndarray, log_ratio: np.ndarray, expansions: int = 0) -> Weighted:
+def weigh(values: np.ndarray, log_ratio: np.ndarray) -> Weighted:
     """Return Weighted from the log-ratios of posterior (unnormalized) to stand-in.
 
     Parameters
@@ -183,7 +177,6 @@ def weigh(values: np.ndarray, log_ratio: np.ndarray, expansions: int = 0) -> Wei
     values : (S, k) array
         Quantities that the weights are judged by.
     log_ratio : (S,) array
-    expansions : int
     """
     size = log_ratio.size
     log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -math.inf)
@@ -203,7 +196,6 @@ def weigh(values: np.ndarray, log_ratio: np.ndarray, expansions: int = 0) -> Wei
         float(moved.max()),
         float(log_evidence),
         float(relative.std(ddof=1) / math.sqrt(size)) if size > 1 else math.inf,
-        expansions,
     )
 
 
@@ -257,23 +249,3 @@ def resample(weight: np.ndarray, rng: np.random.Generator, size: int | None = No
     size = weight.size if size is None else size
     positions = (rng.random() + np.arange(size)) / size
     return np.minimum(np.searchsorted(np.cumsum(weight), positions), weight.size - 1)
-
-
-def within_chains(
-    draws: np.ndarray, log_ratio: np.ndarray, rng: np.random.Generator
-) -> tuple[tuple[np.ndarray, np.ndarray], Weighted, dict[str, float]]:
-    """Return ((chain, draw) indices that resample each chain in its order, the weights, what a result says of them).
-
-    Parameters
-    ----------
-    draws : (chains, draws, …) array
-        Of a density with a stand-in for the likelihood, which the weights are judged by.
-    log_ratio : (chains · draws,) array
-        Log of the likelihood over its stand-in.
-    rng : numpy.random.Generator
-    """
-    weighted = weigh(draws.reshape(len(log_ratio), -1), log_ratio)
-    weight = weighted.weight.reshape(draws.shape[:2])
-    chosen = [resample(chain / max(chain.sum(), np.finfo(float).tiny), rng) for chain in weight]
-    facts = {"k_hat": weighted.k_hat, "weights_effective": weighted.effective_sample, "shift_by_weights": weighted.shift}
-    return (np.arange(len(weight))[:, None], np.stack(chosen)), weighted, facts

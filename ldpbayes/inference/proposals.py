@@ -44,13 +44,6 @@ class StudentT:
     behind: np.ndarray | None = None
 
     @classmethod
-    def at_mode(
-        cls, centre: np.ndarray, eigenvalues: np.ndarray, vectors: np.ndarray, degrees: float = DEGREES
-    ) -> "StudentT":
-        """Return the proposal whose scale matrix is the inverse of the absolute value of the Hessian at the mode."""
-        return cls(centre, vectors / np.sqrt(eigenvalues), degrees)
-
-    @classmethod
     def fitted(cls, draws: np.ndarray, weight: np.ndarray, degrees: float = DEGREES) -> "StudentT | None":
         """Return the proposal with the mean and covariance of weighted draws, or None where they span too little."""
         centre = weight @ draws

@@ -172,6 +172,4 @@ class Target:
             return None
         from ldpbayes.inference import _kernels
 
-        if isinstance(coordinates, Arrow):
-            return _kernels.arrow_density, _kernels.arrow_trajectories
         return _kernels.density, _kernels.trajectories

@@ -372,7 +372,7 @@ def about(target: Target, mode: tuple, few: bool) -> StudentT:
     few : bool
     """
     centre, eigenvalues, vectors = mode
-    proposal = StudentT.at_mode(centre, eigenvalues, vectors, _degrees(centre.size))
+    proposal = StudentT(centre, vectors / np.sqrt(eigenvalues), _degrees(centre.size))
     if few:
         return proposal.looking(lambda at: target.log_density(at)[0])
     with np.errstate(all="ignore"):

@@ -532,13 +532,8 @@ class Answer:
         if problem.alpha is None:
             return frequency.moments_from_draws(problem.likelihood, flat[:: max(len(flat) // frequency.AVERAGED, 1)])
         weighted = sample.weighted or (flat, np.full(len(flat), 1 / len(flat)))
-        return frequency.frequency_moments(*_moments(*weighted), problem.alpha, problem.n_users)
-
-
-def _moments(values, weight):
-    """Return the weighted mean and variance of values (S, k), two (k,) arrays."""
-    mean = weight @ values
-    return mean, weight @ (values - mean) ** 2
+        moments = weighted_moments(*weighted)
+        return frequency.frequency_moments(moments["mean"], moments["sd"] ** 2, problem.alpha, problem.n_users)
 
 
 def _effective(values, weight, collection, share, drawn):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ldpbayes.inference.importance import within_chains
+from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.likelihoods import Summary
 from ldpbayes.priors.base import softmax
 
@@ -210,7 +210,11 @@ def reweighed(sample, log_ratio, rng):
         Log of the likelihood over its stand-in.
     rng : numpy.random.Generator
     """
-    pick, weights, facts = within_chains(sample.distribution, log_ratio, rng)
+    weights = weigh(sample.distribution.reshape(len(log_ratio), -1), log_ratio)
+    weight = weights.weight.reshape(sample.distribution.shape[:2])
+    chosen = [resample(chain / max(chain.sum(), np.finfo(float).tiny), rng) for chain in weight]
+    pick = np.arange(len(weight))[:, None], np.stack(chosen)
+    facts = {"k_hat": weights.k_hat, "weights_effective": weights.effective_sample, "shift_by_weights": weights.shift}
     picked = replace(
         sample,
         distribution=sample.distribution[pick],

@@ -151,6 +151,24 @@ def quantile(gap, high=1.0):
     return math.exp(brentq(lambda u: gap(math.exp(u)), math.log(1e-300), math.log(high), xtol=1e-13, maxiter=500))
 
 
+def moments_of_tallies(pmfs, alpha, total):
+    """Return mean and sd of P (Beta mixtures) and of F, by name in EXACT; see ends_of_tallies.
+
+    Given T the share P_x is Beta(α + T_x, Σα + n − α − T_x): its variance is the mean of theirs and that of their means,
+    without differences of large numbers.
+    """
+    grid = np.arange(len(pmfs[0]))
+    mean = np.array([pmf @ grid for pmf in pmfs])
+    variance = np.array([pmf @ (grid - m) ** 2 for pmf, m in zip(pmfs, mean, strict=True)])
+    p = (alpha + mean) / total
+    return {
+        "distribution_mean": p,
+        "distribution_sd": np.sqrt((p * (1 - p) - variance / total**2) / (total + 1) + variance / total**2),
+        "frequency_mean": mean / grid[-1],
+        "frequency_sd": np.sqrt(variance) / grid[-1],
+    }
+
+
 def ends_of_tallies(pmfs, alpha, total, tail):
     """Return the equal-tailed interval ends of P (Beta mixtures) and of F (from its probabilities), by name in EXACT.
 

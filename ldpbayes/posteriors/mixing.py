@@ -209,8 +209,7 @@ class Few(_Factored):
 
     rough = log_evidence
 
-    def engine(self, prior):
-        return _OfIntegrals(self.integrals(prior))
+    engine = integrals
 
     def checked(self, prior):
         integrals = self.integrals(prior)
@@ -226,34 +225,6 @@ class Few(_Factored):
         engine = Quadrature(draws=max(count, 2), chains=1)
         sample = engine.run(engine.plan(replace(self.problems[0], prior=prior)), rngs[0], Watch())
         yield sample.distribution[0, :count], sample.tallies[0, :count]
-
-
-class _OfIntegrals:
-    """Integrals of one cell with what a ConditionedProduct of one set says.
-
-    Parameters
-    ----------
-    found : Integrals
-    """
-
-    rough = np.zeros(1, dtype=bool)
-
-    def __init__(self, found):
-        self._found, self.mean = found, found.entries["distribution_mean"][None]
-        self.variance = found.entries["distribution_sd"][None] ** 2
-
-    def covariance(self):
-        """Return Cov(P), shape (1, a, a)."""
-        return self._found.entries["distribution_cov"][None]
-
-    def quantile(self, levels):
-        """Return the ends at two levels, shape (2, 1, a)."""
-        ends = self._found.intervals(levels[1] - levels[0])
-        return np.array([ends["distribution_lower"], ends["distribution_upper"]])[:, None]
-
-    def cdf(self, value):
-        """Return P(P_x ≤ value_x), shape (1, a)."""
-        return self._found.cdf(value[0])[None]
 
 
 class Expanded(_Factored):

@@ -7,7 +7,7 @@ Pareto smoothing says whether they can.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
@@ -217,7 +217,7 @@ class Surrogate(AbstractPosterior):
         return Plan(reason, work, (problem, given_mean))
 
     def run(self, plan, rng, watch):
-        weighted = self._weighted(*plan.state, rng, watch)
+        weighted, expansions = self._weighted(*plan.state, rng, watch)
         if weighted.verdict.problem and watch.interrupted:
             raise KeyboardInterrupt(f"the draws weighted so far cannot be trusted: {weighted.verdict.problem}")
         flat = weighted.distribution[rng.permutation(resample(weighted.weight, rng))]
@@ -227,7 +227,7 @@ class Surrogate(AbstractPosterior):
             effective=weighted.effective_sample,
             verdict=weighted.verdict,
             weighted=(weighted.distribution, weighted.weight),
-            facts=weighted.facts | {"expansions": weighted.expansions},
+            facts=weighted.facts | {"expansions": expansions},
         )
 
     def weighted(self, collection, prior, *, random_seed=None, progressbar=False):
@@ -242,20 +242,21 @@ class Surrogate(AbstractPosterior):
         plan = self.plan(problem)
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
-        return self._weighted(*plan.state, checks.generator(random_seed, "random_seed"), Watch(progressbar))
+        return self._weighted(*plan.state, checks.generator(random_seed, "random_seed"), Watch(progressbar))[0]
 
     def _weighted(self, problem, known, rng, watch):
+        """Return (Weighted draws, times that the likelihood was expanded)."""
         alpha, tilt = problem.alpha, None
         if alpha is None:
             alpha, tilt = problem.prior.tilted()
         engine, expansions = known or expand(problem.rows, alpha, self.max_expansions, watch=watch)
         distribution, log_surrogate = proposals(engine, self.draws * self.chains, rng)
         log_likelihood = log_likelihood_of(problem.rows, distribution, watch)
-        size_drawn, size = log_likelihood.size, len(distribution)
-        log_ratio = log_likelihood - log_surrogate[:size_drawn]
+        distribution = distribution[: log_likelihood.size]  # fewer after an interruption
+        log_ratio = log_likelihood - log_surrogate[: log_likelihood.size]
         if tilt is not None:
-            log_ratio += tilt(distribution[:size_drawn])
-        return replace(weigh(distribution[:size_drawn], log_ratio, expansions), interrupted=size_drawn < size)
+            log_ratio += tilt(distribution)
+        return weigh(distribution, log_ratio), expansions
 
 
 @lru_cache(maxsize=1)
@@ -350,13 +351,6 @@ def joined(families):
     return ExpandedFactors(
         *(np.concatenate([getattr(family, name.name) for family in families]) for name in fields(ExpandedFactors))
     )
-
-
-def quadratic(rows, mean, spread):
-    """Return (b, D) of the log-likelihood's expansion at mean, averaged over the surrogate's spread."""
-    sums = rows.expansion(mean, spread)
-    curvature = tangent_curvature(sums.square, sums.cross)
-    return sums.gradient + curvature * mean, curvature
 
 
 def proposals(engine, size, rng):

@@ -15,7 +15,7 @@ from ldpbayes.inference.importance import Weighted, resample, weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods import require_sampler
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Sample
-from ldpbayes.posteriors.merging import ends_of_tallies
+from ldpbayes.posteriors.merging import ends_of_tallies, moments_of_tallies
 from ldpbayes.priors import Dirichlet
 
 #: Most categories, and entries of the rows that are looked at.
@@ -256,7 +256,7 @@ class TallyChain(AbstractPosterior):
             (gammas / gammas.sum(axis=1, keepdims=True)).reshape(shape),
             tallies.reshape(shape),
             verdict=Verdict(checked=plan.reason),
-            exact=_moments(pmfs, alpha, n) | {"log_evidence": evidence},
+            exact=moments_of_tallies(pmfs, alpha, total + n) | {"log_evidence": evidence},
             intervals=lambda ci_prob: ends_of_tallies(pmfs, alpha, total + n, tails(ci_prob)[0]),
         )
 
@@ -502,17 +502,3 @@ def _log_sums(logs, axis):
     """Return log Σ exp along an axis of finite numbers."""
     top = logs.max(axis=axis)
     return top + np.log(np.exp(logs - np.expand_dims(top, axis)).sum(axis=axis))
-
-
-def _moments(pmfs, alpha, n):
-    """Return mean and sd of P and of F, from the laws of the tallies."""
-    grid, total = np.arange(n + 1), alpha.sum() + n
-    mean = np.array([pmf @ grid for pmf in pmfs])
-    variance = np.array([pmf @ (grid - m) ** 2 for pmf, m in zip(pmfs, mean, strict=True)])
-    p = (alpha + mean) / total
-    return {
-        "distribution_mean": p,
-        "distribution_sd": np.sqrt((p * (1 - p) - variance / total**2) / (total + 1) + variance / total**2),
-        "frequency_mean": mean / n,
-        "frequency_sd": np.sqrt(variance) / n,
-    }

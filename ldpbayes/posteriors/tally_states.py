@@ -11,7 +11,7 @@ from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods import require_sampler
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, Watch
-from ldpbayes.posteriors.merging import ends_of_tallies
+from ldpbayes.posteriors.merging import ends_of_tallies, moments_of_tallies
 
 #: Largest number of tally states held in memory (about 40 bytes each).
 MAX_STATES = 2**24
@@ -65,12 +65,14 @@ class TallyStates(AbstractPosterior):
         gammas = rng.standard_gamma(merged.alpha + tallies)
         distribution, tallies = merged.split(gammas / gammas.sum(axis=1, keepdims=True), tallies, rng)
         shape = (self.chains, self.draws, -1)
+        law = merged, states, probability
+        exact = _of_margins(*law, moments_of_tallies)
         return Sample(
             distribution.reshape(shape),
             tallies.reshape(shape),
             verdict=Verdict(checked=plan.reason),
-            exact=_moments(merged, states, probability) | {"log_evidence": log_evidence},
-            intervals=lambda ci_prob: _intervals(merged, states, probability, tails(ci_prob)[0]),
+            exact=exact | {"distribution_cov": _covariance(*law), "log_evidence": log_evidence},
+            intervals=lambda ci_prob: _of_margins(*law, ends_of_tallies, tails(ci_prob)[0]),
             facts={"n_states": len(states), "n_groups": merged.n_groups},
         )
 
@@ -148,36 +150,24 @@ def _choose(n, k):
     return math.exp(log) if log < 700 else math.inf
 
 
-def _moments(merged, states, probability):
-    """Return mean, sd and covariance of P and mean and sd of F: P | T is Dirichlet(α + T), F = T/n."""
-    n, total = merged.n_reports, merged.alpha.sum() + merged.n_reports
+def _covariance(merged, states, probability):
+    """Return Cov(P), where P | T is Dirichlet(α + T)."""
+    total = merged.alpha.sum() + merged.n_reports
     mean_tally = probability @ states
     centred = states - mean_tally
     cov_tally = centred.T @ (probability[:, None] * centred)
     mean = (merged.alpha + mean_tally) / total
     # Law of total covariance: E[Cov(P | T)] + Cov(E[P | T]), without differences of large numbers.
     within = (np.diag(mean) - np.outer(mean, mean) - cov_tally / total**2) / (total + 1)
-    mean, cov = merged.expand(mean, within + cov_tally / total**2)
-    first, kind = merged.margins()
-    frequency = [_tally_margin(merged, states, probability, x) for x in first]
-    grid = np.arange(n + 1)
-    average = np.array([grid @ pmf for pmf in frequency])
-    spread = np.array([np.sqrt((grid - m) ** 2 @ pmf) for pmf, m in zip(frequency, average, strict=True)])
-    return {
-        "distribution_mean": mean,
-        "distribution_sd": np.sqrt(np.diag(cov)),
-        "distribution_cov": cov,
-        "frequency_mean": average[kind] / n,
-        "frequency_sd": spread[kind] / n,
-    }
+    return merged.expand(mean, within + cov_tally / total**2)[1]
 
 
-def _intervals(merged, states, probability, tail):
-    """Return the interval ends of P and of F, computed once for each kind of category."""
+def _of_margins(merged, states, probability, entries, *settings):
+    """Return entries of EXACT that follow from the laws of the tallies, computed once for each kind of category."""
     first, kind = merged.margins()
     pmfs = [_tally_margin(merged, states, probability, x) for x in first]
-    ends = ends_of_tallies(pmfs, merged.member_alpha[first], merged.member_alpha.sum() + merged.n_reports, tail)
-    return {name: values[kind] for name, values in ends.items()}
+    values = entries(pmfs, merged.member_alpha[first], merged.member_alpha.sum() + merged.n_reports, *settings)
+    return {name: x[kind] for name, x in values.items()}
 
 
 def _tally_margin(merged, states, probability, x):

@@ -13,7 +13,7 @@ from ldpbayes.inference.bridge import log_ratio
 from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, Watch, whole
-from ldpbayes.posteriors.forms import Forms, StandIn, log_weights, reweighed
+from ldpbayes.posteriors.forms import Forms, StandIn, expand, log_weights, reweighed
 
 #: Dense rows with at most this many entries (rows × categories) are used as they are; more are expanded at a pilot.
 MAX_ENTRIES = 20_000
@@ -124,7 +124,7 @@ def form_of(problem, rng):
     engine, _ = surrogate.expand(problem.rows, np.full(a, 0.5), 3)
     mean, spread = engine.saddle_moments()[0], engine.factor_variance
     for pilot in range(PILOTS + 1):
-        form = Forms.of(likelihoods, [StandIn(*surrogate.quadratic(problem.rows, mean, spread))])
+        form = Forms.of(likelihoods, expand(likelihoods, [mean], [spread]))
         if pilot < PILOTS:
             p = shares(settled(form, problem.prior.walk(), RandomWalk(chains=1), rng)[3])
             mean, spread = p.mean(axis=0), p.var(axis=0)

@@ -1,5 +1,6 @@
 """Exact posterior of few categories one of which may be denied: quadrature over δ, and over P at every node of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import permutations
@@ -61,10 +62,7 @@ class Denying(AbstractPosterior):
     most: ClassVar[float] = NODES * STICK
     pace: ClassVar[Pace] = Pace(0.5, 0.0, 1e-4)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
-
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "tolerance", checks.positive(self.tolerance, "tolerance"))
+    checked: ClassVar[Mapping] = {"tolerance": checks.positive}
 
     def prepare(self, problem):
         split, a = problem.prior.split(), problem.n_categories - 1

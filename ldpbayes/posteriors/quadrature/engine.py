@@ -62,6 +62,33 @@ class Integrals:
             "log_evidence": self.moments.log_evidence + merged.log_constant,
         }
 
+    #: Which sets are rough, as a ConditionedProduct says: like its, what follows has an axis of sets, here one.
+    rough: ClassVar[np.ndarray] = np.zeros(1, dtype=bool)
+
+    @property
+    def mean(self):
+        """E[P], shape (1, a)."""
+        return self.entries["distribution_mean"][None]
+
+    @property
+    def variance(self):
+        """Var(P), shape (1, a)."""
+        return self.entries["distribution_sd"][None] ** 2
+
+    def covariance(self):
+        """Return Cov(P), shape (1, a, a)."""
+        return self.entries["distribution_cov"][None]
+
+    def quantile(self, levels):
+        """Return the ends at two levels, shape (2, 1, a)."""
+        return np.array(list(self.intervals(levels[1] - levels[0]).values()))[:, None]
+
+    def cdf(self, value):
+        """Return P(P_x ≤ value_x), shape (1, a)."""
+        first, kind = self.merged.margins()
+        values = [self._margins[x][0](value[0, x]) for x in first]
+        return np.array(values)[None, kind]
+
     @property
     def sentence(self) -> str:
         """What was checked."""
@@ -76,12 +103,6 @@ class Integrals:
         """Return the ends of the equal-tailed intervals, as entries of result.EXACT."""
         ends = interval_ends(self.merged, self._margins, tails(ci_prob)[0])
         return dict(zip(("distribution_lower", "distribution_upper"), ends, strict=True))
-
-    def cdf(self, value):
-        """Return P(P_x ≤ value_x) of every category, shape (a,)."""
-        first, kind = self.merged.margins()
-        values = [self._margins[x][0](value[x]) for x in first]
-        return np.array(values)[kind]
 
 
 @dataclass(frozen=True)
