@@ -44,15 +44,6 @@ def _look_up(rows, start, n, tables, out):
             _add_sixteen(out, np.uint64(i) * lanes, tables, np.uint64(w) * np.uint64(256) * lanes, rows[start + i, w])
 
 
-@compiled(nogil=True)
-def _add_members(starts, members, start, n, table, out):
-    """Do as _look_up for supports that list their members; table is that of the categories."""
-    lanes = np.uint64(LANES)
-    for i in range(n):
-        for k in range(starts[start + i], starts[start + i + 1]):
-            _add_one(out, np.uint64(i) * lanes, table, np.uint64(members[k]) * lanes, np.uint64(0))
-
-
 @compiled(nogil=True, fastmath={"contract", "nsz", "nnan"})
 def _reduce(sums, start, n, inverse, counts, state, logs):
     """Multiply up 1 + z and add up z over n rows, with z = sums · inverse; state is Σ w z, Π (1 + z), least and most."""
@@ -86,7 +77,7 @@ def _reduce_weighted(sums, start, n, inverse, counts, state, logs):
 
 
 @compiled(nogil=True)
-def remainders(rows, starts, members, delta, total, inverse, counts, out, least, most):
+def remainders(rows, delta, total, inverse, counts, out, least, most):
     """Write Σ_j w_j [log(1 + z_jd) − z_jd] to out[d], with the least and the greatest 1 + z of each draw.
 
     z_jd = inverse_j (total_d + Σ_{x ∈ S_j} delta_xd). The sums over the support are single: an error of size e in z then
@@ -96,8 +87,6 @@ def remainders(rows, starts, members, delta, total, inverse, counts, out, least,
     ----------
     rows : (m, ⌈a/64⌉) uint64 array
         Supports in the order of ``pass_kernels``.
-    starts, members : (m + 1,) or (0,) array, int array
-        Where the members of each row start, and all of them; empty where they are not listed.
     delta : (64 ⌈a/64⌉, k) array
         k is a multiple of LANES.
     total : (k,) array
@@ -106,26 +95,44 @@ def remainders(rows, starts, members, delta, total, inverse, counts, out, least,
         Empty where every count is one.
     out, least, most : (k,) arrays
     """
-    tables = np.empty(delta.shape[0] * (1 if starts.size else 4) * LANES, dtype=np.float32)
+    tables = np.empty(delta.shape[0] * 4 * LANES, dtype=np.float32)
     sums = np.empty(BLOCK * LANES, dtype=np.float32)
     state, logs = np.empty(4 * LANES), np.empty(LANES)
     for first in range(0, delta.shape[1], LANES):
-        if starts.size:
-            for x in range(delta.shape[0]):
-                for d in range(LANES):
-                    tables[x * LANES + d] = delta[x, first + d]
-        else:
-            _fill(delta, first, tables)
+        _fill(delta, first, tables)
         _begin(state, logs)
         for start in range(0, rows.shape[0], BLOCK):
             n = min(BLOCK, rows.shape[0] - start)
             for i in range(n):
                 for d in range(LANES):
                     sums[i * LANES + d] = total[first + d]
-            if starts.size:
-                _add_members(starts, members, start, n, tables, sums)
+            _look_up(rows, start, n, tables, sums)
+            if counts.size:
+                _reduce_weighted(sums, start, n, inverse, counts, state, logs)
             else:
-                _look_up(rows, start, n, tables, sums)
+                _reduce(sums, start, n, inverse, counts, state, logs)
+        _end(state, logs, first, out, least, most)
+
+
+@compiled(nogil=True)
+def listed_remainders(starts, members, delta, total, inverse, counts, out, least, most):
+    """Do as remainders for supports that list their members."""
+    table = np.empty(delta.shape[0] * LANES, dtype=np.float32)
+    sums = np.empty(BLOCK * LANES, dtype=np.float32)
+    state, logs = np.empty(4 * LANES), np.empty(LANES)
+    lanes = np.uint64(LANES)
+    for first in range(0, delta.shape[1], LANES):
+        for x in range(delta.shape[0]):
+            for d in range(LANES):
+                table[x * LANES + d] = delta[x, first + d]
+        _begin(state, logs)
+        for start in range(0, inverse.size, BLOCK):
+            n = min(BLOCK, inverse.size - start)
+            for i in range(n):
+                for d in range(LANES):
+                    sums[i * LANES + d] = total[first + d]
+                for k in range(starts[start + i], starts[start + i + 1]):
+                    _add_one(sums, np.uint64(i) * lanes, table, np.uint64(members[k]) * lanes, np.uint64(0))
             if counts.size:
                 _reduce_weighted(sums, start, n, inverse, counts, state, logs)
             else:

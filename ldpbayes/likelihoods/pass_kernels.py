@@ -1,4 +1,4 @@
-"""Numba kernels of the passes over reports: byte tables by group.
+"""Numba kernels of the passes over reports: positional popcounts, and byte tables by group.
 
 Supports are 64-bit words: byte b of a report is bits 8b to 8b + 7 of its words (the order of little-endian machines), and
 category x is bit 7 − x mod 8 of byte ⌊x/8⌋. Imported by the first large pass, so that nothing else pays for loading numba.
@@ -14,6 +14,8 @@ from ldpbayes.compiling import compiled
 BLOCK = 512
 #: Reports below which a group's sums go bit by bit: tables of 256 partial sums a byte would cost more than they save.
 FEW = 48
+#: Words of one round of the popcount: its rows stay in the first-level cache.
+ROUND = 2048
 
 BYTE = np.uint64(255)
 ONE = np.uint64(1)
@@ -35,6 +37,93 @@ def sort_by(group, n_groups, rows, out):
         for c in range(rows.shape[1]):
             out[i, c] = rows[j, c]
     return starts
+
+
+@compiled(nogil=True)
+def _spread_out(word, weight, out):
+    """Add weight to out[x] for every category x in the word."""
+    for b in range(8):
+        for k in range(8):
+            out[8 * b + 7 - k] += weight * np.int64((word >> np.uint64(8 * b + k)) & ONE)
+
+
+@compiled(nogil=True)
+def _sixteen(rows, i, w, planes):
+    """Add sixteen rows of a column of words to its four planes of carries, and return the carry out of them."""
+    one, two, four, eight = planes[w, 0], planes[w, 1], planes[w, 2], planes[w, 3]
+    out = np.uint64(0)
+    old8 = np.uint64(0)
+    for half in range(2):
+        old4 = np.uint64(0)
+        for quarter in range(2):
+            j = i + 8 * half + 4 * quarter
+            a, b = rows[j, w], rows[j + 1, w]
+            u = one ^ a
+            first = (one & a) | (u & b)
+            one = u ^ b
+            a, b = rows[j + 2, w], rows[j + 3, w]
+            u = one ^ a
+            second = (one & a) | (u & b)
+            one = u ^ b
+            u = two ^ first
+            carry = (two & first) | (u & second)
+            two = u ^ second
+            if quarter == 0:
+                old4 = carry
+            else:
+                u = four ^ old4
+                carry8 = (four & old4) | (u & carry)
+                four = u ^ carry
+                if half == 0:
+                    old8 = carry8
+                else:
+                    u = eight ^ old8
+                    out = (eight & old8) | (u & carry8)
+                    eight = u ^ carry8
+    planes[w, 0], planes[w, 1], planes[w, 2], planes[w, 3] = one, two, four, eight
+    return out
+
+
+@compiled(nogil=True)
+def count_bits(rows, start, stop, out):
+    """Add to out[x] how many of rows[start:stop] hold category x, by carry-save adders (Harley and Seal).
+
+    Sixteen words go through full adders of bits, and only what they carry is counted, in bytes, a word at a time.
+    """
+    n_words = rows.shape[1]
+    planes = np.zeros((n_words, 4), dtype=np.uint64)
+    lanes = np.zeros((n_words, 8), dtype=np.uint64)
+    size = 16 * max(1, min(255, ROUND // (16 * n_words)))
+    whole = start + (stop - start) // 16 * 16
+    carried = 0
+    for begin in range(start, whole, size):
+        end = min(begin + size, whole)
+        for w in range(n_words):
+            for i in range(begin, end, 16):
+                carry = _sixteen(rows, i, w, planes)
+                for k in range(8):
+                    lanes[w, k] += (carry >> np.uint64(k)) & ONES
+        carried += size // 16
+        if carried + size // 16 > 255 or end == whole:
+            for w in range(n_words):
+                for k in range(8):
+                    for b in range(8):
+                        out[64 * w + 8 * b + 7 - k] += 16 * np.int64((lanes[w, k] >> np.uint64(8 * b)) & BYTE)
+            lanes[:] = 0
+            carried = 0
+    for w in range(n_words):
+        for level in range(4):
+            _spread_out(planes[w, level], 1 << level, out[64 * w : 64 * w + 64])
+        for i in range(whole, stop):
+            _spread_out(rows[i, w], 1, out[64 * w : 64 * w + 64])
+
+
+@compiled(nogil=True)
+def grouped_bits(rows, starts, out):
+    """Add the bit counts of rows[starts[g]:starts[g + 1]] to out[g]."""
+    for g in range(starts.size - 1):
+        if starts[g + 1] > starts[g]:
+            count_bits(rows, starts[g], starts[g + 1], out[g])
 
 
 @compiled(nogil=True)
@@ -117,6 +206,32 @@ def look_up(rows, n_bytes, p):
 
 
 @compiled(nogil=True)
+def add_up(rows, n_bytes, r):
+    """Return Σ_j r_j [x ∈ S_j], eight entries a byte: the transpose of look_up."""
+    histograms, out = np.zeros((n_bytes, 256)), np.empty(8 * n_bytes)
+    for start in range(0, rows.shape[0], BLOCK):
+        n = min(BLOCK, rows.shape[0] - start)
+        add_words(rows, start, n, n_bytes, r[start : start + n], histograms)
+    for c in range(n_bytes):
+        fold(histograms[c], out[8 * c : 8 * c + 8])
+    return out
+
+
+@compiled(nogil=True)
+def _add_three(rows, start, n, n_bytes, first, second, third, histograms):
+    for w in range(rows.shape[1]):
+        stop = min(8 * w + 8, n_bytes)
+        for i in range(n):
+            x, r, s, t = rows[start + i, w], first[i], second[i], third[i]
+            for c in range(8 * w, stop):
+                b = x & BYTE
+                histograms[c, b, 0] += r
+                histograms[c, b, 1] += s
+                histograms[c, b, 2] += t
+                x >>= np.uint64(8)
+
+
+@compiled(nogil=True)
 def _by_bits(rows, start, n, n_bytes, p, scale, out):
     for i in range(n):
         total = 0.0
@@ -136,22 +251,6 @@ def _add_by_bits(rows, start, n, n_bytes, r, out):
             for k in range(8):
                 if byte & np.uint64(128 >> k):
                     out[8 * c + k] += r[i]
-
-
-@compiled(nogil=True)
-def grouped_totals(rows, starts, n_bytes, r, out):
-    """Add Σ_j r_j [x ∈ S_j] over rows[starts[g]:starts[g + 1]] to out[g], eight entries a byte: the transpose of look_up."""
-    histogram = np.zeros((n_bytes, 256))
-    for g in range(starts.size - 1):
-        few = starts[g + 1] - starts[g] < FEW
-        for start in range(starts[g], starts[g + 1], BLOCK):
-            n = min(BLOCK, starts[g + 1] - start)
-            if few:
-                _add_by_bits(rows, start, n, n_bytes, r[start : start + n], out[g])
-            else:
-                add_words(rows, start, n, n_bytes, r[start : start + n], histogram)
-        if not few:
-            _unfold(histogram, out[g])
 
 
 @compiled(nogil=True)
@@ -201,11 +300,12 @@ def _weigh(u, sd, total_spread, n, beta, nodes, weights, floor, first, second):
 
 @compiled(nogil=True)
 def _unfold(histogram, totals):
-    """Add what bytes have in common, (n_bytes, 256), to the totals of their bits, and leave zeros."""
-    bits = np.empty(8)
+    """Add what bytes have in common, (n_bytes, 256), to the totals of their bits."""
+    bits, row = np.empty(8), np.empty(256)
     for c in range(len(histogram)):
-        fold(histogram[c], bits)
-        histogram[c] = 0.0
+        for i in range(256):
+            row[i] = histogram[c, i]
+        fold(row, bits)
         for k in range(8):
             totals[8 * c + k] += bits[k]
 
@@ -233,10 +333,10 @@ def grouped_pass(
         Whether r₂ and r₃ are added up.
     """
     u, sd, size = np.empty(BLOCK), np.zeros(BLOCK), np.empty(BLOCK)
-    added = np.empty((3, BLOCK))
-    first, second, third = added
+    first, second, third = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     tables, tables_spread = np.empty((n_bytes, 256)), np.empty((n_bytes if spread.shape[0] else 0, 256))
-    histograms = np.zeros((3 if curvature else 1, n_bytes, 256))
+    histograms = np.empty((n_bytes if curvature else 0, 256, 3))
+    histogram = np.empty((0 if curvature else n_bytes, 256))
     for g in range(starts.size - 1):
         begin, end = starts[g], starts[g + 1]
         if begin == end:
@@ -248,6 +348,8 @@ def grouped_pass(
             fill_tables(pilots[g], beta, tables)
             if total_spread > 0.0:
                 fill_tables(spread[g], 1.0, tables_spread)
+            histograms[:] = 0.0
+            histogram[:] = 0.0
         for start in range(begin, end, BLOCK):
             n = min(BLOCK, end - start)
             if few:
@@ -278,11 +380,15 @@ def grouped_pass(
                     third[i] = second[i] * (n_categories + beta * size[i])
                     sums[g, 2] += second[i]
                     sums[g, 3] += third[i]
-            for i in range(len(histograms)):
-                if few:
-                    _add_by_bits(rows, start, n, n_bytes, added[i], totals[g, i])
-                else:
-                    add_words(rows, start, n, n_bytes, added[i], histograms[i])
+            if few:
+                _add_by_bits(rows, start, n, n_bytes, first, totals[g, 0])
+                if curvature:
+                    _add_by_bits(rows, start, n, n_bytes, second, totals[g, 1])
+                    _add_by_bits(rows, start, n, n_bytes, third, totals[g, 2])
+            elif curvature:
+                _add_three(rows, start, n, n_bytes, first, second, third, histograms)
+            else:
+                add_words(rows, start, n, n_bytes, first, histogram)
         if not few:
-            for i in range(len(histograms)):
-                _unfold(histograms[i], totals[g, i])
+            for i in range(3 if curvature else 1):
+                _unfold(histograms[:, :, i] if curvature else histogram, totals[g, i])

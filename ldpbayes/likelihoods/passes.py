@@ -11,7 +11,7 @@ import numpy as np
 from ldpbayes import hashing
 from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.likelihoods.expansion import Sums
-from ldpbayes.likelihoods.two_level import SupportRows, expanded, grouped_pass, grouped_totals, pass_kernels
+from ldpbayes.likelihoods.two_level import SupportRows, expanded, grouped_pass, pass_kernels
 
 #: Entries, and groups, up to which a pass is made in NumPy, which takes less time than loading the compiled kernels.
 SMALL, FEW_GROUPS = 2**16, 256
@@ -105,7 +105,9 @@ def support_counts(supports: PackedSupports | HashedSupports, group: IntArray, n
             out[g] = np.unpackbits(supports.packed(group == g), axis=1, count=a).sum(axis=0)
         return out
     for words, starts in _sorted(supports, group, n_groups, *COUNTED):
-        out += grouped_totals(words, starts, a, np.ones(len(words))).astype(np.int64)
+        counts = np.zeros((n_groups, 64 * words.shape[1]), dtype=np.int64)
+        pass_kernels().grouped_bits(words, starts, counts)
+        out += counts[:, :a]
     return out
 
 

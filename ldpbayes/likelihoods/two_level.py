@@ -156,7 +156,7 @@ class SupportRows(TwoLevelRows):
             r = np.ascontiguousarray(r, dtype=float)
             if self.listed:
                 return _kernels().sparse_totals(*self.listed, r, self.n_categories)
-            return grouped_totals(self.words, np.array([0, self.n_rows]), self.n_categories, r)[0]
+            return pass_kernels().add_up(self.words, self.bits.shape[1], r)[: self.n_categories]
         out = np.zeros((self.n_categories, *r.shape[1:]))
         for part, members in self._blocks():
             out += members.T @ r[part]
@@ -183,8 +183,11 @@ class SupportRows(TwoLevelRows):
 
     def value_and_gradient(self, p):
         """Return Σ w log(L p) (without constants) and its gradient L.T (w / L p), reading the bits once."""
-        if self.is_small or self.listed:
+        if self.is_small:
             return super().value_and_gradient(p)
+        if self.listed:
+            value, ratio_sum, totals = _kernels().sparse_value_and_totals(*self.listed, p, self.beta, self.counts)
+            return value, ratio_sum + self.beta * totals
         sums, totals = self._pass(p, None, curvature=False)
         return float(sums[0, 0]), sums[0, 1] + self.beta * totals[0, 0]
 
@@ -192,6 +195,13 @@ class SupportRows(TwoLevelRows):
         if self.is_small or self.listed:
             return super().expansion(pilot, spread)
         return Sums(*(array[0] for array in expanded(*self._pass(pilot, spread, curvature=True), self.beta)))
+
+    def support_counts(self):
+        if self.is_small or self.listed or not self.is_distinct:
+            return super().support_counts()
+        out = np.zeros((1, 64 * self.words.shape[1]), dtype=np.int64)
+        pass_kernels().grouped_bits(self.words, np.array([0, self.n_rows]), out)
+        return out[0, : self.n_categories].astype(float)
 
     def rough_expansion(self):
         """Return the expansion at the uniform distribution as if every support had the mean size: from C_x alone."""
@@ -249,8 +259,11 @@ class SupportRows(TwoLevelRows):
         total[:size] = moved.sum(axis=0)
         out = np.empty((3, delta.shape[1]))
         counts = np.empty(0) if self.is_distinct else self.counts
-        listed = self.listed or (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint16))
-        draw_kernels.remainders(self.words, *listed, delta, total, 1 / self.matvec(centre), counts, *out)
+        shared = delta, total, 1 / self.matvec(centre), counts, *out
+        if self.listed:
+            draw_kernels.listed_remainders(*self.listed, *shared)
+        else:
+            draw_kernels.remainders(self.words, *shared)
         return out[:, :size]
 
     def find_sampler(self):
@@ -547,14 +560,6 @@ def grouped_pass(words, starts, pilots, beta, spread=None, counts=None, curvatur
     settings = width // 8, a, points, beta, around, weights, curvature, NODES, WEIGHTS, FLOOR
     pass_kernels().grouped_pass(words, starts, *settings, sums, totals)
     return sums, totals[:, :, :a]
-
-
-def grouped_totals(words, starts, n_categories, r):
-    """Return Σ_j r_j [x ∈ S_j] over the reports of each group, (n_groups, a); words and starts as for ``grouped_pass``."""
-    n_bytes = -(-n_categories // 8)
-    out = np.zeros((starts.size - 1, 8 * n_bytes))
-    pass_kernels().grouped_totals(words, starts, n_bytes, r, out)
-    return out[:, :n_categories]
 
 
 def expanded(sums, totals, beta):
