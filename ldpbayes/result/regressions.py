@@ -80,7 +80,9 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied):
         elif rows.ndim > 2:  # that hang on how many items of a list apply
             slopes = _flat(posterior["item_coefficients"]) if "item_coefficients" in posterior else np.zeros((size, 0))
             moved = slopes @ design["columns"].values[cell, 1:].T
-            logits = _flat(posterior["item_odds"])[:, None] + moved[..., None, None] * np.arange(rows.shape[-1])
+            # Of several lists a label joins the numbers of each, such as 1/3.
+            applying = [sum(map(int, str(label).split("/"))) for label in posterior["items_applying"].values]
+            logits = _flat(posterior["item_odds"])[:, None] + moved[..., None, None] * np.array(applying)
             rows = (np.exp(log_softmax(logits, axis=-1)) * rows).sum(axis=-1)
         with np.errstate(divide="ignore"):
             joint = shares + np.log(rows)

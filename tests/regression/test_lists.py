@@ -120,6 +120,31 @@ def test_leave_one_out_densities_are_those_of_the_model(known, tmp_path):
     np.testing.assert_allclose(log, np.log(chance), atol=1e-9)
 
 
+def test_densities_of_respondents_who_answer_two_lists():
+    """Covariates move the numbers of both lists together: a report has the sum over traits and pairs of numbers."""
+    rng, n = np.random.default_rng(4), 500
+    x, first = rng.standard_normal(n), rng.random(n) < 0.5
+    trait = rng.random(n) < logistic(-0.5 + x)
+    items = rng.binomial([[2], [1]], logistic(0.3 + 0.8 * x))
+    frame = pd.DataFrame({"x": x, "y": items[0] + (trait & first), "z": items[1] + (trait & ~first)})
+    frame["group"] = np.where(first, "both_1", "both_2")
+    design = {"report": ["y", "z"], "design": "group", "draws": 100, "random_seed": 1}
+    found = regress(frame, "angry ~ x", ListExperiment((2, 1)), **design)
+    log = next(iter(add_log_likelihood(found, by="report")["log_likelihood"].to_dataset().values())).isel(chain=0, draw=0)
+    draw = found["posterior"].to_dataset().isel(chain=0, draw=0)
+    share = logistic(draw["coefficients"].sel(category="yes").values @ np.stack([np.ones(n), x]))
+    pairs = [tuple(map(int, str(label).split("/"))) for label in draw["items_applying"].values]
+    moved = x[:, None, None] * draw["item_coefficients"].values[0] * np.array(pairs).sum(axis=1)
+    odds = np.exp(draw["item_odds"].values + moved)
+    odds /= odds.sum(axis=-1, keepdims=True)
+    chance = np.zeros(n)
+    for has, part in enumerate((1 - share, share)):
+        for k, (a, b) in enumerate(pairs):
+            said = (frame["y"] == a + has * first) & (frame["z"] == b + has * ~first)
+            chance += np.where(said, part * odds[:, has, k], 0.0)
+    np.testing.assert_allclose(log, np.log(chance), atol=1e-9)
+
+
 def test_cells_channels_and_labels_of_a_list():
     """Channels by name, labels of the trait, effects of groups, weights, and the collection of a file: one model."""
     frame, design = survey(400).assign(w=np.random.default_rng(1).uniform(0.5, 2, 400)), ListExperiment(3)
