@@ -348,7 +348,7 @@ class Regression(AbstractSoftmax):
     def disjoint(self) -> tuple[int, int] | None:
         if len(self.effects) != 1 or self.effects[0].root is not None or self.effects[0].size < MANY_GROUPS:
             return None
-        return self.places[0][1], self.n_categories - 1
+        return self.spans["effects_0"].start, self.n_categories - 1
 
     def multiplied(self) -> Mapping[str, str]:
         return {f"sd_{i}": f"effects_{i}" for i in range(len(self.effects))}

@@ -115,16 +115,18 @@ def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) ->
     return names
 
 
-def climb(target: Target, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points.
-
-    Under the first of them every cell has about the distribution of all people together.
-    """
+def starting_point(target: Target) -> np.ndarray:
+    """Return unknowns under which every cell has about the distribution of all people together."""
     prior = target.prior
     coefficients = np.zeros((prior.design.shape[1], prior.n_categories))
     if prior.intercept is not None:
         coefficients[prior.intercept] = np.log(target.reports.pooled() @ prior.collapse)
-    start = prior.start(coefficients)
+    return prior.start(coefficients)
+
+
+def climb(target: Target, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points."""
+    start = starting_point(target)
     mode = find_mode(target, start, watch)
     if start.any() and target.reports.cell.size * target.reports.n_categories <= SECOND_START:
         from_zero = find_mode(target, np.zeros_like(start))
