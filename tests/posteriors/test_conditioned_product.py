@@ -9,6 +9,7 @@ from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.conditioned_product.factors import log1p_minus
 from ldpbayes.posteriors.conditioned_product.polynomial import _log_polynomial
+from ldpbayes.posteriors.conditioned_product.transform import period
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,3 +185,16 @@ def test_two_categories_are_one_integral():
         assert one.covariance()[0, 1] == pytest.approx(-one.variance[0], rel=1e-9) and one.row_sum_error() < 1e-12
         assert every.mean[i] == pytest.approx(one.mean, rel=1e-9)
         assert every.quantile([0.1, 0.9])[:, i] == pytest.approx(one.quantile([0.1, 0.9]), rel=1e-9)
+
+
+def test_nodes_without_weight_do_not_shorten_the_period():
+    """A node far out, whose weight is zero, has the largest exponent; the bound on the tail is that of all others."""
+    offset = np.tile(np.linspace(-1e-3, 4e-3, 65), (1, 2, 1))
+    weight = np.exp(-3e3 * (offset + 1e-3))
+    weight /= weight.sum(axis=2, keepdims=True)
+    m = np.array([1.0, 3.0])
+    sd = np.sqrt(((weight * offset**2).sum(axis=2) - (weight * offset).sum(axis=2) ** 2) @ m)
+    beyond = np.full((1, 2, 1), 5.0)
+    wider = np.concatenate([offset, beyond], axis=2), np.concatenate([weight, 0 * beyond], axis=2)
+    with np.errstate(all="raise", under="ignore"):
+        np.testing.assert_allclose(period(*wider, m, sd), period(offset, weight, m, sd), rtol=1e-12)

@@ -93,14 +93,16 @@ def period(offset, weight, m, sd):
         Standard deviations of the sums.
     """
     mean = (weight * offset).sum(axis=2) @ m
+    with np.errstate(divide="ignore"):  # nodes far out have no weight, and may have the largest exponents
+        log_weight = np.log(weight)
     out = np.zeros(len(sd))
     for sign in (1.0, -1.0):
         bound = np.full(len(sd), math.inf)
         for place in np.geomspace(0.05, 60, 14):
             shift = place / sd
-            exponent = (sign * shift)[:, None, None] * offset
+            exponent = (sign * shift)[:, None, None] * offset + log_weight
             top = exponent.max(axis=2)
-            cumulant = top + np.log((weight * np.exp(exponent - top[:, :, None])).sum(axis=2))
+            cumulant = top + np.log(np.exp(exponent - top[:, :, None]).sum(axis=2))
             bound = np.minimum(bound, (cumulant @ m + DROP) / shift - sign * mean)
         out = np.maximum(out, bound)
     return 1.05 * out
