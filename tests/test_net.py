@@ -46,8 +46,9 @@ SLOW = {f"random/{seed}" for seed in (6, 17, 28, 36, 38, 41, 55, 63, 69, 71, 73,
 #: trusted. Long runs of augmentation, pair slices and NUTS agree with what was recorded: .042 and .060 for ends that are
 #: recorded as .040 and .060, where the short runs of today say .067 and .026.
 REJECTED = {"random/65", "random/17", "random/75"}
-#: Entries that another method answers since version 0.2.0; one of chains has no evidence (random/63: .3 s instead of 5).
-TAKEN_OVER = {f"random/{seed}" for seed in (6, 28, 36, 55, 63, 69, 77, 87)}
+#: Entries that another method answers since version 0.2.0; one of chains has no evidence (random/63: .3 s instead of 5). In
+#: 25, 31 and 81 every reported set has one category, which is seen, so that they are exact.
+TAKEN_OVER = {f"random/{seed}" for seed in (6, 25, 28, 31, 36, 55, 63, 69, 77, 81, 87)}
 #: Draws behind every recorded fit: four chains of a hundred.
 DRAWS = 400
 #: Standard errors by which two statistics of draws may differ: a mean, a standard deviation (which has a long tail where the
@@ -106,6 +107,9 @@ def test_outputs_are_those_of_the_first_version(name):
         if key in ("method", "mcse", "log_evidence_error") or values is None or (name in REJECTED and key != "mean"):
             continue
         if name in TAKEN_OVER and key == "log_evidence" and key not in new:
+            continue
+        if name == "random/25" and key == "log_evidence":  # that of 400 weighted draws had no error: -7089.2557
+            assert new[key] == pytest.approx(-7089.25308, abs=2e-5)  # 8,000 draws say -7089.2533 ± .0012
             continue
         then, now = np.array(values, dtype=float), np.array(new[key], dtype=float)
         assert now.shape == then.shape, key

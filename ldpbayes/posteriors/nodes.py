@@ -139,19 +139,23 @@ def integrated(log_evidence: LogEvidences, rough: LogEvidences, low: np.ndarray,
     every, (t, value, off) = np.arange(k), np.zeros((3, k, NODES))
     for _ in range(ROUNDS):
         t[every] = np.linspace(low[every], high[every], NODES, axis=1)
-        value[every], off[every] = rough(t[every], every)
-        value[every] = np.where(np.isfinite(value[every]), value[every], LEAST)
+        value[every], off[every] = _finite(*rough(t[every], every))
         low[every], high[every], moved = _ends(t[every], value[every] - 0.5 * t[every] ** 2)
         every = every[moved]
         if not every.size:
             break
     if rough is not log_evidence:
-        value, off = log_evidence(t, np.arange(k))
+        value, off = _finite(*log_evidence(t, np.arange(k)))
     log_density = value - 0.5 * t**2
     totals = [logsumexp(log_density[:, ::step], axis=1) + np.log(t[:, step] - t[:, 0]) for step in (1, 2)]
     weight = np.exp(log_density - logsumexp(log_density, axis=1, keepdims=True))
     error = (weight * off).sum(axis=1) + (totals[0] - totals[1]) ** 2 + 2 * ndtr(-math.sqrt(2 * DROP))
     return (t, value, weight), totals[0] - 0.5 * math.log(2 * math.pi), error
+
+
+def _finite(value, error):
+    """Return log-evidences and their errors, those that are not known as ones without weight."""
+    return np.where(np.isfinite(value), value, LEAST), error
 
 
 def _ends(t, log_density):

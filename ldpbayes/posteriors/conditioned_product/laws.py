@@ -15,6 +15,9 @@ FEW, SHORT = 20, 4096
 #: Means given the sum add up to one; where those of polynomials by transforms miss it by more, nodes were too few for a
 #: window that small concentrations stretch.
 OFF = 1e-8
+#: … and where those of the polynomials themselves do, their transforms are noise: under concentrations near zero no tilt may
+#: have been found.
+NEAR = 1e-5
 #: Complex numbers of the transforms of sets that are worked on together.
 TOGETHER = 2**20
 #: Nodes of a margin by the saddle point.
@@ -123,7 +126,7 @@ def laws_of(factors, route=None, saddle=False):
     """Return [(sets, law)] of TiltedFactors: which of the classes here each set goes with.
 
     Pairs are one integral; few counts of few categories go to polynomials, others to transforms where these die out, then to
-    polynomials, and last to the saddle point.
+    polynomials where their means add up to one, and last to the saddle point.
 
     Parameters
     ----------
@@ -151,12 +154,20 @@ def laws_of(factors, route=None, saddle=False):
     if left.size:
         rough = _transforms(factors, left, out)
         if counts is not None and route is None:
-            out += _polynomials(factors, rough, counts)
-        elif rough.size and not saddle:
+            laws = [(sets, law, _settled(law)) for sets, law in _polynomials(factors, rough, counts)]
+            out += [(sets, law) for sets, law, good in laws if good]
+            rough = np.concatenate([np.array([], dtype=int), *(sets for sets, _, good in laws if not good)])
+        if rough.size and not saddle:
             raise ConvergenceError(ROUGH)
         elif rough.size:
             out.append((rough, Saddle(factors.take(rough))))
     return out
+
+
+def _settled(law):
+    """Return whether the means of all sets of a law add up to one, and are of something."""
+    moments = law.moments
+    return bool((np.isfinite(moments.log_evidence) & (np.abs(law.factors.summed(moments.mean) - 1) < NEAR)).all())
 
 
 def _counts(factors):

@@ -188,7 +188,9 @@ class PolynomialRoute:
         top = log_weight.max(axis=1)
         weight = np.exp(log_weight - top[:, None])
         evidence = self._functional(weight).real.sum(axis=1)
-        log_evidence = self.factors.summed(self.tables[1]) + np.log(evidence) + top + start * np.log(tilt) - gammaln(start)
+        with np.errstate(divide="ignore"):  # where no tilt was found nothing is left above the noise
+            log_sum = np.log(np.maximum(evidence, 0.0))
+        log_evidence = self.factors.summed(self.tables[1]) + log_sum + top + start * np.log(tilt) - gammaln(start)
         return total, weight / evidence[:, None], log_evidence
 
     @cached_property
