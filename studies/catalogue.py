@@ -17,36 +17,6 @@ def _populations(_setting):
     return cells
 
 
-def _priors(setting):
-    common.require_populations()
-    paper = setting == "paper"
-    rest = {"epsilon": [0.5, 1.0, 2.0, 4.0] if paper else [1.0, 4.0], "replications": [20 if paper else 3]}
-    sizes = [(name, a) for a in ((205, 1000) if paper else (205,)) for name in priors.ZIPF]
-    sizes += [(name, common.census(name).n_categories) for name in (priors.CENSUSES if paper else ("flights_dest",))]
-    cells = []
-    for name, a in sorted(sizes, key=lambda size: size[1]):
-        fixed = rest | {"n_categories": [a], "population": [name]}
-        cells += grid(protocol=["grr", "oue", "olh", "subset"] if paper else ["grr", "oue"], n_reports=[10_000], **fixed)
-        if paper:
-            cells += grid(protocol=["grr"], n_reports=[1_000_000], **fixed)
-    return cells
-
-
-def _floor(setting):
-    """Return all cells of the study of priors, or some of every kind of population."""
-    if setting == "paper":
-        return _priors(setting)
-    some = ("adult_education", "adult_age", "adult_education_marital_income", "flights_dest", "flights_distance")
-    common.require_populations()
-    cells = []
-    for name in (*priors.ZIPF, *some):
-        a = 205 if name in priors.ZIPF else common.census(name).n_categories
-        rest = {"n_categories": [a], "population": [name], "replications": [5]}
-        for protocol, n, epsilon in (("grr", 10_000, 4.0), ("oue", 10_000, 2.0), ("grr", 1_000_000, 2.0)):
-            cells += grid(protocol=[protocol], n_reports=[n], epsilon=[epsilon], **rest)
-    return cells
-
-
 def _repeats(setting):
     paper = setting == "paper"
     return grid(
@@ -80,16 +50,8 @@ STUDIES = {
             "priors",
             "Posterior means under Jeffreys', the flat, the learnt and the smooth prior against estimators without a prior",
             "our own comparison; docs/theory/priors-study.md",
-            _priors,
+            priors.cells,
             priors.compare_priors,
-            panels=("population", "n_categories", "protocol", "n_reports"),
-        ),
-        Study(
-            "floor",
-            "The learnt prior over a floor against the learnt prior alone",
-            "our own comparison; docs/theory/floor.md",
-            _floor,
-            priors.compare_floor,
             panels=("population", "n_categories", "protocol", "n_reports"),
         ),
         Study(

@@ -18,7 +18,7 @@ import numpy as np
 
 from ldpbayes.plots import PALETTE
 from ldpbayes.theory import bounds
-from studies import figures
+from studies import figures, floor
 from studies.pooled import load, read
 from studies.progress import of_progress
 
@@ -691,6 +691,21 @@ def tradeoff(rows):
     write_table("lopuhaa-2019-fig-3", ["ε", "limit of F", *(label for label, *_ in UNARY.values())], table)
 
 
+def floors(lines):
+    """Write the table of the study of floors, a line for each population, and for all cells."""
+    rows, populations = [], floor.by_population(lines)
+    every = [cell for some in populations.values() for cell in some]
+    for name, cells in [*populations.items(), ("all", every)]:
+        found, sizes = floor.summary(cells), {cell["floor", "mse"]["n_categories"] for cell in cells}
+        texts = [[f"{value:.3f}" for value in pair if math.isfinite(value)] for pair in found["coverage"].values()]
+        covered = [" · ".join(pair) or "–" for pair in texts]
+        fell = "{:+.3f} ± {:.3f}".format(*found["rise"])
+        few = f"{min(sizes):,} to {max(sizes):,}" if len(sizes) > 1 else f"{min(sizes):,}"
+        rows.append([f"`{name}`", few, str(len(cells)), "{:.3f} ± {:.3f}".format(*found["ratio"]), fell, *covered])
+    headers = ["population", "a", "cells", "squared error / learnt", "coverage gained", "all: learnt · floor"]
+    write_table("floor", [*headers, "above 2 %", "shown"], rows)
+
+
 METRICS = ("average_privacy", "worst_case_privacy", "participation_factor")
 DRAW = {
     "risk": risk,
@@ -700,6 +715,7 @@ DRAW = {
     "subset": subset,
     "privacy": privacy,
     "tradeoff": tradeoff,
+    "floor": floors,
 }
 
 

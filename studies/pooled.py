@@ -43,7 +43,7 @@ LINE_COLUMNS = {
 #: How far a cell has come and what it took.
 STATE_COLUMNS = {"goal": "int64", "blocks": "int64", "seconds": "float64", "cell": "string"}
 COLUMNS = CELL_COLUMNS | LINE_COLUMNS | STATE_COLUMNS
-#: The estimator that all others are compared with on the same reports.
+#: The estimator that all others of the papers are compared with on the same reports.
 BASE = "posterior_mean"
 #: Parts whose cells are one block, which makes lines by itself.
 LISTED = ("exact", "least squares")
@@ -62,6 +62,8 @@ class FullStudy:
         () -> list of dicts with keys of CELL_COLUMNS, ``goal`` (replications) and ``block`` (those of one block).
     evaluate : callable
         (cell, Generator) -> {(estimator, target, metric): (block,) array}, or lines where the cell is one block.
+    base : str
+        The estimator that all others are compared with on the same reports.
     """
 
     name: str
@@ -69,13 +71,14 @@ class FullStudy:
     source: str
     cells: Callable
     evaluate: Callable
+    base: str = BASE
 
 
 class Cell:
     """One cell with what has been found in it so far."""
 
-    def __init__(self, settings):
-        self.settings = settings
+    def __init__(self, settings, base):
+        self.settings, self.base = settings, base
         self.name = hashlib.sha256(json.dumps([settings.get(name) for name in CELL_COLUMNS]).encode()).hexdigest()[:16]
         self.lines, self.blocks, self.seconds = {}, 0, 0.0
 
@@ -113,9 +116,9 @@ class Cell:
         for key, values in found.items():
             names = dict(zip(("estimator", "target", "metric"), key, strict=True))
             line = self.lines.setdefault(key, names | {"replications": 0})
-            base = found.get((BASE, *key[1:]))
+            base = found.get((self.base, *key[1:]))
             pairs = [("value", "standard_error", values)]
-            if base is not None and key[0] != BASE:
+            if base is not None and key[0] != self.base:
                 pairs.append(("excess", "excess_error", values - base))
             for name, error, block in pairs:
                 line |= dict(
@@ -245,7 +248,7 @@ def load(study, path, random_seed=None):
     DataError
         If the file cannot be read, or is one of another study or seed.
     """
-    cells = [Cell(settings) for settings in study.cells()]
+    cells = [Cell(settings, study.base) for settings in study.cells()]
     if not os.path.exists(path):
         return cells
     by = {cell.name: cell for cell in cells}

@@ -18,6 +18,7 @@ from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
 from ldpbayes.priors import as_prior
 from ldpbayes.simulation import population
 from ldpbayes.study import evaluate
+from ldpbayes.study.base import grid
 from studies import common
 
 #: Populations whose categories are in an order, so that the smooth prior applies.
@@ -54,12 +55,28 @@ CENSUSES = (
 )
 #: Priors whose posterior means are compared.
 PRIORS = ("jeffreys", "flat", "learnt")
-#: Priors of the study of floors, and the share of the categories that are shown: those with the largest posterior means.
-FLOORS, SHOWN = ("learnt", "floor"), 0.05
+#: The share of the categories that are shown: those with the largest posterior means.
+SHOWN = 0.05
 #: Draws enough for a mean whose Monte Carlo error adds about 1/150 to its risk.
 SMOOTH = RandomWalk(draws=500, chains=1, tune=300, thin=2)
 #: A share counts as large above this.
 LARGE = 0.02
+
+
+def cells(setting):
+    """Return the cells of the study: every population, protocol and ε, and GRR also with many reports."""
+    common.require_populations()
+    paper = setting == "paper"
+    rest = {"epsilon": [0.5, 1.0, 2.0, 4.0] if paper else [1.0, 4.0], "replications": [20 if paper else 3]}
+    sizes = [(name, a) for a in ((205, 1000) if paper else (205,)) for name in ZIPF]
+    sizes += [(name, common.census(name).n_categories) for name in (CENSUSES if paper else ("flights_dest",))]
+    out = []
+    for name, a in sorted(sizes, key=lambda size: size[1]):
+        fixed = rest | {"n_categories": [a], "population": [name]}
+        out += grid(protocol=["grr", "oue", "olh", "subset"] if paper else ["grr", "oue"], n_reports=[10_000], **fixed)
+        if paper:
+            out += grid(protocol=["grr"], n_reports=[1_000_000], **fixed)
+    return out
 
 
 @functools.lru_cache
@@ -138,18 +155,7 @@ def compare_priors(cell, rng):
     return lines_of([replicate(cell, own) for own in rng.spawn(cell["replications"])])
 
 
-def compare_floor(cell, rng):
-    """Return the lines of a cell under the learnt prior and over a floor: squared errors, their ratio, coverage.
-
-    Parameters
-    ----------
-    cell : dict
-    rng : Generator
-    """
-    return lines_of([replicate(cell, own, FLOORS) for own in rng.spawn(cell["replications"])], "learnt")
-
-
-def lines_of(found, base="jeffreys"):
+def lines_of(found):
     """Return the lines of a cell from the answers of its replications."""
     losses, inside = {}, {}
     for loss, coverage in found:
@@ -157,38 +163,39 @@ def lines_of(found, base="jeffreys"):
             losses.setdefault(estimator, []).append(value)
         for pair, value in coverage.items():
             inside.setdefault(pair, []).append(value)
-    return [*_errors(losses, base), *_coverage(inside)]
+    return [*_errors(losses), *_coverage(inside)]
 
 
-def replicate(cell, rng, estimators=None):
+def simulated(cell, rng):
+    """Return (distribution, Collection): one set of reports of users drawn from the cell's population."""
+    name, n, a = cell["population"], cell["n_reports"], cell["n_categories"]
+    p, protocol = shares(name, a), evaluate.protocol_of(cell)
+    return p, Collection(evaluate.labels(a), Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng)))
+
+
+def replicate(cell, rng):
     """Return ({estimator: squared error}, {(prior, metric): share covered}) of one simulated set of reports.
 
     Parameters
     ----------
     cell : dict
     rng : Generator
-    estimators : collection of str, optional
-        Only these; by default all that apply to the population.
     """
-    name, n, a = cell["population"], cell["n_reports"], cell["n_categories"]
-    p, protocol = shares(name, a), evaluate.protocol_of(cell)
-    collection = Collection(evaluate.labels(a), Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng)))
+    p, collection = simulated(cell, rng)
     found, inside = {}, {}
-    for prior in (*PRIORS, *(["smooth"] if name in ORDERED else [])) if estimators is None else estimators:
-        if prior in (*PRIORS, "smooth", "floor"):
-            found[prior], variance = moments(collection, prior, rng)
-            inside |= {(prior, metric): value for metric, value in covered(p, found[prior], variance).items()}
-    if estimators is None or not {*estimators} <= {*PRIORS, "smooth", "floor"}:
-        oracle = Oracle()(collection)
-        raw = oracle.distribution
-        found |= {"mle": MLE(tolerance=1e-4)(collection).distribution, "norm_sub": norm_sub(raw), "norm_cut": norm_cut(raw)}
-        found |= {"power_law": power_law(raw, oracle.standard_error, n), "oracle": raw}
+    for prior in (*PRIORS, *(["smooth"] if cell["population"] in ORDERED else [])):
+        found[prior], variance = moments(collection, prior, rng)
+        inside |= {(prior, metric): value for metric, value in covered(p, found[prior], variance).items()}
+    oracle = Oracle()(collection)
+    raw = oracle.distribution
+    found |= {"mle": MLE(tolerance=1e-4)(collection).distribution, "norm_sub": norm_sub(raw), "norm_cut": norm_cut(raw)}
+    found |= {"power_law": power_law(raw, oracle.standard_error, cell["n_reports"]), "oracle": raw}
     return {estimator: ((value - p) ** 2).sum() for estimator, value in found.items()}, inside
 
 
-def _errors(losses, base):
-    """Return the lines "mse" and "ratio" of every estimator, with paired errors against one of them."""
-    base, lines = np.array(losses[base]), []
+def _errors(losses):
+    """Return the lines "mse" and "ratio" of every estimator, with paired errors against Jeffreys' posterior mean."""
+    base, lines = np.array(losses["jeffreys"]), []
     for estimator, values in losses.items():
         values = np.array(values)
         line = {"estimator": estimator, "target": "distribution", "replications": values.size}
