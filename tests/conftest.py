@@ -101,7 +101,6 @@ CALIBRATED = (
     "mend/test_23_who_decides.py::test_nine_tenths_of_the_categories_are_empty[oue]",
     "estimators/test_mle.py::test_stress_set_is_certified[True-40-3000-0.3]",
     "estimators/test_mle.py::test_stress_set_is_certified[True-40-3000-1.0]",
-    "test_study.py::test_every_study_runs[floor]",
     "mend/test_04_asymmetric_mixtures.py::test_few_categories_by_quadrature",
     "mend/test_04_asymmetric_mixtures.py::test_one_collection[0]",
     "mend/test_07_portable.py::test_a_seed_gives_the_same_numbers_without_vector_units",
