@@ -15,7 +15,7 @@ DROP = 45.0
 #: rounds that leave a fifth each.
 LONGEST, SPAN, FIFTHS = (20.0, 60.0), 8.0, 3
 #: Steps of the search for tilts, by bisection and by Newton's method; one set's means add up to one within so many sds.
-BISECTIONS, ROUGH_BISECTIONS, NEWTON_TILTS, NEAR = 24, 14, 16, 0.02
+BISECTIONS, ROUGH_BISECTIONS, NEWTON_TILTS, NEAR = 24, 14, 30, 0.02
 #: Ends are not looked for again where the means added up to one within so many sds.
 BESIDE = 0.5
 #: Error of the log of the integrals of factors at large α; see tests/mend/test_20_stated_errors.py.
@@ -324,7 +324,7 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
         start, (tilt, lowest) = None, mode_tilts(family, multiplicity, k, BISECTIONS)
     else:
         tilt = np.broadcast_to(start, k).astype(float)
-    far = True
+    far, low, high = True, np.full(k, -np.inf), np.full(k, np.inf)
     for _ in range(NEWTON_TILTS):
         centre = family.modes(each(tilt))
         if far:  # a tilt that moves means by a part of an sd leaves the ends where they are
@@ -334,8 +334,10 @@ def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
         if (np.abs(excess) < close * np.sqrt(spread)).all():
             return tilt, nodes, window
         far = (np.abs(excess) > BESIDE * np.sqrt(spread)).any()
-        # On 1/Σ E[g], which is linear in t for gamma factors.
-        tilt = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
+        low, high = np.where(excess > 0, tilt, low), np.where(excess > 0, high, tilt)
+        # On 1/Σ E[g], which is linear in t for gamma factors; halves where factors of two peaks lead to and fro.
+        moved = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
+        tilt = np.where(np.isfinite(high - low) & ((moved <= low) | (moved >= high)), 0.5 * (low + high), moved)
     return (tilt, nodes, window) if start is None else tilted_many(family, multiplicity, k, size, close)
 
 

@@ -15,8 +15,7 @@ FEW, SHORT = 20, 4096
 #: Means given the sum add up to one; where those of polynomials by transforms miss it by more, nodes were too few for a
 #: window that small concentrations stretch.
 OFF = 1e-8
-#: … and where those of the polynomials themselves do, their transforms are noise: under concentrations near zero no tilt may
-#: have been found.
+#: … and where those of the polynomials themselves do, their transforms are noise.
 NEAR = 1e-5
 #: Complex numbers of the transforms of sets that are worked on together.
 TOGETHER = 2**20
@@ -154,7 +153,7 @@ def laws_of(factors, route=None, saddle=False):
     if left.size:
         rough = _transforms(factors, left, out)
         if counts is not None and route is None:
-            laws = [(sets, law, _settled(law)) for sets, law in _polynomials(factors, rough, counts)]
+            laws = [(sets, law, _good(law, NEAR).all()) for sets, law in _polynomials(factors, rough, counts)]
             out += [(sets, law) for sets, law, good in laws if good]
             rough = np.concatenate([np.array([], dtype=int), *(sets for sets, _, good in laws if not good)])
         if rough.size and not saddle:
@@ -164,10 +163,10 @@ def laws_of(factors, route=None, saddle=False):
     return out
 
 
-def _settled(law):
-    """Return whether the means of all sets of a law add up to one, and are of something."""
+def _good(law, off):
+    """Return of which sets of a law the log-evidence is known and means add up to one but for ``off``, (k,) booleans."""
     moments = law.moments
-    return bool((np.isfinite(moments.log_evidence) & (np.abs(law.factors.summed(moments.mean) - 1) < NEAR)).all())
+    return np.isfinite(moments.log_evidence) & (np.abs(law.factors.summed(moments.mean) - 1) < off)
 
 
 def _counts(factors):
@@ -192,10 +191,7 @@ def _transforms(factors, sets, out):
     for group in _together(sets[line.count > 0], size, factors.multiplicity.size):
         own_line = line.take([order[int(which)] for which in group])
         law = TransformRoute(factors.take(group), own_line)
-        moments = law.moments
-        good = np.isfinite(moments.log_evidence)
-        if factors.is_polynomial:
-            good &= np.abs(law.factors.summed(moments.mean) - 1) < OFF
+        good = _good(law, OFF if factors.is_polynomial else np.inf)
         if good.all():
             out.append((group, law))
         elif good.any():

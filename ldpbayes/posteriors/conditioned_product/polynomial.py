@@ -12,6 +12,7 @@ import numpy as np
 from scipy import fft
 from scipy.special import gammaln
 
+from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product.coefficients import coefficients
 from ldpbayes.posteriors.conditioned_product.factors import DROP
 from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
@@ -20,6 +21,8 @@ from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
 SPAN = 512
 #: Counts proposed together: five arrays of this size are held at a time.
 BATCH = 10**6
+#: Proposed counts for one that is accepted, beyond which no draws are made.
+MOST_TRIED = 20_000
 #: Sums of counts that are this much less probable than the most probable one, noise of the transforms, are left out of
 #: margins.
 NO_SUM = 1e-15
@@ -320,15 +323,17 @@ class PolynomialRoute:
 
         peak = math.floor(best)
         top = max(log_weight(m) for m in (max(peak, 0), peak + 1))
-        counts, done, share = np.empty((group.size, size), dtype=np.int64), 0, 0.9
+        counts, done, tried, share = np.empty((group.size, size), dtype=np.int64), 0, 0, 0.9
         while done < size:
+            if tried > MOST_TRIED * (done + 1):
+                raise ConvergenceError(f"Of {tried:,} proposed numbers of truthful reports {done} were accepted.")
             batch = int(min(max(1.2 * (size - done) / share, 64), BATCH // group.size + 64))
             k = self._independent_counts(group, batch, rng)
             m = k.sum(axis=0)
             least, most = m.min(), m.max()
             chance = np.exp(log_weight(np.arange(least, most + 1)) - top)
             accepted = np.flatnonzero(rng.random(batch) < chance[m - least])
-            share = max(accepted.size / batch, 1e-3)
+            tried, share = tried + batch, max(accepted.size / batch, 1e-3)
             accepted = accepted[: size - done]
             counts[:, done : done + accepted.size] = k[:, accepted]
             done += accepted.size
