@@ -65,7 +65,7 @@ class Beside(Regression):
     def pullback_logits(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
         out, parts = super().pullback_logits(z, slope @ self.collapse), self.parts(z)
         own = self.pulled_parts(z, parts, slope / np.maximum(parts, LEAST))
-        out[out.size - own.size :] = own.ravel()
+        out[self.spans[self.part]] = own.ravel()
         return out
 
     @cached_property
@@ -80,7 +80,10 @@ class Beside(Regression):
         return (self.other_design[:, 1:] - self._standard[0]) * self._standard[1]
 
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
-        return {**super().blocks(), self.part: (NormalLaw(), self.other_shape())}
+        # Before the groups' effects, which stand last: see ``disjoint``.
+        blocks = dict(super().blocks())
+        effects = {name: blocks.pop(name) for pair in self.multiplied().items() for name in pair}
+        return {**blocks, self.part: (NormalLaw(), self.other_shape()), **effects}
 
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
         return super().pulled(values, slope) | {self.part: np.zeros_like(values[self.part])}
@@ -97,9 +100,6 @@ class Beside(Regression):
             part = slice(start, start + step)
             out[part] = each(sizes[:, None] * self.to_simplex(z[part]), z[part])
         return out
-
-    def disjoint(self) -> None:
-        return None  # the unknowns of the other part stand last
 
     def coords(self) -> dict[str, Sequence]:
         return {**super().coords(), f"{self.part}_term": list(self.other_terms)}
