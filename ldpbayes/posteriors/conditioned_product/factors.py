@@ -296,7 +296,8 @@ def mode_tilts(family, multiplicity, k, bisections):
 def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
     """Return (tilts (k,), Nodes, windows) of k sets of factors that stand one after the other, each tilted to mean one.
 
-    The tilt of modes that sum to one comes first, by bisection, then Newton's method on the means.
+    The tilt of modes that sum to one comes first, by bisection, then Newton's method on the means, which halves the interval
+    that it has found where a step leaves it.
 
     Parameters
     ----------
