@@ -91,7 +91,7 @@ class Exact(AbstractPosterior):
     name: ClassVar[str] = "exact"
     order: ClassVar[float] = 1
     most: ClassVar[float] = 2.5e7
-    pace: ClassVar[Pace] = Pace(0.02, 0.0, 4e-7)
+    pace: ClassVar[Pace] = Pace(0.01, 0.0, 4e-7)
 
     def prepare(self, problem):
         form, size = drawable(problem.separable), self.draws * self.chains

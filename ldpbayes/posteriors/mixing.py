@@ -161,7 +161,7 @@ class Separable(_Factored):
     def plan(problem, size, cells=1):
         """Return (reason, operations, Pace) of a problem that it serves."""
         work = problem.n_categories * (size + EXACT_FACTOR) + tables(drawable(problem.separable)) / 4
-        return EVERY, work, Pace(0.08, 4e-3, 4e-7)
+        return EVERY, work, Pace(0.03, 2e-3, 4e-7)
 
     def sentence(self, nodes, counts, whose):
         """Return what was checked of draws."""
@@ -282,7 +282,7 @@ class Weighted(_Factored):
             _looked_at(problem.rows)
         work = surrogate.weighing(problem.rows, size) + 3 * surrogate.EXPANDING * _work(problem) + SURROGATE_FACTOR * a
         reason = "surrogates at values of the hyperparameter, with weights on the true likelihood."
-        return reason, work, Pace(0.2, 3.5e-3, surrogate.Surrogate.pace.operation)
+        return reason, work, Pace(0.1, 3e-3, surrogate.Surrogate.pace.operation)
 
     def settle(self, mixture):
         """Look, and move the pilot to the mean of the mixture, until that hardly moves; return the nodes there."""

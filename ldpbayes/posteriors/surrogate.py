@@ -198,7 +198,7 @@ class Surrogate(AbstractPosterior):
     name: ClassVar[str] = "surrogate"
     order: ClassVar[float] = 11
     most: ClassVar[float] = 2e10
-    pace: ClassVar[Pace] = Pace(0.03, 2e-3, 5e-10)
+    pace: ClassVar[Pace] = Pace(0.01, 5e-4, 5e-10)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
     checked: ClassVar[Mapping] = {"max_expansions": whole(1)}
 
