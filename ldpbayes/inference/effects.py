@@ -127,7 +127,7 @@ def sample(
 
         def wanting(run, made):
             worst = end_errors(values, run.z, prob).max(initial=0.0) / allowed
-            few = of_chains(*extremes(chain_diagnostics(run.z))).next == "more"
+            few = of_chains(*extremes(chain_diagnostics(reported(target.prior, run.z)))).next == "more"
             cost = float(run.stats["n_steps"].sum()) * (target.reports.visited + each)
             cheap = 2 * cost <= COSTS[int(worst > ACCEPTABLE)] and 2 * made * chains <= MOST_DRAWN
             return (few or worst > AIMED) and (cheap or 2 * made <= MOST_TIMES * draws)
@@ -150,6 +150,12 @@ def bent(target: Target, before: np.ndarray | None) -> "Bent":
         return Bent(target, at)
     target = replace(target, turn=TURN) if share[target.effects].mean() < WEAK else target
     return Bent(target, at, share / (1 - share))
+
+
+def reported(prior: Any, z: np.ndarray) -> np.ndarray:
+    """Return all variables of a prior side by side, (chains, draws, k): a result judges these, not the unknowns z."""
+    variables = prior.variables(z.reshape(-1, z.shape[-1])).values()
+    return np.concatenate([values.reshape(*z.shape[:2], -1) for _, values in variables], axis=2)
 
 
 def end_errors(values: Callable[[np.ndarray], np.ndarray], z: np.ndarray, prob: float) -> np.ndarray:

@@ -19,8 +19,6 @@ SCALE = 2.5
 INTERCEPT = math.pi
 #: Of the half-normal prior of the sd between groups.
 BETWEEN = 1.0
-#: From so many groups of one factor on, the curvature is taken by groups, which do not meet; below it is taken as a whole.
-MANY_GROUPS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,7 +344,7 @@ class Regression(AbstractSoftmax):
         return {}
 
     def disjoint(self) -> tuple[int, int] | None:
-        if len(self.effects) != 1 or self.effects[0].root is not None or self.effects[0].size < MANY_GROUPS:
+        if len(self.effects) != 1 or self.effects[0].root is not None:
             return None
         return self.spans["effects_0"].start, self.n_categories - 1
 

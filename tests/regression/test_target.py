@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 
 import ldpbayes as lb
+from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
+from ldpbayes.inference.effects import reported
 from ldpbayes.protocols.designs import warner
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.regression.fitting import Model, _read
@@ -105,11 +107,12 @@ def of_groups(groups):
     return Model.of(design, reports, None, None)
 
 
-def test_groups_of_one_factor_do_not_meet_in_the_curvature():
-    """With many groups the coordinates come from blocks: their covariance is the inverse of the whole Hessian."""
-    model = of_groups(70)
+@pytest.mark.parametrize("groups", [5, 70])
+def test_groups_of_one_factor_do_not_meet_in_the_curvature(groups):
+    """The coordinates come from blocks: their covariance is the inverse of the whole Hessian."""
+    model = of_groups(groups)
     target, size = model.target, model.prior.n_unknowns
-    assert model.prior.disjoint() == (2, 1) and size == 72
+    assert model.prior.disjoint() == (2, 1) and size == groups + 2
     z, rest = np.random.default_rng(2).normal(0, 0.3, size), target.rest
 
     def given_the_scale(at):
@@ -119,7 +122,21 @@ def test_groups_of_one_factor_do_not_meet_in_the_curvature():
     rooted = coordinates.of(np.eye(size - 1)) - z[rest]
     precision = -target.hessian(z)[np.ix_(rest, rest)]
     np.testing.assert_allclose(rooted.T @ rooted @ precision, np.eye(size - 1), atol=1e-4)
-    assert of_groups(20).prior.disjoint() is None
+
+
+def test_chains_go_on_for_what_a_result_reports():
+    """Effects and the log of their sd may each have met where their product, the effect of a group, has not."""
+    prior, rng = of_groups(5).prior, np.random.default_rng(3)
+    z = rng.standard_normal((4, 1000, prior.n_unknowns))
+    (batch,) = prior.varying
+    z[0, :, batch.place] = np.sort(z[0, :, batch.place])
+    z[0, :, batch.span.start] = np.sort(z[0, :, batch.span.start])  # in the first chain they rise together
+    mixed = rng.permutation(1000)
+    z[0] = z[0, mixed]
+    r_hat, _ = extremes(chain_diagnostics(z))
+    values = reported(prior, z)
+    assert values.shape == (4, 1000, 2 * (1 + 5) + 1) and r_hat < 1.01
+    assert extremes(chain_diagnostics(values))[0] > 1.01
 
 
 def test_a_factor_of_four_hundred_groups_with_five_reports_each_is_trusted():
