@@ -80,7 +80,8 @@ class Chains:
         if not isinstance(density.coordinates, Dense):  # effects of many cells bend this way and that: a step suits none
             density = Bent(density.target, self.z.mean(axis=0))
         first = by_nuts(density, density.back(self.z), 1, rng, None, lambda more: more(SHORT), [(TUNE, rate)]).z[0]
-        better = density.anew(density.back(first))
+        few = 2 * first.shape[1] <= len(first)  # unknowns, so that draws say how to bend them
+        better = Bent.about(density.target, first) if few else density.anew(density.back(first))
         # A scale near zero makes the effects narrow.
         careful = [(max(tuned, tune), CAREFUL)] if rate < CAREFUL else []
         return by_nuts(better, better.back(first), len(self.at), rng, watch, going, [(tuned, rate), *careful])
