@@ -251,3 +251,52 @@ def test_summaries_predict_nothing():
         (reports,) = observe("reports", pt.as_tensor(np.full((2, A), 1 / A)), cells)
         with pytest.raises(InfeasibleError, match="does not know its protocol"):
             pm.draw(reports, mode="FAST_COMPILE")
+
+
+def test_coords_with_the_labels_in_another_order_are_refused():
+    """Each share would be read as another label's."""
+    cells = simulated([GRR(A, 1.0)] * 3)
+    north, back = cells["g0"], LABELS[::-1]
+    for data, coords, dims in [
+        (north, {"answer": back}, ("answer",)),
+        (cells, {"place": cells.labels[::-1], "answer": LABELS}, ("place", "answer")),
+        (cells, {"place": cells.labels, "answer": back}, ("place", "answer")),
+    ]:
+        for stated in (dims, None):  # p has them in the model, said again or not
+            with pm.Model(coords=coords), pytest.raises(ArgumentError, match="must have the order of the data"):
+                observe("reports", pm.Dirichlet("p", np.ones(A), dims=dims), data, dims=stated)
+    with pm.Model(coords={"place": ["north", "south", "west"], "answer": LABELS}):
+        observe("reports", pm.Dirichlet("p", np.ones(A), dims=("place", "answer")), cells, dims=("place", "answer"))
+
+
+@pytest.mark.parametrize("likelihood", ["full", "surrogate"])
+def test_what_is_no_distribution_has_no_probability(likelihood, whole):
+    """A softmax along the wrong axis, say; the counts of a GRR have had none all along."""
+    cells = simulated([UnaryEncoding.optimized(A, 1.5)] * 3)
+    p = pt.matrix("p", shape=(3, A))
+    with pm.Model() as model:
+        observe("reports", p, cells, likelihood=likelihood)
+    (part,) = model.logp(vars=model.observed_RVs, sum=False)
+    logp = pytensor.function([p], part, mode="FAST_COMPILE")
+    even = np.full((3, A), 1 / A)
+    assert np.isfinite(logp(even)).all()
+    for wrong in (2 * even, even + np.eye(3, A) * [0.5, 0, 0, 0, 0] - np.eye(3, A, 1) * [0, 0.5, 0, 0, 0]):
+        with pytest.raises(pm.logprob.utils.ParameterValueError):
+            logp(wrong)
+
+
+def test_a_name_that_the_model_has_is_refused():
+    cells = simulated([GRR(A, 1.0)])
+    with pm.Model():
+        p = pm.Dirichlet("p", np.ones(A))
+        observe("reports", p, cells["g0"])
+        for name in ("reports", "p"):
+            with pytest.raises(ArgumentError, match=f"has a variable '{name}'"):
+                observe(name, p, cells["g0"])
+
+
+def test_who_leaves_out_those_who_deny_is_told_their_categories():
+    tallies = [Tally(GRR(2, 1.0), [0, 1], [60, 40], "device"), Tally(GRR(2, 9.0), [0, 1], [80, 20], "direct")]
+    survey = Collection(["no", "yes"], tallies).with_deniers(of="yes", say="no", channel="direct")
+    with pm.Model(), pytest.raises(ArgumentError, match="respondents may deny, the categories are no; yes; yes, denied"):
+        observe("reports", pt.as_tensor([0.3, 0.7]), survey)

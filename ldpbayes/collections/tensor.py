@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.dist_math import check_parameters
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
@@ -12,7 +13,7 @@ from ldpbayes import checks
 from ldpbayes.collections.cells import Cells
 from ldpbayes.collections.collection import Collection
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
-from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.formats import places
 
@@ -20,6 +21,8 @@ from ldpbayes.protocols.formats import places
 MAX_OUTPUTS = 1024
 #: Dense likelihood rows with more entries than this do not go into a PyMC model.
 MAX_ENTRIES = 2**25
+#: Shares down to this far below zero are those of a model that computes the last as one less the others.
+ROUNDING = 1e-9
 
 give_pytensor_a_folder()
 
@@ -76,6 +79,7 @@ def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: 
     """
     many = isinstance(data, Cells)
     _check_shape(p, data, many)
+    check_order(p, dims, (data.labels, data.categories) if many else (data.categories,))
     lead, last = _named_dims(name, data, dims) if many else ((), dims and dims[-1])
     cells = list(data.collections())
     if any(cell.weighted for cell in cells):
@@ -239,15 +243,20 @@ def _of_cells(values, lead):
 def _cells_logp(value, p, rows, weights, place, log_constants, users):
     """Return the log-likelihood of each cell's whole reports."""
     terms = weights * pt.log((rows * p[place]).sum(axis=-1))
-    return pt.inc_subtensor(log_constants[place], terms)
+    return _of_shares(pt.inc_subtensor(log_constants[place], terms), p)
 
 
 def _logp(value, p, rows, weights, log_constant, users):
-    return log_constant + pt.dot(weights, pt.log(pt.dot(rows, p)))
+    return _of_shares(log_constant + pt.dot(weights, pt.log(pt.dot(rows, p))), p)
 
 
 def _quadratic_logp(value, p, linear, curvature, constant, users):
-    return constant + (linear * p - 0.5 * curvature * p**2).sum(axis=-1)
+    return _of_shares(constant + (linear * p - 0.5 * curvature * p**2).sum(axis=-1), p)
+
+
+def _of_shares(logp, p):
+    """Return a log-probability that is -inf where p is no distribution, as that of pm.Multinomial is."""
+    return check_parameters(logp, p >= -ROUNDING, pt.isclose(p.sum(axis=-1), 1.0), msg="p >= 0, sum(p) = 1")
 
 
 def _fresh(protocols, matrix):
@@ -283,6 +292,8 @@ def _check_shape(p, data, many):
         hint = "; for one row of p per person or group read the reports as Cells, with by=" if p.type.ndim == 2 else ""
     if data.n_categories == 2 and p.type.ndim == len(wanted) - 1:
         hint = "; of two categories, the shares q of the second are pm.math.stack([1 - q, q], axis=-1)"
+    if data.n_laws:
+        hint = f"; as {data.doubt}, the categories are {listed(data.categories)}"
     raise ArgumentError(f"p must {rule}, got shape {p.type.shape}{hint}.")
 
 
@@ -319,14 +330,37 @@ def check_dims(dims: tuple, sizes: tuple) -> None:
             raise ArgumentError(f"dims must name coords of the model with {size} entries, got {shown(dim)}.")
 
 
+def check_order(p: Any, dims: tuple | None, labels: tuple) -> None:
+    """Refuse dims of p whose coords are the labels of the data in another order: each share would be read as another's.
+
+    Parameters
+    ----------
+    p : tensor
+    dims : tuple of str, optional
+        Of p; by default those under which the model knows it.
+    labels : tuple of sequence of str
+        Of the data, for each dimension of p; empty where they have none.
+    """
+    model = pm.modelcontext(None)
+    named = (model.named_vars_to_dims.get(p.name) or ()) if dims is None else dims
+    for dim, wanted in zip(named, labels, strict=False):
+        given = [str(label) for label in model.coords.get(dim) or ()]
+        if given != list(wanted) and sorted(given) == sorted(wanted):
+            raise ArgumentError(
+                f"coords {shown(dim)} of the model must have the order of the data, {listed(wanted)}; got {listed(given)}."
+            )
+
+
 def variable_name(name: Any, function: str) -> str:
     """Return the name of a variable of the model that is being built, or refuse where none is, or the name is none."""
     if not checks.text(name, "name", empty=False).isprintable() or "/" in name:
         raise ArgumentError(f"name must be printable text without '/', got {shown(name)}.")
     try:
-        pm.modelcontext(None)
+        model = pm.modelcontext(None)
     except TypeError as err:
         raise ArgumentError(f"{function} must be called within a model: with pymc.Model(): {function}(…).") from err
+    if model.name_for(name) in model.named_vars:
+        raise ArgumentError(f"name must be new to the model, which has a variable {shown(name)}.")
     return name
 
 
