@@ -7,6 +7,7 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
+from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.result.building import of_draws
 from ldpbayes.result.compliers import extended_draws
@@ -56,7 +57,8 @@ def attach(
     Returns
     -------
     Result
-        A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. All other variables of the trace
+        A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. Where some deny or ignore the
+        device, P is that of the answers, and their shares stand beside it. All other variables of the trace
         are kept and summarized as well. So are its groups of predictions, with the observed values beside them: ArviZ's
         ``plot_ppc_dist`` reads both. Its ``plot_loo_pit`` refuses them, because it needs a log-likelihood for every number
         that is predicted: here it belongs to a user or a cell, and predictions are counts over all reports. A dimension of
@@ -96,9 +98,10 @@ def attach(
         others=others,
         ci_prob=ci_prob,
         rng=np.random.default_rng(random_seed),
+        owners=data.owners,
         coords=coords,
         stats=_statistics(trace),
-        attrs={"random_seed": random_seed, "reason": reason, "sampling": "mcmc", "interrupted": 0},
+        attrs={"random_seed": random_seed, "reason": reason, "sampling": "mcmc", "interrupted": 0} | _doubts(data),
     )
     _copy_predictions(trace, tree)
     size = draws.shape[0] * draws.shape[1]
@@ -110,11 +113,19 @@ def attach(
 
 def _others(trace, data, var_name):
     """Return the variables of a trace but P as {name: (dims, array, attrs)}, and the labels of their dims."""
-    coords, values = data.coords(), trace["posterior"].data_vars
+    coords, values = data.coords() | {"category": list(data.answers)}, trace["posterior"].data_vars
     found = {name: ((), one.values, one.attrs) for name, one in values.items() if one.dims == ("chain", "draw")}
     arrays = [_array(one, coords) for name, one in values.items() if _is_array(name, one, var_name)]
     labels = {name: labels for one in arrays for name, labels in one.coords.items() if name in one.dims}
     return found | {one.name: (one.dims[2:], one.values, {"of": "model"} | one.attrs) for one in arrays}, labels
+
+
+def _doubts(data):
+    """Return what a result says of those who deny or ignore the device, as an attr; nothing where nobody does."""
+    if not data.laws:
+        return {}
+    words = words_of(data)
+    return words.of_each() if data.by else {words.name: words.explanation}
 
 
 def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = None, *, by: str | None = None) -> xr.DataTree:
