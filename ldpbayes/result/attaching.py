@@ -58,12 +58,12 @@ def attach(
     -------
     Result
         A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. Where some deny or ignore the
-        device, P is that of the answers, and their shares stand beside it. All other variables of the trace
-        are kept and summarized as well. So are its groups of predictions, with the observed values beside them: ArviZ's
-        ``plot_ppc_dist`` reads both. Its ``plot_loo_pit`` refuses them, because it needs a log-likelihood for every number
-        that is predicted: here it belongs to a user or a cell, and predictions are counts over all reports. A dimension of
-        the trace that is called as one of the result's but has other labels is renamed to ``{variable}_{dimension}``; one
-        that is called as the grouping column of the cells is their dimension ``cell``.
+        device, P is that of the answers, and their shares stand beside it. All other variables of the trace are kept and
+        summarized as well. So are its groups of predictions, with the observed values beside them: ArviZ's
+        ``plot_ppc_dist(result, var_names=["reports"])`` reads both. Its ``plot_loo_pit`` refuses them, because it needs a
+        log-likelihood for every number that is predicted: here it belongs to a user or a cell, and predictions are counts
+        over all reports. A dimension of the trace that is called as one of the result's but has other labels is renamed to
+        ``{variable}_{dimension}``; one that is called as the grouping column of the cells is their dimension ``cell``.
 
     Raises
     ------
@@ -158,7 +158,8 @@ def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = No
     Notes
     -----
     In a model where every cell has its own P, leaving a whole cell out changes the posterior of its P a lot, and the
-    Pareto k of ``arviz.loo`` shows it; leaving single reports out does not.
+    Pareto k of ``arviz.loo`` shows it; leaving single reports out does not. The values leave the multinomial coefficients
+    out, which those of ``pm.compute_log_likelihood`` hold where counts are observed: compare like with like.
     """
     need_result(result)
     if "regression" in result.attrs:
