@@ -519,7 +519,7 @@ class QuantileLaw(NormalLaw):
         knots = np.linspace(z[0], z[-1], max(2001, 4 * len(z)))
         heights = CubicSpline(z, np.arcsinh(x))(knots)
         if (falls := np.diff(ndtr(knots))[np.diff(heights) < 0].sum()) > MAX_FALL:
-            raise ArgumentError(f"x must be closer together where F bends: its spline falls over {falls:.2g} of probability.")
+            raise ArgumentError(f"x must be close together where F bends: its spline falls over {falls:.2g} of probability.")
         object.__setattr__(self, "_ends", (knots[0], knots[-1], knots[1] - knots[0]))
         object.__setattr__(self, "_table", CubicSpline(knots, heights).c[::-1].copy())
 
