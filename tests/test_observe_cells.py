@@ -300,3 +300,18 @@ def test_who_leaves_out_those_who_deny_is_told_their_categories():
     survey = Collection(["no", "yes"], tallies).with_deniers(of="yes", say="no", channel="direct")
     with pm.Model(), pytest.raises(ArgumentError, match="respondents may deny, the categories are no; yes; yes, denied"):
         observe("reports", pt.as_tensor([0.3, 0.7]), survey)
+
+
+def test_which_reports_came_in_does_not_change_the_variables():
+    """Reports that single out a category each by chance had a variable of their own, and 4,096 possible ones were listed."""
+    protocol = UnaryEncoding.optimized(A, 1.5)
+    bits = np.packbits(np.eye(A, dtype=np.uint8)[[0, 1, 1]], axis=1)
+    few = Collection(LABELS, [Tally(protocol, bits, [1, 1, 1])])
+    assert few.rows.separable() is not None
+    cells = Cells({"few": few, "many": simulated([protocol], n=200)["g0"]})
+    found, points, model = pointwise(cells)
+    expected = [cell.rows.log_likelihood(p) + coefficient(cell) for cell, p in zip(cells.values(), points, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert [variable.name for variable in model.observed_RVs] == ["reports"]
+    wide = UnaryEncoding.optimized(12, 8.0)
+    assert not tensor.lists_reports(Tally(wide, np.packbits(np.eye(12, dtype=np.uint8)[:2], axis=1), [1, 1]))

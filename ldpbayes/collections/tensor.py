@@ -1,5 +1,6 @@
 """The reports of a collection or of cells as observed variables of a PyMC model; models and NUTS both stand on this."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -116,13 +117,24 @@ def _parts(name, data, expansion):
 
 def _kind(tally):
     """Return what tallies of one variable share: the number of possible reports and the form of Q p; None: whole reports."""
-    return (tally.protocol.n_outputs, tally.rows.separable() is not None) if lists_reports(tally) else None
+    return (tally.protocol.n_outputs, _single_out(tally)) if lists_reports(tally) else None
 
 
 def lists_reports(tally: Any) -> bool:
     """Return whether every possible report is counted: few of them, or each singles out one category."""
     outputs = tally.protocol.n_outputs
-    return outputs is not None and (outputs <= MAX_OUTPUTS or tally.rows.separable() is not None)
+    return outputs is not None and (outputs <= MAX_OUTPUTS or _single_out(tally))
+
+
+def _single_out(tally):
+    """Return whether each report that the protocol can send singles out one category: those that came in may do by chance."""
+    return tally.rows.separable() is not None and _all_single_out(tally.protocol)
+
+
+@functools.lru_cache(maxsize=256)
+def _all_single_out(protocol):
+    every = protocol.all_reports()
+    return protocol.rows(every, np.ones(len(every))).separable() is not None
 
 
 def _add_counts(name, p, tallies, categories, dims):
