@@ -37,8 +37,8 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     name : str
         Of the observed variable; with several channels it is ``{name}_{channel}``, one variable each.
     p : (a,) or (cells, a) tensor
-        The distribution of the private values, on the simplex: any expression of the model's variables. Where its dims have
-        coords with the labels of the data, they stand in the order of the data.
+        The distribution of the private values, on the simplex: any expression of the model's variables, of ``pymc.dims``
+        too. Where its dims have coords with the labels of the data, they stand in the order of the data.
     data : Collection, Summary or Cells
         Cells need a p with one row per cell, in their order.
     dims : tuple of str, optional
@@ -92,14 +92,16 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     """
     checks.choice(likelihood, "likelihood", LIKELIHOODS)
     name = tensor.variable_name(name, "observe")
-    p = tensor.as_tensor(p).astype("float64")  # as counts and rows are, whatever the model computes in
+    given, p = p, tensor.as_tensor(p).astype("float64")  # as counts and rows are, whatever the model computes in
     if dims is not None:
         dims = (
             (dims,) if isinstance(dims, str) else checks.labels(dims, "dims", f"one name for each of the {p.ndim} dims of p")
         )
         if len(dims) != p.type.ndim:
             raise ArgumentError(f"dims must have one name for each of the {p.type.ndim} dimensions of p, got {dims}.")
+        p = tensor.as_tensor(given, dims).astype("float64")
     data = as_data(data, "data")
+    tensor.check_order(given, dims, (data.labels, data.categories)[-len(data.dims) :])
     expansion = expand(data, prior) if likelihood == "surrogate" and data.channels() else None
     return tensor.observe(name, p, data, dims, expansion)
 

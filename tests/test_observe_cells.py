@@ -315,3 +315,23 @@ def test_which_reports_came_in_does_not_change_the_variables():
     assert [variable.name for variable in model.observed_RVs] == ["reports"]
     wide = UnaryEncoding.optimized(12, 8.0)
     assert not tensor.lists_reports(Tally(wide, np.packbits(np.eye(12, dtype=np.uint8)[:2], axis=1), [1, 1]))
+
+
+def test_variables_of_pymc_dims_are_read_by_their_dims():
+    import pymc.dims as pmd
+
+    cells, z = simulated([GRR(A, 1.0)] * 3), np.random.default_rng(2).normal(size=(3, A))
+    p, logps = special.softmax(z, axis=1), []
+    for order in (("cell", "answer"), ("answer", "cell")):
+        with pm.Model(coords={"cell": cells.labels, "answer": LABELS}) as model:
+            share = pmd.math.softmax(pmd.Normal("z", dims=order), dim="answer")
+            observe("reports", share, cells, dims=("cell", "answer"))
+        logp = model.compile_logp(model.observed_RVs, mode="FAST_COMPILE")
+        logps.append(logp({"z": z if order[0] == "cell" else z.T}))
+    expected = sum(cell.rows.log_likelihood(q) + coefficient(cell) for cell, q in zip(cells.values(), p, strict=True))
+    np.testing.assert_allclose(logps, expected, rtol=1e-10)
+    with (
+        pm.Model(coords={"cell": cells.labels, "answer": LABELS[::-1]}),
+        pytest.raises(ArgumentError, match="order of the data"),
+    ):
+        observe("reports", pmd.math.softmax(pmd.Normal("z", dims=("cell", "answer")), dim="answer"), cells)

@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
+from pytensor.xtensor.type import XTensorVariable
 
 from ldpbayes import checks
 from ldpbayes.collections.cells import Cells
@@ -80,7 +81,6 @@ def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: 
     """
     many = isinstance(data, Cells)
     _check_shape(p, data, many)
-    check_order(p, dims, (data.labels, data.categories) if many else (data.categories,))
     lead, last = _named_dims(name, data, dims) if many else ((), dims and dims[-1])
     cells = list(data.collections())
     if any(cell.weighted for cell in cells):
@@ -127,7 +127,7 @@ def lists_reports(tally: Any) -> bool:
 
 
 def _single_out(tally):
-    """Return whether each report that the protocol can send singles out one category: those that came in may do by chance."""
+    """Return whether each report that can be sent singles out one category: those that came in may do by chance."""
     return tally.rows.separable() is not None and _all_single_out(tally.protocol)
 
 
@@ -347,14 +347,14 @@ def check_order(p: Any, dims: tuple | None, labels: tuple) -> None:
 
     Parameters
     ----------
-    p : tensor
+    p : tensor, or whatever stands for one
     dims : tuple of str, optional
-        Of p; by default those under which the model knows it.
+        Of p; by default those that it has itself, or under which the model knows it.
     labels : tuple of sequence of str
         Of the data, for each dimension of p; empty where they have none.
     """
     model = pm.modelcontext(None)
-    named = (model.named_vars_to_dims.get(p.name) or ()) if dims is None else dims
+    named = dims or (p.dims if isinstance(p, XTensorVariable) else model.named_vars_to_dims.get(as_tensor(p).name)) or ()
     for dim, wanted in zip(named, labels, strict=False):
         given = [str(label) for label in model.coords.get(dim) or ()]
         if given != list(wanted) and sorted(given) == sorted(wanted):
@@ -376,6 +376,9 @@ def variable_name(name: Any, function: str) -> str:
     return name
 
 
-def as_tensor(p: Any) -> Any:
-    """Return probabilities, a variable of PyTensor or numbers, as a tensor."""
-    return pt.as_tensor_variable(p if isinstance(p, Variable) else checks.reals(p, "p", "numbers or a tensor", ndim=None))
+def as_tensor(p: Any, dims: tuple | None = None) -> Any:
+    """Return probabilities, a variable of PyTensor, of pymc.dims in the order of dims, or numbers, as a tensor."""
+    if isinstance(p, XTensorVariable):
+        p = p.transpose(*dims) if set(dims or ()) == set(p.dims) else p
+    given = p if isinstance(p, Variable) else checks.reals(p, "p", "numbers or a tensor", ndim=None)
+    return pt.as_tensor_variable(given, allow_xtensor_conversion=True)

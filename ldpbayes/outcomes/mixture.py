@@ -111,7 +111,7 @@ def observe_mixture(
     n_categories = rows.shape[1]
     parts = _components(components, n_categories)
     value = _values(value, len(code), parts[0].dtype)
-    p = as_tensor(p)
+    given, p = p, as_tensor(p)
     if p.type.ndim not in (1, 2) or p.type.shape[-1] not in (None, n_categories):
         raise ArgumentError(f"p must have one entry per category ({n_categories}), got shape {p.type.shape}.")
     if p.type.ndim == 2 and p.type.shape[0] not in (None, 1, len(code)):
@@ -119,7 +119,7 @@ def observe_mixture(
     support = parts[0].owner.op.ndim_supp
     if value.ndim != 1 + support:
         raise ArgumentError(f"value must have {1 + support} dimensions for these components, got shape {value.shape}.")
-    check_order(p, None, ((), labels)[-p.type.ndim :])
+    check_order(given, None, ((), labels)[-p.type.ndim :])
     if dims is not None:
         check_dims(dims, value.shape)
     place = model_data(f"{name}_row", code)

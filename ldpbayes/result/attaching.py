@@ -1,12 +1,10 @@
 """From the trace of any PyMC model that used observe() to a result: F, summary, pointwise log-likelihood, data."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import xarray as xr
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells, Collection
+from ldpbayes.collections import Cells, Collection, as_data
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.result.building import of_draws
@@ -40,8 +38,8 @@ def attach(
     ----------
     trace : DataTree
         What ``pm.sample`` returned.
-    data : Collection or Cells
-        What ``observe`` was given; the likelihood of cells may be a Summary.
+    data : Collection, Tally, Summary or Cells
+        What ``observe`` was given.
     var_name : str, optional
         The variable of the trace that holds P, with dims chain, draw, [cell,] category; by default ``p``, ``P`` or
         ``distribution``, the first of them that the trace has.
@@ -81,6 +79,7 @@ def attach(
     if log_likelihood is not None:
         checks.flag(log_likelihood, "log_likelihood")
     checks.text(prior, "prior")
+    data = as_data(data, "data")
     draws, var_name = _draws(trace, data, var_name)
     if random_seed is None:
         random_seed = int(np.random.SeedSequence().generate_state(1)[0])
@@ -177,7 +176,7 @@ def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = No
 def _of_data(result, data, by):
     """Return (log-likelihoods (S, ·), their dim, its labels) of a result and what it was fitted to."""
     values = result["posterior"]["distribution"]
-    checks.instance(data, "data", (Collection, Cells), "the Collection or the Cells of the fit")
+    data = as_data(data, "data")
     if values.shape[2:] not in (data.shape, (*data.shape[:-1], len(data.answers))):
         raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {data.shape}.")
     apart = data.dims[:-1]
@@ -219,8 +218,7 @@ def _by_report(rows, draws):
 
 def _draws(trace, data, var_name):
     """Return the draws of P, (chains, draws, [cells,] a), checked against the data, and their name."""
-    checks.instance(data, "data", (Collection, Cells), "the Collection or the Cells that the model observed")
-    if not isinstance(trace, Mapping):
+    if not isinstance(trace, xr.DataTree):
         raise ArgumentError("trace must have a group 'posterior', as pm.sample returns it.")
     try:
         posterior = trace["posterior"]

@@ -151,3 +151,16 @@ def test_p_is_that_of_the_answers_where_some_deny_or_ignore_the_device(kind, man
     np.testing.assert_allclose(total.ravel(), np.sum(each, axis=0), rtol=1e-9)
     lb.save(tree, tmp_path / "fit.nc")
     assert lb.load(tmp_path / "fit.nc")["posterior"].equals(tree["posterior"])
+
+
+def test_what_observe_takes_attach_takes_and_what_is_no_trace_is_refused():
+    data, given = survey(), trace()
+    (tally,) = data.tallies
+    named, one = (attach(given, reports, random_seed=1) for reports in (data, tally))
+    np.testing.assert_array_equal(one["posterior"]["frequency"].values, named["posterior"]["frequency"].values)
+    assert add_log_likelihood(one, tally)["log_likelihood"].sizes["report"] == 1000
+    summary = lb.collections.Summary.of(tally.rows, np.full(3, 1 / 3))
+    assert attach(trace(), summary, random_seed=1).attrs["n_reports"] == 1000
+    for wrong in ({"posterior": trace()["posterior"].to_dataset()}, trace()["posterior"], trace()["posterior"].to_dataset()):
+        with pytest.raises(lb.LDPBayesError, match=r"as pm\.sample returns it"):
+            attach(wrong, tally)
