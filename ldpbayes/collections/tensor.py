@@ -378,7 +378,7 @@ def variable_name(name: Any, function: str) -> str:
 
 def as_tensor(p: Any, dims: tuple | None = None) -> Any:
     """Return probabilities, a variable of PyTensor, of pymc.dims in the order of dims, or numbers, as a tensor."""
-    if isinstance(p, XTensorVariable):
-        p = p.transpose(*dims) if set(dims or ()) == set(p.dims) else p
+    if isinstance(p, XTensorVariable) and dims is not None and set(dims) == set(p.dims):
+        p = p.transpose(*dims)
     given = p if isinstance(p, Variable) else checks.reals(p, "p", "numbers or a tensor", ndim=None)
     return pt.as_tensor_variable(given, allow_xtensor_conversion=True)
