@@ -37,7 +37,8 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     name : str
         Of the observed variable; with several channels it is ``{name}_{channel}``, one variable each.
     p : (a,) or (cells, a) tensor
-        The distribution of the private values, on the simplex: any expression of the model's variables.
+        The distribution of the private values, on the simplex: any expression of the model's variables, of ``pymc.dims``
+        too. Where its dims have coords with the labels of the data, they stand in the order of the data.
     data : Collection, Summary or Cells
         Cells need a p with one row per cell, in their order.
     dims : tuple of str, optional
@@ -56,15 +57,18 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     Raises
     ------
     ArgumentError
-        Where p does not have one entry per category (and one row per cell), or data is no collection.
+        Where p does not have one entry per category (and one row per cell), coords have the labels of the data in another
+        order, the model has a variable of that name, or data is no collection.
     InfeasibleError
         Where the likelihood rows have more than MAX_ENTRIES entries; the surrogate of two categories.
 
     Notes
     -----
-    Arrays enter as ``pm.Data`` named ``{variable}_…``, so that draws do not depend on what was compiled before. The
-    support counts are a summary, not sufficient: the log-probability reads the rows in ``{variable}_rows`` and
-    ``{variable}_weights``, so new data for such a channel go there (or into a new model), not into the observed value.
+    Arrays enter as ``pm.Data`` named ``{variable}_…``, so that draws do not depend on what was compiled before. New counts
+    are ``pm.set_data({"{variable}_counts": counts.astype("uint64")})``: ``set_data`` casts signed integers to 32 bits.
+    The support counts are a summary, not sufficient: the log-probability reads the rows in ``{variable}_rows`` and
+    ``{variable}_weights``, and predictions the number in ``{variable}_users``, so new data for such a channel go there (or
+    into a new model), not into the observed value.
     Predicting them runs the protocol's own NumPy simulation; PyTensor warns once ("object mode"), which is harmless.
 
     Examples
@@ -88,14 +92,16 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     """
     checks.choice(likelihood, "likelihood", LIKELIHOODS)
     name = tensor.variable_name(name, "observe")
-    p = tensor.as_tensor(p).astype("float64")  # as counts and rows are, whatever the model computes in
+    given, p = p, tensor.as_tensor(p).astype("float64")  # as counts and rows are, whatever the model computes in
     if dims is not None:
         dims = (
             (dims,) if isinstance(dims, str) else checks.labels(dims, "dims", f"one name for each of the {p.ndim} dims of p")
         )
         if len(dims) != p.type.ndim:
             raise ArgumentError(f"dims must have one name for each of the {p.type.ndim} dimensions of p, got {dims}.")
+        p = tensor.as_tensor(given, dims).astype("float64")
     data = as_data(data, "data")
+    tensor.check_order(given, dims, (data.labels, data.categories)[-len(data.dims) :])
     expansion = expand(data, prior) if likelihood == "surrogate" and data.channels() else None
     return tensor.observe(name, p, data, dims, expansion)
 

@@ -251,3 +251,87 @@ def test_summaries_predict_nothing():
         (reports,) = observe("reports", pt.as_tensor(np.full((2, A), 1 / A)), cells)
         with pytest.raises(InfeasibleError, match="does not know its protocol"):
             pm.draw(reports, mode="FAST_COMPILE")
+
+
+def test_coords_with_the_labels_in_another_order_are_refused():
+    """Each share would be read as another label's."""
+    cells = simulated([GRR(A, 1.0)] * 3)
+    north, back = cells["g0"], LABELS[::-1]
+    for data, coords, dims in [
+        (north, {"answer": back}, ("answer",)),
+        (cells, {"place": cells.labels[::-1], "answer": LABELS}, ("place", "answer")),
+        (cells, {"place": cells.labels, "answer": back}, ("place", "answer")),
+    ]:
+        for stated in (dims, None):  # p has them in the model, said again or not
+            with pm.Model(coords=coords), pytest.raises(ArgumentError, match="must have the order of the data"):
+                observe("reports", pm.Dirichlet("p", np.ones(A), dims=dims), data, dims=stated)
+    with pm.Model(coords={"place": ["north", "south", "west"], "answer": LABELS}):
+        observe("reports", pm.Dirichlet("p", np.ones(A), dims=("place", "answer")), cells, dims=("place", "answer"))
+
+
+@pytest.mark.parametrize("likelihood", ["full", "surrogate"])
+def test_what_is_no_distribution_has_no_probability(likelihood, whole):
+    """A softmax along the wrong axis, say; the counts of a GRR have had none all along."""
+    cells = simulated([UnaryEncoding.optimized(A, 1.5)] * 3)
+    p = pt.matrix("p", shape=(3, A))
+    with pm.Model() as model:
+        observe("reports", p, cells, likelihood=likelihood)
+    (part,) = model.logp(vars=model.observed_RVs, sum=False)
+    logp = pytensor.function([p], part, mode="FAST_COMPILE")
+    even = np.full((3, A), 1 / A)
+    assert np.isfinite(logp(even)).all()
+    for wrong in (2 * even, even + np.eye(3, A) * [0.5, 0, 0, 0, 0] - np.eye(3, A, 1) * [0, 0.5, 0, 0, 0]):
+        with pytest.raises(pm.logprob.utils.ParameterValueError):
+            logp(wrong)
+
+
+def test_a_name_that_the_model_has_is_refused():
+    cells = simulated([GRR(A, 1.0)])
+    with pm.Model():
+        p = pm.Dirichlet("p", np.ones(A))
+        observe("reports", p, cells["g0"])
+        for name in ("reports", "p"):
+            with pytest.raises(ArgumentError, match=f"has a variable '{name}'"):
+                observe(name, p, cells["g0"])
+
+
+def test_who_leaves_out_those_who_deny_is_told_their_categories():
+    tallies = [Tally(GRR(2, 1.0), [0, 1], [60, 40], "device"), Tally(GRR(2, 9.0), [0, 1], [80, 20], "direct")]
+    survey = Collection(["no", "yes"], tallies).with_deniers(of="yes", say="no", channel="direct")
+    with pm.Model(), pytest.raises(ArgumentError, match="respondents may deny, the categories are no; yes; yes, denied"):
+        observe("reports", pt.as_tensor([0.3, 0.7]), survey)
+
+
+def test_which_reports_came_in_does_not_change_the_variables():
+    """Reports that single out a category each by chance had a variable of their own, and 4,096 possible ones were listed."""
+    protocol = UnaryEncoding.optimized(A, 1.5)
+    bits = np.packbits(np.eye(A, dtype=np.uint8)[[0, 1, 1]], axis=1)
+    few = Collection(LABELS, [Tally(protocol, bits, [1, 1, 1])])
+    assert few.rows.separable() is not None
+    cells = Cells({"few": few, "many": simulated([protocol], n=200)["g0"]})
+    found, points, model = pointwise(cells)
+    expected = [cell.rows.log_likelihood(p) + coefficient(cell) for cell, p in zip(cells.values(), points, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert [variable.name for variable in model.observed_RVs] == ["reports"]
+    wide = UnaryEncoding.optimized(12, 8.0)
+    assert not tensor.lists_reports(Tally(wide, np.packbits(np.eye(12, dtype=np.uint8)[:2], axis=1), [1, 1]))
+
+
+def test_variables_of_pymc_dims_are_read_by_their_dims():
+    import pymc.dims as pmd
+
+    cells, z = simulated([GRR(A, 1.0)] * 3), np.random.default_rng(2).normal(size=(3, A))
+    p, logps = special.softmax(z, axis=1), []
+    for order in (("cell", "answer"), ("answer", "cell")):
+        with pm.Model(coords={"cell": cells.labels, "answer": LABELS}) as model:
+            share = pmd.math.softmax(pmd.Normal("z", dims=order), dim="answer")
+            observe("reports", share, cells, dims=("cell", "answer"))
+        logp = model.compile_logp(model.observed_RVs, mode="FAST_COMPILE")
+        logps.append(logp({"z": z if order[0] == "cell" else z.T}))
+    expected = sum(cell.rows.log_likelihood(q) + coefficient(cell) for cell, q in zip(cells.values(), p, strict=True))
+    np.testing.assert_allclose(logps, expected, rtol=1e-10)
+    with (
+        pm.Model(coords={"cell": cells.labels, "answer": LABELS[::-1]}),
+        pytest.raises(ArgumentError, match="order of the data"),
+    ):
+        observe("reports", pmd.math.softmax(pmd.Normal("z", dims=("cell", "answer")), dim="answer"), cells)

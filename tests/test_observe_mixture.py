@@ -165,6 +165,8 @@ ROWS = np.array([[0.75, 0.25], [0.25, 0.75]])
         (["a", "b"], components(), [0.5, 0.5], ROWS, {}, "value must hold numbers"),
         ([1.0, np.nan], components(), [0.5, 0.5], ROWS, {}, "values must be finite"),
         (np.ones((2, 2)), components(), [0.5, 0.5], ROWS, {}, "value must have 1 dimensions"),
+        ([2.5, 3.0], [pm.Poisson.dist(1.0), pm.Poisson.dist(4.0)], [0.5, 0.5], ROWS, {}, "whole numbers"),
+        (pytensor.shared(Z), components(), [0.5, 0.5], ROWS, {}, "value must be an array of numbers, got a tensor"),
         (Z, components(), [0.5, 0.5], [[1, 0], [0, 0]], {}, "no row may be zero"),
         (Z, components(), [0.5, 0.5], [[1, -1], [0, 1]], {}, "not negative"),
         (Z, components(), [0.5, 0.5], [1.0, 2.0], {}, "a column for each category"),
@@ -216,3 +218,31 @@ def test_nuts_agrees_with_the_groups_of_five_thousand_records():
     ours, sd = (np.r_[found.shares()[key], found.mean()[key]] for key in ("mean", "sd"))
     assert (np.abs(ours - nuts) < 2 * sd).all()  # a model with two numbers a group, and one with a curve
     assert predicted["posterior_predictive"]["z"].mean() == pytest.approx(z.mean(), rel=0.05)
+
+
+def test_integers_beyond_32_bits_are_observed_as_they_are():
+    """PyMC casts observed integers to int32: incomes in cents, or times in milliseconds, wrapped without a word."""
+    large = np.array([5_000_000_000, -5_000_000_000])
+    for value, parts in [
+        (large, [stats.norm(5e9, 2e9), stats.norm(4e9, 1e9)]),
+        (abs(large), [stats.poisson(5e9), stats.poisson(5.0001e9)]),
+    ]:
+        discrete = hasattr(parts[0], "pmf")
+        of = pm.Poisson.dist if discrete else pm.Normal.dist
+        with pm.Model() as model:
+            observe_mixture("v", value, [of(*map(np.float64, part.args)) for part in parts], np.array([0.5, 0.5]), ROWS)
+        logs = np.stack([part.logpmf(value) if discrete else part.logpdf(value) for part in parts], axis=-1)
+        expected = special.logsumexp(logs, b=0.5 * ROWS, axis=-1)
+        np.testing.assert_allclose(evaluate(model)()[0], expected, rtol=1e-6)
+
+
+def test_labels_in_another_order_than_the_components_are_refused():
+    frame = pandas.DataFrame({"z": Z, "y": ["low", "high"], "rate": RATE})  # categories as reported: high, low
+    for labels in (["high", "low"], ["low", "high"]):
+        with pm.Model(coords={"confidence": labels}):
+            share = pm.Dirichlet("share", np.ones(2), dims="confidence")
+            if labels[0] == "high":
+                observe_mixture("z", "z", components(), share, frame, report="y", rate_column="rate")
+                continue
+            with pytest.raises(ArgumentError, match="must have the order of the data, high, low; got low, high"):
+                observe_mixture("z", "z", components(), share, frame, report="y", rate_column="rate")

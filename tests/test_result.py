@@ -425,7 +425,7 @@ def test_summaries_have_the_mean_of_the_frequencies_only(groups, trace, tmp_path
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda t, c: (t, [c]), "must be the Collection or the Cells"),
+        (lambda t, c: (t, [c]), "must be a Collection, a Tally, a Summary or Cells"),
         (lambda t, c: (xr.DataTree(), c), "group 'posterior'"),
         (lambda t, c: (trace_of(t, "theta"), c), "must be a variable of the trace"),
         (lambda t, c: (trace_of(t[..., :3]), c), r"must have shape \(chains, draws, 4\), got"),

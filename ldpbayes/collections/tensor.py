@@ -1,18 +1,21 @@
 """The reports of a collection or of cells as observed variables of a PyMC model; models and NUTS both stand on this."""
 
+import functools
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.dist_math import check_parameters
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
+from pytensor.xtensor.type import XTensorVariable
 
 from ldpbayes import checks
 from ldpbayes.collections.cells import Cells
 from ldpbayes.collections.collection import Collection
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
-from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.formats import places
 
@@ -20,6 +23,8 @@ from ldpbayes.protocols.formats import places
 MAX_OUTPUTS = 1024
 #: Dense likelihood rows with more entries than this do not go into a PyMC model.
 MAX_ENTRIES = 2**25
+#: Shares down to this far below zero are those of a model that computes the last as one less the others.
+ROUNDING = 1e-9
 
 give_pytensor_a_folder()
 
@@ -112,13 +117,24 @@ def _parts(name, data, expansion):
 
 def _kind(tally):
     """Return what tallies of one variable share: the number of possible reports and the form of Q p; None: whole reports."""
-    return (tally.protocol.n_outputs, tally.rows.separable() is not None) if lists_reports(tally) else None
+    return (tally.protocol.n_outputs, _single_out(tally)) if lists_reports(tally) else None
 
 
 def lists_reports(tally: Any) -> bool:
     """Return whether every possible report is counted: few of them, or each singles out one category."""
     outputs = tally.protocol.n_outputs
-    return outputs is not None and (outputs <= MAX_OUTPUTS or tally.rows.separable() is not None)
+    return outputs is not None and (outputs <= MAX_OUTPUTS or _single_out(tally))
+
+
+def _single_out(tally):
+    """Return whether each report that can be sent singles out one category: those that came in may do by chance."""
+    return tally.rows.separable() is not None and _all_single_out(tally.protocol)
+
+
+@functools.lru_cache(maxsize=256)
+def _all_single_out(protocol):
+    every = protocol.all_reports()
+    return protocol.rows(every, np.ones(len(every))).separable() is not None
 
 
 def _add_counts(name, p, tallies, categories, dims):
@@ -239,15 +255,20 @@ def _of_cells(values, lead):
 def _cells_logp(value, p, rows, weights, place, log_constants, users):
     """Return the log-likelihood of each cell's whole reports."""
     terms = weights * pt.log((rows * p[place]).sum(axis=-1))
-    return pt.inc_subtensor(log_constants[place], terms)
+    return _of_shares(pt.inc_subtensor(log_constants[place], terms), p)
 
 
 def _logp(value, p, rows, weights, log_constant, users):
-    return log_constant + pt.dot(weights, pt.log(pt.dot(rows, p)))
+    return _of_shares(log_constant + pt.dot(weights, pt.log(pt.dot(rows, p))), p)
 
 
 def _quadratic_logp(value, p, linear, curvature, constant, users):
-    return constant + (linear * p - 0.5 * curvature * p**2).sum(axis=-1)
+    return _of_shares(constant + (linear * p - 0.5 * curvature * p**2).sum(axis=-1), p)
+
+
+def _of_shares(logp, p):
+    """Return a log-probability that is -inf where p is no distribution, as that of pm.Multinomial is."""
+    return check_parameters(logp, p >= -ROUNDING, pt.isclose(p.sum(axis=-1), 1.0), msg="p >= 0, sum(p) = 1")
 
 
 def _fresh(protocols, matrix):
@@ -283,6 +304,8 @@ def _check_shape(p, data, many):
         hint = "; for one row of p per person or group read the reports as Cells, with by=" if p.type.ndim == 2 else ""
     if data.n_categories == 2 and p.type.ndim == len(wanted) - 1:
         hint = "; of two categories, the shares q of the second are pm.math.stack([1 - q, q], axis=-1)"
+    if data.n_laws:
+        hint = f"; as {data.doubt}, the categories are {listed(data.categories)}"
     raise ArgumentError(f"p must {rule}, got shape {p.type.shape}{hint}.")
 
 
@@ -319,17 +342,43 @@ def check_dims(dims: tuple, sizes: tuple) -> None:
             raise ArgumentError(f"dims must name coords of the model with {size} entries, got {shown(dim)}.")
 
 
+def check_order(p: Any, dims: tuple | None, labels: tuple) -> None:
+    """Refuse dims of p whose coords are the labels of the data in another order: each share would be read as another's.
+
+    Parameters
+    ----------
+    p : tensor, or whatever stands for one
+    dims : tuple of str, optional
+        Of p; by default those that it has itself, or under which the model knows it.
+    labels : tuple of sequence of str
+        Of the data, for each dimension of p; empty where they have none.
+    """
+    model = pm.modelcontext(None)
+    named = dims or (p.dims if isinstance(p, XTensorVariable) else model.named_vars_to_dims.get(as_tensor(p).name)) or ()
+    for dim, wanted in zip(named, labels, strict=False):
+        given = [str(label) for label in model.coords.get(dim) or ()]
+        if given != list(wanted) and sorted(given) == sorted(wanted):
+            raise ArgumentError(
+                f"coords {shown(dim)} of the model must have the order of the data, {listed(wanted)}; got {listed(given)}."
+            )
+
+
 def variable_name(name: Any, function: str) -> str:
     """Return the name of a variable of the model that is being built, or refuse where none is, or the name is none."""
     if not checks.text(name, "name", empty=False).isprintable() or "/" in name:
         raise ArgumentError(f"name must be printable text without '/', got {shown(name)}.")
     try:
-        pm.modelcontext(None)
+        model = pm.modelcontext(None)
     except TypeError as err:
         raise ArgumentError(f"{function} must be called within a model: with pymc.Model(): {function}(…).") from err
+    if model.name_for(name) in model.named_vars:
+        raise ArgumentError(f"name must be new to the model, which has a variable {shown(name)}.")
     return name
 
 
-def as_tensor(p: Any) -> Any:
-    """Return probabilities, a variable of PyTensor or numbers, as a tensor."""
-    return pt.as_tensor_variable(p if isinstance(p, Variable) else checks.reals(p, "p", "numbers or a tensor", ndim=None))
+def as_tensor(p: Any, dims: tuple | None = None) -> Any:
+    """Return probabilities, a variable of PyTensor, of pymc.dims in the order of dims, or numbers, as a tensor."""
+    if isinstance(p, XTensorVariable) and dims is not None and set(dims) == set(p.dims):
+        p = p.transpose(*dims)
+    given = p if isinstance(p, Variable) else checks.reals(p, "p", "numbers or a tensor", ndim=None)
+    return pt.as_tensor_variable(given, allow_xtensor_conversion=True)

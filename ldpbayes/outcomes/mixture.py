@@ -8,10 +8,11 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
+from pytensor.graph.basic import Variable
 from pytensor.tensor.random.op import RandomVariable
 
 from ldpbayes import checks
-from ldpbayes.collections.tensor import as_tensor, check_dims, variable_name
+from ldpbayes.collections.tensor import as_tensor, check_dims, check_order, variable_name
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.outcomes.records import read_records
@@ -56,7 +57,8 @@ def observe_mixture(
         One for each category, from PyMC's ``.dist``: ``pm.LogNormal.dist(mu[x] + w @ b, sigma[x])``. Parameters are scalars
         or have one entry per record.
     p : (a,) or (n, a) tensor
-        The distribution of the private category, for everybody or for each record.
+        The distribution of the private category, for everybody or for each record. Where its dims have coords with the
+        labels of a frame's categories, they stand in the order of ``categories``: by default that of the alphabet.
     data : (protocol, reports), (n, a) array or data frame
         The reports in the order of the records: a protocol with reports as it makes them; the likelihood of each record's
         report given each category, up to a factor per record; or a frame whose columns the keywords name, with one channel
@@ -75,9 +77,10 @@ def observe_mixture(
     Raises
     ------
     ArgumentError
-        Where the numbers of records, categories and components do not fit together, or a component is no distribution.
+        Where the numbers of records, categories and components do not fit together, coords have the labels of the
+        categories in another order, or a component is no distribution.
     DataError
-        On values or likelihoods that are missing or not finite.
+        On values that are not whole beside discrete components, and values or likelihoods that are missing or not finite.
 
     Notes
     -----
@@ -104,11 +107,11 @@ def observe_mixture(
     """
     name = variable_name(name, "observe_mixture")
     dims = checks.columns(dims, "dims")
-    rows, code, value = _likelihood(data, value, report, protocol, epsilon_column, rate_column, categories)
-    value = _values(value, len(code))
+    rows, code, value, labels = _likelihood(data, value, report, protocol, epsilon_column, rate_column, categories)
     n_categories = rows.shape[1]
     parts = _components(components, n_categories)
-    p = as_tensor(p)
+    value = _values(value, len(code), parts[0].dtype)
+    given, p = p, as_tensor(p)
     if p.type.ndim not in (1, 2) or p.type.shape[-1] not in (None, n_categories):
         raise ArgumentError(f"p must have one entry per category ({n_categories}), got shape {p.type.shape}.")
     if p.type.ndim == 2 and p.type.shape[0] not in (None, 1, len(code)):
@@ -116,6 +119,7 @@ def observe_mixture(
     support = parts[0].owner.op.ndim_supp
     if value.ndim != 1 + support:
         raise ArgumentError(f"value must have {1 + support} dimensions for these components, got shape {value.shape}.")
+    check_order(given, None, ((), labels)[-p.type.ndim :])
     if dims is not None:
         check_dims(dims, value.shape)
     place = model_data(f"{name}_row", code)
@@ -154,22 +158,22 @@ def _draw(logs, p, *draws, rng=None, size=None):
 
 
 def _likelihood(data, value, report, protocol, epsilon, rate, categories):
-    """Return (log-likelihood rows of the distinct reports, row of each record, open values)."""
+    """Return (log-likelihood rows of the distinct reports, row of each record, open values, labels of the categories)."""
     columns = (report, protocol, epsilon, rate, categories)
     if isinstance(data, tuple):
         _only_frames(columns)
         if len(data) != 2 or not isinstance(data[0], AbstractProtocol):
             raise ArgumentError(f"data must be (protocol, reports), likelihoods or a data frame, got {shown(data)}.")
-        return *_rows_of(*data), value
+        return *_rows_of(*data), value, ()
     if isinstance(data, (list, np.ndarray)):
         _only_frames(columns)
-        return *_stated(data), value
+        return *_stated(data), value, ()
     if not isinstance(value, str):
         raise ArgumentError("value must be the name of a column where data is a data frame.")
     records = read_records(data, value, report, protocol, categories=categories, epsilon=epsilon, rate=rate)
     if records.levels is not None:
         raise DataError("must hold numbers", field=value)
-    return _logs(records.table), records.kind, records.value
+    return _logs(records.table), records.kind, records.value, records.groups
 
 
 def _only_frames(columns):
@@ -206,8 +210,10 @@ def _logs(rows):
         return np.log(rows)
 
 
-def _values(value, n):
-    """Return the open values as an array with an entry per record."""
+def _values(value, n, dtype):
+    """Return the open values as an array with an entry per record, which PyMC casts to the components' dtype unharmed."""
+    if isinstance(value, Variable):
+        raise ArgumentError("value must be an array of numbers, got a tensor: name covariates that change pm.Data instead.")
     value = np.asarray(value)
     if value.ndim == 0 or len(value) != n or not n:
         raise ArgumentError(f"value must have an entry for each of the {n} records, got shape {value.shape}.")
@@ -215,6 +221,10 @@ def _values(value, n):
         raise ArgumentError(f"value must hold numbers, got {value.dtype}.")
     if not np.isfinite(value).all():
         raise DataError("values must be finite; leave out records without one")
+    if value.dtype.kind == "f" and np.dtype(dtype).kind != "f" and (value != np.round(value)).any():
+        raise DataError("values must be whole numbers where the components are discrete")
+    if value.dtype.kind == "i":  # of which PyMC keeps 32 bits
+        return value.astype(np.uint64 if value.min() >= 0 else float)
     return value
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes.errors import no_foreign_errors
+from ldpbayes.inference.effects import CAREFUL
 from ldpbayes.inference.nuts import STATISTICS, finished
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, inside, whole
 
@@ -30,7 +31,8 @@ class NUTS(AbstractPosterior):
         Draws kept and discarded, per chain.
     chains : int
     target_accept : float
-        Acceptance rate that the step size is adapted to, in (0, 1).
+        Acceptance rate that the step size is adapted to, in (0, 1). Where draws diverge, the chains are made once more with
+        CAREFUL, and the result has it as the attr ``target_accept_used``.
 
     Notes
     -----
@@ -71,26 +73,32 @@ class NUTS(AbstractPosterior):
         sampler_seed, next_seed = rng.bit_generator.seed_seq.spawn(2)
         rng.bit_generator.state = np.random.default_rng(next_seed).bit_generator.state  # F is drawn from the second stream
         model = tensor.build(problem.collection, problem.prior)
-        with no_foreign_errors("The sampler nutpie"):
-            tree = nutpie.sample(
-                _compile(model),
-                draws=self.draws,
-                tune=self.tune,
-                chains=self.chains,
-                cores=self.chains,
-                seed=int(sampler_seed.generate_state(1)[0]),
-                target_accept=self.target_accept,
-                progress_bar=watch.shown,
-                save_warmup=False,
-            )
-        drawn, stats = tree["posterior"], tree["sample_stats"]
-        chains, length = finished(drawn["distribution"].values)
+        compiled, seed = _compile(model), int(sampler_seed.generate_state(1)[0])
+        for rate in dict.fromkeys((self.target_accept, max(self.target_accept, CAREFUL))):
+            with no_foreign_errors("The sampler nutpie"):
+                tree = nutpie.sample(
+                    compiled,
+                    draws=self.draws,
+                    tune=self.tune,
+                    chains=self.chains,
+                    cores=self.chains,
+                    seed=seed,
+                    target_accept=rate,
+                    progress_bar=watch.shown,
+                    save_warmup=False,
+                )
+            drawn, stats = tree["posterior"], tree["sample_stats"]
+            chains, length = finished(drawn["distribution"].values)
+            interrupted = (len(chains), length) < (self.chains, self.draws)
+            if interrupted or not stats["diverging"].any():
+                break
         draws = drawn["distribution"].values[chains, :length]
         names = [name for name in problem.prior.hyperparameter_names if name in drawn]
         return Sample(
             draws / draws.sum(axis=-1, keepdims=True),
             independent=False,
             stats={new: stats[old].values[chains, :length] for old, new in STATISTICS.items() if old in stats},
+            facts={} if rate == self.target_accept else {"target_accept_used": rate},
             hyperparameters={name: drawn[name].values[chains, :length] for name in names},
             interleaved=True,
         )

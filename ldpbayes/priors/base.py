@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr
+from scipy.special import gammaln, log_ndtr, ndtr
 
-from ldpbayes.errors import ArgumentError
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.inference.bending import Batch
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from ldpbayes.priors.floor import Floor
     from ldpbayes.priors.loglinear import LogLinear
     from ldpbayes.priors.tree import AbstractTree
+
+#: A table of quantiles is refused where its spline falls over more of the probability than this.
+MAX_FALL = 0.01
 
 
 class Term(NamedTuple):
@@ -409,8 +413,9 @@ class NormalLaw(Law):
 
     def pymc(self, name, shape):
         import pymc as pm
+        import pytensor.tensor as pt
 
-        return pm.Normal(name, 0.0, 1.0, shape=shape)
+        return self.of(pm.Normal(name, 0.0, 1.0, shape=shape), pt)
 
 
 @dataclass(frozen=True)
@@ -432,8 +437,9 @@ class StudentLaw(Law):
 
     def pymc(self, name, shape):
         import pymc as pm
+        import pytensor.tensor as pt
 
-        return pm.StudentT(name, nu=self.degrees, mu=0.0, sigma=1.0, shape=shape)
+        return self.of(pm.StudentT(name, nu=self.degrees, mu=0.0, sigma=1.0, shape=shape), pt)
 
 
 @dataclass(frozen=True)
@@ -484,11 +490,6 @@ class ExponentialLaw(NormalLaw):
     def slope(self, z):
         return np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-z))
 
-    def pymc(self, name, shape):
-        import pytensor.tensor as pt
-
-        return self.of(super().pymc(name, shape), pt)
-
 
 class QuantileLaw(NormalLaw):
     """z ~ N(0, 1), which stands for F⁻¹(Φ(z)) of a continuous distribution with cdf F: of any law, however heavy its tails.
@@ -500,29 +501,54 @@ class QuantileLaw(NormalLaw):
     x : (k,) array
         Increasing values, far into both tails and close together where F bends.
     z : (k,) array
-        Φ⁻¹(F(x)); asinh(x) is read as a cubic spline of z between them, and is constant beyond.
+        Φ⁻¹(F(x)), increasing; asinh(x) is read as a cubic spline of z between them, and is constant beyond.
+
+    Raises
+    ------
+    ArgumentError
+        Where x or z do not increase, or the spline falls over more than MAX_FALL of the probability.
     """
 
     def __init__(self, x: np.ndarray, z: np.ndarray) -> None:
         from scipy.interpolate import CubicSpline
 
+        x, z = checks.reals(x, "x"), checks.reals(z, "z")
+        for name, values in (("x", x), ("z", z)):
+            if len(x) != len(z) or len(values) < 2 or (np.diff(values) <= 0).any():
+                raise ArgumentError(f"{name} must be increasing numbers, as many as the other's, got {shown(values)}.")
         knots = np.linspace(z[0], z[-1], max(2001, 4 * len(z)))
+        heights = CubicSpline(z, np.arcsinh(x))(knots)
+        if (falls := np.diff(ndtr(knots))[np.diff(heights) < 0].sum()) > MAX_FALL:
+            raise ArgumentError(f"x must be close together where F bends: its spline falls over {falls:.2g} of probability.")
         object.__setattr__(self, "_ends", (knots[0], knots[-1], knots[1] - knots[0]))
-        object.__setattr__(self, "_table", CubicSpline(knots, CubicSpline(z, np.arcsinh(x))(knots)).c[::-1].copy())
+        object.__setattr__(self, "_table", CubicSpline(knots, heights).c[::-1].copy())
 
-    def _cubic(self, z, xp):
+    def _cubic(self, z, xp, table):
         """Return (what is left of z above the knot before it, the powers' coefficients there)."""
         low, high, step = self._ends
         inside = xp.clip(z, low, high - 1e-9 * step)
         place = xp.floor((inside - low) / step).astype("int64")
-        return inside - low - step * place, [xp.take(row, place, mode="clip") for row in self._table]
+        return inside - low - step * place, [xp.take(table[power], place, mode="clip") for power in range(4)]
 
-    def of(self, z, xp=np):
-        offset, powers = self._cubic(z, xp)
+    def _read(self, z, xp, table):
+        offset, powers = self._cubic(z, xp, table)
         return xp.sinh(powers[0] + offset * (powers[1] + offset * (powers[2] + offset * powers[3])))
 
+    def of(self, z, xp=np):
+        return self._read(z, xp, self._table)
+
+    def pymc(self, name, shape):
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        from ldpbayes.compiling import model_data
+
+        # As data: with constants of that size the draws of a seed would depend on what was compiled before.
+        table = model_data(f"{name}_quantiles", self._table)
+        return self._read(pm.Normal(name, 0.0, 1.0, shape=shape), pt, table)
+
     def slope(self, z):
-        (offset, (value, first, second, third)), (low, high, _) = self._cubic(z, np), self._ends
+        (offset, (value, first, second, third)), (low, high, _) = self._cubic(z, np, self._table), self._ends
         outer = np.cosh(value + offset * (first + offset * (second + offset * third)))
         return np.where((z > low) & (z < high), outer * (first + offset * (2 * second + 3 * offset * third)), 0.0)
 

@@ -1,12 +1,11 @@
 """From the trace of any PyMC model that used observe() to a result: F, summary, pointwise log-likelihood, data."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import xarray as xr
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells, Collection
+from ldpbayes.collections import Cells, Collection, as_data
+from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.result.building import of_draws
 from ldpbayes.result.compliers import extended_draws
@@ -39,8 +38,8 @@ def attach(
     ----------
     trace : DataTree
         What ``pm.sample`` returned.
-    data : Collection or Cells
-        What ``observe`` was given; the likelihood of cells may be a Summary.
+    data : Collection, Tally, Summary or Cells
+        What ``observe`` was given.
     var_name : str, optional
         The variable of the trace that holds P, with dims chain, draw, [cell,] category; by default ``p``, ``P`` or
         ``distribution``, the first of them that the trace has.
@@ -56,12 +55,13 @@ def attach(
     Returns
     -------
     Result
-        A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. All other variables of the trace
-        are kept and summarized as well. So are its groups of predictions, with the observed values beside them: ArviZ's
-        ``plot_ppc_dist`` reads both. Its ``plot_loo_pit`` refuses them, because it needs a log-likelihood for every number
-        that is predicted: here it belongs to a user or a cell, and predictions are counts over all reports. A dimension of
-        the trace that is called as one of the result's but has other labels is renamed to ``{variable}_{dimension}``; one
-        that is called as the grouping column of the cells is their dimension ``cell``.
+        A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. Where some deny or ignore the
+        device, P is that of the answers, and their shares stand beside it. All other variables of the trace are kept and
+        summarized as well. So are its groups of predictions, with the observed values beside them: ArviZ's
+        ``plot_ppc_dist(result, var_names=["reports"])`` reads both. Its ``plot_loo_pit`` refuses them, because it needs a
+        log-likelihood for every number that is predicted: here it belongs to a user or a cell, and predictions are counts
+        over all reports. A dimension of the trace that is called as one of the result's but has other labels is renamed to
+        ``{variable}_{dimension}``; one that is called as the grouping column of the cells is their dimension ``cell``.
 
     Raises
     ------
@@ -79,6 +79,7 @@ def attach(
     if log_likelihood is not None:
         checks.flag(log_likelihood, "log_likelihood")
     checks.text(prior, "prior")
+    data = as_data(data, "data")
     draws, var_name = _draws(trace, data, var_name)
     if random_seed is None:
         random_seed = int(np.random.SeedSequence().generate_state(1)[0])
@@ -96,9 +97,10 @@ def attach(
         others=others,
         ci_prob=ci_prob,
         rng=np.random.default_rng(random_seed),
+        owners=data.owners,
         coords=coords,
         stats=_statistics(trace),
-        attrs={"random_seed": random_seed, "reason": reason, "sampling": "mcmc", "interrupted": 0},
+        attrs={"random_seed": random_seed, "reason": reason, "sampling": "mcmc", "interrupted": 0} | _doubts(data),
     )
     _copy_predictions(trace, tree)
     size = draws.shape[0] * draws.shape[1]
@@ -110,11 +112,19 @@ def attach(
 
 def _others(trace, data, var_name):
     """Return the variables of a trace but P as {name: (dims, array, attrs)}, and the labels of their dims."""
-    coords, values = data.coords(), trace["posterior"].data_vars
+    coords, values = data.coords() | {"category": list(data.answers)}, trace["posterior"].data_vars
     found = {name: ((), one.values, one.attrs) for name, one in values.items() if one.dims == ("chain", "draw")}
     arrays = [_array(one, coords) for name, one in values.items() if _is_array(name, one, var_name)]
     labels = {name: labels for one in arrays for name, labels in one.coords.items() if name in one.dims}
     return found | {one.name: (one.dims[2:], one.values, {"of": "model"} | one.attrs) for one in arrays}, labels
+
+
+def _doubts(data):
+    """Return what a result says of those who deny or ignore the device, as an attr; nothing where nobody does."""
+    if not data.laws:
+        return {}
+    words = words_of(data)
+    return words.of_each() if data.by else {words.name: words.explanation}
 
 
 def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = None, *, by: str | None = None) -> xr.DataTree:
@@ -147,7 +157,8 @@ def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = No
     Notes
     -----
     In a model where every cell has its own P, leaving a whole cell out changes the posterior of its P a lot, and the
-    Pareto k of ``arviz.loo`` shows it; leaving single reports out does not.
+    Pareto k of ``arviz.loo`` shows it; leaving single reports out does not. The values leave the multinomial coefficients
+    out, which those of ``pm.compute_log_likelihood`` hold where counts are observed: compare like with like.
     """
     need_result(result)
     if "regression" in result.attrs:
@@ -165,7 +176,7 @@ def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = No
 def _of_data(result, data, by):
     """Return (log-likelihoods (S, ·), their dim, its labels) of a result and what it was fitted to."""
     values = result["posterior"]["distribution"]
-    checks.instance(data, "data", (Collection, Cells), "the Collection or the Cells of the fit")
+    data = as_data(data, "data")
     if values.shape[2:] not in (data.shape, (*data.shape[:-1], len(data.answers))):
         raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {data.shape}.")
     apart = data.dims[:-1]
@@ -207,8 +218,7 @@ def _by_report(rows, draws):
 
 def _draws(trace, data, var_name):
     """Return the draws of P, (chains, draws, [cells,] a), checked against the data, and their name."""
-    checks.instance(data, "data", (Collection, Cells), "the Collection or the Cells that the model observed")
-    if not isinstance(trace, Mapping):
+    if not isinstance(trace, xr.DataTree):
         raise ArgumentError("trace must have a group 'posterior', as pm.sample returns it.")
     try:
         posterior = trace["posterior"]

@@ -117,3 +117,50 @@ def test_the_usual_names_of_p_need_not_be_said():
     np.testing.assert_array_equal(attach(drawn, data, random_seed=1)["summary"]["mean"], named["summary"]["mean"])
     with pytest.raises(lb.LDPBayesError, match="var_name must be a variable of the trace"):
         attach(trace(), survey(), var_name="q", random_seed=1)
+
+
+def doubted(kind):
+    """Return a survey in which some deny, or ignore the device."""
+    tallies = [lb.Tally(lb.GRR(2, 1.0), [0, 1], [60, 40], "device"), lb.Tally(lb.GRR(2, 3.0), [0, 1], [80, 20], "other")]
+    survey = lb.Collection(["no", "yes"], tallies)
+    if kind == "denial":
+        return survey.with_deniers(of="yes", say="no", channel="other")
+    return survey.with_noncompliers({"no-sayer": "no"})
+
+
+@pytest.mark.parametrize("kind", ["denial", "noncompliance"])
+@pytest.mark.parametrize("many", [False, True])
+def test_p_is_that_of_the_answers_where_some_deny_or_ignore_the_device(kind, many, tmp_path):
+    """As a fit shows it: those who deny were apart from the answer that is theirs, which looked rarer than it is."""
+    survey = doubted(kind)
+    data = lb.Cells({"u": survey, "v": survey}, by="g") if many else survey
+    p = RNG.dirichlet([30, 12, 6], size=(4, 200, 2) if many else (4, 200))
+    dims = ("chain", "draw", *(["g"] if many else []), "answer")
+    given = xr.DataTree.from_dict({"posterior": xr.Dataset({"p": (dims, p), "twice": (dims, 2 * p)})})
+    tree = attach(given, data, random_seed=1)
+    yes = p[..., 1] + p[..., 2] if kind == "denial" else p[..., 1] / (p[..., 0] + p[..., 1])
+    share = p[..., 2] / yes if kind == "denial" else p[..., 2]
+    np.testing.assert_allclose(tree["posterior"]["distribution"].sel(category="yes"), yes, rtol=1e-12)
+    np.testing.assert_allclose(tree["posterior"][kind], share, rtol=1e-12)
+    assert tree["posterior"]["category"].values.tolist() == ["no", "yes"] and tree["posterior"]["twice"].shape == p.shape
+    assert {"denial": "'denial' is", "noncompliance": "'noncompliance' is"}[kind] in str(tree.attrs)
+    add_log_likelihood(tree, data, by="cell" if many else "report")
+    total = tree["log_likelihood"]["reports"].sum(tree["log_likelihood"]["reports"].dims[-1]).values
+    columns = np.moveaxis(p, -1, 0).reshape(3, 800, -1)
+    each = [survey.rows.log_likelihood(np.ascontiguousarray(columns[..., c])) for c in range(1 + many)]
+    np.testing.assert_allclose(total.ravel(), np.sum(each, axis=0), rtol=1e-9)
+    lb.save(tree, tmp_path / "fit.nc")
+    assert lb.load(tmp_path / "fit.nc")["posterior"].equals(tree["posterior"])
+
+
+def test_what_observe_takes_attach_takes_and_what_is_no_trace_is_refused():
+    data, given = survey(), trace()
+    (tally,) = data.tallies
+    named, one = (attach(given, reports, random_seed=1) for reports in (data, tally))
+    np.testing.assert_array_equal(one["posterior"]["frequency"].values, named["posterior"]["frequency"].values)
+    assert add_log_likelihood(one, tally)["log_likelihood"].sizes["report"] == 1000
+    summary = lb.collections.Summary.of(tally.rows, np.full(3, 1 / 3))
+    assert attach(trace(), summary, random_seed=1).attrs["n_reports"] == 1000
+    for wrong in ({"posterior": trace()["posterior"].to_dataset()}, trace()["posterior"], trace()["posterior"].to_dataset()):
+        with pytest.raises(lb.LDPBayesError, match=r"as pm\.sample returns it"):
+            attach(wrong, tally)

@@ -171,6 +171,24 @@ def test_interruption_keeps_what_the_chains_have_finished(eriksson, monkeypatch)
         finished(np.full((4, 10, 2), np.nan))
 
 
+@pytest.mark.parametrize("rate, length, expected", [(0.9, 100, [0.9, 0.99]), (0.995, 100, [0.995]), (0.9, 60, [0.9])])
+def test_chains_that_diverge_are_made_once_more_with_smaller_steps(eriksson, monkeypatch, rate, length, expected):
+    """Not where steps were small, and not after an interruption."""
+    rates = []
+
+    def diverging(*args, sample=nutpie.sample, **settings):
+        tree = sample(*args, **settings)
+        rates.append(settings["target_accept"])
+        tree["sample_stats"]["diverging"].values[0, 3] = len(rates) == 1
+        tree["posterior"]["distribution"].values[:, length:] = np.nan
+        return tree
+
+    monkeypatch.setattr("nutpie.sample", diverging)
+    tree = NUTS(draws=100, target_accept=rate).posterior(eriksson, "jeffreys", random_seed=1)
+    assert rates == expected and tree.attrs["divergences"] == (len(expected) == 1)
+    assert tree.attrs.get("target_accept_used") == (expected[1] if len(expected) > 1 else None)
+
+
 def test_too_many_entries_are_refused_before_anything_is_compiled(minarets, monkeypatch):
     monkeypatch.setattr(nuts, "MAX_ENTRIES", 3)
     assert not NUTS().feasibility(minarets, "flat").feasible

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 import ldpbayes as lb
-from ldpbayes.errors import InfeasibleError
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.priors.base import QuantileLaw
 from ldpbayes.protocols.unary import UnaryEncoding
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "howto" / "own-prior.md"
@@ -46,6 +47,33 @@ def test_draws_numbers_and_gradients_agree(page):
     numeric = (prior.to_simplex(z + steps) - prior.to_simplex(z - steps)) @ dp / (2 * h)
     np.testing.assert_allclose(prior.pullback(z, dp), numeric, rtol=1e-5, atol=1e-8)
     assert prior.describe() == "horseshoe with scale 0.7" and prior.to_dict() == {"scale": 0.7}
+
+
+def test_the_model_of_pymc_has_the_same_p(page):
+    """The law's quantiles were left out there: NUTS, which the fit hands over to, sampled under another prior."""
+    import pytensor
+
+    prior = page["Horseshoe"](0.7, 5)
+    model = lb.pymc.build_model(survey(lb.GRR(5, 1.0), np.zeros(5), 100, 1), prior)
+    p = pytensor.function(model.free_RVs, model["distribution"], mode="FAST_COMPILE")
+    tau = pytensor.function(model.free_RVs, model["tau"], mode="FAST_COMPILE", on_unused_input="ignore")
+    for z in 1.5 * np.random.default_rng(3).standard_normal((4, 5)):
+        np.testing.assert_allclose(p(z[:1], z[1:]), prior.to_simplex(z), rtol=1e-9)
+        assert tau(z[:1], z[1:]) == pytest.approx(prior.hyperparameters(z)["tau"], rel=1e-9)
+    assert [variable.name for variable in model.data_vars][:2] == ["latent_tau_quantiles", "latent_quantiles"]
+
+
+def test_quantiles_that_are_no_law_are_refused():
+    z = stats.norm.ppf(np.linspace(0.01, 0.99, 99))
+    for x, y, words in [
+        (z[::-1], z, "x must be increasing numbers"),
+        (z, np.r_[z[0], z[:-1]], "z must be increasing numbers"),
+        (z[1:], z, "x must be increasing numbers, as many as the other's"),
+        ([0.0, np.nan], [0.0, 1.0], "x must be finite numbers"),
+        ([-4.0, -3.9, 3.9, 4.0, 4.1], [-3.0, -0.2, 0.2, 2.0, 3.0], "its spline falls over"),  # two points in four
+    ]:
+        with pytest.raises(ArgumentError, match=words):
+            QuantileLaw(x, y)
 
 
 def test_moments_without_draws_are_refused_in_words(page):
