@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import betaincinv, expit, ndtri
+from scipy.special import expit, ndtri
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
@@ -16,6 +16,7 @@ from ldpbayes.answers.base import conclusion, one_channel, words
 from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.estimators.confidence import clopper_pearson
 from ldpbayes.inference.ends import tails
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.priors.base import AbstractPrior
@@ -287,9 +288,7 @@ class _Ends:
         if self.binomial is not None:
             held, g, h = self.binomial
             least, most = np.maximum(held - fakes, 0.0), np.minimum(held, left)
-            sure_low = np.where(least > 0, betaincinv(np.maximum(least, 1), left - least + 1, self.tail), 0.0)
-            sure_high = np.where(most < left, betaincinv(most + 1, np.maximum(left - most, 1), 1 - self.tail), 1.0)
-            sure_low, sure_high = ((end - h) / (g - h) for end in (sure_low, sure_high))
+            sure_low, sure_high = ((end - h) / (g - h) for end in clopper_pearson(least, most, left, self.tail))
         else:
             mean = self.estimate
             spread = float(self.counts @ (self.scores - mean) ** 2) / self.n
