@@ -21,6 +21,8 @@ INTERCEPT = math.pi
 BETWEEN = 1.0
 #: From so many groups of one factor on, the curvature is taken by groups, which do not meet; below it is taken as a whole.
 MANY_GROUPS = 60
+#: From so many levels on, the effect of each cell is picked out; below it a product of matrices is as fast.
+MANY_LEVELS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,21 @@ class Effects:
     def size(self) -> int:
         """Number of unknowns of each free category."""
         return len(self.levels) if self.root is None else self.root.shape[1]
+
+    @cached_property
+    def of_one(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The level of each cell and its entry, where no cell has several and there are MANY_LEVELS; else None."""
+        if len(self.levels) < MANY_LEVELS or (np.count_nonzero(self.matrix, axis=1) > 1).any():
+            return None
+        level = np.abs(self.matrix).argmax(axis=1)
+        return level, self.matrix[np.arange(len(level)), level, None]
+
+    def spread(self, effects: Any, xp: Any) -> Any:
+        """Return the matrix times the effects of the levels, (…, cells, k)."""
+        if xp is not np or self.of_one is None:
+            return product(self.matrix, effects, xp)
+        level, entry = self.of_one
+        return effects[..., level, :] * entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +307,7 @@ class Regression(AbstractSoftmax):
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
         eta = product(self.columns, values[""], xp)
         for i, effect in enumerate(self.effects):
-            eta = eta + product(effect.matrix, self._effects(values, i, xp), xp)
+            eta = eta + effect.spread(self._effects(values, i, xp), xp)
         for i, rise in enumerate(self.monotone):
             eta = eta + product(rise.matrix, self._rise(values, i, xp), xp)
         return eta @ self.basis.T  # the logits sum to zero over the categories

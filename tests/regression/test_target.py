@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import ldpbayes as lb
+from ldpbayes.priors.regression import Effects
 from ldpbayes.protocols.designs import warner
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.regression.fitting import Model, _read
@@ -120,6 +121,19 @@ def test_groups_of_one_factor_do_not_meet_in_the_curvature():
     precision = -target.hessian(z)[np.ix_(rest, rest)]
     np.testing.assert_allclose(rooted.T @ rooted @ precision, np.eye(size - 1), atol=1e-4)
     assert of_groups(20).prior.disjoint() is None
+
+
+@pytest.mark.parametrize("levels", [3, 40])
+def test_effects_of_levels_are_the_product_with_their_matrix(levels):
+    rng, level = np.random.default_rng(1), np.random.default_rng(2).integers(0, levels, 90)
+    matrix, effects = np.zeros((90, levels)), rng.standard_normal((5, levels, 2))
+    matrix[np.arange(90), level] = rng.standard_normal(90) * rng.integers(0, 2, 90)  # of some cells zero
+    found = Effects("g", tuple(map(str, range(levels))), matrix)
+    assert (found.of_one is None) == (levels == 3)
+    np.testing.assert_allclose(found.spread(effects, np), matrix @ effects, rtol=1e-14, atol=1e-300)
+    np.testing.assert_allclose(found.spread(effects[0], np), matrix @ effects[0], rtol=1e-14, atol=1e-300)
+    matrix[:, 0] += 1  # a walk between levels, say: two entries in a row
+    assert Effects("g", tuple(map(str, range(levels))), matrix).of_one is None
 
 
 def test_a_factor_of_four_hundred_groups_with_five_reports_each_is_trusted():
