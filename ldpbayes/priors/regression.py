@@ -22,7 +22,7 @@ BETWEEN = 1.0
 #: From so many groups of one factor on, the curvature is taken by groups, which do not meet; below it is taken as a whole.
 MANY_GROUPS = 60
 #: From so many levels on, the effect of each cell is picked out; below it a product of matrices is as fast.
-MANY_LEVELS = 16
+MANY_LEVELS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,14 @@ class Effects:
             return product(self.matrix, effects, xp)
         level, entry = self.of_one
         return effects[..., level, :] * entry
+
+    def gathered(self, slope: np.ndarray) -> np.ndarray:
+        """Return the transposed matrix times numbers of the cells, (cells, k): their sums over each level."""
+        if self.of_one is None:
+            return self.matrix.T @ slope
+        level, entry = self.of_one
+        columns = (np.bincount(level, column, len(self.levels)) for column in (slope * entry).T)
+        return np.stack(list(columns), axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,7 +336,7 @@ class Regression(AbstractSoftmax):
         inner = slope @ self.basis
         slopes = {"": self.columns.T @ inner}
         for i, effect in enumerate(self.effects):
-            pulled = effect.matrix.T @ inner / math.sqrt(2)
+            pulled = effect.gathered(inner) / math.sqrt(2)
             pulled = pulled if effect.root is None else effect.root.T @ pulled
             slopes[f"sd_{i}"] = (pulled * values[f"effects_{i}"]).sum()
             slopes[f"effects_{i}"] = values[f"sd_{i}"] * pulled

@@ -132,6 +132,8 @@ def test_effects_of_levels_are_the_product_with_their_matrix(levels):
     assert (found.of_one is None) == (levels == 3)
     np.testing.assert_allclose(found.spread(effects, np), matrix @ effects, rtol=1e-14, atol=1e-300)
     np.testing.assert_allclose(found.spread(effects[0], np), matrix @ effects[0], rtol=1e-14, atol=1e-300)
+    slope = rng.standard_normal((90, 2))
+    np.testing.assert_allclose(found.gathered(slope), matrix.T @ slope, rtol=1e-12, atol=1e-13)
     matrix[:, 0] += 1  # a walk between levels, say: two entries in a row
     assert Effects("g", tuple(map(str, range(levels))), matrix).of_one is None
 
