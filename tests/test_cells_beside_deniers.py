@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from scipy.special import xlogy
-from scipy.stats import beta, halfnorm, norm
+from scipy.stats import beta, chi2, halfnorm, norm
 
-from ldpbayes import GRR, Cells, Collection, Tally, contrast, fit, load, poststratify, save, show
+from ldpbayes import GRR, Cells, Collection, Tally, contrast, fit, load, poststratify, result, save, show
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, RankDeficientWarning
 from ldpbayes.inference import effects
 from ldpbayes.inference.structure import curvature
@@ -171,6 +171,34 @@ def test_coordinates_of_samplers_have_the_density_of_the_posterior(structure, de
     assert np.linalg.eigvalsh(bent)[[0, -1]] == pytest.approx([1, 1], abs=0.75)
 
 
+def test_facts_about_each_cell_stand_beside_a_prior_over_all_cells():
+    """What the reports of a cell say alone is no function of the prior: the statistic is that of a grid over p and δ."""
+    asked = np.array([300, 100]), np.array([380, 20])
+    plain = Cells(dict(zip("ns", map(survey, asked), strict=True)), by="region")
+    cells = plain.with_deniers("yes", "no", "direct")
+    together, apart = (fit(cells, prior, random_seed=1, draws=250)["cells"] for prior in ("hierarchical", "jeffreys"))
+    p = np.linspace(0.0005, 0.9995, 2000)
+    same = 0.75 - 0.5 * p
+    device, statistics = xlogy(DEVICE[0], 1 - same) + xlogy(DEVICE[1], same), []
+    for no, yes in asked:
+        alone = device + xlogy(no, 1 - p) + xlogy(yes, p)
+        said = p[:, None] * (1 - np.linspace(0, 1, 2001))
+        statistics.append(2 * ((device[:, None] + xlogy(no, 1 - said) + xlogy(yes, said)).max() - alone.max()))
+    np.testing.assert_allclose(together["honesty_statistic"], statistics, atol=0.01)
+    np.testing.assert_allclose(together["honesty_p"], 0.5 * chi2.sf(statistics, 1), rtol=0.01)
+    for name in ("honesty_p", "deniers_sd", "deniers", "fitness", "fitness_p", "decided_by", "prior_decides"):
+        assert together[name].values.tolist() == apart[name].values.tolist(), name
+    tree = fit(cells, "hierarchical", random_seed=1, draws=250)
+    one = result.select(tree, "s").attrs
+    assert "statistic 101.03" in one["honesty"] and "Every cell" not in one["deniers"]
+    assert one["method"] == tree.attrs["method"] == "laplace"
+    counts = {"a": [30, 70], "b": [50, 50], "c": [70, 30]}
+    weak = Cells({k: Collection(["no", "yes"], Tally(crosswise(0.4), [0, 1], n)) for k, n in counts.items()}, by="region")
+    found = fit(weak, "hierarchical", random_seed=1, draws=250)
+    assert found["cells"]["prior_decides"].values.tolist() == [1, 0, 1] and found.attrs["prior_decides"] == 2
+    assert [bool(result.select(found, cell).attrs["decides"]) for cell in counts] == [True, False, True]
+
+
 def test_moments_alone_come_from_draws():
     cells = surveys(np.random.default_rng(3), 2).with_deniers("b", "a", "direct")
     tree = fit(cells, "hierarchical", draws=0, random_seed=1)
@@ -202,7 +230,7 @@ def test_logits_of_shares_have_the_quantiles_of_their_law(b, c):
 def test_cells_that_a_prior_links_are_not_added_up_without_draws():
     """Their variances do not add up: the answer needs draws, or an error says so."""
     cells = Cells({k: survey(np.array([300 + 9 * k, 100 - 9 * k])) for k in range(3)}, by="region")
-    tree = fit(cells.with_deniers("yes", "no", "direct"), "hierarchical", draws=0, random_seed=1, estimates=False)
+    tree = fit(cells.with_deniers("yes", "no", "direct"), "hierarchical", draws=0, random_seed=1)
     for ask in (lambda: poststratify(tree, [1, 1, 1]), lambda: contrast(tree, "yes", "yes", cell="0", other_cell="1")):
         with pytest.raises(ArgumentError, match="needs draws"):
             ask()

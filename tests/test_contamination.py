@@ -8,6 +8,8 @@ import pytest
 from cases import CASES
 from commands import run
 from scipy.optimize import linprog
+from scipy.special import betaincinv
+from scipy.stats import norm
 
 import ldpbayes as lb
 from ldpbayes import Collection, Tally
@@ -17,7 +19,7 @@ from ldpbayes.estimators import Oracle
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.posteriors.exact import exact_moments
 from ldpbayes.priors import as_prior
-from ldpbayes.protocols import GRR, LocalHashing, SubsetSelection, UnaryEncoding, designs
+from ldpbayes.protocols import GRR, Channel, LocalHashing, SubsetSelection, UnaryEncoding, designs
 from ldpbayes.robust import contamination_hull
 
 LABELS = tuple("abcdefghijklmnopqrstuvwxyz")
@@ -171,6 +173,25 @@ def test_the_range_under_a_learnt_concentration_is_that_of_all_removals():
     assert 0.3 < posterior.bound_low[1] < posterior.low[1] and posterior.high[1] < posterior.bound_high[1] < 0.85
     many = contamination_hull(Tally(GRR(3, 1.5), [0, 1, 2], [400, 250, 150]), "0", share=0.1, prior="learnt")
     assert "say nothing here" in many.sentence
+
+
+def test_ends_of_two_categories_are_certified_under_a_learnt_concentration():
+    """Against all removals by a sum over p and α; reports of several kinds have likelihoods of different slopes."""
+    channel = np.array([[0.5, 0.1], [0.2, 0.15], [0.2, 0.25], [0.1, 0.5]])
+    tally = Tally(Channel(channel), np.arange(4), [3, 4, 2, 5], categories=("yes", "no"))
+    found = contamination_hull(tally, "yes", share=[0.1, 0.3], prior="learnt").posterior
+    alpha = 0.5 * np.exp(np.linspace(-5, 5, 101))[:, None]
+    p = betaincinv(alpha, alpha, (np.arange(2000) + 0.5) / 2000).ravel()
+    density = np.repeat(norm.pdf(np.log(2 * alpha)), 2000)
+    logs = np.log(channel[:, :1] * p + channel[:, 1:] * (1 - p))
+    for k, m in enumerate((1, 4)):
+        left = [tally.counts - f for f in itertools.product(*(range(c + 1) for c in tally.counts)) if sum(f) <= m]
+        weight = density * np.exp(np.array(left) @ logs)
+        means = (weight @ p) / weight.sum(axis=1)
+        assert found.certified[k] and found.low[k] == pytest.approx(means.min(), abs=2e-3)
+        assert found.high[k] == pytest.approx(means.max(), abs=2e-3) and found.high[k] - found.low[k] > 0.03
+    many = contamination_hull(Tally(GRR(2, 1.5), [0, 1], [600, 400]), "0", share=0.1, prior="learnt")
+    assert many.posterior.certified and "say nothing" not in many.sentence
 
 
 def test_bounds_hold_under_every_dirichlet_prior():

@@ -1,11 +1,15 @@
 """The cross-check must flag a survey read with the wrong design, and leave a sound one alone."""
 
+import functools
+import json
+
 import numpy as np
 import pytest
 import xarray as xr
 
 from ldpbayes import Cells, Collection, Tally, cli, read
 from ldpbayes.errors import ArgumentError
+from ldpbayes.fitness import crosschecking
 from ldpbayes.fitness.crosschecking import crosscheck, predictive_check
 from ldpbayes.fitting import fit
 from ldpbayes.pages import show
@@ -107,6 +111,23 @@ def test_check_command(root, capsys, monkeypatch):
         codes.append(stopped.value.code)
         assert words in " ".join(capsys.readouterr().out.split())
     assert codes == [0, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # of so few draws
+def test_the_seed_is_recorded_and_finds_the_same_again(monkeypatch):
+    """With no seed, or that of a Generator, nobody could make a cross-check again."""
+    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit))
+    collection = Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [30, 20]))
+    for given in (None, np.random.default_rng(3), 7):
+        first = crosscheck(collection, draws=100, chains=2, random_seed=given)
+        again = crosscheck(collection, draws=100, chains=2, random_seed=first.attrs["random_seed"])
+        assert first.identical(again) and (given != 7 or first.attrs["random_seed"] == 7)
+    assert "Seed 7." in str(first.page()) and json.loads(first.page().render("json"))["random_seed"] == 7
+
+
+def quick(fit, collection, *, method="auto", **settings):
+    """Return a fit that needs no sampler of chains."""
+    return fit(collection, method="augmentation" if method == "nuts" else method, **settings)
 
 
 def test_mend_13_a_generator_seeds_the_cross_check(root):

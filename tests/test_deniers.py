@@ -111,6 +111,57 @@ def test_quadrature_weighted_draws_and_a_grid_agree(device, asked, prior):
     assert float(exact["exact"]["log_evidence"]) == pytest.approx(rough.attrs["log_evidence"], abs=0.05)
 
 
+def three_answers(seen, said, eps, denied, nodes=50, inner=30):
+    """Return means and sds of P of three answers and of δ: Gauss rules over P, Jeffreys, and over every δ, uniform.
+
+    Sticks of P are squares of sines, and the rules cover what is within 22 nats of the maximum.
+    """
+    hit, other = np.exp(eps) / (np.exp(eps) + 2), 1 / (np.exp(eps) + 2)
+    windows = [(0.0, 1.0)] * (2 + len(denied))
+    for sizes in [[40, 40, *[24] * len(denied)]] * 3 + [[nodes, nodes, *[inner] * len(denied)]]:
+        rules = [np.polynomial.legendre.leggauss(size) for size in sizes]
+        axes = [(a + b) / 2 + (b - a) / 2 * rule[0] for (a, b), rule in zip(windows, rules, strict=True)]
+        u, v, *delta = np.meshgrid(*axes, indexing="ij", sparse=True)
+        first, second = np.sin(np.pi / 2 * u) ** 2, np.sin(np.pi / 2 * v) ** 2
+        p = [first + 0 * v, (1 - first) * second, (1 - first) * (1 - second)]
+        log, told = np.log(np.cos(np.pi / 2 * u)), list(p)
+        for x, share in zip(denied, delta, strict=True):
+            told[0], told[x] = told[0] + p[x] * share, p[x] * (1 - share)
+        for x in range(3):
+            log = log + xlogy(seen[x], other + (hit - other) * p[x]) + xlogy(said[x], told[x])
+        weight = np.exp(log - log.max())
+        for k, rule in enumerate(rules):
+            weight = weight * rule[1].reshape([-1 if i == k else 1 for i in range(log.ndim)])
+            best = np.flatnonzero(log.max(axis=tuple(i for i in range(log.ndim) if i != k)) > log.max() - 22)
+            low, high = best[0] - 1, best[-1] + 1
+            windows[k] = (
+                axes[k][low] if low >= 0 else windows[k][0],
+                axes[k][high] if high < axes[k].size else windows[k][1],
+            )
+    weight = weight / weight.sum()
+    means = np.array([(weight * value).sum() for value in (*p, *delta)])
+    squares = [(weight * (value - mean) ** 2).sum() for value, mean in zip((*p, *delta), means, strict=True)]
+    return means, np.sqrt(squares)
+
+
+@pytest.mark.parametrize("denied", [(1,), (1, 2)])
+def test_three_answers_are_the_sum_over_a_grid(denied):
+    """Exact where one of them may be denied; where two may, weighted draws with the error that they state."""
+    seen, said = np.array([175, 121, 104]), np.array([258, 69, 73])
+    tallies = [Tally(GRR(3, 1.5), range(3), seen, "device"), Tally(direct(3), range(3), said, "direct")]
+    collection = Collection(["a", "b", "c"], tallies).with_deniers(["abc"[x] for x in denied], "a", "direct")
+    mean, sd = three_answers(seen, said, 1.5, denied)
+    tree = fit(collection, random_seed=1, draws=2500, estimates=False)
+    summary, several = tree["summary"].sel(target="distribution"), len(denied) > 1
+    assert tree.attrs["method"] == ("laplace" if several else "denying") and tree.attrs["converged"]
+    found, spread, error = (
+        np.concatenate([summary[key].values, summary[f"derived_{key}"].values[: len(denied)]])
+        for key in ("mean", "sd", "mcse")
+    )
+    assert (np.abs(found - mean) <= 4 * error + 1e-6 * sd).all() and (error <= 0.012 * sd).all()
+    np.testing.assert_allclose(spread, sd, rtol=0.03 if several else 1e-6)
+
+
 @pytest.mark.parametrize("asked, said, n, same", [(300, 130, 40_000, 6_000), (200_000, 80_000, 40, 6)])
 def test_ends_where_the_reports_of_one_half_pin_a_product(asked, said, n, same):
     """Given δ almost nothing of P, or of the share who deny, is open: nodes of δ alone put ends off by .06 sd."""

@@ -84,7 +84,7 @@ def crosschecked():
     data |= {"away": (("estimator", "category"), [[0.5, -0.5]]), "predictive_p": ("channel", []), "sampler_converged": 1}
     coords = {"category": ["a", "b"], "estimator": ["mle"], "channel": []}
     found = xr.Dataset(data | {"reference": "quadrature", "sampler": "nuts", "outcome": "Good."}, coords)
-    return concluded(found, lb.check(lb.load_example("nigeria")))
+    return concluded(found, lb.check(lb.load_example("nigeria")), 1)
 
 
 def test_colours_are_those_of_okabe_and_ito(regions):

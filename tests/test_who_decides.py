@@ -91,6 +91,7 @@ def test_a_joint_fit_has_confidence_intervals_of_every_cell():
     np.testing.assert_allclose(found["lower"].sel(target="distribution", cell="g1"), own.lower[0])
     assert tree.attrs["decided_by"] == "" and "is not stated" in tree.attrs["decides_note"]
     tree.attrs |= {"decides": "Here the prior decides in 1 of 3 cells (g2). More.", "prior_decides": 1}
+    del tree["cells"]  # which says who decides in each
     one = select(tree, "g0")
     assert who_decides(tree) and not who_decides(one) and one.attrs["decides_note"].startswith("Here the prior decides in 1")
     headings = [column.key for column in show(tree).tables[0].columns]

@@ -377,7 +377,7 @@ def without_draws(result: xr.DataTree) -> bool:
 def need_apart(result: xr.DataTree) -> None:
     """Refuse, of a result without draws, cells that are linked by a prior over all of them, or one that learns for all."""
     result = as_result(result)
-    if "cells" not in result.children or "parameter_mean" in result["summary"]:
+    if "cells" not in result.children or "method" not in result["cells"] or "parameter_mean" in result["summary"]:
         need_draws(result)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import betaincinv, expit, ndtri
+from scipy.special import expit, ndtri
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
@@ -16,6 +16,7 @@ from ldpbayes.answers.base import conclusion, one_channel, words
 from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.estimators.confidence import clopper_pearson
 from ldpbayes.inference.ends import tails
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.priors.base import AbstractPrior
@@ -114,7 +115,8 @@ def contamination_hull(
     prior : str, float, array or AbstractPrior, optional
         A Dirichlet prior, or ``learnt``: adds the range of the posterior mean over all sets of at most so many fakes, with
         bounds of both ends, for a question about one quantity and reports that each single out one category, such as GRR's.
-        Of many reports under a learnt concentration the bounds say nothing.
+        Of two categories both ends are certified; of more, and many reports, the bounds under a learnt concentration say
+        nothing.
 
     Returns
     -------
@@ -287,9 +289,7 @@ class _Ends:
         if self.binomial is not None:
             held, g, h = self.binomial
             least, most = np.maximum(held - fakes, 0.0), np.minimum(held, left)
-            sure_low = np.where(least > 0, betaincinv(np.maximum(least, 1), left - least + 1, self.tail), 0.0)
-            sure_high = np.where(most < left, betaincinv(most + 1, np.maximum(left - most, 1), 1 - self.tail), 1.0)
-            sure_low, sure_high = ((end - h) / (g - h) for end in (sure_low, sure_high))
+            sure_low, sure_high = ((end - h) / (g - h) for end in clopper_pearson(least, most, left, self.tail))
         else:
             mean = self.estimate
             spread = float(self.counts @ (self.scores - mean) ** 2) / self.n
@@ -354,7 +354,9 @@ class _Removals:
         if form is None or (alpha is None and not learnt):
             raise InfeasibleError(
                 "The range of the posterior mean needs a Dirichlet prior, or one whose concentration is learnt, and reports "
-                "that each single out one category, such as GRR's; leave prior out for the range of the unbiased estimate."
+                "that each single out one category, such as GRR's: under a prior that ties categories to each other a "
+                "report fewer of one may raise or lower another, and which fakes move a share the farthest is not known. "
+                "Leave prior out for the range of the unbiased estimate."
             )
         self.alpha: Any = alpha  # None where it is learnt
         self.tally, self.prior, self.weights = tally, prior, weights
@@ -381,13 +383,25 @@ class _Removals:
         """Whether shares are negatively associated: a report a category, each raising it, and log-concave factors."""
         if self.alpha is None:  # that is shared ties them
             return False
-        concave = bool((self.alpha >= 1).all()) or self.alpha.size == 2
+        concave = bool((self.alpha >= 1).all())
         return concave and self.index.size == np.unique(self.index).size and bool((self.slope > 0).all())
+
+    def _of_two(self, x: int, m: int, side: int) -> float:
+        """Return an end of the mean of one of two shares, which is attained: under any prior.
+
+        The likelihood of every report is linear in the share, 1 + c p up to a constant, and the ratio of any two moves one
+        way with p: a report of larger c is one whose removal lowers the share more. c/(2 + c) is in the same order.
+        """
+        order = np.where(self.index == x, 1.0, -1.0) * self.slope / (2 * self.base + self.slope)
+        removed = _steepest(order, side * order < 0, self.counts, m)
+        return float(self.evaluate(removed).mean[x])
 
     def bound(self, share: FloatArray, m: int, side: int) -> float:
         """Return an outer end of the mean of a sum: at the removal that is known to move it most, or by odds."""
         if not m:
             return float(share @ self.whole.mean)
+        if share.size == 2:
+            return self._of_two(int(share.argmax()), m, side)
         if not self.associated:
             odds = float(np.clip(np.sum([self._by_odds(int(x), m, side) for x in np.flatnonzero(share)]), 0.0, 1.0))
             return odds if self.alpha is None else side * min(side * odds, side * self._by_own(share, m, side))

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 LEFT_OUT = "left out"
 #: What a result of summaries says of the draws of F: mean and sd are known, draws are not.
 MOMENTS_ONLY = "moments only"
+#: What weights leave out, and what is said of cells some of which have them; the numbers of each are facts about it.
+NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
+WEIGHTED_CELLS = f"Pseudo-posterior: every cell has weights that add up to about n / deff. {NO_USERS}"
 
 
 class AbstractData(ABC):

@@ -22,7 +22,7 @@ def findings(
     Parameters
     ----------
     known : pair of floats, optional
-        Log-evidence of the result, and its error.
+        Log-evidence of the result, and its error; None of a cell that was fitted together with others.
     collection : Collection
         Made by ``with_noncompliers``.
     prior : AbstractPrior
@@ -77,7 +77,7 @@ def _said(test, words):
 
 def _log_bayes_factor(evidence, collection, prior, evidence_of):
     """Return log P(reports | prior) − log P(reports | all follow the device) by the evidence of a result, or nan."""
-    belief = prior.without(collection.owners)
-    if belief is None or evidence is None or not math.isfinite(evidence[0]):
+    if evidence is None or not math.isfinite(evidence[0]):
         return math.nan
-    return evidence[0] - evidence_of(compliers_only(collection), belief)
+    belief = prior.without(collection.owners)
+    return math.nan if belief is None else evidence[0] - evidence_of(compliers_only(collection), belief)

@@ -10,12 +10,14 @@ from ldpbayes.answers.deciding import decision_given, decision_of_cells
 from ldpbayes.answers.sensitivity import of_draws, of_trait, sensitivities
 from ldpbayes.answers.value import prior_of_shares, worth_given
 from ldpbayes.collections import Cells
+from ldpbayes.collections.cells import FACTS
 from ldpbayes.describing.compliance import EvidenceOf, findings
 from ldpbayes.estimators.confidence import confidence_of_cells
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.cells import verdict_of_cells
 from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
+from ldpbayes.inference.scaling import Scaled
 from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells, of_result
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.result.beside import add_confidence, add_estimates, add_sensitivity, leaving_out
@@ -47,12 +49,12 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], prior: A
         _of_each(tree, data, problems, evidence_of)
     if not data.by:
         return
-    with leaving_out(tree, "The fit of the reports"):
-        tree.attrs |= _fitness(tree, data)
+    scaled = None if problems else _of_cells_together(tree, data, prior, evidence_of)
+    sentence, flagged = verdict_of_cells(data.labels, tree["cells"]["fitness_p"].values)
+    tree.attrs |= {"fitness": sentence, "fitness_flagged": int(flagged)}
     with leaving_out(tree, "Point estimates and confidence intervals"):
         _estimates_alone(tree, data)
-    with leaving_out(tree, "Who decides"):
-        tree.attrs |= _deciding(tree, data, prior)
+    tree.attrs |= decision_of_cells(data.labels, tree["cells"].to_dataset() if problems else None, scaled)
 
 
 def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence_of: EvidenceOf) -> None:
@@ -91,8 +93,7 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
             facts.append(attrs)
             continue
         if cell.laws:
-            with leaving_out(tree, "The test of who follows the device"):
-                attrs |= findings(evidences[k], cell, problem.prior, evidence_of)
+            attrs |= _of_laws(tree, cell, evidences[k], problem.prior, evidence_of)
         elif k in factor_of:
             attrs |= factor_of[k].to_attrs()
             if not cell.trait:  # of several lists a concentration of all their categories says nothing about the trait
@@ -102,9 +103,7 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
         attrs |= decision_given(cell, asked[k], favoured)
         mle = estimates[k][0] if estimates[k] and plain[k] else None
         estimate = mle.distribution if mle is not None and mle.gap <= MAX_GAP else None
-        with leaving_out(tree, f"The fit of the reports{f' of the cell {data.labels[k]}' if data.by else ''}"):
-            tested = check(cell, replications=QUICK_REPLICATIONS, estimate=estimate)
-            attrs |= {"fitness": tested.verdict, "fitness_flagged": int(tested.flagged), "fitness_p": tested.p_value}
+        attrs |= _fitness(tree, cell, data.labels[k] if data.by else "", estimate)
         if mle is not None and not data.by:
             attrs |= information_criteria(cell, mle.log_likelihood)
         facts.append(attrs)
@@ -132,28 +131,61 @@ def _known(tree):
     return [None if np.isnan(value) else (float(value), float(np.nan_to_num(error))) for value, error in pairs]
 
 
+def _fitness(tree: xr.DataTree, cell: Any, label: str, estimate: Any = None) -> dict[str, Any]:
+    """Return the facts about the fit of the reports of one collection or cell."""
+    with leaving_out(tree, f"The fit of the reports{f' of the cell {label}' if label else ''}"):
+        tested = check(cell, replications=QUICK_REPLICATIONS, estimate=estimate)
+        return {"fitness": tested.verdict, "fitness_flagged": int(tested.flagged), "fitness_p": tested.p_value}
+    return {}
+
+
+def _of_laws(tree: xr.DataTree, cell: Any, evidence: Any, prior: Any, evidence_of: EvidenceOf) -> dict[str, Any]:
+    """Return the facts about those who deny or ignore the device in one collection or cell."""
+    with leaving_out(tree, "The test of who follows the device"):
+        return findings(evidence, cell, prior, evidence_of)
+    return {}
+
+
+def _of_cells_together(tree: xr.DataTree, cells: Cells, prior: Any, evidence_of: EvidenceOf) -> Scaled | None:
+    """Add what the reports of each cell say by themselves, and who decides there, to a result of cells fitted together.
+
+    Returns
+    -------
+    Scaled or None
+        What scaling the prior of all cells does to their shares.
+    """
+    scaled = None
+    with leaving_out(tree, "Who decides"):
+        scaled, hyper = of_draws(tree, prior)
+        if scaled is not None:
+            add_sensitivity(tree, cells, [scaled.at(k) for k in range(len(cells))], hyper)
+    facts: list[dict] = []
+    for k, (label, cell) in enumerate(zip(cells.labels, cells.collections(), strict=True)):
+        attrs: dict = {"fitness_p": np.nan} | decision_given(None, None if scaled is None else scaled.at(k))
+        if cell.keeps_reports:
+            attrs |= _fitness(tree, cell, label)
+            if cell.laws and cell.n_reports:  # no evidence of a cell alone: that of the others is in its posterior
+                attrs |= _of_laws(tree, cell, None, prior, evidence_of)
+            if cell.survey is not None:
+                attrs["design_effect"] = cell.survey.effect.value
+        facts.append(attrs)
+    _add_facts(tree, facts)
+    return scaled
+
+
 def _add_facts(tree, facts):
-    """Write facts about each cell into the group ``cells`` of a result."""
-    group = tree["cells"].to_dataset()
-    named = {name for attrs in facts for name in attrs} & set(map(str, group.data_vars))
-    written = {name: group[name].values.copy() for name in named}
-    for k, attrs in enumerate(facts):
-        for name in named & set(attrs):
-            written[name][k] = attrs[name]
-    tree["cells"] = xr.DataTree(group.assign({name: (("cell",), values) for name, values in written.items()}))
+    """Write facts about each cell into the group ``cells`` of a result, which those of cells fitted together lack so far.
 
-
-def _fitness(tree: xr.DataTree, cells: Cells) -> dict[str, Any]:
-    """Return the facts about the fit of the reports of all cells; cells that are summaries cannot be tested."""
-    if "cells" in tree.children:
-        p = tree["cells"]["fitness_p"].values
-    else:
-        p = [
-            check(cell, replications=QUICK_REPLICATIONS).p_value if cell.keeps_reports else np.nan
-            for cell in cells.collections()
-        ]
-    sentence, flagged = verdict_of_cells(cells.labels, p)
-    return {"fitness": sentence, "fitness_flagged": int(flagged)}
+    The sentences about those who deny or ignore the device join them, unless a grouping column has the name.
+    """
+    labels = {name: array for name, array in tree["posterior"].coords.items() if array.dims == ("cell",)}
+    group = tree["cells"].to_dataset() if "cells" in tree.children else xr.Dataset(coords=labels)
+    for name in dict.fromkeys(name for attrs in facts for name in attrs if name not in labels):
+        blank = FACTS.get(name, next("" if isinstance(attrs[name], str) else np.nan for attrs in facts if name in attrs))
+        before = group[name].values if name in group else [blank] * len(facts)
+        values = [attrs.get(name, value) for attrs, value in zip(facts, before, strict=True)]
+        group[name] = ("cell",), np.array(values, dtype=object if isinstance(blank, str) else None)
+    tree["cells"] = xr.DataTree(group)
 
 
 def _estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
@@ -170,13 +202,3 @@ def _estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
         intervals = confidence_of_cells(list(cells.values()), float(tree["summary"].attrs["ci_prob"]))
         if all(intervals):
             add_confidence(tree, cells, intervals)
-
-
-def _deciding(tree: xr.DataTree, cells: Cells, prior: Any) -> dict[str, Any]:
-    """Return the facts about who decides on the shares of all cells, and add the group ``sensitivity`` where it is new."""
-    if "cells" in tree.children:
-        return decision_of_cells(cells.labels, tree["cells"].to_dataset())
-    scaled, hyper = of_draws(tree, prior)
-    if scaled is not None:
-        add_sensitivity(tree, cells, [scaled.at(k) for k in range(len(cells))], hyper)
-    return decision_of_cells(cells.labels, None, scaled)

@@ -158,6 +158,21 @@ def likelihood_intervals(rows: Rows, ci_prob: float) -> Confidence | None:
     return Confidence(np.stack([lower, unknown]), np.stack([upper, unknown]), ci_prob, method)
 
 
+def clopper_pearson(least: FloatArray, most: FloatArray, n: int | np.ndarray, tail: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of exact intervals of a binomial probability: the lower of the least count, the upper of the most.
+
+    Parameters
+    ----------
+    least, most, n : arrays
+        Counts between which the number of successes lies, both the same where it is known, and the number of trials.
+    tail : float
+        Probability beyond each end.
+    """
+    low = np.where(least > 0, betaincinv(np.maximum(least, 1), n - least + 1, tail), 0.0)
+    high = np.where(most < n, betaincinv(most + 1, np.maximum(n - most, 1), 1 - tail), 1.0)
+    return low, high
+
+
 def distribution_interval(form: Binomials, ci_prob: float) -> tuple[FloatArray, FloatArray]:
     """Return the ends of the exact intervals of P, shape (a,) each.
 
@@ -167,9 +182,8 @@ def distribution_interval(form: Binomials, ci_prob: float) -> tuple[FloatArray, 
         ``counts`` may have any length that goes with the rates.
     ci_prob : float
     """
-    c, n, tail = form.counts, form.n, tails(ci_prob)[0]
-    low = np.where(c > 0, betaincinv(np.maximum(c, 1), n - c + 1, tail), 0.0)
-    high = np.where(c < n, betaincinv(c + 1, np.maximum(n - c, 1), 1 - tail), 1.0)
+    c = form.counts
+    low, high = clopper_pearson(c, c, form.n, tails(ci_prob)[0])
     at_zero, at_one = _edge_bounds(form, ci_prob)
     slope = form.hit - form.other
     return (

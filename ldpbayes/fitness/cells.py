@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
+from ldpbayes.arrays import FloatArray
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.presenting import AbstractResult
 
@@ -56,6 +57,18 @@ class CellsFitness(AbstractResult):
         return " ".join((self._outcome[0], *why))
 
 
+def adjusted_of_cells(p_values: ArrayLike) -> FloatArray:
+    """Return the p-value of each cell alone, adjusted for the number of cells tested and for the test of all together.
+
+    Parameters
+    ----------
+    p_values : (cells,) array
+        ``Fitness.p_value`` of every cell; nan where no test was possible.
+    """
+    p = np.asarray(p_values, dtype=float)
+    return np.minimum(2 * p * np.isfinite(p).sum(), 1.0)
+
+
 def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, size: float = 0.05) -> tuple[str, bool]:
     """Return (one sentence, whether the reports do not fit) of the p-values of many cells.
 
@@ -76,14 +89,15 @@ def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, size: float = 0
         return "No test of fit is possible in any cell.", False
     p_tested = np.clip(p[tested], 1e-300, 1.0)
     together = min(1.0, 2 * float(chdtrc(2 * p_tested.size, -2 * np.log(p_tested).sum())))
-    least = min(1.0, 2 * float(p_tested.min()) * p_tested.size)
+    alone = adjusted_of_cells(p)
+    least = float(np.nanmin(alone))
     which = f"all {p.size} cells" if p.size > 1 else "the only cell"
     if p_tested.size < p.size:
         which = f"the {p_tested.size} of {p.size} cells in which a test is possible"
     numbers = f"adjusted p-values: {together:.3g} of all together, {least:.3g} of the cell that fits least"
     if min(together, least) > size:
         return f"The reports of {which} fit the design ({numbers}).", False
-    bad = [labels[int(c)] for c in np.flatnonzero(tested & (2 * p * p_tested.size <= size))]
+    bad = [labels[int(c)] for c in np.flatnonzero(alone <= size)]
     causes = (
         "Respondents did not follow the device, reports were fabricated or copied, or the design, its parameters or the "
         "categories are wrong."

@@ -13,6 +13,7 @@ from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit
+from ldpbayes.posteriors.base import seed
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
 
@@ -36,7 +37,7 @@ class CrossCheck(Answer):
     collection; no entry where the reports can be counted neither whole nor by support. ``reference`` and ``sampler``, the
     methods of the two posteriors, ``outcome`` and ``sampler_converged``, NUTS's own diagnostics, and ``fitness_p``, of the
     tests that need no posterior, are of each cell. The attributes are question, sentence (one per finding), flagged:
-    whether anything is wrong; fitness and fitness_flagged.
+    whether anything is wrong; fitness and fitness_flagged; and random_seed, with which the same is found again.
     """
 
     __slots__ = ()
@@ -61,16 +62,17 @@ def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chain
     """
     collection = as_data(collection, summaries=False)
     settings = {"draws": draws, "chains": chains, "progressbar": progressbar}
-    seeds = np.random.SeedSequence(_seed(random_seed))
+    random_seed = _seed(random_seed)
+    seeds = np.random.SeedSequence(random_seed)
     if not collection.by:
-        seed = int(seeds.generate_state(1)[0])
-        answer, fitness = compared(collection, prior, seed, settings), check(collection, size=MIN_P_VALUE, random_seed=seed)
-        return concluded(answer.assign(fitness_p=fitness.p_value), fitness)
+        own = int(seeds.generate_state(1)[0])
+        answer, fitness = compared(collection, prior, own, settings), check(collection, size=MIN_P_VALUE, random_seed=own)
+        return concluded(answer.assign(fitness_p=fitness.p_value), fitness, random_seed)
     cell_seeds = [int(child.generate_state(1)[0]) for child in seeds.spawn(len(collection))]
     cells = [cell.single("A cross-check") for cell in collection.collections()]
-    answers = [compared(cell, prior, seed, settings) for cell, seed in zip(cells, cell_seeds, strict=True)]
+    answers = [compared(cell, prior, own, settings) for cell, own in zip(cells, cell_seeds, strict=True)]
     fitness = check(collection, size=MIN_P_VALUE)
-    return concluded(joined(answers, collection.labels).assign(fitness_p=("cell", fitness.p_values)), fitness)
+    return concluded(joined(answers, collection.labels).assign(fitness_p=("cell", fitness.p_values)), fitness, random_seed)
 
 
 def joined(parts, labels):
@@ -86,19 +88,19 @@ def joined(parts, labels):
     return table.transpose(..., "cell", "category", "channel", missing_dims="ignore")
 
 
-def compared(collection, prior, seed, settings):
+def compared(collection, prior, random_seed, settings):
     """Return the two posteriors of one collection beside each other, its estimates and predictive checks: a Dataset.
 
     Parameters
     ----------
     collection : Collection
     prior : as in fit
-    seed : int
+    random_seed : int
     settings : dict
         draws, chains and progressbar.
     """
     prior = prior_for(rule(prior, collection, "auto").prior, collection)
-    settings = settings | {"prior": prior, "random_seed": seed, "estimates": False}
+    settings = settings | {"prior": prior, "random_seed": random_seed, "estimates": False}
     reference = fit(collection, exclude=("nuts",), **settings)
     sampled = fit(collection, method="nuts", **settings)
     first, second = (tree["summary"].sel(target="distribution") for tree in (reference, sampled))
@@ -107,7 +109,7 @@ def compared(collection, prior, seed, settings):
     error = np.sqrt(second["mcse"].values ** 2 + first["mcse"].values ** 2)
     in_mcse = np.divide(difference, error, out=np.zeros_like(error), where=error > 0)
     away = {e.name: (e.distribution - mean) / sd for e in point_estimates(collection)}
-    checks_of = predictive_check(collection, reference, random_seed=seed)
+    checks_of = predictive_check(collection, reference, random_seed=random_seed)
     shares = {"mean": mean, "sd": sd, "difference_sd": difference / sd, "difference_mcse": in_mcse}
     shares["verdict"] = np.array([_verdict(x, in_mcse, away) for x in range(mean.size)], dtype=object)
     facts = {"reference": reference.attrs["method"], "sampler": sampled.attrs["method"], "outcome": sampled.attrs["outcome"]}
@@ -125,7 +127,7 @@ def compared(collection, prior, seed, settings):
     )
 
 
-def concluded(found, fitness):
+def concluded(found, fitness, random_seed):
     """Return the CrossCheck of what was compared, with the tests that need no posterior.
 
     Parameters
@@ -133,6 +135,8 @@ def concluded(found, fitness):
     found : Dataset
     fitness : Fitness or CellsFitness
         Of size MIN_P_VALUE.
+    random_seed : int
+        With which the same is found again.
     """
     apart = (np.abs(found["difference_mcse"]) > MAX_MCSE).any("category")
     size = MIN_P_VALUE / found.sizes.get("cell", 1)
@@ -163,7 +167,7 @@ def concluded(found, fitness):
         good = f"Nothing to flag: {reference} and NUTS agree, and the channel fits the reports."
     sentence, flagged = " ".join(texts) or good, int(bool(texts))
     attrs = {"question": "The same posterior by two methods", "sentence": sentence, "flagged": flagged}
-    attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged)}
+    attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "random_seed": random_seed}
     return CrossCheck(found.data_vars, found.coords, attrs)
 
 
@@ -221,8 +225,8 @@ def predictive_check(collection, tree, *, draws=1000, random_seed=None):
 
 def _seed(random_seed):
     if isinstance(random_seed, np.random.Generator):
-        random_seed = random_seed.integers(2**31)
-    return None if random_seed is None else checks.seed(random_seed)
+        random_seed = int(random_seed.integers(2**31))
+    return seed(random_seed)
 
 
 def _verdict(x, in_mcse, estimates):

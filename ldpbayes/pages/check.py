@@ -1,6 +1,5 @@
 """The page of a check of fit."""
 
-import math
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from ldpbayes import plots
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.mle import maximize
+from ldpbayes.fitness.cells import adjusted_of_cells
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import split
 
@@ -73,11 +73,10 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
         Column("p_value", "p", spec=".3g", means=_P),
         Column("adjusted", "adjusted p", spec=".3g", means=_ADJUSTED),
     )
-    tested = max(sum(bool(cell.checks) for cell in result.cells), 1)
     rows = []
-    for label, cell in zip(result.labels, result.cells, strict=True):
+    for label, cell, adjusted in zip(result.labels, result.cells, adjusted_of_cells(result.p_values), strict=True):
         least = cell.checks[int(cell.adjusted.argmin())].label if cell.checks else "no test is possible"
-        rows.append((label, least, cell.p_value, min(2 * cell.p_value * tested, 1.0) if cell.checks else math.nan))
+        rows.append((label, least, cell.p_value, float(adjusted)))
     told = dict.fromkeys(text for cell in result.cells for text in cell.notes)
     notes = [Note(Kind.METHOD, text) for text in told if text not in result.verdict]
     facts = {"cells": dict(zip(result.labels, map(facts_of, result.cells), strict=True)), "flagged": result.flagged}

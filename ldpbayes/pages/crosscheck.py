@@ -54,7 +54,7 @@ def _of_cells(check, title) -> Page:
     columns.append((Column("predictive_p", "predictive p", spec=".3g"), rows.numbers(predictive)))
     columns.append((Column("fitness_p", "least adjusted p", spec=".3g"), rows.numbers(check["fitness_p"])))
     heading = f"{title}: every cell by two methods"
-    notes = (Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness),)
+    notes = (Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness), _seed(check))
     return Page(heading, (filled(heading, columns),), notes, facts=_facts(check), summary=as_sentences(check.sentence))
 
 
@@ -75,6 +75,11 @@ def _figure(check, title):
     return Figure("crosscheck", caption, f"One line per category. {caption} {_compared(check)}", draw)
 
 
+def _seed(check):
+    """Return the note on what makes the same again."""
+    return Note(Kind.DATA, f"Seed {check.attrs['random_seed']}.")
+
+
 def _notes(check):
     yield Note(Kind.VERDICT, _compared(check))
     for name, p in zip(check["channel"].values, check["predictive_p"].values, strict=True):
@@ -84,6 +89,7 @@ def _notes(check):
     yield Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness)
     converged = check["sampler_converged"].item()
     yield Note(Kind.DIAGNOSTIC if converged else Kind.WARNING, as_sentences(check["outcome"].item()))
+    yield _seed(check)
 
 
 def _facts(check):

@@ -343,7 +343,7 @@ class AbstractPosterior(abc.ABC):
         ConvergenceError
             Where the draws cannot be trusted; its ``result`` holds the DataTree, or None.
         """
-        random_seed, ci_prob = seed(random_seed), level(ci_prob)
+        random_seed, ci_prob = seed(random_seed), checks.level(ci_prob)
         checks.flag(progressbar, "progressbar")
         problem = problem_of(collection, prior)
         answer = self.answer(problem, self.plan(problem), random_seed=random_seed, ci_prob=ci_prob, progressbar=progressbar)
@@ -569,8 +569,3 @@ def seed(random_seed) -> int:
             "be made again."
         )
     return checks.seed(random_seed)  # type: ignore[return-value]  # None was answered above
-
-
-def level(ci_prob) -> float:
-    """Return the probability of intervals, checked to be in (0, 1)."""
-    return checks.level(ci_prob)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ldpbayes.collections import Cells
-from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
+from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY, NO_USERS, WEIGHTED_CELLS
 from ldpbayes.collections.noncompliance import collapse, words_of
 from ldpbayes.errors import ArgumentError, CellsError, DataError
 from ldpbayes.posteriors import merging
@@ -16,7 +16,6 @@ from ldpbayes.priors import AbstractPrior, as_prior, prior_for
 from ldpbayes.priors.extended import Extended
 from ldpbayes.priors.tree import SHARE, Tree
 
-NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
 #: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
 CONCENTRATIONS = 1e-9, 1e12
 
@@ -213,9 +212,7 @@ class Joint:
     @property
     def stated(self) -> Mapping[str, Any]:
         """Attrs of every result of this problem: of cells with weights, that it is a pseudo-posterior."""
-        if not self.cells.weighted:
-            return {}
-        return {"pseudo": f"Pseudo-posterior: every cell has weights that add up to about n / deff. {NO_USERS}"}
+        return {"pseudo": WEIGHTED_CELLS} if self.cells.weighted else {}
 
     def tree(self, answer: Any) -> Any:
         """Return the summarized DataTree of an Answer to this problem: of all cells."""

@@ -1,6 +1,7 @@
 """What every prior has in common: draws, unconstrained coordinates with a density and a gradient, and a PyMC variable."""
 
 import abc
+import functools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -349,10 +350,18 @@ class AbstractPrior(abc.ABC):
         return None
 
 
+#: Over so many categories of so many numbers the largest and the sum are taken one by one: NumPy is slow along short axes.
+FEW, MANY = 7, 256
+
+
 def softmax(logits: np.ndarray) -> np.ndarray:
     """Return exp(η)/Σ exp(η) along the last axis."""
-    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return p / p.sum(axis=-1, keepdims=True)
+    if logits.size < MANY or not 0 < logits.shape[-1] <= FEW:
+        p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        return p / p.sum(axis=-1, keepdims=True)
+    p = np.exp(logits - functools.reduce(np.maximum, np.moveaxis(logits, -1, 0))[..., None])
+    p /= functools.reduce(np.add, np.moveaxis(p, -1, 0))[..., None]
+    return p
 
 
 def product(matrix: Any, values: Any, xp: Any) -> Any:

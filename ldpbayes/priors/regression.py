@@ -19,6 +19,8 @@ SCALE = 2.5
 INTERCEPT = math.pi
 #: Of the half-normal prior of the sd between groups.
 BETWEEN = 1.0
+#: From so many levels on, the effect of each cell is picked out; below it a product of matrices is as fast.
+MANY_LEVELS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,29 @@ class Effects:
     def size(self) -> int:
         """Number of unknowns of each free category."""
         return len(self.levels) if self.root is None else self.root.shape[1]
+
+    @cached_property
+    def of_one(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The level of each cell and its entry, where no cell has several and there are MANY_LEVELS; else None."""
+        if len(self.levels) < MANY_LEVELS or (np.count_nonzero(self.matrix, axis=1) > 1).any():
+            return None
+        level = np.abs(self.matrix).argmax(axis=1)
+        return level, self.matrix[np.arange(len(level)), level, None]
+
+    def spread(self, effects: Any, xp: Any) -> Any:
+        """Return the matrix times the effects of the levels, (…, cells, k)."""
+        if xp is not np or self.of_one is None:
+            return product(self.matrix, effects, xp)
+        level, entry = self.of_one
+        return effects[..., level, :] * entry
+
+    def gathered(self, slope: np.ndarray) -> np.ndarray:
+        """Return the transposed matrix times numbers of the cells, (cells, k): their sums over each level."""
+        if self.of_one is None:
+            return self.matrix.T @ slope
+        level, entry = self.of_one
+        columns = (np.bincount(level, column, len(self.levels)) for column in (slope * entry).T)
+        return np.stack(list(columns), axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +313,7 @@ class Regression(AbstractSoftmax):
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
         eta = product(self.columns, values[""], xp)
         for i, effect in enumerate(self.effects):
-            eta = eta + product(effect.matrix, self._effects(values, i, xp), xp)
+            eta = eta + effect.spread(self._effects(values, i, xp), xp)
         for i, rise in enumerate(self.monotone):
             eta = eta + product(rise.matrix, self._rise(values, i, xp), xp)
         return eta @ self.basis.T  # the logits sum to zero over the categories
@@ -309,7 +334,7 @@ class Regression(AbstractSoftmax):
         inner = slope @ self.basis
         slopes = {"": self.columns.T @ inner}
         for i, effect in enumerate(self.effects):
-            pulled = effect.matrix.T @ inner / math.sqrt(2)
+            pulled = effect.gathered(inner) / math.sqrt(2)
             pulled = pulled if effect.root is None else effect.root.T @ pulled
             slopes[f"sd_{i}"] = (pulled * values[f"effects_{i}"]).sum()
             slopes[f"effects_{i}"] = values[f"sd_{i}"] * pulled

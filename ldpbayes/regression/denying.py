@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -96,10 +97,16 @@ class Denied(Beside):
         own = self.others(z)
         return log_ndtr(own[..., 0, :]) - log_ndtr(-own[..., 0, :]), own[..., 1:, :]
 
+    @cached_property
+    def _distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct rows of W̃, and which of them each cell has."""
+        rows, which = np.unique(self.other_columns, axis=0, return_inverse=True)
+        return rows, which.ravel()
+
     def denial(self, z: np.ndarray) -> np.ndarray:
         """Return δ of every cell and category that is denied, shape (…, cells, k)."""
-        middle, slopes = self._of_denial(z)
-        return expit(middle[..., None, :] + self.other_columns @ slopes)
+        (middle, slopes), (rows, which) = self._of_denial(z), self._distinct
+        return expit(middle[..., None, :] + rows @ slopes)[..., which, :]
 
     def parts(self, z: np.ndarray) -> np.ndarray:
         delta = self.denial(z)
@@ -126,6 +133,8 @@ class Denied(Beside):
         z, places = np.asarray(z, dtype=float), list(self.denied)
 
         def share(people, z):
+            if len(self._distinct[0]) == 1:  # whoever they are
+                return self.denial(z)[..., 0, :]
             return (people[..., places] * self.denial(z)).sum(axis=1) / people[..., places].sum(axis=1)
 
         (middle, slopes), (mean, unit) = self._of_denial(z), self._standard

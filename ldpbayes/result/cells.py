@@ -11,7 +11,7 @@ import xarray as xr
 
 from ldpbayes.collections import Cells
 from ldpbayes.collections.cells import FACTS
-from ldpbayes.collections.data import LEFT_OUT
+from ldpbayes.collections.data import LEFT_OUT, WEIGHTED_CELLS
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.diagnostics import entries_of, summarize
@@ -22,11 +22,6 @@ from ldpbayes.result.validation import NO_DRAWS, TARGETS, need_result
 
 #: Covariance matrices of all cells with more entries than this are left out.
 MAX_COVARIANCES = 10**7
-#: What is said of all cells; the numbers of each stand in the group ``cells``.
-SEVERAL = {
-    "pseudo": "Pseudo-posterior: every cell has weights that add up to about n / deff. The respondents' own frequencies F "
-    "and the evidence have no meaning under weights and are left out.",
-}
 
 
 def facts_of(count: int, **known) -> dict[str, np.ndarray]:
@@ -188,7 +183,7 @@ def _kinds(facts):
 
 def _pseudo(attrs):
     """Return the attr of cells some of which are weighted."""
-    return {"pseudo": SEVERAL["pseudo"]} if any(each.get("pseudo") for each in attrs) else {}
+    return {"pseudo": WEIGHTED_CELLS} if any(each.get("pseudo") for each in attrs) else {}
 
 
 def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) -> Result:

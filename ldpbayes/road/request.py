@@ -7,7 +7,7 @@ from typing import Any
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
-from ldpbayes.posteriors.base import MAX_DRAWN, AbstractPosterior, level, seed
+from ldpbayes.posteriors.base import MAX_DRAWN, AbstractPosterior, seed
 from ldpbayes.posteriors.many import in_one_call
 from ldpbayes.road.methods import METHODS, SUMMARY, names_of
 
@@ -60,7 +60,7 @@ class Request:
             draws,
             chains,
             seed(asked["random_seed"]),
-            level(asked["ci_prob"]),
+            checks.level(asked["ci_prob"]),
             checks.flag(asked["progressbar"], "progressbar"),
             checks.flag(asked["estimates"], "estimates"),
             exclude,

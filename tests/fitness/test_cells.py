@@ -36,6 +36,8 @@ def test_cells_are_checked_one_by_one_and_together():
     broken[("cell 3",)] = collection_of(Tally(protocol, reports, counts))
     worse = check(Cells(broken))
     assert worse.flagged and "of 1 of 6 cells do not fit the design: cell 3" in worse.verdict
+    (table,) = worse.page().tables  # the p-value by which the verdict names a cell is that of the table
+    assert f"{min(row[-1] for row in table.rows):.3g} of the cell that fits least" in worse.verdict
 
 
 def test_equal_distributions_are_left_alone_at_the_level():
@@ -101,7 +103,7 @@ def test_a_cross_check_of_cells_joins_those_of_each():
     def together(*parts):
         fits = check(cells_of(designs.warner(0.7), [p] * 2, 100, np.random.default_rng(0)))
         whole = crosschecking.joined(parts, ("a", "b")).assign(fitness_p=("cell", fits.p_values))
-        return crosschecking.concluded(whole, fits)
+        return crosschecking.concluded(whole, fits, 1)
 
     quiet = together(found(0.5, 0.3), found(1.0, 0.008))
     assert not quiet.flagged and "Nothing to flag" in quiet.sentence

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from priorcases import PRIOR_CASES
-from scipy import integrate
+from scipy import integrate, special
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors import PRIORS, AbstractPrior, Dirichlet
+from ldpbayes.priors.base import softmax
 
 SIZES = (2, 3, 12)
 CASES = [(name, a) for name in PRIOR_CASES for a in SIZES]
@@ -153,3 +154,9 @@ def test_pymc_variable_has_the_moments_of_the_draws(name, size):
     for power in (1, 2):
         error = (ours**power).std(axis=0) * np.sqrt(1 / size + 1 / 20_000)
         assert (np.abs((drawn**power).mean(axis=0) - (ours**power).mean(axis=0)) < 5 * error).all()
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 2), (200, 2), (20, 30, 3), (50, 7), (50, 8), (500, 1), (0, 3)])
+def test_softmax_takes_short_axes_and_long_ones(shape):
+    logits = 300 * np.random.default_rng(1).standard_normal(shape)
+    np.testing.assert_allclose(softmax(logits), special.softmax(logits, axis=-1), rtol=1e-12, atol=1e-300)

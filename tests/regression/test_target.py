@@ -7,6 +7,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
 from ldpbayes.inference.effects import reported
+from ldpbayes.priors.regression import Effects
 from ldpbayes.protocols.designs import warner
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.regression.fitting import Model, _read
@@ -137,6 +138,21 @@ def test_chains_go_on_for_what_a_result_reports():
     values = reported(prior, z)
     assert values.shape == (4, 1000, 2 * (1 + 5) + 1) and r_hat < 1.01
     assert extremes(chain_diagnostics(values))[0] > 1.01
+
+
+@pytest.mark.parametrize("levels", [3, 40])
+def test_effects_of_levels_are_the_product_with_their_matrix(levels):
+    rng, level = np.random.default_rng(1), np.random.default_rng(2).integers(0, levels, 90)
+    matrix, effects = np.zeros((90, levels)), rng.standard_normal((5, levels, 2))
+    matrix[np.arange(90), level] = rng.standard_normal(90) * rng.integers(0, 2, 90)  # of some cells zero
+    found = Effects("g", tuple(map(str, range(levels))), matrix)
+    assert (found.of_one is None) == (levels == 3)
+    np.testing.assert_allclose(found.spread(effects, np), matrix @ effects, rtol=1e-14, atol=1e-300)
+    np.testing.assert_allclose(found.spread(effects[0], np), matrix @ effects[0], rtol=1e-14, atol=1e-300)
+    slope = rng.standard_normal((90, 2))
+    np.testing.assert_allclose(found.gathered(slope), matrix.T @ slope, rtol=1e-12, atol=1e-13)
+    matrix[:, 0] += 1  # a walk between levels, say: two entries in a row
+    assert Effects("g", tuple(map(str, range(levels))), matrix).of_one is None
 
 
 def test_a_factor_of_four_hundred_groups_with_five_reports_each_is_trusted():

@@ -59,8 +59,8 @@ class Denying(AbstractPosterior):
     tolerance: float = 1e-4
     name: ClassVar[str] = "denying"
     order: ClassVar[float] = 2.5
-    most: ClassVar[float] = NODES * STICK
-    pace: ClassVar[Pace] = Pace(0.5, 0.0, 1e-4)
+    most: ClassVar[float] = NODES * STICK ** (MAX_ANSWERS - 1)
+    pace: ClassVar[Pace] = Pace(0.4, 0.0, 4e-5)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
     checked: ClassVar[Mapping] = {"tolerance": checks.positive}
 

@@ -8,7 +8,6 @@ from scipy import special
 
 from ldpbayes.posteriors.merging import quantile
 from ldpbayes.posteriors.quadrature.rules import jacobi, remainder
-from ldpbayes.posteriors.quadrature.target import windows
 
 
 @lru_cache(maxsize=64)
@@ -33,8 +32,7 @@ class Margin:
     @classmethod
     def of(cls, target, probability):
         """Return the margin of the first category from the probabilities of the first stick's nodes."""
-        head, tails = target.matrix[:, 0], target.matrix[:, 1:]
-        start, end = (float(x[0]) for x in windows(target, head[None], tails[None]))
+        start, end = (float(x[0]) for x in target.first)
         low = float(target.alpha[0]) if start == 0 else 1.0
         high = remainder(float(target.alpha[1:].sum())) if end == 1 else 1.0
         return cls(start, end - start, low, high, probability / jacobi(probability.size, low, high)[1])

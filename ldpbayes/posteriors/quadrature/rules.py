@@ -60,7 +60,7 @@ def product_nodes(target, nodes, stick=0, p=None, rest=None, log_weight=None, fi
     images = p @ target.matrix.T
     head = images + rest[:, None] * target.matrix[:, stick]
     tails = images[:, :, None] + rest[:, None, None] * target.matrix[:, stick + 1 :]
-    low, high = windows(target, head, tails)
+    low, high = target.first if stick == 0 else windows(target, head, tails)
     tail = target.alpha[stick + 1 :].sum()
     if stick == 0:
         nodes = FIRST_STICK * nodes

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import special
@@ -53,6 +54,11 @@ class Target:
         bound, centre = maximized(matrix[None], counts)
         depth = 22 + 0.5 * (merged.n_groups - 1) * math.log1p(counts.sum())
         return cls(matrix, counts, alpha, log_factor, float(bound[0]), centre[0], depth)
+
+    @cached_property
+    def first(self):
+        """The window of the first stick, (low, high) of shape (1,) each."""
+        return windows(self, self.matrix[None, :, 0], self.matrix[None, :, 1:])
 
     def deeper(self, nats):
         """Return the same target with wider windows."""
