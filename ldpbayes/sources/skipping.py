@@ -147,7 +147,7 @@ class Skipped:
         return f"{subject} left out: {reasons}.{first}"
 
     def tell(self, quarantine: Any = None) -> str:
-        """Warn of the rows in their own words, write them to the quarantine file if one is named, and return the sentence."""
+        """Warn of the rows in their own words, write them to the quarantine file if named, and return the sentence."""
         self.rows.sort(key=lambda row: (row[0], row[1] or 0, row[2] or 0))
         if quarantine is not None:
             with files.replacing(files.as_path(quarantine)) as path, open(path, "w", encoding="utf-8", newline="") as out:
