@@ -108,6 +108,26 @@ def test_spent_levels_are_part_of_the_result_and_of_its_page():
     assert fresh["epsilon_spent_max"] == 2 and math.isinf(fresh["epsilon_spent_bound"])
 
 
+def test_users_of_several_days_have_spent_the_sum():
+    """Two users report twice a day on three days; each day by itself shows a third of what they have spent."""
+    days = {"user": [user for _ in range(6) for user in "uv"], "report": ["a", "b", "c"] * 4}
+    days["day"] = [str(k // 4) for k in range(12)]
+    cells = lb.read(pyarrow.table(days), GRR(3, 0.5), report="report", by_user="user", categories=ABC, by="day")
+    attrs = lb.fit(cells, "jeffreys", draws=0, random_seed=1).attrs
+    assert attrs["epsilon_spent_max"] == 3.0 and attrs["epsilon_spent_mean"] == 1.0
+    assert attrs["spent"] == (
+        "12 reports of 6 users, 2 each: in a cell a user has spent 1 nats on average and 1 at most. Who is in several cells "
+        "counts as a user in each and has spent the sum, 3 where in all."
+    )
+    whole = lb.read(pyarrow.table(days), GRR(3, 0.5), report="report", by_user="user", categories=ABC)
+    attrs = lb.fit(whole, "jeffreys", draws=0, random_seed=1).attrs
+    assert attrs["epsilon_spent_max"] == 3.0
+    assert attrs["spent"].endswith("a user has spent 3 nats on average and 3 at most. Every further report adds to that.")
+    memoized = {"user": list("abcdef"), "report": ["a", "b", "c"] * 2, "day": list("xyxyxy")}
+    cells = lb.read(pyarrow.table(memoized), MEMO, report="report", by_user="user", categories=ABC, by="day")
+    assert lb.fit(cells, "jeffreys", draws=0, random_seed=1).attrs["epsilon_spent_max"] == MEMO.spent(1)
+
+
 def test_the_command_takes_a_column_of_users(tmp_path, capsys):
     stated = LONG | {"protocol": [protocol_text(MEMO, ABC).replace('"', '""').join('""')] * 5}
     path = written(tmp_path, stated)
