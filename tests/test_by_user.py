@@ -141,6 +141,27 @@ def test_the_command_takes_a_column_of_users(tmp_path, capsys):
     assert status == 2 and "has no column 'who'; it has report, count" in err
 
 
+def test_checks_take_a_column_of_users(tmp_path, capsys):
+    """Views of a permanent answer that are read as fresh reports agree with each other too well."""
+    rng = np.random.default_rng(1)
+    user = np.repeat(np.arange(300), 5)
+    answers = MEMO.permanent.privatize(rng.choice(3, size=300, p=[0.6, 0.3, 0.1]), rng)[user]
+    columns = {"user": user.astype(str), "report": np.array(ABC)[MEMO.instantaneous.privatize(answers, rng)]}
+    path = written(tmp_path, columns)
+    stated = ("--categories", "a,b,c", "--set", "by_user=user")
+    for protocol, levels, expected in (
+        ("memoized_grr", ("-p", "epsilon_infinity=2", "-p", "epsilon_one=1"), 0),
+        ("grr", ("-p", "epsilon=1"), 1),
+    ):
+        status, out, _ = run(capsys, "check", path, "--protocol", protocol, *levels, *stated)
+        assert status == expected and ("do not fit the design" in out) == bool(expected)
+    more = ("--draws", "100", "--seed", "1")
+    _, out, _ = run(capsys, "crosscheck", path, "--protocol", "grr", "-p", "epsilon=1", *stated, *more)
+    assert "The reports do not fit the design" in out
+    status, _, err = run(capsys, "check", path, "--protocol", "grr", "-p", "epsilon=1", *stated, "--set", "gamma=1")
+    assert status == 2 and "must be one of weights, strata, cluster, by_user, missing" in err
+
+
 # ---- coverage ----------------------------------------------------------------------------------------------------------
 def test_two_views_of_the_same_reports_agree_where_users_report_once():
     cell = {"n_categories": 4, "epsilon": 1.5, "n_reports": 200, "times": 1, "replications": 3}
