@@ -431,7 +431,8 @@ class Reports:
 
         if self.categories is None:
             raise ArgumentError(
-                "categories must be labels in order, their number, or @FILE with a label a line, as in --categories no,yes."
+                "categories must be labels in order, their number, or @FILE with a label a line, as in --categories no,yes; "
+                "where the file states its protocol, leave --protocol out."
             )
         if self.labels is not None:
             if len(self.labels) < 2:
