@@ -14,7 +14,7 @@ from ldpbayes.collections import Tally
 from ldpbayes.collections.spending import spent
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.pages import show
-from ldpbayes.protocols import GRR, LOLOHA, MemoizedGRR, Repeated
+from ldpbayes.protocols import GRR, LOLOHA, LocalHashing, MemoizedGRR, Repeated
 from ldpbayes.sources import read_collection, write_collection
 from ldpbayes.sources.parameters import protocol_text
 from ldpbayes.study import run_study
@@ -107,6 +107,23 @@ def test_spent_levels_are_part_of_the_result_and_of_its_page():
     assert spent([Tally(GRR(3, 1.0), [0, 1])]) == {}
     fresh = spent([Tally(GRR(3, 1.0), [0, 1], user=[4, 4])])
     assert fresh["epsilon_spent_max"] == 2 and math.isinf(fresh["epsilon_spent_bound"])
+
+
+def test_pages_hold_no_report_and_no_file_holds_the_names_of_users(tmp_path):
+    """The seed of a hashed report points to its user as a name does."""
+    protocol, rng = LocalHashing(3, 1.0), np.random.default_rng(1)
+    reports = protocol.privatize(np.arange(40) % 3, rng)
+    tally = Tally(protocol, reports, user=[f"somebody {k % 30}" for k in range(40)], categories=ABC)
+    result = lb.fit(tally, "jeffreys", draws=25, random_seed=1)
+    lb.write(lb.Collection(ABC, [tally]), tmp_path / "c.toml")
+    for name in ("r.html", "r.md", "r.json", "r.csv", "r.nc"):
+        result.save(tmp_path / name)
+    lb.check(tally).save(tmp_path / "check.html")
+    for path in tmp_path.rglob("*"):
+        held = b"" if path.is_dir() else path.read_bytes()
+        assert b"somebody" not in held, path
+        page = path.name not in ("c.csv", "r.nc")
+        assert not (page and any(str(seed).encode() in held for seed in reports[:, 0])), path
 
 
 def test_users_of_several_days_have_spent_the_sum():
