@@ -181,8 +181,13 @@ class _Unread:
 
 
 def one_value(value, n_categories):
-    """Return one private value as an int in 0..n_categories-1."""
-    number = checks.integer(value, "value")
+    """Return one private value as an int in 0..n_categories-1; what is refused is not quoted, for errors end up in logs."""
+    try:
+        number = checks.integer(value, "value")
+    except ArgumentError:
+        number = -1
     if not 0 <= number < n_categories:
-        raise ArgumentError(f"value must be an integer from 0 to {n_categories - 1}, got {value!r}.")
+        raise ArgumentError(
+            f"value must be an integer from 0 to {n_categories - 1}; what was given is private and not shown."
+        )
     return number

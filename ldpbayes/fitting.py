@@ -1,5 +1,6 @@
 """The front door: fit takes the road from reports to a result, select_method says which posterior method it would use."""
 
+import itertools
 import os
 import warnings
 from dataclasses import replace
@@ -146,7 +147,8 @@ def fit(
     )
     data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
-    histories = spent(tally for cell in data.collections() for tally in cell.tallies)
+    held = [cell.tallies for cell in data.collections()]
+    histories = spent(itertools.chain.from_iterable(held), cells=len(held))
     tree = walk(data, prior, request)
     tree.attrs |= histories
     if "left_out" in tree.attrs:

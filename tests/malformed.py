@@ -606,7 +606,7 @@ CALLS = {
     "poststratify a regression": lambda m: dict(result=m.regressed, weights=m.frame, ci_prob=0.9, count="n", by="g"),
     "probability_in_top": lambda m: dict(result=m.tree, k=1, target="distribution"),
     "simultaneous_intervals": _tree(cell=None),
-    "spent": lambda m: dict(tallies=[lb.Tally(m.grr, [0, 1, 1], user=["u", "u", "v"])]),
+    "spent": lambda m: dict(tallies=[lb.Tally(m.grr, [0, 1, 1], user=["u", "u", "v"])], cells=2),
     "total": lambda m: dict(result=m.tree_of_cells, categories=["a"], target="distribution", cell="x"),
     "show": lambda m: dict(result=m.tree, top=2),
     # ---- theory

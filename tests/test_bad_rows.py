@@ -11,10 +11,10 @@ import pyarrow.parquet
 import pytest
 from commands import run
 
-from ldpbayes import read, write
+from ldpbayes import fit, read, write
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning
-from ldpbayes.protocols import GRR, UnaryEncoding
+from ldpbayes.protocols import GRR, LocalHashing, UnaryEncoding
 from ldpbayes.sources import scan
 from ldpbayes.sources.scanning import Partial
 
@@ -113,6 +113,27 @@ def test_rates_counts_and_channels(tmp_path):
         found = read(tmp_path / "t.csv", "grr", **settings, bad_rows="skip")
     assert isinstance(found, Collection)
     assert {tally.protocol.epsilon: tally.counts.tolist() for tally in found.tallies} == {1.0: [1], 2.0: [3]}
+
+
+@pytest.mark.parametrize(
+    "protocol", [GRR(3, 1.0), UnaryEncoding.optimized(3, 1.0), LocalHashing(3, 1.0)], ids=lambda p: p.name
+)
+def test_what_is_published_does_not_hold_what_somebody_wrote(protocol, tmp_path):
+    """A client that fails to privatize writes a raw value: it may reach whoever reads the file, and no page."""
+    reports = protocol.privatize(np.arange(30) % 3, np.random.default_rng(1))
+    table = dict(zip(protocol.report_fields, map(list, protocol.format_reports(reports, ABC)), strict=True))
+    words = ['I\'ve zoster, got "it"; help', "7" * 9, "x" * 300 + "; zoster", "zoster; a", "zoster"]
+    table[protocol.report_fields[-1]][:5] = words
+    pandas.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.warns(LDPBayesWarning, match="5 rows"):
+        found = read(tmp_path / "t.csv", protocol, categories=ABC, bad_rows="skip", quarantine=tmp_path / "q.csv")
+    assert "5 rows that hold no report were left out: 5 × field" in found.notes
+    result = fit(found, "jeffreys", random_seed=1)
+    for suffix in ("nc", "html", "json"):
+        result.save(tmp_path / f"r.{suffix}")
+        told = (tmp_path / f"r.{suffix}").read_bytes()
+        assert not any(word in told for word in (b"zoster", b"help", b"7777777", b"xxxx"))
+    assert all(word in (tmp_path / "q.csv").read_text() for word in ("I've zoster", "777777777"))
 
 
 def test_many_different_bad_rows_take_no_pass_each():

@@ -14,7 +14,7 @@ from ldpbayes.collections import Tally
 from ldpbayes.collections.spending import spent
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.pages import show
-from ldpbayes.protocols import GRR, LOLOHA, MemoizedGRR, Repeated
+from ldpbayes.protocols import GRR, LOLOHA, LocalHashing, MemoizedGRR, Repeated
 from ldpbayes.sources import read_collection, write_collection
 from ldpbayes.sources.parameters import protocol_text
 from ldpbayes.study import run_study
@@ -103,9 +103,47 @@ def test_spent_levels_are_part_of_the_result_and_of_its_page():
     page = show(tree)
     assert [(row[0], row[1]) for row in page.tables[-1].rows] == [("1", 2), ("3", 1)]
     assert any(note.text == tree.attrs["spent"] for note in page.notes)
+    assert page.summary.startswith("From 5 reports of 3 users, ") and "The reports of these 3 users" in tree.attrs["worth"]
     assert spent([Tally(GRR(3, 1.0), [0, 1])]) == {}
     fresh = spent([Tally(GRR(3, 1.0), [0, 1], user=[4, 4])])
     assert fresh["epsilon_spent_max"] == 2 and math.isinf(fresh["epsilon_spent_bound"])
+
+
+def test_pages_hold_no_report_and_no_file_holds_the_names_of_users(tmp_path):
+    """The seed of a hashed report points to its user as a name does."""
+    protocol, rng = LocalHashing(3, 1.0), np.random.default_rng(1)
+    reports = protocol.privatize(np.arange(40) % 3, rng)
+    tally = Tally(protocol, reports, user=[f"somebody {k % 30}" for k in range(40)], categories=ABC)
+    result = lb.fit(tally, "jeffreys", draws=25, random_seed=1)
+    lb.write(lb.Collection(ABC, [tally]), tmp_path / "c.toml")
+    for name in ("r.html", "r.md", "r.json", "r.csv", "r.nc"):
+        result.save(tmp_path / name)
+    lb.check(tally).save(tmp_path / "check.html")
+    for path in tmp_path.rglob("*"):
+        held = b"" if path.is_dir() else path.read_bytes()
+        assert b"somebody" not in held, path
+        page = path.name not in ("c.csv", "r.nc")
+        assert not (page and any(str(seed).encode() in held for seed in reports[:, 0])), path
+
+
+def test_users_of_several_days_have_spent_the_sum():
+    """Two users report twice a day on three days; each day by itself shows a third of what they have spent."""
+    days = {"user": [user for _ in range(6) for user in "uv"], "report": ["a", "b", "c"] * 4}
+    days["day"] = [str(k // 4) for k in range(12)]
+    cells = lb.read(pyarrow.table(days), GRR(3, 0.5), report="report", by_user="user", categories=ABC, by="day")
+    attrs = lb.fit(cells, "jeffreys", draws=0, random_seed=1).attrs
+    assert attrs["epsilon_spent_max"] == 3.0 and attrs["epsilon_spent_mean"] == 1.0
+    assert attrs["spent"] == (
+        "12 reports of 6 users, 2 each: in a cell a user has spent 1 nats on average and 1 at most. Who is in several cells "
+        "counts as a user in each and has spent the sum, 3 where in all."
+    )
+    whole = lb.read(pyarrow.table(days), GRR(3, 0.5), report="report", by_user="user", categories=ABC)
+    attrs = lb.fit(whole, "jeffreys", draws=0, random_seed=1).attrs
+    assert attrs["epsilon_spent_max"] == 3.0
+    assert attrs["spent"].endswith("a user has spent 3 nats on average and 3 at most. Every further report adds to that.")
+    memoized = {"user": list("abcdef"), "report": ["a", "b", "c"] * 2, "day": list("xyxyxy")}
+    cells = lb.read(pyarrow.table(memoized), MEMO, report="report", by_user="user", categories=ABC, by="day")
+    assert lb.fit(cells, "jeffreys", draws=0, random_seed=1).attrs["epsilon_spent_max"] == MEMO.spent(1)
 
 
 def test_the_command_takes_a_column_of_users(tmp_path, capsys):
@@ -118,6 +156,27 @@ def test_the_command_takes_a_column_of_users(tmp_path, capsys):
     assert status == 2 and "has no column 'who'" in err
     status, _, err = run(capsys, "fit", "example:nigeria", "--set", "by_user=who")
     assert status == 2 and "has no column 'who'; it has report, count" in err
+
+
+def test_checks_take_a_column_of_users(tmp_path, capsys):
+    """Views of a permanent answer that are read as fresh reports agree with each other too well."""
+    rng = np.random.default_rng(1)
+    user = np.repeat(np.arange(300), 5)
+    answers = MEMO.permanent.privatize(rng.choice(3, size=300, p=[0.6, 0.3, 0.1]), rng)[user]
+    columns = {"user": user.astype(str), "report": np.array(ABC)[MEMO.instantaneous.privatize(answers, rng)]}
+    path = written(tmp_path, columns)
+    stated = ("--categories", "a,b,c", "--set", "by_user=user")
+    for protocol, levels, expected in (
+        ("memoized_grr", ("-p", "epsilon_infinity=2", "-p", "epsilon_one=1"), 0),
+        ("grr", ("-p", "epsilon=1"), 1),
+    ):
+        status, out, _ = run(capsys, "check", path, "--protocol", protocol, *levels, *stated)
+        assert status == expected and ("do not fit the design" in out) == bool(expected)
+    nobody = (*stated[:-1], "by_user=who")
+    status, _, err = run(capsys, "crosscheck", path, "--protocol", "grr", "-p", "epsilon=1", *nobody)
+    assert status == 2 and "has no column 'who'" in err
+    status, _, err = run(capsys, "check", path, "--protocol", "grr", "-p", "epsilon=1", *stated, "--set", "gamma=1")
+    assert status == 2 and "must be one of weights, strata, cluster, by_user, missing" in err
 
 
 # ---- coverage ----------------------------------------------------------------------------------------------------------

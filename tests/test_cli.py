@@ -61,6 +61,16 @@ def test_same_seed_same_numbers(capsys):
     assert run(capsys, "fit", NIGERIA, "--seed", 8, "--json") != first
 
 
+def test_a_protocol_beside_a_file_that_states_it(capsys, tmp_path):
+    """What the file states needs no labels, and what contradicts it is told by both levels."""
+    lb.write([0, 1, 2, 2], tmp_path / "r.parquet", lb.GRR(3, epsilon=1.0))
+    given = ["fit", tmp_path / "r.parquet", "--protocol", "grr", "-p", "epsilon=2"]
+    status, _, problems = run(capsys, *given)
+    assert status == 2 and "where the file states its protocol, leave --protocol out" in problems
+    status, _, problems = run(capsys, *given, "--categories", "3")
+    assert status == 2 and "epsilon=1.0" in problems and "epsilon=2.0" in problems
+
+
 def test_derived_quantities_are_printed(capsys):
     status, out, _ = run(capsys, "fit", "data/rr_minarets.toml", "--prior", "flat", "--seed", 1, "--draws", 100)
     assert status == 0

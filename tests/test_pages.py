@@ -453,6 +453,15 @@ def test_cells_are_rows_of_the_table_and_panels_of_the_figure(minarets):
     assert [axes.get_title() for axes in forest.axes] == [*categories, "pi", "t"]
 
 
+def test_a_fit_without_draws_says_that_the_design_was_not_tested():
+    """Nobody reports a category that a fifth of all reports must name, and a fit with draws says so."""
+    collection = lb.Collection("abcde", [lb.Tally(lb.GRR(5, 1.0), [0, 1, 2, 3], [500] * 4)])
+    said = "Without draws a fit does not test whether the reports fit the design: check does."
+    for draws, untested in ((0, True), (50, False)):
+        texts = [note.text for note in show(lb.fit(collection, "jeffreys", draws=draws, random_seed=1)).notes]
+        assert (said in texts) == untested and any("do not fit the design" in text for text in texts) != untested
+
+
 def test_columns_of_groups_are_in_words_where_people_read_and_as_given_where_programs_do():
     tree = lb.fit(lb.load_example("nigeria_cells"), "jeffreys", draws=0)
     table = show(tree, top=12).tables[0]

@@ -44,7 +44,9 @@ def worth_given(
     wrapped = [(tally.protocol, tally.protocol.noncompliance()) for tally in collection.tallies]
     epsilon = max((protocol if other is None else other.compliers).epsilon for protocol, other in wrapped)
     worth = f"{open_answers:,.0f} unprotected answers" if open_answers >= 1.5 else "a single unprotected answer at most"
-    sentence = f"These {n:,} reports carry as much information about P as {worth}."
+    histories = all(tally.protocol.repeats() for tally in collection.tallies)
+    subject = f"The reports of these {n:,} users" if histories else f"These {n:,} reports"
+    sentence = f"{subject} carry as much information about P as {worth}."
     bound = float("nan")
     if not collection.weighted and 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
         least = exact_floor(mean.size, min(epsilon, 50.0)).value / n

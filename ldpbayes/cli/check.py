@@ -33,6 +33,7 @@ class Fake:
 def command(
     file,
     by=None,
+    assignments=None,
     size=0.05,
     ci_prob=0.95,
     random_seed=0,
@@ -63,7 +64,7 @@ def command(
     from ldpbayes.pages.contamination import beside
 
     outputs.check()
-    collection = options.read(file, by, **table.settings)
+    collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))
     needed = (fakes_table(collection.single("fakes")),) if fake.fakes else ()
     hull = fake.hull(collection, ci_prob)
     result = check(collection, size=size, random_seed=random_seed)

@@ -10,6 +10,7 @@ from ldpbayes.cli import options
 def command(
     file,
     by=None,
+    assignments=None,
     prior="default",
     draws=1000,
     random_seed=None,
@@ -31,7 +32,7 @@ def command(
     from ldpbayes.pages import show
 
     outputs.check()
-    collection = options.read(file, by, **table.settings)
+    collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))
     seed = secrets.randbits(31) if random_seed is None else random_seed
     check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=outputs.shows_progress)
     line = options.command_line(random_seed, seed)

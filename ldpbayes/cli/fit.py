@@ -12,7 +12,8 @@ from ldpbayes.errors import ArgumentError, shown
 BETA = "two numbers above 0, the b,c of a Beta prior"
 #: Keys that --set takes; a dot stands for names after it, a question mark for either.
 KEYS = (
-    *("weights", "strata", "cluster", "by_user", "missing", "population_size?"),
+    *options.SAMPLE,
+    "population_size?",
     *("noncompliance.", "noncompliance_prior", "deniers.", "deniers_prior"),
 )
 #: How the posterior is computed.

@@ -76,6 +76,15 @@ PANELS: dict[str, dict[str, tuple]] = {
             "deniers.channel=direct; deniers_prior=1,1 is that of theirs.",
             "--set",
         ),
+        **dict.fromkeys(
+            ("assignments of-check", "assignments of-crosscheck"),
+            _option(
+                _MANY,
+                "Columns of the sample, key=value: weights, strata, cluster, by_user (users who sent several reports). May "
+                "be repeated. Those who gave no answer: missing=LABEL.",
+                "--set",
+            ),
+        ),
         "assignments of-scan": _option(
             _MANY, "The label of those who gave no answer: missing=LABEL. They are counted, as are empty entries.", "--set"
         ),
@@ -422,7 +431,8 @@ class Reports:
 
         if self.categories is None:
             raise ArgumentError(
-                "categories must be labels in order, their number, or @FILE with a label a line, as in --categories no,yes."
+                "categories must be labels in order, their number, or @FILE with a label a line, as in --categories no,yes; "
+                "where the file states its protocol, leave --protocol out."
             )
         if self.labels is not None:
             if len(self.labels) < 2:
@@ -466,6 +476,10 @@ def command_line(seed=None, used=None):
     """Return the line for a shell that computes the same again; ``used`` is the seed that stands for one not given."""
     extra = ["--seed", str(used)] if seed is None and used is not None else []
     return shlex.join(["ldpbayes", *map(str, given.get()), *extra])
+
+
+#: What --set may say of the sample to every command that reads reports.
+SAMPLE = ("weights", "strata", "cluster", "by_user", "missing")
 
 
 # ---- what options say ------------------------------------------------------------------------------------------------

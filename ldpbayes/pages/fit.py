@@ -237,6 +237,8 @@ def _notes(tree):
     if attrs.get("prior_reason"):
         yield Note(Kind.METHOD, as_sentences(attrs["prior_reason"]))
     yield from notes_of(tree)
+    if attrs.get("draws") == "none" and "fitness" not in attrs:
+        yield Note(Kind.DIAGNOSTIC, "Without draws a fit does not test whether the reports fit the design: check does.")
     if attrs.get("order"):
         yield Note(Kind.METHOD, attrs["order"])
     if attrs.get("bayes_factors"):

@@ -1,5 +1,6 @@
 """The first sentence of a page: what was found, in words that need no statistics."""
 
+import json
 import math
 
 import numpy as np
@@ -25,13 +26,22 @@ def summary_of_fit(result) -> str:
     str
     """
     summary = result["summary"].to_dataset()
-    start = f"From {number_of(int(result.attrs['n_reports']), 'report')}"
+    start = f"From {_collected(result.attrs, 'cell' in summary.dims)}"
     if summary.sizes.get("cell") == 1:
         (name,) = group_names(summary)
         start, summary = start if name == "all" else f"{start} in {name}", summary.isel(cell=0)
     text = _groups(summary, start) if "cell" in summary.dims else _shares(summary, start)
     doubt = "" if result.attrs.get("converged", 1) else "; the computation failed its own checks, so this is not final"
     return f"{text}{doubt}."
+
+
+def _collected(attrs, several):
+    """Return how many reports there are, and where users of one cell sent several each, of how many users."""
+    n, histories = int(attrs["n_reports"]), json.loads(attrs.get("epsilon_spent", "[]"))
+    if sum(users for *_, users in histories) != n:
+        return number_of(n, "report")
+    reports = number_of(sum(times * users for times, _, users in histories), "report")
+    return reports if several else f"{reports} of {number_of(n, 'user')}"
 
 
 def _shares(summary, start):

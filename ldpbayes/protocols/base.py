@@ -534,11 +534,17 @@ def largest_ratio(channel):
 
 def log_above(ratio, times=1):
     """Return the least float that is not below times·log(ratio), for an exact ratio (a Fraction) of at least one."""
-    context = Context(prec=60)
-    return float_above(Fraction(context.ln(context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))) * times))
+    context = Context(prec=60)  # for every operation: those of the caller's context may round to a few digits
+    log = context.ln(context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator)))
+    return float_above(Fraction(log) * times)
 
 
 def float_above(exact):
     """Return the least float that is not below an exact number, a Fraction."""
     value = float(exact)
     return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+
+
+def float_below(exact):
+    """Return the largest float that is not above an exact number, a Fraction."""
+    return -float_above(-exact)

@@ -305,7 +305,7 @@ def _from_texts(texts, positions, labels, a):
             continue
         if ";" in text and has_semicolon:
             raise DataError(
-                f"report {text!r:.80} could be one label or several, because a label has a semicolon; write the report as "
+                f"report {shown(text)} could be one label or several, because a label has a semicolon; write the report as "
                 f"'0b' and {a} zeros and ones",
                 line=line,
             )
@@ -314,10 +314,10 @@ def _from_texts(texts, positions, labels, a):
         if -1 in places:
             hint = f"{a} zeros and ones, 0x and hexadecimal bytes, or labels separated by semicolons"
             item = items[places.index(-1)]
-            raise DataError(f"unknown category {item!r:.80} in report {text!r:.80}; a report is {hint}", line=line)
+            raise DataError(f"unknown category {shown(item)} in report {shown(text)}; a report is {hint}", line=line)
         if len(set(places)) < len(places):
             item = next(item for item, x in zip(items, places, strict=True) if places.count(x) > 1)
-            raise DataError(f"category {item!r} stands twice in report {text!r:.80}", line=line)
+            raise DataError(f"category {shown(item)} stands twice in report {shown(text)}", line=line)
         lists.append(line)
         lengths.append(len(places))
         members += places
@@ -332,16 +332,16 @@ def _one_bits(text, a, line):
         try:
             row = np.frombuffer(bytes.fromhex(text[2:]), dtype=np.uint8)
         except ValueError:
-            raise DataError(f"report {text!r:.80} is not hexadecimal", line=line) from None
+            raise DataError(f"report {shown(text)} is not hexadecimal", line=line) from None
         if row.size != width(a):
-            raise DataError(f"report {text!r:.80} has {row.size} bytes, it must have {width(a)}", line=line)
+            raise DataError(f"report {shown(text)} has {row.size} bytes, it must have {width(a)}", line=line)
         try:
             return check(row[None], a)[0]
         except DataError:
-            raise DataError(f"report {text!r:.80} has bits set beyond its {a} categories", line=line) from None
+            raise DataError(f"report {shown(text)} has bits set beyond its {a} categories", line=line) from None
     digits = text.removeprefix("0b")
     if len(digits) != a or not set(digits) <= {"0", "1"}:
-        raise DataError(f"report {text!r:.80} must have {a} zeros and ones", line=line)
+        raise DataError(f"report {shown(text)} must have {a} zeros and ones", line=line)
     return np.packbits(np.array(list(digits)) == "1")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,10 @@ REASONS = 20
 _OTHERS = "other reasons"
 #: Bad values of a batch that are left out one by one; with more of them the batch is halved.
 _TRIES = 16
+_QUOTED = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+#: What a row holds, where it ends a sentence, and where it stands within one.
+_LAST = re.compile(rf"{_QUOTED}|, got .*", re.DOTALL)
+_WITHIN = re.compile(rf"\b(report|category|history|user) (?:{_QUOTED}|-?\d+\b)|\b(\w+) -?\d+(?= is outside)")
 
 
 @dataclass(eq=False)
@@ -92,7 +97,7 @@ class Skipped:
         weights : (k,) array of int, optional
             How many rows each of them stands for.
         """
-        message = err.message.partition(", got ")[0].partition("; fill them in")[0]
+        message = _LAST.sub(lambda found: found[1] or "", err.message).partition("; fill them in")[0]
         reason = message if err.field is None else f"field {shown(err.field)}: {message}"
         self._count(reason, len(rows) if weights is None else int(weights.sum()))
         room = max(self.most - len(self.rows), 0)
@@ -118,10 +123,20 @@ class Skipped:
 
     @property
     def sentence(self) -> str:
-        """How many rows were left out and why, with the places of the first; empty where there are none."""
-        if not self.counts:
+        """How many rows were left out and why, with the places of the first; empty where there are none.
+
+        It is published with a result, and therefore says nothing of what somebody wrote into a row.
+        """
+        kinds: dict[str, int] = {}
+        for reason, n in self.counts.items():
+            kind = _WITHIN.sub(lambda found: found[1] or found[3], reason)
+            kinds[kind] = kinds.get(kind, 0) + n
+        return self._said(kinds)
+
+    def _said(self, counts: dict[str, int]) -> str:
+        if not counts:
             return ""
-        reasons = "; ".join(f"{n:,} × {reason}" for reason, n in sorted(self.counts.items(), key=lambda item: -item[1]))
+        reasons = "; ".join(f"{n:,} × {reason}" for reason, n in sorted(counts.items(), key=lambda item: -item[1]))
         places = [
             f"{source + ', ' if source else ''}{f'line {line:,}' if line else f'row {row:,}'}"
             for source, line, row, *_ in self.rows[:NAMED]
@@ -132,13 +147,13 @@ class Skipped:
         return f"{subject} left out: {reasons}.{first}"
 
     def tell(self, quarantine: Any = None) -> str:
-        """Warn of the rows, write them to the quarantine file if one is named, and return the sentence."""
+        """Warn of the rows in their own words, write them to the quarantine file if named, and return the sentence."""
         self.rows.sort(key=lambda row: (row[0], row[1] or 0, row[2] or 0))
         if quarantine is not None:
             with files.replacing(files.as_path(quarantine)) as path, open(path, "w", encoding="utf-8", newline="") as out:
                 files.write_rows(out, [("file", "line", "row", "reason", "text"), *self.rows])
         if self.counts:
-            warnings.warn(self.sentence, LDPBayesWarning, stacklevel=4)
+            warnings.warn(self._said(self.counts), LDPBayesWarning, stacklevel=4)
         return self.sentence
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import numbers
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -641,4 +642,5 @@ def has_free_epsilon(name, parameters=None):
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
     known, given = resolve(known_name(name), parameters | stated)
     described = describe_protocol(known) or next((design for design in describe_protocols() if design.name == known), None)
-    return (described is None or "epsilon" in described.stated) and not {*given} & {"epsilon", "kappa", "factors"}
+    takes = described is None or re.search(r"\bepsilon\b", described.stated)  # and not epsilon_infinity alone
+    return bool(takes) and not {*given} & {"epsilon", "attribute_epsilon", "kappa", "factors"}

@@ -9,7 +9,8 @@ import pytest
 from cases import CASES
 
 from ldpbayes import entropy
-from ldpbayes.protocols import GRR
+from ldpbayes.errors import ArgumentError
+from ldpbayes.protocols import GRR, MemoizedUnary
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.rappor import Rappor
@@ -129,3 +130,13 @@ def test_mend_20_time_does_not_tell_whether_the_truth_was_kept(name):
     protocol = next(case for case in CASES if case.name == name).build(3, timing.EPSILON)
     # The best of three: load on the machine can only imitate a leak, never hide one three times in a row.
     assert min(timing.of_outcomes(protocol, calls=6_000) for _ in range(3)) <= 0.02
+
+
+@pytest.mark.parametrize("value", [31337, -31337, "31337", 31337.5, None, [31337], 10**30 + 31337])
+def test_a_value_that_is_refused_is_not_quoted(value):
+    """Errors of a client end up in its logs, which no mechanism protects."""
+    rappor = Rappor.direct(3, 0.25, 0.75, 0.5)
+    for client in (GRR(3, 1.0).privatize_one, rappor.permanent_one, MemoizedUnary.rappor(3, 0.25, 0.75, 0.5).permanent_one):
+        with pytest.raises(ArgumentError, match="value must be an integer from 0 to 2") as caught:
+            client(value)
+        assert "31337" not in str(caught.value) and caught.value.__context__ is None

@@ -1,5 +1,6 @@
 """Histories: rows by enumeration over permanent answers and report sequences, levels, long data and what is refused."""
 
+import decimal
 import itertools
 import math
 
@@ -214,6 +215,33 @@ def test_published_levels_bound_those_of_one_report():
         one = MemoizedGRR.from_levels(size, 2.0, 1.0, rule="published").epsilon_one
         assert one == pytest.approx(1.0, rel=1e-12) if size == 2 else one < 1
         assert MemoizedGRR.from_levels(size, 2.0, 1.0).epsilon_one == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "infinity, one",
+    [(2.0, 1.0), (1.5, 0.4), (0.7, 0.69), (8.0, 3.3), (50.0, 20.0), (math.nextafter(50, 0), 45.0), (2.0, 1e-9)]
+    + [(number / 7, number / 11) for number in range(1, 20)],
+)
+def test_no_report_of_a_permanent_answer_costs_more_than_was_asked_for(infinity, one):
+    """The likelihood ratios are exact: ε_1 and ε_∞ bound them to the last digit, as floats are rounded."""
+    made = [MemoizedGRR.from_levels(a, infinity, one, rule=rule) for a in (2, A) for rule in ("exact", "published")]
+    made += [LOLOHA.from_levels(9, infinity, one), LOLOHA.from_levels(9, infinity, one, buckets=3, rule="exact")]
+    made += [MemoizedUnary.from_levels(A, infinity, one, variant) for variant in ("l-sue", "l-osue")]
+    with decimal.localcontext(prec=5):  # arithmetic that the caller has asked for elsewhere
+        for protocol in made:
+            assert protocol.spent(1) <= one and protocol.spent(40) <= infinity, protocol
+            assert protocol.epsilon_infinity <= infinity, protocol
+            if not isinstance(protocol, LOLOHA) and protocol != made[3]:
+                assert protocol.spent(1) == pytest.approx(one, rel=1e-6)
+
+
+def test_levels_that_almost_agree_are_served_or_refused():
+    for rule in ("exact", "published"):
+        near = MemoizedGRR.from_levels(A, 1.0000001e-9, 1e-9, rule=rule)
+        assert 0 < near.spent(1) <= 1e-9
+        with pytest.raises(ArgumentError, match="clearly below"):
+            MemoizedGRR.from_levels(A, 50.0, math.nextafter(50, 0), rule=rule)
+    assert MemoizedGRR(2, 50.0, 50.0).epsilon_one == pytest.approx(50 - math.log(2))
 
 
 @pytest.mark.parametrize("infinity, one", [(1.0, 0.5), (3.0, 1.5), (5.0, 3.0), (5.0, 4.5)])

@@ -9,13 +9,13 @@ from scipy import stats
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors import Dirichlet
-from ldpbayes.protocols import GRR
+from ldpbayes.protocols import GRR, LOLOHA, DBitFlip, FakeData, MemoizedGRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.theory import bounds, planning, risk
-from ldpbayes.theory.planning import plan
+from ldpbayes.theory.planning import expected_error, has_free_epsilon, named_makers, plan
 
 ERRORS = {"l2": 0.01, "l1": 0.1, "max": 0.05, "half_width": 0.03}
 SKEWED = np.array([0.4, 0.3, 0.2, 0.1])
@@ -192,3 +192,25 @@ def test_arguments_are_refused():
         plan(n_categories=4, epsilon=1.0, n=10, protocols="rappor9")
     with pytest.raises(ArgumentError, match="error"):
         plan(n_categories=4, epsilon=1.0, error=-1)
+
+
+@pytest.mark.parametrize(
+    "name, protocol",
+    [
+        ("memoized_grr:epsilon_infinity=2,epsilon_one=1,times=7", MemoizedGRR.from_levels(4, 2.0, 1.0, 7)),
+        ("loloha:epsilon_infinity=2,epsilon_one=1,times=7", LOLOHA.from_levels(4, 2.0, 1.0, times=7)),
+        ("d_bit_flip:epsilon_infinity=2,buckets=4,sampled=2,times=3", DBitFlip(4, 2.0, 4, 2, times=3)),
+    ],
+)
+def test_protocols_of_a_permanent_answer_are_planned_by_their_levels(name, protocol):
+    (found,) = plan(protocols=name, n_categories=4, n=1000)
+    assert found.epsilon == protocol.epsilon and found.error == pytest.approx(expected_error(protocol, 1000))
+    (found,) = plan(protocols=name, n_categories=4, error=0.01)
+    assert found.n == pytest.approx(1000 * expected_error(protocol, 1000) / 0.01)
+
+
+def test_the_level_of_an_attribute_fixes_that_of_the_record():
+    protocol, maker = FakeData.amplified((2, 2), 1.0, "grr", "uniform"), "rs_fd"
+    assert not has_free_epsilon(maker, {"attribute_epsilon": 1.0}) and has_free_epsilon(maker)
+    stated = {"attribute_epsilon": 1.0, "sizes": [2, 2], "base": "grr", "fake": "uniform"}
+    assert named_makers([maker], stated)[maker](4, None).epsilon == protocol.epsilon

@@ -3,6 +3,8 @@
 import abc
 import math
 from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -11,6 +13,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.arrays import blocks, log_multinomial
 from ldpbayes.errors import ArgumentError
+from ldpbayes.protocols.base import float_below
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.repeated.histories import (
     AbstractHistories,
@@ -23,6 +26,7 @@ from ldpbayes.protocols.repeated.histories import (
 
 RULES = ("exact", "published")
 _BLOCK = 2**20  # entries of the chances from which counts are drawn together
+_EXACT = Context(prec=80)
 
 
 class AbstractMemoizedSymbols(AbstractHistories):
@@ -63,8 +67,9 @@ class AbstractMemoizedSymbols(AbstractHistories):
     @property
     def epsilon_one(self):
         """Level of one report: with λ(ε) = β/(size + β), GRR after GRR has λ(ε_1) = λ(ε_∞) λ(ε_2)."""
-        share = math.prod(_lam(self.size, epsilon) for epsilon in (self.epsilon_infinity, self.epsilon_instant))
-        return math.log1p(self.size * share / (1 - share))
+        drawn = [self.size / (self.size + math.expm1(epsilon)) for epsilon in (self.epsilon_infinity, self.epsilon_instant)]
+        uniform = sum(drawn) - math.prod(drawn)  # 1 − λ(ε_∞) λ(ε_2)
+        return math.log1p(self.size * (1 - drawn[0]) * (1 - drawn[1]) / uniform)
 
     @property
     def epsilon_changing(self):
@@ -223,17 +228,20 @@ class MemoizedGRR(AbstractMemoizedSymbols):
 
 
 def instant_level(size, epsilon_infinity, epsilon_one, rule):
-    """Return ε_2 from ε_∞ and ε_1.
+    """Return ε_2 from ε_∞ and ε_1, rounded down, so that the client's own chances keep ε_1.
 
     Exact: λ(ε_2) = λ(ε_1)/λ(ε_∞) with λ(ε) = (e^ε − 1)/(size + e^ε − 1), since GRR keeps the value with probability λ and
     draws uniformly otherwise. Published: e^{ε_2} = (e^{ε_∞ + ε_1} − 1)/(e^{ε_∞} − e^{ε_1}), which leaves out that two
     different wrong answers can lead to the same report, and so gives one report at most ε_1.
     """
     infinity, single = check_level_pair(epsilon_infinity, epsilon_one)
+    first, second = (Fraction(_EXACT.exp(Decimal(epsilon))) for epsilon in (infinity, single))
     if checks.choice(rule, "rule", RULES) == "published":
-        return math.log(math.expm1(infinity + single)) - math.log(math.exp(infinity) - math.exp(single))
-    share = _lam(size, single) / _lam(size, infinity)
-    level = math.log1p(size * share / (1 - share))
+        odds = (first * second - 1) / (first - second)
+    else:
+        share = (second - 1) * (size + first - 1) / ((size + second - 1) * (first - 1))
+        odds = 1 + size * share / (1 - share)
+    level = float_below(Fraction(_EXACT.ln(_EXACT.divide(Decimal(odds.numerator), Decimal(odds.denominator)))))
     if level > checks.MAX_EPSILON:
         raise ArgumentError(f"epsilon_one must be clearly below epsilon_infinity ({infinity!r}), got {single!r}.")
     return level
@@ -249,8 +257,3 @@ def with_instant(parameters, size, rule):
     if "epsilon_infinity" in parameters:
         parameters["epsilon_instant"] = instant_level(size, parameters["epsilon_infinity"], single, rule)
     return parameters
-
-
-def _lam(size, epsilon):
-    beta = math.expm1(epsilon)
-    return beta / (size + beta)

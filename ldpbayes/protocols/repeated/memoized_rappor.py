@@ -30,6 +30,7 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
     -----
     A history is the cohort, T and the ones of every bit: in a file the columns "cohort", "times" and "ones". In long data a
     report is that of ``Rappor``, and a user keeps one cohort. A file's parameters are those of rappor, and times.
+    ``epsilon_changing`` counts the candidates: other strings that a user reports have a permanent filter each as well.
 
     References
     ----------

@@ -113,8 +113,16 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         first, second = CHAINS[checks.choice(variant, "variant", tuple(CHAINS))]
         make = UnaryEncoding.optimized if first else UnaryEncoding.symmetric
         stage = make(checks.categories_count(n_categories), infinity)
-        on, off = _instant(stage.kappa, stage.lam, single, second, variant)
-        return cls(n_categories, stage.kappa, stage.lam, on, off, times)
+
+        def chain(lam, on, off):
+            return cls(n_categories, stage.kappa, lam, on, off, times)
+
+        # Rounding may put the exact levels of a client above those that were asked for.
+        lam = _raised(stage.lam, lambda lam: chain(lam, 1.0, 0.0).epsilon_infinity <= infinity)
+        shown = (lambda off: (0.5, off)) if second else (lambda off: (1 - off, off))
+        off = _instant(stage.kappa, lam, single, second, variant)
+        off = _raised(off, lambda off: chain(lam, *shown(off)).spent(1) <= single)
+        return chain(lam, *shown(off))
 
     @classmethod
     def rappor(cls, n_categories, p, q, f, times=None):
@@ -181,7 +189,7 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
 
 
 def _instant(kappa, lam, single, optimized, variant):
-    """Return (r, s) of the instantaneous stage that gives one report the level ε_1.
+    """Return s of the instantaneous stage that gives one report the level ε_1, to rounding.
 
     With r* = κ r + (1 − κ) s and s* = λ r + (1 − λ) s the level is log r*(1 − s*)/(s*(1 − r*)), which falls as s rises.
     """
@@ -199,5 +207,12 @@ def _instant(kappa, lam, single, optimized, variant):
             f"epsilon_one must be below {level(least):.6g}, all that one report of {variant} can reach at this "
             f"epsilon_infinity, got {single!r}."
         )
-    off = brentq(lambda s: level(s) - single, least, 0.5, xtol=1e-300, rtol=8.9e-16, maxiter=500)
-    return (0.5 if optimized else 1 - off), off
+    return brentq(lambda s: level(s) - single, least, 0.5, xtol=1e-300, rtol=8.9e-16, maxiter=500)
+
+
+def _raised(value, kept):
+    """Return a value, or the next one found above it at which ``kept`` holds."""
+    step = math.ulp(value)
+    while not kept(value):
+        value, step = value + step, 2 * step
+    return value
