@@ -90,10 +90,9 @@ def find_channels(
                 parameters.parse_protocol(next(text for text in texts if not parameters.states_protocols([text])))
             texts = []
     published = [entries.get(parameters.METADATA) for entries in source.metadata()]
-    courtesy = [text for text in published if text] if all(published) or texts else []
     given: Any = protocol  # an object or None: _check refuses names without ε
-    protocols, labels = parameters.protocols_of(texts, courtesy, given, categories)
-    return _channels(protocols, parameters.COLUMN, labels, bool(texts or courtesy), name)
+    protocols, labels = parameters.protocols_of(texts, published, given, categories)
+    return _channels(protocols, parameters.COLUMN, labels, parameters.stated_throughout(texts, published), name)
 
 
 @dataclass(frozen=True)

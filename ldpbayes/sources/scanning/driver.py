@@ -17,7 +17,15 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total
 from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.opening import open_source
-from ldpbayes.sources.parameters import COLUMN, METADATA, labels_of, protocol_text, protocols_of, states_protocols
+from ldpbayes.sources.parameters import (
+    COLUMN,
+    METADATA,
+    labels_of,
+    protocol_text,
+    protocols_of,
+    stated_throughout,
+    states_protocols,
+)
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
 from ldpbayes.sources.scanning.fold import Fold
 from ldpbayes.sources.scanning.found import Found
@@ -273,11 +281,11 @@ def scan(
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
         table = SparkFiles(table, spark, shown)
     table.lenient = skipped is not None
-    courtesy = [entries[METADATA] for entries in table.metadata() if METADATA in entries]
+    published = [entries.get(METADATA) for entries in table.metadata()]
     texts = table.first(COLUMN)
     texts = texts if states_protocols(texts) else []
     labels = labels_of(categories)
-    protocols, categories = protocols_of(texts, courtesy, protocol, labels)
+    protocols, categories = protocols_of(texts, published, protocol, labels)
     (protocol,) = protocols.values()  # of the first row; the fold refuses those of others
     plain = protocol.epsilon <= PLAIN
     by = checks.columns(by, "by") or ()
@@ -293,6 +301,7 @@ def scan(
         spread=not plain,
         labelled=labels is not None,
         stated=bool(texts),
+        positions=stated_throughout(texts, published),
         skip=skipped.most if skipped else 0,
         missing=Missing.of(missing, by),
     )
