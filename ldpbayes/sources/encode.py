@@ -404,12 +404,16 @@ def counts_of(table: Any, name: str) -> np.ndarray:
             row = int(np.flatnonzero(np.isin(codes, bad))[0])
             raise DataError(numbers[codes[row]], line=row, field=name)
         return np.array(numbers, dtype=np.int64)[codes]
-    if arrow_kind(kind) != "whole numbers":
+    numbers = pa.types.is_floating(kind) or pa.types.is_decimal(kind)  # pandas and sums of decimals make these of counts
+    if arrow_kind(kind) != "whole numbers" and not numbers:
         raise DataError(f"counts must be whole numbers, got a column of {kind}; cast it", field=name)
     values = np.array(array.to_pylist(), dtype=object) if pa.types.is_decimal(kind) else array.to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero((values < 0) | (values > MAX_COUNT))
+    with np.errstate(invalid="ignore"):
+        wrong = np.flatnonzero(~((values >= 0) & (values <= MAX_COUNT)) | ((values % 1 != 0) if numbers else False))
     if wrong.size:
-        raise DataError(f"count must be from 0 to 10**12, got {values[wrong[0]]}", line=int(wrong[0]), field=name)
+        value = values[wrong[0]]
+        problem = "a whole number" if numbers and 0 <= value <= MAX_COUNT else "from 0 to 10**12"
+        raise DataError(f"count must be {problem}, got {value}", line=int(wrong[0]), field=name)
     return values.astype(np.int64)
 
 
