@@ -396,8 +396,29 @@ def test_a_folder_of_missing_entries_is_refused(tmp_path):
     (tmp_path / "day=__HIVE_DEFAULT_PARTITION__").mkdir()
     path = parquet(pa.table({"report": [0, 1]}), tmp_path / "day=__HIVE_DEFAULT_PARTITION__")
     for read in (lambda: lb.scan(path, GRR(3, 1.0), by="day")(), lambda: lb.read(path, GRR(3, 1.0), by="day")):
-        with pytest.raises(DataError, match="field 'day': holds missing values"):
+        with pytest.raises(DataError, match="field 'day': row 1: holds missing values"):
             read()
+
+
+def test_a_folder_of_missing_entries_is_left_out_with_the_other_bad_rows(tmp_path):
+    for day in ("1", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"day={day}").mkdir()
+        parquet(pa.table({"report": [0, 1]}), tmp_path / f"day={day}")
+    for read in (lb.read, lambda *arguments, **settings: lb.scan(*arguments, **settings)()):
+        with pytest.warns(match="2 rows that hold no report were left out"):
+            found = read(tmp_path, GRR(3, 1.0), by="day", bad_rows="skip")
+        assert {key: cell.n_reports for key, cell in found.items()} == {(1,): 2}  # a whole number, as in the other folders
+
+
+def test_a_file_whose_column_is_empty_may_have_another_type(tmp_path):
+    """As pandas writes a day on which nobody answered, or without rows."""
+    empty = {"a": pa.table({"report": pa.nulls(3)}), "b": pa.table({"report": pa.nulls(0)})}
+    for name, table in {**empty, "c": pa.table({"report": ["0", "2"]})}.items():
+        parquet(table, tmp_path, f"{name}.parquet")
+    assert same(lb.read(tmp_path / "[bc].parquet", GRR(3, 1.0)), Tally(GRR(3, 1.0), [0, 2]))
+    found = lb.read(tmp_path / "*.parquet", GRR(3, 1.0), missing="no answer")
+    assert found.missing == 3 and same(found.tallies[0], Tally(GRR(3, 1.0), [0, 2]))
+    assert lb.scan(tmp_path / "*.parquet", GRR(3, 1.0), missing="no answer")()["all",].missing == 3
 
 
 # ---- samples of a finite population --------------------------------------------------------------------------------------

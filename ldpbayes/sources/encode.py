@@ -21,7 +21,6 @@ from ldpbayes.sources.base import arrow_kind, check_column, foreign
 MOST_CODES = 2**22
 #: Key of the metadata of a table whose cells are texts of a file, as those of CSV are.
 TEXTS = b"ldpbayes.texts"
-_MISSING = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows whose entry is missing
 _NO_KEY = 'holds missing values; fill them in, or leave these rows out with bad_rows="skip"'
 _NO_REPORT = "holds missing values; say missing=LABEL to count who gave no answer"
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -453,13 +452,11 @@ def texts(table: Any) -> bool:
     return TEXTS in (table.schema.metadata or {})
 
 
-def with_folders(table: Any, folders: Sequence[tuple[str, str | int]]) -> Any:
+def with_folders(table: Any, folders: Sequence[tuple[str, str | int | None]]) -> Any:
     """Return an Arrow table with the columns, pairs of a name and the entry of all rows, that folders hold."""
     import pyarrow as pa
 
     for name, value in folders:
-        if value == _MISSING:
-            raise DataError("holds missing values", field=name)
         entry = pa.array([value])
         codes = pa.array(np.zeros(len(table), dtype=np.int32))
         column_of = pa.DictionaryArray.from_arrays(codes, entry) if isinstance(value, str) else entry.take(codes)

@@ -146,7 +146,7 @@ class AbstractFile(Piece, abc.ABC):
     source : str
     first_row : int
     n_rows : int or None
-    folders : tuple of (str, text or int)
+    folders : tuple of (str, text, int or None)
         Columns that the names of the file's folders hold.
     lenient : bool
         Whether what is no row is left out, and ``broken`` then tells of it; otherwise it is refused.
@@ -157,7 +157,7 @@ class AbstractFile(Piece, abc.ABC):
     #: The line on which the names of columns stand, in formats of lines.
     header: ClassVar[int | None] = None
 
-    folders: tuple[tuple[str, str | int], ...] = ()
+    folders: tuple[tuple[str, str | int | None], ...] = ()
     lenient: bool = False
 
     @abc.abstractmethod
