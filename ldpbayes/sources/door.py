@@ -136,7 +136,8 @@ def read(
     layout |= {"epsilon_column": epsilon_column, "rate_column": rate_column}
     sample: dict[str, Any] = {"weights": weights, "strata": strata, "cluster": cluster, "population_size": population_size}
     options: dict[str, Any] = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine, "missing": missing}
-    return _read(source, Rows(checks.columns(by, "by"), **sample, **options), False, layout)
+    with files.keeping_inputs():
+        return _read(source, Rows(checks.columns(by, "by"), **sample, **options), False, layout)
 
 
 def collected(source: Any, **settings: Any) -> Collection | Cells:
@@ -155,7 +156,8 @@ def collected(source: Any, **settings: Any) -> Collection | Cells:
     """
     names = ("protocol", "report", "count", "categories", "name", "epsilon_column", "rate_column")
     layout = {name: settings.pop(name) for name in names if name in settings}
-    return _read(source, Rows(checks.columns(settings.pop("by", None), "by"), **settings), True, layout)
+    with files.keeping_inputs():
+        return _read(source, Rows(checks.columns(settings.pop("by", None), "by"), **settings), True, layout)
 
 
 def _read(source, rows, whole, layout):
@@ -233,7 +235,8 @@ def write(
         On a path of another format, labels or columns that do not fit, reports without a protocol, and on cells whose
         channels differ or whose grouping columns have a name that the table needs.
     DataError
-        On reports that the protocol does not make, on missing entries, and where the file cannot be written.
+        On reports that the protocol does not make, on missing entries, where the file cannot be written, and where the CSV
+        file of a collection is there already and belongs to no collection.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ldpbayes import checks
+from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
@@ -274,8 +274,9 @@ def scan(
         raise ArgumentError(f"protocol must be an object, such as GRR(4, epsilon=1.0), got {kind}.")
     jobs = checks.integer(jobs, "jobs", 1, 256)
     shown = sys.stderr.isatty() if progressbar is None else checks.flag(progressbar, "progressbar")
-    skipped = Skipped.of(bad_rows, quarantine)
-    table = open_source(source)
+    with files.keeping_inputs():
+        table = open_source(source)
+        skipped = Skipped.of(bad_rows, quarantine)
     if spark is not None:
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
