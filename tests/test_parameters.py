@@ -314,6 +314,15 @@ def test_levels_from_a_column():
     assert "more than 1,000 different entries" in sentence(read, many, GRR(3, 1.0), epsilon_column="eps")
 
 
+def test_levels_of_a_column_do_not_overrule_what_the_data_state(tmp_path):
+    table = write_reports(None, [0, 1, 2, 2], GRR(3, 1.0), eps=[1.0, 1.0, 2.0, 2.0], rate=0.5)
+    assert read(table, "grr", categories=ABC, epsilon_column="eps").n_reports == 4  # one of the levels is that
+    for stated, where in ((table, "the column 'protocol'"), (table.drop_columns("protocol"), "the metadata")):
+        said = sentence(read, stated.slice(2), "grr", categories=ABC, epsilon_column="eps")
+        assert f"{where} states GRR(n_categories=3, epsilon=1.0), and the column 'eps' has no such level" in said
+        assert "has no such level" in sentence(read, stated, categories=ABC, rate_column="rate")
+
+
 def test_rates_from_a_column(tmp_path):
     """Every value was replaced by a uniform category with the rate of its record."""
     (tmp_path / "x.csv").write_text("report,rate\nb,0\na,1/2\na,0.25\nc,0.25\n")

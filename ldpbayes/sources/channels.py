@@ -81,7 +81,17 @@ def find_channels(
             except DataError:
                 if not source.lenient:
                     raise
-        return _channels(levels, column, categories, False, name)
+        channels = _channels(levels, column, categories, False, name)
+        _check_levels(source, columns, channels, column)
+        return channels
+    texts, published = _stated(source, protocol, columns)
+    given: Any = protocol  # an object or None: _check refuses names without ε
+    protocols, labels = parameters.protocols_of(texts, published, given, categories)
+    return _channels(protocols, parameters.COLUMN, labels, parameters.stated_throughout(texts, published), name)
+
+
+def _stated(source, protocol, columns):
+    """Return what the column ``protocol`` and the metadata of every file state."""
     texts: list[str] = []
     if parameters.COLUMN in source.names() and parameters.COLUMN not in (columns.report or ()):
         texts = _texts(source, parameters.COLUMN, columns.where)
@@ -90,9 +100,17 @@ def find_channels(
                 parameters.parse_protocol(next(text for text in texts if not parameters.states_protocols([text])))
             texts = []
     published = [entries.get(parameters.METADATA) for entries in source.metadata()]
-    given: Any = protocol  # an object or None: _check refuses names without ε
-    protocols, labels = parameters.protocols_of(texts, published, given, categories)
-    return _channels(protocols, parameters.COLUMN, labels, parameters.stated_throughout(texts, published), name)
+    return texts, published
+
+
+def _check_levels(source, columns, channels, column):
+    """Refuse a column of levels beside protocols that the data state, where the two differ."""
+    texts, published = _stated(source, True, columns)
+    stated = [parameters.parse_protocol(text).protocol for text in texts or filter(None, dict.fromkeys(published))]
+    other = next((protocol for protocol in stated if protocol not in channels.protocols), None)
+    if other is not None:
+        where = "the column 'protocol'" if texts else "the metadata"
+        raise DataError(f"{where} states {shown(other)}, and the column {shown(column)} has no such level; read one of them")
 
 
 @dataclass(frozen=True)
