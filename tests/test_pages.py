@@ -17,7 +17,7 @@ from commands import run
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, listed
 from ldpbayes.pages import Column, Kind, Note, Page, Table, show
-from ldpbayes.pages.prose import as_sentences
+from ldpbayes.pages.prose import as_sentences, first_sentence
 from ldpbayes.pages.renderers import renderer_of
 from ldpbayes.pages.renderers.terminal import layout, visible
 from ldpbayes.pages.rendering import AbstractRenderer, make_renderer, renderers
@@ -527,3 +527,11 @@ def test_predictions_are_drawn_over_the_covariates_in_order():
     assert sorted(zip(*many.values(), strict=True)) == list(zip(*many.values(), strict=True)) and set(many["age"]) == set(
         range(18, 30)
     )
+
+
+def test_full_stops_in_names_end_no_sentence():
+    """Of levels and cells, such as "Science (incl. Mathematics)", which readers wrote themselves."""
+    text = "The prior decides on faculty[Science (incl. Mathematics)], age. the interval is (0, 1]. Then more."
+    assert first_sentence(text) == "The prior decides on faculty[Science (incl. Mathematics)], age. the interval is (0, 1]."
+    assert as_sentences("cell law (incl. criminology). exact.") == "Cell law (incl. criminology). Exact."
+    assert first_sentence("All at once.") == "All at once."
