@@ -306,6 +306,9 @@ def test_levels_from_a_column():
     packed = pyarrow.table({"report": [b"\x80", b"\x20", b"\x60"], "eps": [1, 2, 1]})
     sets = read(packed, oue(1.0, 3), epsilon_column="eps")
     assert [(t.protocol, t.n_reports) for t in sets.tallies] == [(oue(1.0, 3), 2), (oue(2.0, 3), 1)]
+    assert "got str; make_protocol('grr', categories, parameters) makes one" in sentence(
+        read, frame, "grr", kind=ArgumentError
+    )
     assert "protocol must be given with epsilon_column" in sentence(read, frame, epsilon_column="eps", kind=ArgumentError)
     for bad, problem in ((["x"], "must hold numbers, got 'x'"), ([-1.0], "epsilon must be a number in (0, 50], got -1.0")):
         said = sentence(read, pandas.DataFrame({"report": [0], "eps": bad}), GRR(3, 1.0), epsilon_column="eps")

@@ -290,7 +290,8 @@ def _check(protocol, epsilon, rate):
         raise ArgumentError("protocol must be left out with rate_column, which is that of randomized response.")
     named = epsilon is not None and (isinstance(protocol, str) or inspect.isfunction(protocol))
     if protocol is not None and not named and not isinstance(protocol, AbstractProtocol):
-        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
+        say = f"; make_protocol({protocol!r}, categories, parameters) makes one" if isinstance(protocol, str) else ""
+        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}{say}.")
 
 
 def _texts(source, column, where, lenient=False):
