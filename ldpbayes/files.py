@@ -198,7 +198,8 @@ def make_folder(path):
 @contextlib.contextmanager
 def keeping_inputs():
     """Refuse, inside this context, to replace a file that was read inside it: no command overwrites its own input."""
-    token = _inputs.set(set())
+    held = _inputs.get()  # of the command around this one
+    token = _inputs.set(set() if held is None else held)
     try:
         yield
     finally:

@@ -310,7 +310,7 @@ FRAMES = [
     ({"report": ["yes", "maybe"]}, {}, "unknown report 'maybe'"),
     ({"report": ["yes", None]}, {}, "missing"),
     ({"report": ["yes"], "n": [-1]}, {"count": "n"}, "count"),
-    ({"report": ["yes"], "n": [1.5]}, {"count": "n"}, "whole numbers"),
+    ({"report": ["yes"], "n": [1.5]}, {"count": "n"}, "a whole number, got 1.5"),
     ({"report": ["yes"], "n": ["1"]}, {"count": "n"}, "whole numbers"),
     ({"report": ["yes"], "n": [10**13]}, {"count": "n"}, "10**12"),
     ({"report": ["yes"] * 5, "n": [2**62] * 4 + [7]}, {"count": "n"}, "10**12"),

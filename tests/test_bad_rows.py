@@ -12,7 +12,7 @@ import pytest
 from commands import run
 
 from ldpbayes import fit, read, write
-from ldpbayes.collections import Cells, Collection
+from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning
 from ldpbayes.protocols import GRR, LocalHashing, UnaryEncoding
 from ldpbayes.sources import scan
@@ -195,3 +195,21 @@ def test_cells_know_what_was_left_out(tmp_path):
     assert "1 × field 'g': holds missing values." in cells.notes and "fill them in" not in cells.notes
     with pytest.raises(DataError, match=r"field 'g'.*fill them in, or leave these rows out with bad_rows"):
         read(as_arrow(tmp_path).take([0, 6]), GRR(3, epsilon=1.0), report="report", categories=list(ABC), by="g")
+
+
+def test_no_door_overwrites_the_reports(tmp_path):
+    """Neither with the rows that were left out, nor with the table of a collection file beside them."""
+    path, text = tmp_path / "x.csv", "report\n0\n1\n9\n"
+    path.write_text(text)
+    channel = '[[channels]]\nprotocol = "grr"\nfile = "x.csv"\nparameters = { epsilon = 1 }\n'
+    (tmp_path / "c.toml").write_text('categories = ["a", "b", "c"]\n' + channel)
+    for door, source in ((read, path), (scan, path), (read, tmp_path / "c.toml")):
+        protocol = None if source.suffix == ".toml" else GRR(3, 1.0)
+        with pytest.raises(DataError, match=r"x\.csv: cannot be written, for this command has read it"):
+            door(source, protocol, bad_rows="skip", quarantine=path)
+    with pytest.raises(DataError, match=r"x\.csv: is there, and is not the table of x\.toml; name another file"):
+        write(Tally(GRR(3, 1.0), [0, 1]), tmp_path / "x.toml")
+    assert path.read_text() == text and not (tmp_path / "x.toml").exists()
+    for count in (3, 4):  # a collection file is replaced with its table
+        write(Tally(GRR(3, 1.0), [0, 1], [1, count]), tmp_path / "y.toml")
+        assert read(tmp_path / "y.toml").n_reports == 1 + count

@@ -284,7 +284,9 @@ def test_a_table_without_protocol_says_it_by_options(capsys, tmp_path):
     stated = ("--protocol", "forced_response", "-p", "truth=2/3", "-p", "forced=1,1", "--categories", "no,yes")
     file = (tmp_path / "survey.csv", "--report", "answer")
     status, _, problems = run(capsys, "fit", *file, *stated)
-    assert status == 2 and "unknown report ''" in problems and "missing=LABEL" in problems
+    assert status == 2 and "unknown report ''" in problems and "say --set missing=LABEL" in problems
+    status, _, problems = run(capsys, "fit", file[0], *stated)
+    assert status == 2 and "name the column of the reports by --report" in " ".join(problems.split())
     status, out, _ = run(capsys, "fit", *file, *stated, "--set", "missing=NA", "--json", "--seed", 1)
     assert status == 0 and json.loads(out)["distribution"]["mean"][1] == pytest.approx(
         0.21875, abs=0.01

@@ -1,8 +1,10 @@
 """One set of reports through every door gives the same tally, and a bad entry is refused where it stands."""
 
+import bz2
 import datetime
 import decimal
 import gzip
+import lzma
 import pathlib
 
 import duckdb
@@ -105,7 +107,9 @@ def test_every_door_gives_the_same_tally(name, tmp_path):
         assert same(found["all",].tallies[0], expected), door
 
 
-@pytest.mark.parametrize("count", [pa.int64(), pa.uint8(), pa.decimal128(38, 0)], ids=str)
+@pytest.mark.parametrize(
+    "count", [pa.int64(), pa.uint8(), pa.decimal128(38, 0), pa.decimal128(22, 2), pa.float64()], ids=str
+)
 def test_every_door_takes_whole_numbers_as_counts(count, tmp_path):
     table = pa.table({"report": ["0", "1", "2"], "n": pa.array([3, 0, 5]).cast(count)})
     expected = Tally(GRR(3, 1.0), [0, 1, 2], [3, 0, 5])
@@ -114,6 +118,14 @@ def test_every_door_takes_whole_numbers_as_counts(count, tmp_path):
     assert same(lb.read(parquet(table, tmp_path), GRR(3, 1.0), count="n"), expected)
     summed = duckdb.sql("select r as report, sum(n) as n from (values (0, 1), (0, 2), (1, 0), (2, 5)) t(r, n) group by r")
     assert same(lb.read(summed, GRR(3, 1.0), count="n"), expected)
+
+
+def test_a_missing_count_is_one_bad_row_of_a_pandas_frame():
+    """One makes floats of all counts of its column."""
+    frame = pd.DataFrame({"report": [0, 1, 2, 1], "n": [3, None, 5, 1.5]})
+    with pytest.warns(match="2 rows that hold no report were left out"):
+        found = lb.read(frame, GRR(3, 1.0), count="n", bad_rows="skip")
+    assert same(found.tallies[0], Tally(GRR(3, 1.0), [0, 2], [3, 5]))
 
 
 def test_bad_reports_are_refused_with_their_file_and_row(tmp_path):
@@ -203,16 +215,28 @@ def test_what_no_report_is_is_refused_in_one_sentence():
         ("report\n0\n".encode("utf-16"), r"x\.csv: is UTF-16 text; write it as UTF-8"),
         (b"PK\3\4 of a workbook", r"x\.csv: is a workbook or an archive"),
         (b"PAR1 and so on", r"x\.csv: is a Parquet file; its name must end in \.parquet"),
+        (bz2.compress(b"report\n0\n"), r"x\.csv: is compressed; unpack it first"),
+        (lzma.compress(b"report\n0\n"), r"x\.csv: is compressed; unpack it first"),
+        (pa.Codec("zstd").compress(b"report\n0\n", asbytes=True), r"x\.csv: is compressed; unpack it first"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"x\.csv: is a workbook; write it as CSV first"),
+        (b"ARROW1\0\0", r"x\.csv: is an Arrow file; its name must end in \.arrow"),
+        (b'[{"report": 0}]', r"x\.csv: is JSON; write one object a line, in a file whose name ends in \.jsonl"),
         (b"", r"x\.csv, line 1: has no column 'report'; it has none"),
+        (b"\n\nreport\n0\n", r"x\.csv, line 1: is empty, and must name the columns"),
         (b'"report";"g"\n0;"a"\n', r"x\.csv: is separated by semicolons; write it with commas"),
         (b"report\tg\n0\ta\n", r"x\.csv: is separated by tabs; write it with commas"),
     ],
-    ids=["gzip", "UTF-16", "workbook", "Parquet", "empty", "semicolons", "tabs"],
+    ids=str,
 )
 def test_files_of_other_kinds_are_named(content, sentence, tmp_path):
     (tmp_path / "x.csv").write_bytes(content)
     with pytest.raises(DataError, match=sentence):
         lb.read(tmp_path / "x.csv", GRR(3, 1.0))
+
+
+def test_lines_may_end_in_cr_alone(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b'report,x\r0,1\r1,"2\r4"\r1,3')
+    assert lb.read(tmp_path / "x.csv", GRR(3, 1.0)) == Tally(GRR(3, 1.0), [0, 1, 1])
 
 
 @pytest.mark.parametrize("read", [lb.read, lb.scan], ids=lambda read: read.__name__)
@@ -372,8 +396,29 @@ def test_a_folder_of_missing_entries_is_refused(tmp_path):
     (tmp_path / "day=__HIVE_DEFAULT_PARTITION__").mkdir()
     path = parquet(pa.table({"report": [0, 1]}), tmp_path / "day=__HIVE_DEFAULT_PARTITION__")
     for read in (lambda: lb.scan(path, GRR(3, 1.0), by="day")(), lambda: lb.read(path, GRR(3, 1.0), by="day")):
-        with pytest.raises(DataError, match="field 'day': holds missing values"):
+        with pytest.raises(DataError, match="field 'day': row 1: holds missing values"):
             read()
+
+
+def test_a_folder_of_missing_entries_is_left_out_with_the_other_bad_rows(tmp_path):
+    for day in ("1", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"day={day}").mkdir()
+        parquet(pa.table({"report": [0, 1]}), tmp_path / f"day={day}")
+    for read in (lb.read, lambda *arguments, **settings: lb.scan(*arguments, **settings)()):
+        with pytest.warns(match="2 rows that hold no report were left out"):
+            found = read(tmp_path, GRR(3, 1.0), by="day", bad_rows="skip")
+        assert {key: cell.n_reports for key, cell in found.items()} == {(1,): 2}  # a whole number, as in the other folders
+
+
+def test_a_file_whose_column_is_empty_may_have_another_type(tmp_path):
+    """As pandas writes a day on which nobody answered, or without rows."""
+    empty = {"a": pa.table({"report": pa.nulls(3)}), "b": pa.table({"report": pa.nulls(0)})}
+    for name, table in {**empty, "c": pa.table({"report": ["0", "2"]})}.items():
+        parquet(table, tmp_path, f"{name}.parquet")
+    assert same(lb.read(tmp_path / "[bc].parquet", GRR(3, 1.0)), Tally(GRR(3, 1.0), [0, 2]))
+    found = lb.read(tmp_path / "*.parquet", GRR(3, 1.0), missing="no answer")
+    assert found.missing == 3 and same(found.tallies[0], Tally(GRR(3, 1.0), [0, 2]))
+    assert lb.scan(tmp_path / "*.parquet", GRR(3, 1.0), missing="no answer")()["all",].missing == 3
 
 
 # ---- samples of a finite population --------------------------------------------------------------------------------------

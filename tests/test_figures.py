@@ -50,6 +50,28 @@ def test_every_group_has_its_label_apart_from_the_next(regions):
     assert all(box.x0 >= 0 for box in boxes)
 
 
+def test_long_names_are_shortened_so_that_they_differ_and_fit():
+    name = "https://a-very-long-name-of-a-site.example.org/path/to/a/page/number-{}"
+    labels = [name.format(place) for place in range(3)]
+    cells = lb.Cells(
+        {key: lb.Collection(labels, lb.Tally(lb.GRR(3, 2.0), [0, 1, 2], [60, 30, 10])) for key in labels}, "site"
+    )
+    figure = plots.plot_groups(lb.fit(cells, "jeffreys", draws=0), top=1)
+    ticks = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert len(set(ticks)) == 3 and all(len(tick) <= 40 and "…" in tick for tick in ticks)
+    assert outside(figure) < 0.03
+    assert base.shortened("Science (incl. Mathematics)", 27) == "Science (incl. Mathematics)"
+
+
+def test_confidence_intervals_of_the_largest_are_not_called_those_of_the_table():
+    protocol = lb.GRR(12, 2.0)
+    reports = protocol.simulate(np.arange(12) * 20, np.random.default_rng(1))
+    tree = lb.fit(lb.Collection(list("abcdefghijkl"), lb.Tally(protocol, *reports)), "jeffreys", draws=50, random_seed=1)
+    for top, label in ((3, "95 % confidence for the 3 largest"), (12, "95 % confidence")):
+        (legend,) = plots.plot_forest(tree, top=top).legends
+        assert label in [text.get_text() for text in legend.get_texts()]
+
+
 def outside(figure):
     """Return how far, in inches, anything that is drawn reaches beyond an edge of a figure."""
     figure.savefig(io.BytesIO(), format="png", dpi=figure.dpi)

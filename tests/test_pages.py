@@ -17,7 +17,7 @@ from commands import run
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, listed
 from ldpbayes.pages import Column, Kind, Note, Page, Table, show
-from ldpbayes.pages.prose import as_sentences
+from ldpbayes.pages.prose import as_sentences, first_sentence
 from ldpbayes.pages.renderers import renderer_of
 from ldpbayes.pages.renderers.terminal import layout, visible
 from ldpbayes.pages.rendering import AbstractRenderer, make_renderer, renderers
@@ -536,3 +536,26 @@ def test_predictions_are_drawn_over_the_covariates_in_order():
     assert sorted(zip(*many.values(), strict=True)) == list(zip(*many.values(), strict=True)) and set(many["age"]) == set(
         range(18, 30)
     )
+
+
+def test_full_stops_in_names_end_no_sentence():
+    """Of levels and cells, such as "Science (incl. Mathematics)", which readers wrote themselves."""
+    text = "The prior decides on faculty[Science (incl. Mathematics)], age. the interval is (0, 1]. Then more."
+    assert first_sentence(text) == "The prior decides on faculty[Science (incl. Mathematics)], age. the interval is (0, 1]."
+    assert as_sentences("cell law (incl. criminology). exact.") == "Cell law (incl. criminology). Exact."
+    assert first_sentence("All at once.") == "All at once."
+
+
+def test_a_table_that_is_cut_has_the_largest_shares():
+    """Those that the first sentence and the figure name, wherever they stand in the order of the categories."""
+    protocol, a = lb.GRR(24, 3.0), 24
+    counts = np.full(a, 20)
+    counts[[3, 17, 22]] = 300, 200, 100
+    reports = protocol.simulate(counts, np.random.default_rng(1))
+    tree = lb.fit(
+        lb.Collection([f"c{i}" for i in range(a)], lb.Tally(protocol, *reports)), "jeffreys", draws=50, random_seed=1
+    )
+    text = str(tree)
+    assert "The 10 largest of 24 categories are shown." in text
+    assert all(f" {name} " in text for name in ("c3", "c17", "c22"))
+    assert len(tree.page().tables[0].rows) == a

@@ -1,12 +1,14 @@
 """Protocols that travel with their reports: as text, in written files, and in every reader."""
 
 import csv
+import itertools
 
 import duckdb
 import numpy as np
 import pandas
 import polars
 import pyarrow
+import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 from cases import CASES
@@ -14,7 +16,7 @@ from commands import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ldpbayes import read, simulation
+from ldpbayes import read, scan, simulation
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, make_protocol
@@ -203,6 +205,34 @@ def test_the_column_survives_what_metadata_do_not(tmp_path):
     assert "metadata states" in sentence(read, table.drop_columns("protocol"), oue(2.0))
 
 
+def test_metadata_of_some_files_state_nothing_about_the_others(tmp_path):
+    """Without the column a protocol must stand in the metadata of all files, and none of them may contradict the caller."""
+    numbers, letters = ("1", "2", "0"), ABC
+    tables = {
+        "one": write_reports(None, [0, 1, 1], GRR(3, 1.0), categories=letters),
+        "two": write_reports(None, [0, 1, 1], GRR(3, 2.0), categories=letters),
+        "silent": write_reports(None, [0, 1, 1], GRR(3, 1.0)).replace_schema_metadata(None),
+        "numbers": write_reports(None, [0, 1, 1], GRR(3, 1.0), categories=numbers),
+    }
+    for name, table in tables.items():
+        pyarrow.parquet.write_table(table.drop_columns("protocol"), tmp_path / f"{name}.parquet")
+
+    def scanned(source, protocol=None, **settings):
+        return scan(source, protocol, **settings)()[("all",)].tallies[0]
+
+    for opened, reader in itertools.product((list, pyarrow.dataset.dataset), (read, scanned)):
+        both, other, alone = (
+            opened([str(tmp_path / f"{name}.parquet") for name in names])
+            for names in (("one", "silent"), ("one", "two"), ("numbers",))
+        )
+        assert "1 of 2 files do not state it" in sentence(reader, both, kind=ArgumentError)
+        assert reader(both, GRR(3, 1.0)).n_reports == 6
+        assert "the metadata states GRR(n_categories=3, epsilon=1.0), the argument" in sentence(reader, both, GRR(3, 2.0))
+        assert "that of another file" in sentence(reader, other)
+        # What the data state are reports as the protocol makes them, never labels.
+        assert reader(alone, categories=numbers) == Tally(GRR(3, 1.0), [0, 1, 1])
+
+
 def test_several_protocols_are_several_channels(tmp_path):
     protocols = [oue(1.0), oue(2.0), GRR(12, 1.0)]
     for i, protocol in enumerate(protocols):
@@ -276,12 +306,24 @@ def test_levels_from_a_column():
     packed = pyarrow.table({"report": [b"\x80", b"\x20", b"\x60"], "eps": [1, 2, 1]})
     sets = read(packed, oue(1.0, 3), epsilon_column="eps")
     assert [(t.protocol, t.n_reports) for t in sets.tallies] == [(oue(1.0, 3), 2), (oue(2.0, 3), 1)]
+    assert "got str; make_protocol('grr', categories, parameters) makes one" in sentence(
+        read, frame, "grr", kind=ArgumentError
+    )
     assert "protocol must be given with epsilon_column" in sentence(read, frame, epsilon_column="eps", kind=ArgumentError)
     for bad, problem in ((["x"], "must hold numbers, got 'x'"), ([-1.0], "epsilon must be a number in (0, 50], got -1.0")):
         said = sentence(read, pandas.DataFrame({"report": [0], "eps": bad}), GRR(3, 1.0), epsilon_column="eps")
         assert problem in said and "field 'eps'" in said
     many = pandas.DataFrame({"report": 0, "eps": np.linspace(1, 2, 1001)})
     assert "more than 1,000 different entries" in sentence(read, many, GRR(3, 1.0), epsilon_column="eps")
+
+
+def test_levels_of_a_column_do_not_overrule_what_the_data_state(tmp_path):
+    table = write_reports(None, [0, 1, 2, 2], GRR(3, 1.0), eps=[1.0, 1.0, 2.0, 2.0], rate=0.5)
+    assert read(table, "grr", categories=ABC, epsilon_column="eps").n_reports == 4  # one of the levels is that
+    for stated, where in ((table, "the column 'protocol'"), (table.drop_columns("protocol"), "the metadata")):
+        said = sentence(read, stated.slice(2), "grr", categories=ABC, epsilon_column="eps")
+        assert f"{where} states GRR(n_categories=3, epsilon=1.0), and the column 'eps' has no such level" in said
+        assert "has no such level" in sentence(read, stated, categories=ABC, rate_column="rate")
 
 
 def test_rates_from_a_column(tmp_path):

@@ -398,7 +398,7 @@ def test_frames_of_category_labels_and_of_numbers(make):
         ({"report": ["yes", None]}, {}, "field 'report': holds missing values"),
         ({"report": ANSWERS, "n": [1, 1, 1, 1, -1]}, {"count": "n"}, "field 'n': count must be from 0 to 10**12, got -1"),
         ({"report": ANSWERS, "n": [1, None, 1, 1, 1]}, {"count": "n"}, "field 'n': "),
-        ({"report": ANSWERS, "n": [1.0, 1.5, 1, 1, 1]}, {"count": "n"}, "field 'n': counts must be whole numbers"),
+        ({"report": ANSWERS, "n": [1.0, 1.5, 1, 1, 1]}, {"count": "n"}, "field 'n': count must be a whole number, got 1.5"),
         ({"report": ANSWERS, "n": [0, 0, 0, 0, 0]}, {"count": "n"}, "channel 'all' has no reports"),
     ],
 )

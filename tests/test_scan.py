@@ -3,6 +3,7 @@
 import json
 import pathlib
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pandas
 import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -369,6 +371,28 @@ def test_summaries_come_back_from_a_file(name, tmp_path):
     back = lb.read(tmp_path / "summaries.parquet")
     assert back == found and back.protocol == protocol and back.samples == found.samples
     assert pandas.read_parquet(tmp_path / "summaries.parquet")["country"].tolist() == [key[0] for key in found]
+
+
+@pytest.mark.parametrize("name", ["grr", "oue"])
+def test_files_of_summaries_are_read_together(name, tmp_path):
+    """One day a file, as a job of every night writes them; counted cells of the same key add up."""
+    protocol, table = PROTOCOLS[name], table_of(PROTOCOLS[name])
+    whole, paths = lb.scan(table, protocol, by=["country", "day"])(), []
+    for day in sorted(set(table["day"].to_pylist())):
+        paths.append(tmp_path / f"{day}.parquet")
+        lb.write(lb.scan(table.filter(pc.equal(table["day"], day)), protocol, by=["country", "day"])(), paths[-1])
+    for source in (paths, tmp_path / "*.parquet", tmp_path):
+        found = lb.read(source)
+        assert set(found) == set(whole) and all(found[key] == whole[key] for key in whole)
+    lb.write(lb.scan(table, protocol, by="country")(), tmp_path / "other.parquet")
+    with pytest.raises(lb.errors.ArgumentError, match="scans must have the same protocol, grouping columns"):
+        lb.read([paths[0], tmp_path / "other.parquet"])
+    lb.write([0], tmp_path / "reports.parquet", GRR(3, 1.0))
+    with pytest.raises(lb.errors.DataError, match=r"reports\.parquet: is no file of summaries; read files"):
+        lb.read([paths[0], tmp_path / "reports.parquet"])
+    twice = [paths[0], shutil.copy(paths[0], tmp_path / "copy.parquet")]
+    if protocol.countable():
+        assert lb.read(twice).n_reports == 2 * lb.read(paths[0]).n_reports
 
 
 def test_other_files_are_no_summaries(tmp_path):

@@ -177,8 +177,20 @@ def _named(arguments):
 _OTHERS = {("plan", "p")}
 
 
+#: What sentences advise in Python's words, and the same with options of a table of reports.
+_ADVICE = {
+    "by report=…": "by --report",
+    "(categories=…)": "(--categories)",
+    'with bad_rows="skip"': "with --bad-rows skip",
+    "say missing=LABEL": "say --set missing=LABEL",
+}
+
+
 def _by_option(sentence):
     """Return a sentence about an argument under the name of the option that sets it: "--ci must be …" for ci_prob."""
+    if not any(word.lower().endswith(".toml") for word in options.given.get()):  # a collection file has keys of these names
+        for python, option in _ADVICE.items():
+            sentence = sentence.replace(python, option)
     name = _named(options.given.get())
     command = typer.main.get_command(shell(name)).commands.get(name)
     match = re.search(r"(?:^|(?<=: ))[a-z][\w-]*(?= (must|goes|needs|follows|stands) )", sentence)

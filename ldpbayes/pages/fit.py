@@ -93,12 +93,14 @@ def _category_table(tree, title, top):
     if cells < count:
         phrases.append(f"the first{f' {cells}' if cells > 1 else ''} of {count:,} cells")
     pairs = [pair for pair in columns if top == sys.maxsize or pair[0].kind == "text" or _any_finite(pair[1])]
+    again = functools.partial(_category_table, tree, title)
     if not phrases and yes is None and len(pairs) == len(columns):
-        return filled(title, columns)
+        return filled(title, columns, brief=again if count == 1 else None)
     verb = "is" if cells == 1 and len(phrases) == 1 and most == total else "are"
     note = f"{' of '.join(phrases).capitalize()} {verb} shown." if phrases else ""
-    again = functools.partial(_category_table, tree, title)
-    return filled(title, pairs, note, whole=functools.partial(again, sys.maxsize), brief=again if phrases else None)
+    return filled(
+        title, pairs, note, whole=functools.partial(again, sys.maxsize), brief=again if phrases or count == 1 else None
+    )
 
 
 def _any_finite(values):

@@ -19,6 +19,8 @@ def as_sentences(text: str) -> str:
 
     def begin(match):
         word = match[1]
+        if _is_inside(text, match.start()):
+            return word
         return f"The method {word}" if "_" in word else word[0].upper() + word[1:]
 
     return _START.sub(begin, text)
@@ -30,9 +32,21 @@ def number_of(count: int, singular: str, plural: str = "") -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Return the text up to its first full stop that ends a sentence."""
-    end = re.search(r"\.\s+(?=[A-ZΑ-Ω0-9'\"(])", text)
-    return text if end is None else text[: end.start() + 1]
+    """Return the text up to its first full stop that ends a sentence.
+
+    Examples
+    --------
+    >>> first_sentence("The prior decides on faculty[Law (incl. Criminology)]. Others are known.")
+    'The prior decides on faculty[Law (incl. Criminology)].'
+    """
+    ends = (match.start() + 1 for match in re.finditer(r"\.\s+(?=[A-ZΑ-Ω0-9'\"(])", text))
+    return text[: next((end for end in ends if not _is_inside(text, end)), len(text))]
+
+
+def _is_inside(text, place):
+    """Return whether a bracket is open at a place of a text, as in the names of levels; both ends of an interval count."""
+    before = text[:place]
+    return sum(map(before.count, "([")) > sum(map(before.count, ")]"))
 
 
 def split(text: str) -> tuple[str, str]:

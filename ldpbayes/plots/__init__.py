@@ -115,7 +115,7 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
         level_of = level_of_largest(ci_prob, shown.size, total) if yes is None else ci_prob
         ends = [end[shown] for end in intervals_at(result["confidence"].to_dataset(), level_of, target)]
         if np.isfinite(ends).any():
-            label = f"{level} confidence"
+            label = f"{level} confidence" + (f" for the {shown.size} largest" if level_of != ci_prob else "")
             handles.append(axes.hlines(y[: shown.size] - 0.22, *ends, color="0.35", lw=0.9, zorder=1, label=label))
     prior = _prior_ends(result, ci_prob) if is_p else None
     if prior is not None:

@@ -283,12 +283,18 @@ def turning(canvas, threshold, at, symbol):
 def share_label(of, decided):
     """Return the label of an axis of shares, with what they are of and where the prior decides; on one line if it fits."""
     text = f"share of people{of}"
+    text = wrapped(text, 34) if len(text) > 45 else text
     return f"{text} ({decided})" if len(text) + len(decided) < 45 and decided else "\n".join(filter(None, (text, decided)))
 
 
 def plain(text):
     """Return a label as matplotlib shows it letter by letter: between two dollar signs it would read a formula."""
     return re.sub(r"(?<!\\)\$", r"\\$", printable(str(text), keep="\n"))
+
+
+def shortened(text, width):
+    """Return a label of at most width characters: of a longer one the beginning and the end, which tell it from others."""
+    return text if len(text) <= width else f"{text[: width - width // 2 - 1]}…{text[len(text) - width // 2 :]}"
 
 
 def wrapped(text, width):

@@ -9,7 +9,7 @@ import numpy as np
 from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, asked, checked, plain, share_label, title_of, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, asked, checked, plain, share_label, shortened, title_of, wrapped
 
 #: Panels of categories, and of derived quantities.
 CATEGORIES, QUANTITIES = 6, 4
@@ -72,7 +72,7 @@ def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Any
             axes.set_title(wrapped(name, 26), fontsize=LABEL)
         axes.set_xlim(max(axes.get_xlim()[0], 0 if np.min(low) >= 0 else -np.inf), None)
         axes.set_ylim(-0.8, shown.size - 0.2)
-        axes.set_yticks(y[::every], [plain(names[c][: LONGEST // columns]) for c in shown[::every]])
+        axes.set_yticks(y[::every], [plain(shortened(names[c], LONGEST // columns)) for c in shown[::every]])
     for axes in canvas.axes[len(panels) :]:
         axes.remove()
     del canvas.axes[len(panels) :]

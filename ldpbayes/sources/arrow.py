@@ -21,7 +21,7 @@ def opened(data):
     """Return the Source of a table, a record batch, a reader or a dataset of Arrow, None for all else."""
     import pyarrow as pa
 
-    dataset, n_rows, read = sys.modules.get("pyarrow.dataset"), None, None
+    dataset, n_rows, read, schemas = sys.modules.get("pyarrow.dataset"), None, None, []
     kinds = batch, table = pa.RecordBatch, pa.Table
     if isinstance(data, kinds):
         rows = table.from_batches([data]) if isinstance(data, batch) else data
@@ -44,12 +44,16 @@ def opened(data):
             return left.pop()
 
     elif dataset is not None and isinstance(data, dataset.Dataset):
+        with foreign("the Arrow source cannot be read"):  # its own schema has the metadata of the first file alone
+            schemas = [fragment.physical_schema for fragment in data.get_fragments()]
 
         def read(columns, most):
             settings = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
             return data.to_batches(columns=columns, **settings)
 
-    return None if read is None else Source(data.schema.names, read, None, texts_of(data.schema.metadata), n_rows)
+    if read is None:
+        return None
+    return Source(data.schema.names, read, None, [texts_of(schema.metadata) for schema in schemas or [data.schema]], n_rows)
 
 
 class ArrowFile(AbstractFile):

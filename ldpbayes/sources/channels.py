@@ -81,7 +81,17 @@ def find_channels(
             except DataError:
                 if not source.lenient:
                     raise
-        return _channels(levels, column, categories, False, name)
+        channels = _channels(levels, column, categories, False, name)
+        _check_levels(source, columns, channels, column)
+        return channels
+    texts, published = _stated(source, protocol, columns)
+    given: Any = protocol  # an object or None: _check refuses names without ε
+    protocols, labels = parameters.protocols_of(texts, published, given, categories)
+    return _channels(protocols, parameters.COLUMN, labels, parameters.stated_throughout(texts, published), name)
+
+
+def _stated(source, protocol, columns):
+    """Return what the column ``protocol`` and the metadata of every file state."""
     texts: list[str] = []
     if parameters.COLUMN in source.names() and parameters.COLUMN not in (columns.report or ()):
         texts = _texts(source, parameters.COLUMN, columns.where)
@@ -90,10 +100,17 @@ def find_channels(
                 parameters.parse_protocol(next(text for text in texts if not parameters.states_protocols([text])))
             texts = []
     published = [entries.get(parameters.METADATA) for entries in source.metadata()]
-    courtesy = [text for text in published if text] if all(published) or texts else []
-    given: Any = protocol  # an object or None: _check refuses names without ε
-    protocols, labels = parameters.protocols_of(texts, courtesy, given, categories)
-    return _channels(protocols, parameters.COLUMN, labels, bool(texts or courtesy), name)
+    return texts, published
+
+
+def _check_levels(source, columns, channels, column):
+    """Refuse a column of levels beside protocols that the data state, where the two differ."""
+    texts, published = _stated(source, True, columns)
+    stated = [parameters.parse_protocol(text).protocol for text in texts or filter(None, dict.fromkeys(published))]
+    other = next((protocol for protocol in stated if protocol not in channels.protocols), None)
+    if other is not None:
+        where = "the column 'protocol'" if texts else "the metadata"
+        raise DataError(f"{where} states {shown(other)}, and the column {shown(column)} has no such level; read one of them")
 
 
 @dataclass(frozen=True)
@@ -273,7 +290,8 @@ def _check(protocol, epsilon, rate):
         raise ArgumentError("protocol must be left out with rate_column, which is that of randomized response.")
     named = epsilon is not None and (isinstance(protocol, str) or inspect.isfunction(protocol))
     if protocol is not None and not named and not isinstance(protocol, AbstractProtocol):
-        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}.")
+        say = f"; make_protocol({protocol!r}, categories, parameters) makes one" if isinstance(protocol, str) else ""
+        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}{say}.")
 
 
 def _texts(source, column, where, lenient=False):

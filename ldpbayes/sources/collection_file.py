@@ -160,7 +160,7 @@ def write_collection(collection, path):
         Where path does not end in ``.toml``; on cells that are summaries, whose channels differ between cells, or whose
         grouping columns have a name that the table needs.
     DataError
-        Where it cannot be written.
+        Where it cannot be written, and where the CSV file is there already and no TOML file beside it names it.
     """
     import tomli_w
 
@@ -168,6 +168,9 @@ def write_collection(collection, path):
     if path.suffix != ".toml":
         raise ArgumentError(f"path must end in .toml, got {shown(str(path))}; the tallies go to a .csv file beside it.")
     table = path.with_suffix(".csv")
+    files.check_output(table)
+    if table.is_file() and not (path.is_file() and table.name in path.read_text(encoding="utf-8", errors="replace")):
+        raise DataError(f"is there, and is not the table of {path.name}; name another file", source=table)
     deniers = stated_deniers(collection) if isinstance(collection, Collection | Cells) else None
     if deniers is not None and isinstance(collection, Cells):
         collection = collection.with_cells({key: undenied(cell) for key, cell in collection.items()})

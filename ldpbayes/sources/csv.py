@@ -20,8 +20,11 @@ BLOCK = 2**24
 _END = "\x00end\x00"
 #: How files of other kinds begin, and what to do with them.
 _OTHERS = {
-    b"\x1f\x8b": "compressed; unpack it first",
+    **dict.fromkeys((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ"), "compressed; unpack it first"),
     b"PK\x03\x04": "a workbook or an archive; write it as CSV first",
+    b"\xd0\xcf\x11\xe0": "a workbook; write it as CSV first",
+    **dict.fromkeys((b'{"', b"[{"), "JSON; write one object a line, in a file whose name ends in .jsonl"),
+    b"ARROW1": "an Arrow file; its name must end in .arrow",
     b"PAR1": "a Parquet file; its name must end in .parquet",
     b"\xff\xfe": "UTF-16 text; write it as UTF-8",
     b"\xfe\xff": "UTF-16 text; write it as UTF-8",
@@ -30,7 +33,7 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class CsvFile(AbstractFile):
-    """A CSV file: UTF-8 with a header line; a byte-order mark, CRLF line ends and empty lines are accepted.
+    """A CSV file: UTF-8 with a header line; a byte-order mark, CRLF or CR at the ends of lines and empty lines are accepted.
 
     Attributes
     ----------
@@ -57,9 +60,12 @@ class CsvFile(AbstractFile):
     def _header(self):
         try:
             with _reader(self.source, errors="replace") as rows:
-                return tuple(cell.strip() for cell in next(rows, []))
+                names = next(rows, ())
         except csv.Error as err:
             raise DataError(f"is not a valid CSV file: {err}", source=self.source, line=1) from err
+        if names == []:
+            raise DataError("is empty, and must name the columns", source=self.source, line=1)
+        return tuple(cell.strip() for cell in names)
 
     def rows(self, columns):
         import pyarrow as pa
@@ -142,12 +148,13 @@ def opened(path):
         Also where the header is separated by semicolons or tabs.
     """
     handle = files.open_input(path)
-    start = handle.peek(4)
+    start = handle.peek(8)
     wrong = [f"is {kind}" for known, kind in _OTHERS.items() if start.startswith(known)]
     header = start.partition(b"\n")[0].decode("latin-1")
-    for separator, name in (";", "semicolons"), ("\t", "tabs"):
-        if "," not in header and len(next(csv.reader([header], delimiter=separator), [])) > 1:
-            wrong.append(f"is separated by {name}; write it with commas, as write.csv of R does")
+    for separator, name in () if wrong else ((";", "semicolons"), ("\t", "tabs")):
+        with contextlib.suppress(csv.Error):  # lines that end in CR, as on old Macs, or what the reader of the file names
+            if "," not in header and len(next(csv.reader([header], delimiter=separator), [])) > 1:
+                wrong.append(f"is separated by {name}; write it with commas, as write.csv of R does")
     if wrong:
         handle.close()
         raise DataError(wrong[0], source=path)

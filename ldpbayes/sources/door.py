@@ -1,5 +1,7 @@
 """One way in and one way out: ``read`` for every kind of source, ``write`` for what the package makes."""
 
+import functools
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -45,7 +47,7 @@ def read(
                                     ``write`` makes it, states how the reports were made, otherwise name the protocol
     several files                   a list, a pattern such as ``reports/*.parquet`` or a folder (of its Parquet files, where
                                     it has some); names of folders such as ``country=NL`` are columns
-    a Parquet file of a scan        its cells; ``by`` names the grouping columns that stay
+    Parquet files of scans           their cells; ``by`` names the grouping columns that stay
     a data frame                    pandas, Polars, PyArrow, DuckDB, or anything else that narwhals reads; a lazy frame
                                     groups its own rows, so that only distinct reports leave it
     ==============================  ======================================================================================
@@ -134,7 +136,8 @@ def read(
     layout |= {"epsilon_column": epsilon_column, "rate_column": rate_column}
     sample: dict[str, Any] = {"weights": weights, "strata": strata, "cluster": cluster, "population_size": population_size}
     options: dict[str, Any] = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine, "missing": missing}
-    return _read(source, Rows(checks.columns(by, "by"), **sample, **options), False, layout)
+    with files.keeping_inputs():
+        return _read(source, Rows(checks.columns(by, "by"), **sample, **options), False, layout)
 
 
 def collected(source: Any, **settings: Any) -> Collection | Cells:
@@ -153,7 +156,8 @@ def collected(source: Any, **settings: Any) -> Collection | Cells:
     """
     names = ("protocol", "report", "count", "categories", "name", "epsilon_column", "rate_column")
     layout = {name: settings.pop(name) for name in names if name in settings}
-    return _read(source, Rows(checks.columns(settings.pop("by", None), "by"), **settings), True, layout)
+    with files.keeping_inputs():
+        return _read(source, Rows(checks.columns(settings.pop("by", None), "by"), **settings), True, layout)
 
 
 def _read(source, rows, whole, layout):
@@ -163,15 +167,25 @@ def _read(source, rows, whole, layout):
     if path.lower().endswith(".toml"):
         _left_out(layout, "a collection file states it")
         return read_collection(source, rows)
-    if files.is_parquet(path) and layout.get("protocol") is None:
-        from ldpbayes.sources.scanning.found import of_file
-        from ldpbayes.sources.scanning.summary_files import is_summaries
-
-        if is_summaries(source):
-            _left_out(layout | rows.stated | {"by": None}, "a file of summaries has no reports")
-            cells = of_file(source)
-            return cells.added(rows.by) if rows.by else cells
+    summaries = _summaries(source) if layout.get("protocol") is None else None
+    if summaries is not None:
+        _left_out(layout | rows.stated | {"by": None}, "a file of summaries has no reports")
+        return summaries.added(rows.by) if rows.by else summaries
     return read_table(source, rows, whole, **layout)
+
+
+def _summaries(source):
+    """Return the cells of files of summaries, those of the same key added up; None where the source is something else."""
+    texts = source if isinstance(source, list | tuple) else [source]
+    if not texts or not all(isinstance(text, str | os.PathLike) for text in texts):
+        return None
+    if not all(files.is_parquet(os.fspath(text)) or os.path.isdir(text) for text in texts):
+        return None
+    from ldpbayes.sources.scanning.found import of_file
+    from ldpbayes.sources.scanning.summary_files import paths_of
+
+    paths = paths_of(source)
+    return functools.reduce(operator.add, map(of_file, paths)) if paths else None
 
 
 def _left_out(settings, why):
@@ -221,7 +235,8 @@ def write(
         On a path of another format, labels or columns that do not fit, reports without a protocol, and on cells whose
         channels differ or whose grouping columns have a name that the table needs.
     DataError
-        On reports that the protocol does not make, on missing entries, and where the file cannot be written.
+        On reports that the protocol does not make, on missing entries, where the file cannot be written, and where the CSV
+        file of a collection is there already and belongs to no collection.
 
     Examples
     --------

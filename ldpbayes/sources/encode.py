@@ -21,7 +21,6 @@ from ldpbayes.sources.base import arrow_kind, check_column, foreign
 MOST_CODES = 2**22
 #: Key of the metadata of a table whose cells are texts of a file, as those of CSV are.
 TEXTS = b"ldpbayes.texts"
-_MISSING = "__HIVE_DEFAULT_PARTITION__"  # the folder of rows whose entry is missing
 _NO_KEY = 'holds missing values; fill them in, or leave these rows out with bad_rows="skip"'
 _NO_REPORT = "holds missing values; say missing=LABEL to count who gave no answer"
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -404,12 +403,16 @@ def counts_of(table: Any, name: str) -> np.ndarray:
             row = int(np.flatnonzero(np.isin(codes, bad))[0])
             raise DataError(numbers[codes[row]], line=row, field=name)
         return np.array(numbers, dtype=np.int64)[codes]
-    if arrow_kind(kind) != "whole numbers":
+    numbers = pa.types.is_floating(kind) or pa.types.is_decimal(kind)  # pandas and sums of decimals make these of counts
+    if arrow_kind(kind) != "whole numbers" and not numbers:
         raise DataError(f"counts must be whole numbers, got a column of {kind}; cast it", field=name)
     values = np.array(array.to_pylist(), dtype=object) if pa.types.is_decimal(kind) else array.to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero((values < 0) | (values > MAX_COUNT))
+    with np.errstate(invalid="ignore"):
+        wrong = np.flatnonzero(~((values >= 0) & (values <= MAX_COUNT)) | ((values % 1 != 0) if numbers else False))
     if wrong.size:
-        raise DataError(f"count must be from 0 to 10**12, got {values[wrong[0]]}", line=int(wrong[0]), field=name)
+        value = values[wrong[0]]
+        problem = "a whole number" if numbers and 0 <= value <= MAX_COUNT else "from 0 to 10**12"
+        raise DataError(f"count must be {problem}, got {value}", line=int(wrong[0]), field=name)
     return values.astype(np.int64)
 
 
@@ -449,13 +452,11 @@ def texts(table: Any) -> bool:
     return TEXTS in (table.schema.metadata or {})
 
 
-def with_folders(table: Any, folders: Sequence[tuple[str, str | int]]) -> Any:
+def with_folders(table: Any, folders: Sequence[tuple[str, str | int | None]]) -> Any:
     """Return an Arrow table with the columns, pairs of a name and the entry of all rows, that folders hold."""
     import pyarrow as pa
 
     for name, value in folders:
-        if value == _MISSING:
-            raise DataError("holds missing values", field=name)
         entry = pa.array([value])
         codes = pa.array(np.zeros(len(table), dtype=np.int32))
         column_of = pa.DictionaryArray.from_arrays(codes, entry) if isinstance(value, str) else entry.take(codes)

@@ -1,10 +1,10 @@
 """Protocols that travel with their reports: as JSON in a constant column, and in the metadata of a Parquet file."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -107,9 +107,14 @@ def states_protocols(texts: Iterable[object]) -> bool:
     return bool(stated) and all(stated)
 
 
+def stated_throughout(texts: Collection[str], metadata: Collection[str | None]) -> bool:
+    """Return whether the data say how every report was made: by the column, or by the metadata of all files."""
+    return bool(texts) or (bool(metadata) and all(metadata))
+
+
 def protocols_of(
-    texts: Iterable[str],
-    metadata: Iterable[str] = (),
+    texts: Collection[str],
+    metadata: Collection[str | None] = (),
     given: AbstractProtocol | None = None,
     categories: Sequence[str] | None = None,
 ) -> tuple[dict[str, AbstractProtocol], tuple[str, ...] | None]:
@@ -117,10 +122,11 @@ def protocols_of(
 
     Parameters
     ----------
-    texts : iterable of str
+    texts : collection of str
         Distinct entries of the column ``protocol``; none where the table has no such column.
-    metadata : iterable of str
-        What the metadata of the files state.
+    metadata : collection of str or None
+        What the metadata of each file state, None where they state nothing: they then stand for all reports only beside
+        the caller's protocol.
     given : AbstractProtocol, optional
         The caller's protocol.
     categories : sequence of str, optional
@@ -136,20 +142,20 @@ def protocols_of(
     Raises
     ------
     ArgumentError
-        Where the protocol is stated nowhere.
+        Where the protocol is stated nowhere, or by some files alone.
     DataError
         On a malformed text, on protocols over different categories, and where column, metadata and argument contradict
         each other.
     """
-    column, courtesy = (
-        {text: parse_protocol(text) for text in texts},
-        [parse_protocol(text) for text in dict.fromkeys(metadata)],
-    )
+    column = {text: parse_protocol(text) for text in texts}
+    courtesy = [parse_protocol(text) for text in dict.fromkeys(metadata) if text]
     stated = list(column.values()) or courtesy
+    if given is None and not stated_throughout(texts, metadata):
+        silent = sum(not text for text in metadata)
+        some = f", and {silent} of {len(metadata)} files do not state it in their metadata either" if courtesy else ""
+        raise ArgumentError(f"protocol must be given: the data have no column 'protocol' that states it{some}.")
     if not stated:
-        if given is None:
-            raise ArgumentError("protocol must be given: the data have no column 'protocol' that states it.")
-        return {"": given}, labels_of(categories, given)
+        return {"": cast(AbstractProtocol, given)}, labels_of(categories, given)
     where = "the column 'protocol'" if column else "the metadata"
     for entry in stated:
         if given is not None and entry.protocol != given:

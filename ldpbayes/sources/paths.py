@@ -18,6 +18,9 @@ from ldpbayes.sources.csv import CsvFile
 from ldpbayes.sources.encode import listed_texts
 from ldpbayes.sources.stream import Source, formats
 
+#: The folder of rows whose entry is missing.
+_MISSING = "__HIVE_DEFAULT_PARTITION__"
+
 
 class FileSource(Source):
     """One or more files, each in the format of its suffix; others are read as CSV.
@@ -101,8 +104,10 @@ def _format(path):
 
 
 def _check_kind(kind, name, path, kinds):
-    """Refuse a file with a column of another kind than in the files before it."""
+    """Refuse a file with a column of another kind than in the files before it; one without entries may have any type."""
     kind = arrow_kind(kind)
+    if kind == "null":
+        return
     first, expected = kinds.setdefault(name, (path, kind))
     if kind != expected:
         raise DataError(f"holds {kind}, but {expected} in {first}; write all files alike", source=path, field=name)
@@ -149,24 +154,25 @@ def _matching(text):
     return [text]
 
 
-def columns_of_folders(paths: Sequence[str]) -> dict[str, dict[str, str | int]]:
+def columns_of_folders(paths: Sequence[str]) -> dict[str, dict[str, str | int | None]]:
     """Return the columns that names of folders such as ``country=NL`` hold, in a dict for every file.
 
-    A column whose entries are whole numbers in all files holds numbers, another texts.
+    A column whose entries are whole numbers in all files holds numbers, another texts; an entry may be missing.
 
     Parameters
     ----------
     paths : iterable of str
     """
-    columns: dict[str, dict[str, str | int]] = {path: {} for path in paths}
+    columns: dict[str, dict[str, str | int | None]] = {path: {} for path in paths}
     for path, values in columns.items():
         for part in pathlib.Path(path).parts[:-1]:
             name, equals, text = part.partition("=")
             if equals and name:
-                values[unquote(name)] = unquote(text)
+                values[unquote(name)] = None if text == _MISSING else unquote(text)
     for name in {name for values in columns.values() for name in values}:
-        texts = [values[name] for values in columns.values() if name in values]
+        texts = [str(entry) for values in columns.values() if (entry := values.get(name)) is not None]
         if texts and all(is_whole(text) and str(int(text)) == text for text in texts):
             for values in columns.values():
-                values.update({name: int(values[name])} if name in values else {})
+                entry = values.get(name)
+                values.update({} if entry is None else {name: int(entry)})
     return columns

@@ -146,7 +146,7 @@ class AbstractFile(Piece, abc.ABC):
     source : str
     first_row : int
     n_rows : int or None
-    folders : tuple of (str, text or int)
+    folders : tuple of (str, text, int or None)
         Columns that the names of the file's folders hold.
     lenient : bool
         Whether what is no row is left out, and ``broken`` then tells of it; otherwise it is refused.
@@ -157,7 +157,7 @@ class AbstractFile(Piece, abc.ABC):
     #: The line on which the names of columns stand, in formats of lines.
     header: ClassVar[int | None] = None
 
-    folders: tuple[tuple[str, str | int], ...] = ()
+    folders: tuple[tuple[str, str | int | None], ...] = ()
     lenient: bool = False
 
     @abc.abstractmethod
@@ -190,7 +190,8 @@ class Source:
     count : callable, optional
         From columns to an Arrow table of their distinct rows with the column ``COUNT`` of how often each came; None where
         the engine cannot group by these columns.
-    metadata : mapping of str to str, optional
+    metadata : sequence of mapping of str to str
+        Of every file, or of the table.
     n_rows : int, optional
         Where it is known.
 
@@ -204,9 +205,9 @@ class Source:
     n_rows: int | None = None
     _count: Callable | None = None
 
-    def __init__(self, names, read, count=None, metadata=None, n_rows=None) -> None:
+    def __init__(self, names, read, count=None, metadata=(), n_rows=None) -> None:
         self._names, self._read, self._count, self.n_rows = list(names), read, count, n_rows
-        self._metadata = [] if metadata is None else [metadata]
+        self._metadata = list(metadata)
 
     def names(self) -> Sequence[str]:
         """Return the names of the columns."""

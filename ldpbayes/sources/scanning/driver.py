@@ -10,14 +10,22 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ldpbayes import checks
+from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total
 from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.opening import open_source
-from ldpbayes.sources.parameters import COLUMN, METADATA, labels_of, protocol_text, protocols_of, states_protocols
+from ldpbayes.sources.parameters import (
+    COLUMN,
+    METADATA,
+    labels_of,
+    protocol_text,
+    protocols_of,
+    stated_throughout,
+    states_protocols,
+)
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
 from ldpbayes.sources.scanning.fold import Fold
 from ldpbayes.sources.scanning.found import Found
@@ -266,18 +274,19 @@ def scan(
         raise ArgumentError(f"protocol must be an object, such as GRR(4, epsilon=1.0), got {kind}.")
     jobs = checks.integer(jobs, "jobs", 1, 256)
     shown = sys.stderr.isatty() if progressbar is None else checks.flag(progressbar, "progressbar")
-    skipped = Skipped.of(bad_rows, quarantine)
-    table = open_source(source)
+    with files.keeping_inputs():
+        table = open_source(source)
+        skipped = Skipped.of(bad_rows, quarantine)
     if spark is not None:
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
         table = SparkFiles(table, spark, shown)
     table.lenient = skipped is not None
-    courtesy = [entries[METADATA] for entries in table.metadata() if METADATA in entries]
+    published = [entries.get(METADATA) for entries in table.metadata()]
     texts = table.first(COLUMN)
     texts = texts if states_protocols(texts) else []
     labels = labels_of(categories)
-    protocols, categories = protocols_of(texts, courtesy, protocol, labels)
+    protocols, categories = protocols_of(texts, published, protocol, labels)
     (protocol,) = protocols.values()  # of the first row; the fold refuses those of others
     plain = protocol.epsilon <= PLAIN
     by = checks.columns(by, "by") or ()
@@ -293,6 +302,7 @@ def scan(
         spread=not plain,
         labelled=labels is not None,
         stated=bool(texts),
+        positions=stated_throughout(texts, published),
         skip=skipped.most if skipped else 0,
         missing=Missing.of(missing, by),
     )

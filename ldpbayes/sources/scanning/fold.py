@@ -65,6 +65,8 @@ class Fold:
         Whether the caller named the categories, so that reports in the table are labels.
     stated : bool
         Whether the table has a column that states the protocol of each report, which must be this one.
+    positions : bool
+        Whether whole numbers are known to be reports as the protocol makes them; see ``encode.Format``.
     skip : int
         Whether bad rows are left out: the number of them whose places and texts are kept; 0 refuses them.
     missing : Missing, optional
@@ -82,6 +84,7 @@ class Fold:
     spread: bool = False
     labelled: bool = False
     stated: bool = False
+    positions: bool = False
     skip: int = 0
     missing: Missing | None = None
     labels: tuple[str, ...] = field(init=False)
@@ -98,7 +101,7 @@ class Fold:
             self.missing.check(labels)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "_text", protocol_text(self.protocol, self.categories))
-        object.__setattr__(self, "_format", Format(self.protocol, self.report, labels, self.labelled, self.stated))
+        object.__setattr__(self, "_format", Format(self.protocol, self.report, labels, self.labelled, self.positions))
 
     @property
     def countable(self) -> bool:

@@ -109,18 +109,21 @@ def _alphabet(text: str) -> tuple[Any, tuple[str, ...]]:
     return protocol.protocol, protocol.categories or tuple(str(i) for i in range(protocol.protocol.n_categories))
 
 
-def is_summaries(path: str) -> bool:
-    """Return whether a path names one Parquet file, and that is one of summaries; a file that cannot be read is none."""
+def paths_of(data: Any) -> list[str]:
+    """Return the files that data name where the first is one of summaries; none where it is not, or cannot be read."""
     try:
-        source = FileSource.opened(path)
-        return source.paths == [path] and set(_types()) <= {*source.names(), _MISSING}
+        paths = FileSource.opened(data).paths
+        names = FileSource(paths[:1]).names() if files.is_parquet(paths[0]) else []
     except LDPBayesError:
-        return False
+        return []
+    return paths if set(_types()) <= {*names, _MISSING} else []
 
 
 def read(path: Any) -> dict[str, Any]:
     """Return what the constructor of ``Found`` takes, from a file that ``write`` wrote."""
     (path,) = FileSource([files.text_of(path)]).paths
+    if not paths_of(path):
+        raise DataError("is no file of summaries; read files of reports by themselves", source=path)
     table = read_whole(path)
     try:
         return _found(table)
