@@ -7,7 +7,7 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
-from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, of_asked, percent
+from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, odds_spec, of_asked, percent
 
 #: What says how well the other numbers are known.
 ERRORS = ("mcse", "lower_error", "upper_error", "probability_mcse", "pseudo")
@@ -42,14 +42,16 @@ def _table(result, title):
         elif name not in ends.values():
             error = 2 if name in ERRORS else 0  # the first to go where the screen is narrow
             kind = "text" if _is_text(result[name]) else "number"
-            digits = ".2g" if name in ERRORS else spec if name in ("mean", "sd") else ".4g"
+            digits = ".2g" if name in ERRORS else spec if name in ("mean", "sd", "odds_ratio") else ".4g"
             columns.append((Column(name, name.replace("_", " "), kind, digits, priority=error), _values(rows, result[name])))
     whole = filled(title, columns)
     return of_asked(whole, "category") if _complementary(result) else whole
 
 
 def _spec(result):
-    """Return how means, sds and ends are printed: small numbers with equal decimals, by their sds."""
+    """Return how means, sds and ends are printed: small numbers with equal decimals, by their sds; odds ratios by their ends."""
+    if {"odds_ratio", "lower", "upper"} <= set(result.data_vars):
+        return odds_spec(result)
     if not {"mean", "sd"} <= set(result.data_vars) or not (np.abs(result["mean"]).max() < 10):
         return ".4g"
     return f".{decimals(result['sd'].values)}f"

@@ -131,3 +131,23 @@ def test_bad_commands_are_one_sentence(capsys, arguments, words):
 
 def test_pages_module_is_reachable():
     assert pages.show is lb.show
+
+
+def test_coefficients_of_columns_in_small_units_are_legible():
+    """The log odds of one more euro of income are 2e-05: with four decimals the table said 0.0000, and odds of 1.00."""
+    rng = np.random.default_rng(0)
+    income = rng.lognormal(10.8, 0.5, 2000).round()
+    device = lb.protocols.crosswise(0.25)
+    truth = (rng.random(2000) < 1 / (1 + np.exp(1 - income / 50000))).astype(int)
+    frame = pd.DataFrame({"income": income, "report": device.privatize(truth, rng)})
+    for method in ("auto", "mle"):
+        found = lb.regress(frame, "answer ~ income", device, method=method, categories=["no", "yes"], random_seed=1)
+        for page in (lb.show(found), lb.show(lb.answers.odds_ratios(found))):
+            table = page.tables[0]
+            texts = [column.text(value) for column, value in zip(table.columns, table.rows[1], strict=True)]
+            ratio, interval = texts[-2:] if len(texts) == 4 else texts[4:6]
+            low, high = map(float, interval.split(" to "))
+            assert 1 < low < float(ratio) < high < 1.0001
+            if len(texts) > 4:
+                estimate, sd, (low, high) = float(texts[1]), float(texts[2]), map(float, texts[3].split(" to "))
+                assert abs(estimate - 2e-5) < 3 * sd and 0 < low < estimate < high
