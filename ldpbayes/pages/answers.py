@@ -49,7 +49,7 @@ def _table(result, title):
 
 
 def _spec(result):
-    """Return how means, sds and ends are printed: small numbers with equal decimals, by their sds; odds ratios by their ends."""
+    """Return how means, sds and ends are printed: small numbers with equal decimals, by their sds, odds by their ends."""
     if {"odds_ratio", "lower", "upper"} <= set(result.data_vars):
         return odds_spec(result)
     if not {"mean", "sd"} <= set(result.data_vars) or not (np.abs(result["mean"]).max() < 10):

@@ -53,7 +53,7 @@ def decimals(sd: np.ndarray) -> int:
 
 
 def spec_of(sd: np.ndarray) -> str:
-    """Return how coefficients with these sds are printed, each in units of its own: four decimals hide those of an income."""
+    """Return how coefficients with these sds are printed, each in its own units: four decimals hide those of an income."""
     return ".4f" if _least(sd) >= HIDDEN else "#.4g"
 
 
