@@ -30,7 +30,7 @@ def _table(result, title):
     """Return the table of an answer: of two shares, one of which follows from the other, the one that is asked for."""
     rows = Rows(result, *result.sizes)
     keys = [name for name in result.coords if result[name].dims]
-    columns = [(Column(str(name), str(name), "text"), _values(rows, result[name])) for name in keys]
+    columns = [_key(rows, str(name), result[name]) for name in keys]
     spec = _spec(result)
     heading = interval_of(float(result.attrs["ci_prob"])) if "ci_prob" in result.attrs else "interval"
     ends = {f"{start}lower": f"{start}upper" for start in ("", "confidence_") if f"{start}upper" in result.data_vars}
@@ -46,6 +46,13 @@ def _table(result, title):
             columns.append((Column(name, name.replace("_", " "), kind, digits, priority=error), _values(rows, result[name])))
     whole = filled(title, columns)
     return of_asked(whole, "category") if _complementary(result) else whole
+
+
+def _key(rows, name, values):
+    """Return the column of a coordinate: covariates that are fractions have sixteen digits, of which people read six."""
+    if values.dtype.kind == "f":
+        return Column(name, name, spec=".6g", align="left"), rows.numbers(values)
+    return Column(name, name, "text"), list(map(str, rows(values)))
 
 
 def _spec(result):

@@ -151,3 +151,14 @@ def test_coefficients_of_columns_in_small_units_are_legible():
             if len(texts) > 4:
                 estimate, sd, (low, high) = float(texts[1]), float(texts[2]), map(float, texts[3].split(" to "))
                 assert abs(estimate - 2e-5) < 3 * sd and 0 < low < estimate < high
+
+
+def test_predictions_print_fractions_with_six_digits():
+    """A covariate of 16 digits, and weights, took half of the table; files keep every digit."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=12), "w": rng.uniform(1, 2, 12), "report": rng.integers(0, 2, 12)})
+    page = lb.show(lb.predictions(lb.regress(frame, "answer ~ x", lb.GRR(2, 2.0), weights="w", random_seed=1, draws=250)))
+    columns = {column.key: k for k, column in enumerate(page.tables[0].columns)}
+    for name, row in ((name, row) for name in ("x", "n_reports") for row in page.tables[0].rows):
+        assert len(page.tables[0].columns[columns[name]].text(row[columns[name]])) < 12
+    assert str(frame["x"][0]) in page.render("csv")
