@@ -28,7 +28,7 @@ MAX_ANSWERS = 3
 NODES, STICK, COARSER = 40, 32, 0.8
 #: How many times as many nodes of δ are tried where the rules differ: many direct answers beside a weak device leave a ridge
 #: that narrows towards an end of δ.
-FINER = (1, 2, 4, 8)
+FINER = (1, 4, 16)
 #: Points of δ that its window is looked for at, and how often.
 GRID, ZOOMS, EDGE = 41, 4, 1e-12
 #: Nodes with less weight than this are left out of distribution functions.
