@@ -187,6 +187,27 @@ def test_ends_where_the_reports_of_one_half_pin_a_product(asked, said, n, same):
         assert abs(summary[f"{name}lower"] - lower) < allowed and abs(summary[f"{name}upper"] - upper) < allowed
 
 
+@pytest.mark.parametrize("same, said", [(10_228, 0), (10_190, 15)])
+def test_a_weak_device_beside_many_direct_answers(same, said):
+    """δ is then a ridge that 40 nodes do not resolve; the weighted draws that took over had ends off by up to .39 sd."""
+    device = Tally(crosswise(0.49), [0, 1], [20_000 - same, same], "a")
+    asked = Tally(direct(), [0, 1], [10_000 - said, said], "b")
+    tree = fit(Collection(["no", "yes"], [device, asked]).with_deniers("yes", "no", "b"), draws=0, estimates=False)
+    z = np.linspace(-40, 30, 3501)  # of the logits of P and of δ
+    (yes, no), (deny, admit) = ((-np.logaddexp(0, -t), -np.logaddexp(0, t)) for t in (z, z))
+    log = (same * np.log(0.49 + 0.02 * np.exp(no)) + (20_000 - same) * np.log(0.51 - 0.02 * np.exp(no)) + (yes + no) / 2)[
+        :, None
+    ]
+    log = log + deny + admit + (10_000 - said) * np.logaddexp(no[:, None], yes[:, None] + deny)
+    log += said * (yes[:, None] + admit)
+    weight = np.exp(log - log.max())
+    for name, values, margin in (("yes", np.exp(yes), weight.sum(1)), ("denial", np.exp(deny), weight.sum(0))):
+        below, mean = (np.cumsum(margin) - margin / 2) / margin.sum(), np.average(values, weights=margin)
+        sd = np.sqrt(np.average((values - mean) ** 2, weights=margin))
+        ends = [1 / (1 + np.exp(-np.interp(level, below, z))) for level in (0.025, 0.975)]
+        assert np.abs(np.subtract(numbers(tree, name), (mean, sd, *ends))).max() < 0.01 * sd, name
+
+
 def test_far_ends_are_moved_no_further_than_the_density_says():
     """From an end in a flat tail a step by a secant led to 1, as the lower end of the share who deny."""
     tallies = [Tally(GRR(2, 3.0), [0, 1], [0, 10], "a"), Tally(direct(), [0, 1], [0, 10], "b")]

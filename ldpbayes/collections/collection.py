@@ -222,7 +222,8 @@ class Collection(AbstractData):
             raise ArgumentError("collections must have the same categories to be added.")
         if self.survey is not None or other.survey is not None:
             raise ArgumentError(
-                "collections with weights, strata or clusters cannot be added; read their respondents together."
+                "collections with weights, strata or clusters cannot be added; read their respondents together, from a "
+                "collection file whose channels say 'where'."
             )
         merged = {tally.name: tally for tally in self.tallies}
         for tally in other.tallies:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
-from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, of_asked, percent
+from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, odds_spec, of_asked, percent
 
 #: What says how well the other numbers are known.
 ERRORS = ("mcse", "lower_error", "upper_error", "probability_mcse", "pseudo")
@@ -30,7 +30,7 @@ def _table(result, title):
     """Return the table of an answer: of two shares, one of which follows from the other, the one that is asked for."""
     rows = Rows(result, *result.sizes)
     keys = [name for name in result.coords if result[name].dims]
-    columns = [(Column(str(name), str(name), "text"), _values(rows, result[name])) for name in keys]
+    columns = [_key(rows, str(name), result[name]) for name in keys]
     spec = _spec(result)
     heading = interval_of(float(result.attrs["ci_prob"])) if "ci_prob" in result.attrs else "interval"
     ends = {f"{start}lower": f"{start}upper" for start in ("", "confidence_") if f"{start}upper" in result.data_vars}
@@ -42,14 +42,23 @@ def _table(result, title):
         elif name not in ends.values():
             error = 2 if name in ERRORS else 0  # the first to go where the screen is narrow
             kind = "text" if _is_text(result[name]) else "number"
-            digits = ".2g" if name in ERRORS else spec if name in ("mean", "sd") else ".4g"
+            digits = ".2g" if name in ERRORS else spec if name in ("mean", "sd", "odds_ratio") else ".4g"
             columns.append((Column(name, name.replace("_", " "), kind, digits, priority=error), _values(rows, result[name])))
     whole = filled(title, columns)
     return of_asked(whole, "category") if _complementary(result) else whole
 
 
+def _key(rows, name, values):
+    """Return the column of a coordinate: covariates that are fractions have sixteen digits, of which people read six."""
+    if values.dtype.kind == "f":
+        return Column(name, name, spec=".6g", align="left"), rows.numbers(values)
+    return Column(name, name, "text"), list(map(str, rows(values)))
+
+
 def _spec(result):
-    """Return how means, sds and ends are printed: small numbers with equal decimals, by their sds."""
+    """Return how means, sds and ends are printed: small numbers with equal decimals, by their sds, odds by their ends."""
+    if {"odds_ratio", "lower", "upper"} <= set(result.data_vars):
+        return odds_spec(result)
     if not {"mean", "sd"} <= set(result.data_vars) or not (np.abs(result["mean"]).max() < 10):
         return ".4g"
     return f".{decimals(result['sd'].values)}f"

@@ -12,7 +12,7 @@ from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import summary_of_fit
-from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
+from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, odds_spec, of_asked, percent, spec_of
 from ldpbayes.plots.regression import term_in_words
 from ldpbayes.regression.maximum import Maximum
 
@@ -58,8 +58,8 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     columns = _coefficient_columns(summary, rows, "")
     (_, estimate), (_, error), (interval, ends) = columns[-3:]
     columns[-3:] = [
-        (Column("estimate", "log odds", means=_LOG_ODDS), estimate),
-        (Column("standard_error", "s.e."), error),
+        (Column("estimate", "log odds", spec=interval.spec, means=_LOG_ODDS), estimate),
+        (Column("standard_error", "s.e.", spec=interval.spec), error),
         (interval, ends),
         *_odds_columns(result, rows, ci_prob, (1, 3)),
     ]
@@ -88,6 +88,7 @@ def _coefficient_columns(summary, rows, prefix):
     """Return term, category where there are several, and the log odds as columns."""
     labels = [rows.label("term"), *([rows.label("category")] if summary.sizes["category"] > 1 else [])]
     settings = {"prefix": prefix, "heading": "log odds", "priority": (0, 3, 0), "means": (_LOG_ODDS, "")}
+    settings["spec"] = spec_of(summary[f"{prefix}sd"].values)
     (mean, values), *rest = rows.summary(summary, **settings)
     return [*labels, (replace(mean, full="mean of the log odds"), values), *rest]
 
@@ -95,9 +96,9 @@ def _coefficient_columns(summary, rows, prefix):
 def _odds_columns(result, rows, ci_prob, priority):
     """Return odds ratios with their intervals as columns."""
     odds, level = odds_ratios(result, ci_prob=ci_prob), interval_of(ci_prob)
-    ratio = Column("odds_ratio", "odds ratio", spec="#.3g", priority=priority[0], means=_ODDS)
-    full = f"{level} of the odds ratio"
-    interval = Column("odds_interval", level, "interval", "#.3g", priority[1], full=full)
+    spec = odds_spec(odds)
+    ratio = Column("odds_ratio", "odds ratio", spec=spec, priority=priority[0], means=_ODDS)
+    interval = Column("odds_interval", level, "interval", spec, priority[1], full=f"{level} of the odds ratio")
     return [(ratio, rows.numbers(odds["odds_ratio"])), (interval, rows.pairs(odds["lower"], odds["upper"]))]
 
 
@@ -128,7 +129,8 @@ def _share_table(summary):
 def _spread_table(summary):
     rows = Rows(summary, "parameter")
     column, names = rows.label("parameter", "sd between groups")
-    columns = rows.summary(summary, prefix="parameter_", priority=(0, 1, 0))
+    spec = spec_of(summary["parameter_sd"].values)
+    columns = rows.summary(summary, prefix="parameter_", spec=spec, priority=(0, 1, 0))
     return filled("Effects of groups", [(column, [name.removesuffix("_sigma") for name in names]), *columns])
 
 
@@ -136,7 +138,8 @@ def _tables_beside(summary):
     """Yield the tables of who denies, or of how many items of a list apply, and of what that hangs on."""
     for title, name, dims in BESIDE:
         if f"{name}_mean" in summary:  # the coefficients need covariates
-            yield Rows(summary, *dims).table(title, prefix=f"{name}_", priority=(0, 1, 0))
+            spec = spec_of(summary[f"{name}_sd"].values) if name.endswith("coefficients") else ".4f"
+            yield Rows(summary, *dims).table(title, prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
 
 
 def _change_table(summary, name):

@@ -14,6 +14,8 @@ from ldpbayes.plots.base import asked
 Filled = tuple[Column, Sequence]
 #: Sds below this share of the largest one take no further decimals.
 NEGLIGIBLE = 0.01
+#: Sds below this one would hardly be seen in numbers with four decimals.
+HIDDEN = 1e-3
 R_HAT = "Agreement of the chains: 1 where they agree, and not trusted above 1.01."
 EFFECTIVE = "How many independent draws would be as precise as these."
 
@@ -48,6 +50,23 @@ def decimals(sd: np.ndarray) -> int:
     """Return how many decimals show two digits of the smallest sd that matters beside the largest, four at least."""
     least = sd[sd > NEGLIGIBLE * np.nanmax(sd, initial=0.0)]
     return min(max(4, math.ceil(1 - math.log10(least.min()))), 12) if least.size else 4
+
+
+def spec_of(sd: np.ndarray) -> str:
+    """Return how coefficients with these sds are printed, each in its own units: four decimals hide those of an income."""
+    return ".4f" if _least(sd) >= HIDDEN else "#.4g"
+
+
+def odds_spec(odds: Any) -> str:
+    """Return how odds ratios are printed: three digits, and more where an interval of the log odds is that narrow."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # odds of zero, whose logarithm is unknown
+        least = _least((np.log(odds["upper"]) - np.log(odds["lower"])).values / 4)
+    return "#.3g" if least >= HIDDEN else f"#.{min(math.ceil(2 - math.log10(least)), 12)}g"
+
+
+def _least(sd):
+    """Return the least of the sds that are positive."""
+    return float(np.min(sd, where=sd > 0, initial=np.inf))
 
 
 def numbers_of(data: Any, at: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:

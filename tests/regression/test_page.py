@@ -131,3 +131,34 @@ def test_bad_commands_are_one_sentence(capsys, arguments, words):
 
 def test_pages_module_is_reachable():
     assert pages.show is lb.show
+
+
+def test_coefficients_of_columns_in_small_units_are_legible():
+    """The log odds of one more euro of income are 2e-05: with four decimals the table said 0.0000, and odds of 1.00."""
+    rng = np.random.default_rng(0)
+    income = rng.lognormal(10.8, 0.5, 2000).round()
+    device = lb.protocols.crosswise(0.25)
+    truth = (rng.random(2000) < 1 / (1 + np.exp(1 - income / 50000))).astype(int)
+    frame = pd.DataFrame({"income": income, "report": device.privatize(truth, rng)})
+    for method in ("auto", "mle"):
+        found = lb.regress(frame, "answer ~ income", device, method=method, categories=["no", "yes"], random_seed=1)
+        for page in (lb.show(found), lb.show(lb.answers.odds_ratios(found))):
+            table = page.tables[0]
+            texts = [column.text(value) for column, value in zip(table.columns, table.rows[1], strict=True)]
+            ratio, interval = texts[-2:] if len(texts) == 4 else texts[4:6]
+            low, high = map(float, interval.split(" to "))
+            assert 1 < low < float(ratio) < high < 1.0001
+            if len(texts) > 4:
+                estimate, sd, (low, high) = float(texts[1]), float(texts[2]), map(float, texts[3].split(" to "))
+                assert abs(estimate - 2e-5) < 3 * sd and 0 < low < estimate < high
+
+
+def test_predictions_print_fractions_with_six_digits():
+    """A covariate of 16 digits, and weights, took half of the table; files keep every digit."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=12), "w": rng.uniform(1, 2, 12), "report": rng.integers(0, 2, 12)})
+    page = lb.show(lb.predictions(lb.regress(frame, "answer ~ x", lb.GRR(2, 2.0), weights="w", random_seed=1, draws=250)))
+    columns = {column.key: k for k, column in enumerate(page.tables[0].columns)}
+    for name, row in ((name, row) for name in ("x", "n_reports") for row in page.tables[0].rows):
+        assert len(page.tables[0].columns[columns[name]].text(row[columns[name]])) < 12
+    assert str(frame["x"][0]) in page.render("csv")
