@@ -1,4 +1,4 @@
-"""A standing fuzzer of numbers: random protocol × prior × size × estimand, through the public door, against plain NumPy.
+"""A standing fuzzer of numbers: random protocols × priors × cells × respondents, at the public door, against plain NumPy.
 
 ``python tests/fuzz_numbers.py [--seconds 600] [--seed 17] [--count 1]`` (``make fuzz-numbers``) draws fresh seeds, prints
 what it compared, and for every number that lies further from its reference than stated errors allow the line that makes it
@@ -14,6 +14,7 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
+import populations
 import worlds
 
 import ldpbayes as lb
@@ -240,22 +241,219 @@ def regressions(rng, found):
         found.near("log-evidence", tree.attrs["log_evidence"], evidence, allowed)
 
 
+# ---- combinations: any world, prior and wrapper against populations of chains --------------------------------------------
+def near_chains(found, what, stated, values):
+    """Compare what a summary states of one number with its values (times, chains) under the posterior."""
+    mean, error, sd, sd_error = populations.of_chains(values)
+    if sd < 1e-9:
+        found.near(f"mean of {what}", stated["mean"], mean, 1e-6)
+        return
+    mcse = np.nan_to_num(stated["mcse"])
+    found.near(f"mean of {what}", stated["mean"], mean, ERRORS * np.hypot(mcse, error) + FLOOR * sd)
+    found.near(f"sd of {what}", stated["sd"], sd, ERRORS * np.hypot(1.5 * mcse, sd_error) + 2 * FLOOR * sd)
+    for end, level in (("lower", 0.025), ("upper", 0.975)):
+        at, slack = stated[end], ERRORS * max(np.nan_to_num(stated[f"{end}_error"]), mcse) + 2 * FLOOR * sd + 1e-9
+        less, more = (values < at - slack).mean(axis=0), (values <= at + slack).mean(axis=0)  # of each chain
+        room = [ERRORS * (one.std() + 0.01) / np.sqrt(one.size) for one in (less, more)]
+        if not less.mean() - room[0] <= level <= more.mean() + room[1]:
+            outside = (values <= at).mean()
+            found.faults.append(f"{end} end of {what}: {at:.6g}, below which {outside:.4f} lie by reference, not {level}")
+        found.count += 1
+
+
+def stated(summary, prefix="", **place):
+    """Return what a summary states of one number."""
+    keys = ("mean", "sd", "mcse", "lower", "upper", "lower_error", "upper_error")
+    return {key: float(summary[prefix + key].sel(place)) if prefix + key in summary else np.nan for key in keys}
+
+
+def designed(rng, wrapper):
+    """Return seeds and makers of channels: each makes answers of true values, by the same design every time."""
+    makers = [worlds.answers, worlds.answers, worlds.zeros, worlds.history][: 3 if wrapper == "law" else 4]
+    chosen = [makers[rng.integers(len(makers))] for _ in range(rng.choice([1, 2, 3], p=[0.55, 0.35, 0.1]))]
+    if wrapper == "deniers":
+        chosen = [worlds.direct, *(rng.choice([worlds.answers, worlds.grr]) for _ in chosen[:2])]
+    return [(maker, int(rng.integers(2**31))) for maker in chosen]
+
+
+def told(a, rng, cells, joint):
+    """Return (what the package is given, the reference's prior, whether it joins the cells)."""
+    number, counts = float(rng.uniform(0.2, 3)), rng.choice([0.3, 1.0, 8.0]) * rng.uniform(0.3, 3, a)
+    median, sd = float(rng.uniform(0.2, 2)), float(rng.uniform(0.3, 1.5))
+    scale, centre, many = float(rng.uniform(0.3, 1.5)), float(rng.uniform(0.8, 2)), bool(rng.random() < 0.3)
+    made = {
+        "number": lambda: (number, populations.dirichlet(np.full(a, number))),
+        "counts": lambda: (counts, populations.dirichlet(counts)),
+        "learnt": lambda: ("learnt", populations.concentration(a)),
+        "Learnt": lambda: (lb.priors.Learnt(median, sd), populations.concentration(a, 1, median, sd)),
+        "floor": lambda: (lb.priors.Floor(median, sd, 2.0 + scale), populations.over_floor(a, median, sd, 2.0 + scale)),
+        "smooth": lambda: (lb.priors.Smooth(local=scale / 2), populations.walk(a, local=scale / 2)),
+    }
+    if a in (4, 6):
+        sizes = (2, a // 2)
+        made["table"] = lambda: (lb.priors.LogLinear(sizes, centre, scale), populations.log_linear(sizes, centre, scale, 2))
+        made["product"] = lambda: (
+            lb.priors.Product(sizes, [number, median]),
+            populations.independent(sizes, (number, median)),
+        )
+    if a > 3:
+        made["tree"] = lambda: (
+            lb.priors.Tree(((0, 2), (1, *range(3, a))), [number, median], scale),
+            populations.tree(a, number, median, scale),
+        )
+    if not joint:
+        if cells > 1:  # cells share one concentration
+            del made["learnt"], made["Learnt"]
+        name = str(rng.choice(list(made)))
+        return name, *made[name](), False
+    structures = {
+        "groups": ("groups", np.eye(cells)),
+        "days": ("days", populations.root_of_walk(cells)),
+        "ring": (populations.ring(cells), populations.root_of_graph(populations.ring(cells))),
+    }
+    if rng.random() < 0.25:
+        return "learnt", "learnt", populations.concentration(a, cells), True
+    name = str(rng.choice(list(structures)))
+    structure, root = structures[name]
+    given = lb.priors.Hierarchical(structure, scale, centre, many)
+    return f"{name}, by category {many}", given, populations.pooled(a, root, scale, centre, many), True
+
+
+def combinations(rng, found, size=600):
+    """Any cells, channels, prior, respondents and method: all that the summary states, and what is asked of it."""
+    a = int(rng.choice([2, 3, 4, 5, 6], p=[0.35, 0.25, 0.2, 0.1, 0.1]))
+    number = int(rng.choice([1, 2, 3, 5], p=[0.55, 0.2, 0.15, 0.1]))
+    joint = number > 1 and rng.random() < 0.75
+    wrapper = str(rng.choice(["none", "deniers", "law"], p=[0.6, 0.2, 0.2]))
+    kind, given, prior, joint = told(a, rng, number, joint)
+    if wrapper != "none" and kind in ("learnt", "table", "product", "tree", "floor") and number > 1:
+        joint = False  # the cells share no concentration then
+        prior = populations.concentration(a) if kind == "learnt" else prior
+    channels = designed(rng, wrapper)
+    shares = worlds.softmax(rng.normal(0, 1.5, a) + rng.choice([0.1, 0.7]) * rng.normal(0, 1, (number, a)))
+    owners, data, cells, places = worlds.collected(a, shares, channels, wrapper, rng)
+    if wrapper != "none":
+        b, c = (1.0, 9.0) if wrapper == "law" else (1.0, 1.0)
+        if rng.random() < 0.5:
+            b, c = rng.uniform(0.5, 3), rng.uniform(1, 9)
+            given = lb.priors.Compliance(given, (b, c)) if wrapper == "law" else lb.priors.Denial(given, (b, c))
+        prior = populations.with_others(prior, number if joint else 1, owners, b, c)
+    methods = ("auto",) * 5 + ("exact", "quadrature", "laplace", "augmentation", "surrogate", "tally_chain")
+    method = str(rng.choice(methods))
+    if kind == "learnt" and joint:  # other methods give each cell a concentration of its own, and say so
+        method = "auto"
+    draws = 0 if method == "auto" and rng.random() < 0.15 else None
+    found.said = (
+        f"{number} cells of {a} categories, n = {[int(counts.sum()) for _, counts in cells]}, {' and '.join(places)}, "
+        f"{wrapper}, prior {kind}: {given}, method {method}, draws {draws}"
+    )
+    try:
+        tree = fitted(data, given, method, draws=draws)
+    except Skipped:
+        if method == "auto" and draws is None:
+            raise
+        tree = fitted(data, given)
+    found.said += f", by {tree.attrs['method']}"
+    for block in [range(number)] if joint else [[c] for c in range(number)]:
+        chains = populations.population(prior, [cells[c] for c in block], rng, size)
+        combined(found, tree, chains, block, cells, owners, rng)
+
+
+def combined(found, tree, chains, block, cells, owners, rng):
+    """Compare the cells of one posterior, ``block``, and what they share."""
+    summary = tree["summary"].to_dataset()
+    labels = list(summary["category"].values)
+    p = populations.answers_of(chains.p, len(labels), owners)
+    for k, c in enumerate(block):
+        place, said = ({"cell": f"g{c}"}, f" in g{c}") if len(cells) > 1 else ({}, "")
+        users = populations.answers_of(populations.members(chains.p[-1][:, k], cells[c], rng), len(labels), owners)
+        for x, label in enumerate(labels):
+            near_chains(
+                found, f"P({label}){said}", stated(summary, target="distribution", category=label, **place), p[:, :, k, x]
+            )
+            of_users = stated(summary, target="frequency", category=label, **place)
+            if np.isfinite([of_users["mean"], *users[:, x]]).all():
+                near_chains(found, f"F({label}){said}", of_users, users[None, :, x])
+            if "effect_mean" in summary:
+                effect = stated(summary, "effect_", category=label, **place)
+                near_chains(found, f"effect on {label}{said}", effect, chains.named["effect"][:, :, k, x])
+        for name, values in respondents(chains.named, owners, k):
+            near_chains(found, f"{name}{said}", stated(summary, "derived_", quantity=name, **place), values)
+    for x, label in enumerate(labels if "pooled_mean" in summary else ()):
+        near_chains(found, f"pooled {label}", stated(summary, "pooled_", category=label), chains.named["pooled"][:, :, x])
+    for name in ("alpha", "scale", "sigma", "tau", "floor"):
+        if name in summary.get("parameter", ()):
+            place = {"cell": f"g{block[0]}"} if "cell" in summary["parameter_mean"].dims else {}
+            near_chains(found, name, stated(summary, "parameter_", parameter=name, **place), chains.named[name])
+    evidence(found, tree, chains, block, len(cells))
+    if "posterior" in tree.children and "distribution" in tree["posterior"]:
+        asked(found, tree, p, block, len(cells), rng)
+
+
+def respondents(named, owners, k):
+    """Yield (name, values) of the shares of respondents of a cell who deny or ignore the device."""
+    if owners == [None]:
+        yield "noncompliance", named["noncompliance"][:, :, k]
+    elif owners:
+        yield "deniers", named["deniers"][:, :, k]
+        for at, owner in enumerate(owners):
+            yield "denial" if len(owners) == 1 else f"denial, c{owner}", named["denial"][:, :, k, at]
+
+
+def evidence(found, tree, chains, block, number):
+    """Compare the log-evidence of all cells together, of the only cell, or of one among several."""
+    for source in (tree.attrs, *(tree[name] for name in ("exact", "cells") if name in tree.children)):
+        values = np.ravel(source.get("log_evidence", np.nan))
+        if values.size == (number if len(block) == 1 else 1):
+            at = block[0] if values.size > 1 else 0
+            value, error = values[at], np.nan_to_num(np.resize(source.get("log_evidence_error", 0.0), number)[at])
+            if np.isfinite(value):
+                allowed = ERRORS * np.hypot(error, chains.log_evidence_error) + FLOOR
+                found.near("log-evidence", value, chains.log_evidence, allowed)
+
+
+def asked(found, tree, p, block, number, rng):
+    """Compare contrasts of categories and of cells, and who is the largest."""
+    a, place = p.shape[-1], {"cell": f"g{block[0]}"} if number > 1 else {}
+    x, y = rng.choice(a, 2, replace=False)
+    said = lb.contrast(tree, f"c{x}", f"c{y}", **place)
+    near_chains(found, f"P(c{x}) − P(c{y}) {place}", stated(said), p[:, :, 0, x] - p[:, :, 0, y])
+    if len(block) > 1:
+        said = lb.contrast(tree, f"c{x}", f"c{x}", cell="g0", other_cell="g1")
+        near_chains(found, f"P(c{x}) in g0 − in g1", stated(said), p[:, :, 0, x] - p[:, :, 1, x])
+    chances = lb.answers.probability_in_top(tree, 1, **place)["probability"].values
+    draws = tree["posterior"]["distribution"].size / a / number
+    size = min(np.nan_to_num(tree["summary"]["ess_bulk"].sel(target="distribution").min(), nan=draws), draws)
+    for x, chance in enumerate(chances):
+        first = (p[:, :, 0].argmax(axis=-1) == x).mean(axis=0)
+        error = np.hypot(first.std() / np.sqrt(first.size), 0.5 / np.sqrt(size))
+        found.near(f"probability that c{x} is the largest {place}", chance, first.mean(), ERRORS * error)
+
+
 #: Kinds of problems, and how many of a hundred are of each.
-KINDS = {collections: 55, cells: 12, tables: 10, regressions: 10, smooth: 7, hierarchical: 6}
+KINDS = {collections: 35, cells: 9, tables: 8, regressions: 8, smooth: 5, hierarchical: 5, combinations: 30}
 
 
 def compare(seed):
     """Return (kind, Compared) of a seed; what is skipped says why in ``said``."""
+    kind, found = tried(seed)
+    if kind is combinations and found.faults:  # what remains where there are ten times as many chains
+        kind, found = tried(seed, size=6000)
+    return kind.__name__, found
+
+
+def tried(seed, **settings):
+    """Return (kind, Compared) of the problem that a seed draws."""
     rng = np.random.default_rng(seed)
     kind = list(KINDS)[rng.choice(len(KINDS), p=np.array(list(KINDS.values())) / 100)]
     found = Compared()
     try:
-        kind(rng, found)
+        kind(rng, found, **settings)
     except Skipped as reason:
         found.count, found.said = 0, f"{found.said}: {reason}"
     except Exception:
         found.faults.append(traceback.format_exc())
-    return kind.__name__, found
+    return kind, found
 
 
 def main():

@@ -26,6 +26,8 @@ class Answers:
     rows: np.ndarray  # (m, a): P(report | value)
     weights: np.ndarray | None = None  # (m, a): what the oracle adds up, or None
     said: str = ""
+    laws: dict = field(default_factory=dict)  # how probable each report is from those who ignore the device
+    user: np.ndarray | None = None  # who sent each report, where rows are of users
 
 
 def _matrix_answers(protocol, matrix, truth, rng, said):
@@ -33,11 +35,15 @@ def _matrix_answers(protocol, matrix, truth, rng, said):
     reports = np.array([rng.choice(len(matrix), p=matrix[:, x]) for x in truth], dtype=int)
     square = matrix.shape[0] == matrix.shape[1] and np.linalg.cond(matrix) < 1e4
     weights = np.linalg.inv(matrix).T[reports] if square else None
-    return Answers(protocol, reports, matrix[reports], weights, said)
+    laws = {"uniform": np.full(len(reports), 1 / len(matrix))}
+    if said.startswith("GRR"):
+        laws |= {f"always c{x}": 1.0 * (reports == x) for x in range(len(matrix))}
+    return Answers(protocol, reports, matrix[reports], weights, said, laws)
 
 
 def _bits_answers(protocol, bits, rows, p, q, said):
-    return Answers(protocol, np.packbits(bits, axis=1), rows, (bits - q) / (p - q), said)
+    laws = {"fair coins": np.full(len(bits), 0.5 ** bits.shape[1]), "no bits": 1.0 * ~bits.any(axis=1)}
+    return Answers(protocol, np.packbits(bits, axis=1), rows, (bits - q) / (p - q), said, laws)
 
 
 def grr(a, truth, rng):
@@ -69,7 +75,9 @@ def subset(a, truth, rng):
         bits[i, x] = mine
     rows = np.where(bits, within / math.comb(a - 1, size - 1), (1 - within) / math.comb(a - 1, size))
     q = within * (size - 1) / (a - 1) + (1 - within) * size / (a - 1)  # that another value is in the set
-    return _bits_answers(SubsetSelection(a, epsilon, size), bits, rows, within, q, f"Subset({a}, {epsilon:.3f}, {size})")
+    made = _bits_answers(SubsetSelection(a, epsilon, size), bits, rows, within, q, f"Subset({a}, {epsilon:.3f}, {size})")
+    made.laws = {"uniform": np.full(len(bits), 1 / math.comb(a, size))}
+    return made
 
 
 def channel(a, truth, rng):
@@ -259,3 +267,64 @@ def two_groups(chances, group):
     mean = (weight * values).sum(axis=(1, 2))
     sd = np.sqrt((weight * (values - mean[:, None, None]) ** 2).sum(axis=(1, 2)))
     return mean, sd, evidence + math.log(area)
+
+
+# ---- further worlds ------------------------------------------------------------------------------------------------------
+def zeros(a, truth, rng):
+    """A channel with zeros, and with an answer that nobody gives."""
+    matrix = rng.dirichlet(np.full(a + 1, 0.7), a).T * (rng.random((a + 1, a)) < 0.6)
+    matrix += np.eye(a + 1, a) * rng.uniform(0.2, 2)
+    matrix /= matrix.sum(axis=0)
+    return _matrix_answers(Channel(matrix), matrix, truth, rng, f"Channel({np.round(matrix, 4).tolist()})")
+
+
+def direct(a, truth, rng):
+    return _matrix_answers(designs.direct(a), np.eye(a), truth, rng, "direct")
+
+
+def history(a, truth, rng):
+    """Users who report one to three times by GRR, with fresh or with permanent noise."""
+    epsilon, permanent = rng.uniform(0.3, 2), rng.random() < 0.5
+    matrix = (np.ones((a, a)) + (math.exp(epsilon) - 1) * np.eye(a)) / (math.exp(epsilon) + a - 1)
+    times = 1 + np.arange(len(truth)) % 3
+    kept = np.array([rng.choice(a, p=matrix[:, x]) for x in truth], dtype=int) if permanent else np.asarray(truth, int)
+    user = np.repeat(np.arange(len(truth)), times)
+    reports = np.array([rng.choice(a, p=matrix[:, x]) for x in kept[user]], dtype=int)
+    rows = np.ones((len(truth), a))
+    np.multiply.at(rows, user, matrix[reports])  # P(reports | what is kept)
+    counts = np.zeros((len(truth), a))
+    np.add.at(counts, (user, reports), 1)
+    rows *= (special.factorial(times) / special.factorial(counts).prod(axis=1))[:, None]  # in any order
+    rows *= (np.bincount(times)[times] / len(times))[:, None]  # by the law of the number of reports
+    made = lb.protocols.MemoizedGRR(a, epsilon, epsilon) if permanent else lb.GRR(a, epsilon)
+    rows = rows @ matrix if permanent else rows
+    return Answers(made, reports, rows, said=f"{'memoized' if permanent else 'repeated'} GRR({a}, {epsilon:.3f})", user=user)
+
+
+def collected(a, shares, channels, wrapper, rng):
+    """Return (owners, data, [(rows of P′, counts) of each cell], what each channel is).
+
+    An owner is the category that some deny where asked directly, or None for those who ignore the device.
+    """
+    names, most, said, held, cells = [f"c{x}" for x in range(a)], rng.choice([30, 300, 3000]), {}, [], []
+    *owners, claim = rng.permutation(a)[: rng.choice([2, 3]) if a > 2 else 2].tolist() if wrapper == "deniers" else [-1]
+    owners, law = [None] if wrapper == "law" else owners, {}
+    for p in shares:
+        tallies, rows = {}, []
+        for i, (maker, seed) in enumerate(channels):
+            name, n = f"channel {i}", 1 if rng.random() < 0.05 else int(np.exp(rng.uniform(np.log(5), np.log(most))))
+            made = maker(a, rng.choice(a, n, p=p), np.random.default_rng(seed))
+            said[name], tallies[name] = made.said, lb.Tally(made.protocol, made.reports, name=name, user=made.user)
+            if wrapper == "law":
+                law[name] = sorted(made.laws)[seed % len(made.laws)]
+                said[name] += f" [{law[name]}]"
+            others = [made.laws[law[name]] if x is None else made.rows[:, claim if maker is direct else x] for x in owners]
+            rows.append(np.column_stack([made.rows, *others]))
+        held.append(lb.Collection(names, list(tallies.values())))
+        cells.append(np.unique(np.concatenate(rows), axis=0, return_counts=True))
+    data = held[0] if len(shares) == 1 else lb.Cells({f"g{c}": one for c, one in enumerate(held)}, by="group")
+    if wrapper == "deniers":
+        data = data.with_deniers([names[x] for x in owners], names[claim], "channel 0")
+    if wrapper == "law":
+        data = data.with_noncompliers({"others": law})
+    return owners, data, cells, list(said.values())

@@ -162,6 +162,28 @@ def test_draws_are_from_the_posterior(name):
     assert (np.abs(inside - exact["distribution_cov"].values) < 6 * error).all()
 
 
+@pytest.mark.parametrize("alpha", [(1.0004, 1.2, 2.5), (1.2, 0.7, 0.3003), (2.003, 1.0, 1.0), (3.000001, 0.5, 0.5)])
+def test_draws_under_concentrations_just_above_a_whole_number(alpha):
+    """What is left of 1.0004 beside a whole count is .0004, whose Beta law has nearly all its mass next to zero."""
+    collection = survey((Channel([[0.6, 0.2, 0.1], [0.3, 0.6, 0.1], [0.1, 0.2, 0.8]]), [3, 9, 6]))
+    _draws_agree(Quadrature(draws=2000).posterior(collection, Dirichlet(alpha), random_seed=1))
+
+
+def test_draws_of_a_category_that_a_report_proves():
+    collection = survey((Channel([[0.5, 0, 0], [0.3, 0.7, 0.3], [0.2, 0.3, 0.7]]), [3, 9, 6]))
+    _draws_agree(Quadrature(draws=2000).posterior(collection, Dirichlet([0.001, 0.5, 0.5]), random_seed=1))
+
+
+def _draws_agree(tree):
+    draws, exact = tree["posterior"]["distribution"].values.reshape(-1, 3), tree["exact"]
+    sd = exact["distribution_sd"].values
+    assert np.abs(draws.mean(axis=0) - exact["distribution_mean"].values).max() < 4 * sd.max() / math.sqrt(len(draws))
+    np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.03)
+    for end, level in (("lower", 0.025), ("upper", 0.975)):
+        below = (draws < exact[f"distribution_{end}"].values).mean(axis=0)
+        np.testing.assert_allclose(below, level, atol=4 * math.sqrt(0.025 * 0.975 / len(draws)))
+
+
 def test_five_reports_over_a_thousand_categories():
     collection = Collection([str(x) for x in range(1024)], [Tally(GRR(1024, 3.0), [5, 5, 17, 900, 31])])
     prior = Dirichlet.jeffreys(1024)

@@ -75,26 +75,32 @@ def move(target, p, stick, rng):
 
 @lru_cache(maxsize=16)
 def _cumulative(nodes, low, high, cells):
-    """Return the (nodes, cells + 1) matrix that takes weights at the nodes to the distribution function.
+    """Return (edges of cells, matrix that takes weights at the nodes to the distribution function there).
 
-    Columns are equally spaced in the distribution function s of Beta(low, high), where the density is smooth.
+    The edges are in the distribution function s of Beta(low, high), where the density is smooth: evenly spaced there, which
+    follows it to its singular ends, and half as many more in between them. Beta(0.001, high) has hardly any s away from
+    zero, where the posterior is if the reports ask for the category.
     """
     margin = Margin(0.0, 1.0, low, high, np.eye(nodes))
     x, w = np.polynomial.legendre.leggauss(4)
-    s = (np.arange(cells)[:, None] + (1 + x) / 2) / cells
+    between = np.sin(np.pi / 2 * np.arange(1, cells // 2) / (cells // 2)) ** 2
+    edges = np.unique(np.concatenate([np.arange(cells + 1) / cells, special.betainc(low, high, between)]))
+    width = np.diff(edges)
+    s = edges[:-1, None] + (1 + x) / 2 * width[:, None]
     basis = np.stack(
         [dataclasses.replace(margin, values=row).density(special.betaincinv(low, high, s)) for row in np.eye(nodes)]
     )
     _, weights = jacobi(nodes, low, high)
-    masses = basis @ (w / 2 / cells) * special.beta(low, high) / weights[:, None]
-    return np.concatenate([np.zeros((nodes, 1)), np.cumsum(masses, axis=1)], axis=1)
+    masses = basis @ (w / 2) * width * special.beta(low, high) / weights[:, None]
+    return edges, np.concatenate([np.zeros((nodes, 1)), np.cumsum(masses, axis=1)], axis=1)
 
 
 def _invert(weight, low, high, rng):
     """Return one draw in [0, 1] for each row of weights at the Gauss nodes of (low, high)."""
-    cdf = np.maximum.accumulate(weight @ _cumulative(DRAW_NODES, low, high, DRAW_CELLS), axis=1)
+    edges, cumulative = _cumulative(DRAW_NODES, low, high, DRAW_CELLS)
+    cdf = np.maximum.accumulate(weight @ cumulative, axis=1)
     level = rng.random(len(weight)) * cdf[:, -1]
-    cell = np.clip((cdf <= level[:, None]).sum(axis=1) - 1, 0, DRAW_CELLS - 1)
+    cell = np.clip((cdf <= level[:, None]).sum(axis=1) - 1, 0, edges.size - 2)
     row = np.arange(len(weight))
     inside = (level - cdf[row, cell]) / np.maximum(cdf[row, cell + 1] - cdf[row, cell], np.finfo(float).tiny)
-    return special.betaincinv(low, high, (cell + inside) / DRAW_CELLS)
+    return special.betaincinv(low, high, edges[cell] + inside * (edges[cell + 1] - edges[cell]))

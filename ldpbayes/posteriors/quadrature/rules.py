@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from ldpbayes.posteriors.quadrature.target import windows
+from ldpbayes.posteriors.quadrature.target import whole_part, windows
 
 #: The first stick has so many times the nodes of the others: its margin is interpolated, not only integrated.
 FIRST_STICK = 2
@@ -25,8 +25,8 @@ def jacobi(nodes, low, high):
 
 
 def remainder(value):
-    """Return value minus the whole number that leaves it in (0, 1], rounding apart."""
-    return value - (math.ceil(value - 1e-9) - 1)
+    """Return value minus the whole number that leaves it in (0, 1], or a little above."""
+    return value - float(whole_part(value))
 
 
 def stick_rule(low, high, alpha, rest, nodes):
@@ -86,6 +86,6 @@ def exact_nodes(merged):
     """Return the number of nodes a stick at which the rule over whole sticks is exact; the most where none is."""
     if (merged.counts % 1).any():
         return MOST
-    whole = np.ceil(merged.alpha - 1e-9) - 1
+    whole = whole_part(merged.alpha)
     degree = merged.counts.sum() + whole.sum() + math.floor((merged.alpha - whole).sum()) + 2  # 2 for second moments
     return int(degree) // 2 + 1

@@ -9,6 +9,11 @@ import numpy as np
 from scipy import special
 
 
+def whole_part(value):
+    """Return the whole numbers below values; up to a thousandth above one stays with it: t^{−1} has no Gauss rule."""
+    return np.maximum(np.ceil(value - 1e-3) - 1, 0)
+
+
 @dataclass(frozen=True, eq=False)
 class Target:
     """Σ_j w_j log (L_j p) under Dirichlet(α), α ≤ 1: whole counts above that are reports of a category.
@@ -19,7 +24,7 @@ class Target:
     ----------
     matrix, counts : (m, g), (m,) arrays
     alpha : (g,) array
-        In (0, 1] up to rounding.
+        In (0, 1], or a little above.
     log_factor : float
         Log of the constant by which the change of prior multiplies the evidence.
     top : float
@@ -43,7 +48,7 @@ class Target:
         """Return the target of merged rows."""
         single = ((merged.matrix > 0).sum(axis=1) == 1) & (merged.counts % 1 > 0)
         total = merged.alpha + merged.counts[single] @ (merged.matrix[single] > 0)
-        degree = np.ceil(total - 1e-9) - 1
+        degree = whole_part(total)
         extra = np.flatnonzero(degree > 0)
         matrix = np.concatenate([merged.matrix[~single], np.eye(merged.n_groups)[extra]])
         counts = np.concatenate([merged.counts[~single], degree[extra]])
