@@ -25,9 +25,9 @@ SIDE, REACH = 5, 2.8
 ROUNDS, WORTH = 6, 2.2
 #: The first grid: of Φ⁻¹(λ) and of t = (log α − log median)/sd.
 LOW, HIGH = np.array([-3.0, -3.5]), np.array([2.5, 3.5])
-#: Rounds of D's mean at a node, until it moves by less than so many sds of P; nodes where it does not settle are far from
-#: the mode, and have no weight.
-MEANS, STILL, NOTHING = 6, 0.05, -1e300
+#: Rounds of D's mean at a node, until it moves by less than so many sds of P. Where reports hardly tell E from D it moves by
+#: little for long, and the evidence no more; nodes where it still moves by more than LOST are far from the mode.
+MEANS, STILL, LOST, NOTHING = 12, 0.05, 1.0, -1e300
 #: The pilot is settled when the mean moves by less than so many sds, or after so many rounds.
 SETTLED, PILOTS = 0.1, 3
 #: Part of a category's curvature that is left, at least, where the floor is integrated over.
@@ -146,12 +146,12 @@ class Expanded:
         for _ in range(MEANS):
             factors, uneven, moved, floor = self._marginal(share[left], alpha[left], rest[left])
             log_evidence[left], mean[left], variance[left] = factors
-            far = np.abs((1 - share[left, None]) * (moved - rest[left])) > STILL * np.sqrt(variance[left])
+            far = (np.abs((1 - share[left, None]) * (moved - rest[left])) / np.sqrt(variance[left])).max(axis=1)
             rest[left] = moved
-            left = left[far.any(axis=1)]
+            left, far = left[far > STILL], far[far > STILL]
             if not left.size:
                 break
-        log_evidence[left] = NOTHING
+        log_evidence[left[far > LOST]] = NOTHING
         # The average likelihood is below that of the mean: where the factors' expansion says otherwise, it is far from both.
         fit = self.constant + np.array([self.family.log_smooth(g) @ m for g in mean])
         return np.where(log_evidence <= fit, log_evidence, NOTHING), mean, variance, uneven, floor

@@ -345,6 +345,11 @@ class AbstractPrior(abc.ABC):
         """Return this prior where it is a learnt Dirichlet over a floor, else None."""
         return None
 
+    @property
+    def has_atom(self) -> bool:
+        """Whether a hyperparameter has a probability of its own at one value: weights about a mode may miss a part then."""
+        return False
+
     def walk(self) -> Walk | None:
         """Return the random walk over ordered categories that this prior is, else None."""
         return None

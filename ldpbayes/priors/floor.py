@@ -136,6 +136,10 @@ class Floor(AbstractPrior):
         # What is kept are finite numbers: 1/κ says that of an even floor, too.
         return self.learnt.to_dict() | {"unevenness": np.array(1 / self.evenness)}
 
+    @property
+    def has_atom(self) -> bool:
+        return True
+
     def floor(self) -> "Floor":
         return self
 

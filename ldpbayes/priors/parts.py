@@ -36,6 +36,10 @@ class AbstractParts(AbstractPrior):
     def n_unknowns(self) -> int:
         return sum(prior.n_unknowns for prior in self.parts)
 
+    @property
+    def has_atom(self) -> bool:
+        return any(prior.has_atom for prior in self.parts)
+
     def _each(self, z: np.ndarray) -> list[tuple[AbstractPrior, np.ndarray]]:
         """Return (prior, its unknowns) of each part."""
         unknowns = np.split(np.asarray(z, dtype=float), np.cumsum([prior.n_unknowns for prior in self.parts[:-1]]), axis=-1)

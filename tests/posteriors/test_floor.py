@@ -1,9 +1,11 @@
 """The learnt prior over a floor: against draws from the prior weighted by the likelihood, and through every door."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import ndtr, softmax
 
 import ldpbayes as lb
 from ldpbayes import Collection, Tally, fit
@@ -56,6 +58,50 @@ def test_it_is_the_prior_weighted_by_the_likelihood(protocol, evenness):
     assert (np.abs(summary["mean"] - mean) < near * sd).all()
     assert (np.abs(summary["sd"] / sd - 1) < near).all()
     assert abs(tree.attrs["log_evidence"] - log_evidence) < 5 * np.hypot(error, tree.attrs["log_evidence_error"])
+
+
+@pytest.fixture(scope="module")
+def open_answers():
+    """Five hundred open answers and as many nearly open ones over three categories."""
+    p = [0.6, 0.3, 0.1]
+    direct, nearly = collected(GRR(3, 12.0), 500, p), collected(GRR(3, 3.0), 500, p, seed=2)
+    return Collection("abc", [*direct.tallies, replace(nearly.tallies[0], name="nearly")])
+
+
+def test_nodes_that_move_by_little_keep_their_evidence(open_answers):
+    """Where reports hardly tell floor from rest their means move slowly and the evidence does not: P(λ = 0) was .65, not .49."""
+    nodes = settled(Problem.of(open_answers, Floor(1.2, 1.5, 3.0)))[1]
+    inside = (nodes.share > 0.01) & (nodes.share < 0.95) & (nodes.alpha > 0.1) & (nodes.alpha < 3.0)
+    assert inside.sum() >= 4 and (nodes.log_evidence[inside] > nodes.log_evidence.max() - 20).all()
+
+
+def test_weights_about_a_mode_leave_a_share_that_may_be_zero_to_chains(open_answers):
+    for data in (open_answers, open_answers.with_deniers("b", "a", "nearly")):
+        with pytest.raises(InfeasibleError, match="laplace is for priors without a probability at one value"):
+            fit(data, Floor(1.2, 1.5, 3.0), method="laplace")
+
+
+@pytest.mark.calibrate
+def test_strong_reports_of_few_categories(open_answers):
+    """P(λ = 0) and the mean of λ by many draws of the prior."""
+    prior, rng = Floor(1.2, 1.5, 3.0, n_categories=3), np.random.default_rng(4)
+    rows, sums = open_answers.rows, np.zeros((3, 2))
+    top = rows.log_likelihood(np.full((3, 1), 1 / 3))[0] + 140
+    for _ in range(100):
+        z = rng.standard_normal((50_000, 2))
+        share, alpha = np.maximum(2 * ndtr(z[:, 0]) - 1, 0), prior.learnt.alpha(z[:, 1])
+        log_g = np.log(rng.standard_gamma(alpha[:, None] + 1, (50_000, 3))) + np.log(rng.random((50_000, 3))) / alpha[:, None]
+        uneven = softmax(log_g, axis=1)
+        p = share[:, None] * rng.dirichlet(np.full(3, 3.0), 50_000) + (1 - share[:, None]) * uneven
+        weight = np.exp(rows.log_likelihood(np.maximum(p.T, 1e-300)) - top)
+        for k, of in enumerate((np.ones(50_000), share == 0, share)):
+            sums[k] += (weight @ of, weight**2 @ of)
+    zero, mean = sums[1:, 0] / sums[0, 0]
+    error = 3 * np.sqrt(sums[0, 1]) / sums[0, 0]
+    tree = fit(open_answers, prior, random_seed=1, estimates=False)
+    floor = tree["posterior"]["floor"].values
+    assert tree.attrs["converged"] and error < 0.03
+    assert abs((floor == 0).mean() - zero) < 0.04 + error and abs(floor.mean() - mean) < 0.03 + error
 
 
 def test_without_a_floor_the_nodes_are_those_of_the_learnt_prior(spiked):
