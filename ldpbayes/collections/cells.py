@@ -29,7 +29,8 @@ FACTS: dict[str, Any] = {
     **dict.fromkeys("effective_open_answers total_sd bound_sd prior_share fitness_p design_effect".split(), np.nan),
     **dict.fromkeys("noncompliance_sd compliance_statistic compliance_p".split(), np.nan),
     **dict.fromkeys("deniers_sd honesty_statistic honesty_p".split(), np.nan),
-    **{f"log_bayes_factor_{name}": np.nan for name in ("noncompliance", "deniers", "flat", "learnt", "smooth", "own")},
+    **{f"log_bayes_factor_{name}": np.nan for name in ("noncompliance", "deniers")},
+    **{f"log_bayes_factor_{name}{of}": np.nan for name in ("flat", "learnt", "smooth", "own") for of in ("", "_error")},
     "bayes_factors": "",
 }
 #: Names of dimensions, variables and facts of a result, which grouping columns cannot have.
