@@ -48,7 +48,7 @@ class Pace(NamedTuple):
 
 
 #: What a fit adds to a posterior of separable reports, and of others; operations are those of a draw of F.
-SEPARABLE_BESIDE, BESIDE = Pace(0.04, 3e-3, 1e-9), Pace(0.06, 3.5e-3, 1e-9)
+SEPARABLE_BESIDE, BESIDE = Pace(0.03, 2.5e-3, 1e-9), Pace(0.05, 3e-3, 1e-9)
 
 
 @dataclass(frozen=True)

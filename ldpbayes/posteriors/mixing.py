@@ -282,7 +282,7 @@ class Weighted(_Factored):
             _looked_at(problem.rows)
         work = surrogate.weighing(problem.rows, size) + 3 * surrogate.EXPANDING * _work(problem) + SURROGATE_FACTOR * a
         reason = "surrogates at values of the hyperparameter, with weights on the true likelihood."
-        return reason, work, Pace(0.1, 3e-3, surrogate.Surrogate.pace.operation)
+        return reason, work, Pace(0.08, 2.5e-3, 0.8 * surrogate.Surrogate.pace.operation)
 
     def settle(self, mixture):
         """Look, and move the pilot to the mean of the mixture, until that hardly moves; return the nodes there."""

@@ -73,7 +73,7 @@ class PairSlice(AbstractPosterior):
     name: ClassVar[str] = "pair_slice"
     order: ClassVar[float] = 13
     most: ClassVar[float] = 1e10
-    pace: ClassVar[Pace] = Pace(0.2, 0.0, 4e-10)
+    pace: ClassVar[Pace] = Pace(0.15, 0.0, 3.5e-10)
     checked: ClassVar[Mapping] = {
         "tune": whole(100),
         "thin": whole(1),
