@@ -53,8 +53,8 @@ class Laplace(AbstractPosterior):
             return Refusal("The method laplace is for priors that are not Dirichlet; other methods are better for this one.")
         if prior.has_atom:
             return Refusal(
-                "The method laplace is for priors without a probability at one value; with it and without it the posterior has "
-                "a part each, and weights about the mode of one may miss most of the other."
+                "The method laplace is for priors without a probability at one value; with it and without it the posterior "
+                "has a part each, and weights about the mode of one may miss most of the other."
             )
         if prior.n_unknowns > MAX_UNKNOWNS:
             return Refusal(
