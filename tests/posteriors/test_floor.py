@@ -69,7 +69,7 @@ def open_answers():
 
 
 def test_nodes_that_move_by_little_keep_their_evidence(open_answers):
-    """Where reports hardly tell floor from rest their means move slowly, and the evidence does not: P(λ = 0) was a third off."""
+    """Reports hardly tell floor from rest: means move slowly, and the evidence does not. P(λ = 0) was a third off."""
     nodes = settled(Problem.of(open_answers, Floor(1.2, 1.5, 3.0)))[1]
     inside = (nodes.share > 0.01) & (nodes.share < 0.95) & (nodes.alpha > 0.1) & (nodes.alpha < 3.0)
     assert inside.sum() >= 4 and (nodes.log_evidence[inside] > nodes.log_evidence.max() - 20).all()
