@@ -37,6 +37,8 @@ MAX_UNKNOWNS = 400
 AVERAGED = 200
 #: Cells × categories × draws above which the fit is announced as slow, with a remedy, and seconds of each.
 SLOW, EACH = 4e9, 2.5e-9
+#: A factor of so many levels as plain columns is announced as slow, with a remedy.
+MANY_LEVELS = 40
 #: A second maximum of the likelihood is mentioned where it is lower by less than this many nats.
 NEXT = 2.0
 #: The prior decides on a coefficient where twice its weight moves the mean or an end by more than so many log odds for one
@@ -527,6 +529,16 @@ def _posterior(model, request, watch):
         warnings.warn(
             f"{model.target.reports.n_cells:,} distinct rows of covariates make this fit slow (about {size * EACH:.0f} s of "
             "weights); covariates that are rounded or binned make fewer.",
+            DiagnosticWarning,
+            stacklevel=4,
+        )
+    plain = {place for block in model.design.blocks for place, _ in block}
+    many = [part for k, part in enumerate(model.design.parts) if k in plain and len(part.levels or ()) >= MANY_LEVELS]
+    if many:
+        name = many[0].name
+        warnings.warn(
+            f"{name} has {len(many[0].levels):,} levels, each with a coefficient of its own: that takes minutes, and weak "
+            f"ones stay where the prior has them. (1 | {name}) estimates them together, in seconds.",
             DiagnosticWarning,
             stacklevel=4,
         )

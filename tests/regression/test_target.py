@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import ldpbayes as lb
+from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
 from ldpbayes.inference.effects import reported
 from ldpbayes.priors.regression import Effects
@@ -153,6 +154,12 @@ def test_effects_of_levels_are_the_product_with_their_matrix(levels):
     np.testing.assert_allclose(found.gathered(slope), matrix.T @ slope, rtol=1e-12, atol=1e-13)
     matrix[:, 0] += 1  # a walk between levels, say: two entries in a row
     assert Effects("g", tuple(map(str, range(levels))), matrix).of_one is None
+
+
+def test_a_factor_of_many_levels_as_plain_columns_is_announced():
+    said = r"^g has 50 levels, each with a coefficient of its own.* \(1 \| g\) estimates them together, in seconds\.$"
+    with pytest.raises(DiagnosticWarning, match=said):  # warnings are errors here, so that nothing is fitted
+        lb.regress(many_groups(500, 50), "report ~ g", protocol=lb.GRR(2, 1.0), random_seed=1)
 
 
 def test_a_factor_of_four_hundred_groups_with_five_reports_each_is_trusted():
