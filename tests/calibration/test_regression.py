@@ -63,8 +63,8 @@ def replicate(name, stage):
         blank = model(formula, with_reports(frame, np.full((n, len(labels)), 1 / len(labels)), protocol, rng), protocol)
         prior = blank.prior
         z = rng.standard_normal(prior.n_unknowns)
-        for effect, (at, _) in zip(prior.effects, prior.places, strict=True):
-            z[at] = np.log(effect.scale * np.abs(rng.standard_normal()))
+        for batch in prior.varying:
+            z[batch.place] = np.log(batch.scale * np.abs(rng.standard_normal()))
         p = prior.to_simplex(z)
         reported = with_reports(frame, p[blank.cell], protocol, rng)
         with warnings.catch_warnings():
