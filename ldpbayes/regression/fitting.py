@@ -37,8 +37,8 @@ MAX_UNKNOWNS = 400
 AVERAGED = 200
 #: Cells × categories × draws above which the fit is announced as slow, with a remedy, and seconds of each.
 SLOW, EACH = 4e9, 2.5e-9
-#: A factor of so many levels as plain columns is announced as slow, with a remedy.
-MANY_LEVELS = 40
+#: A factor of so many levels as plain columns, with fewer reports a level than this, is announced as slow, with a remedy.
+MANY_LEVELS, WEAK_LEVEL = 40, 500
 #: A second maximum of the likelihood is mentioned where it is lower by less than this many nats.
 NEXT = 2.0
 #: The prior decides on a coefficient where twice its weight moves the mean or an end by more than so many log odds for one
@@ -532,16 +532,7 @@ def _posterior(model, request, watch):
             DiagnosticWarning,
             stacklevel=4,
         )
-    plain = {place for block in model.design.blocks for place, _ in block}
-    many = [part for k, part in enumerate(model.design.parts) if k in plain and len(part.levels or ()) >= MANY_LEVELS]
-    if many:
-        name = many[0].name
-        warnings.warn(
-            f"{name} has {len(many[0].levels):,} levels, each with a coefficient of its own: that takes minutes, and weak "
-            f"ones stay where the prior has them. (1 | {name}) estimates them together, in seconds.",
-            DiagnosticWarning,
-            stacklevel=4,
-        )
+    _warn_of_levels(model)
     chains_alone = method in ("hmc", "nuts") or (method != "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS)
     if chains_alone and model.prior.disjoint() is not None and not model.reports.weighted:
         # Chains look for their middle by groups; the Hessian of all of them together takes long.
@@ -579,6 +570,22 @@ def _posterior(model, request, watch):
     if tree.attrs["prior_decides"]:
         warnings.warn(tree.attrs["prior_decides"], DiagnosticWarning, stacklevel=4)
     return tree
+
+
+def _warn_of_levels(model):
+    """Warn of a factor with many weak levels that are plain columns: chains sample them, and random effects need none."""
+    plain = {place for block in model.design.blocks for place, _ in block}
+    for place in sorted(plain):
+        part = model.design.parts[place]
+        levels = len(part.levels or ())
+        if levels >= MANY_LEVELS and model.reports.count.sum() < WEAK_LEVEL * levels:
+            warnings.warn(
+                f"{part.name} has {levels:,} levels, each with a coefficient of its own and few reports: that may take "
+                f"minutes, and the prior may decide on many. (1 | {part.name}) estimates them together, in less.",
+                DiagnosticWarning,
+                stacklevel=5,
+            )
+            return
 
 
 def _about_the_mode(model, mode, request, rng, watch):
