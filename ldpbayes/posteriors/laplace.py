@@ -1,4 +1,4 @@
-"""Any prior, without PyMC: the mode of the unconstrained unknowns, proposals about it, and weights on the true posterior."""
+"""Priors without an atom, without PyMC: the mode of the unknowns, proposals about it, and weights on the true posterior."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +16,7 @@ EVALUATION = 3e4
 
 @dataclass(frozen=True)
 class Laplace(AbstractPosterior):
-    """Importance sampling about the mode of the unconstrained unknowns; any prior, any protocol, without PyMC.
+    """Importance sampling about the mode of the unconstrained unknowns; any prior without an atom, any protocol, no PyMC.
 
     Newton's method finds the mode of prior × likelihood in the prior's unknowns. Draws of a multivariate t distribution with
     the Hessian's shape, of few unknowns with two scales along each axis, are weighted by the true density, the weights
@@ -32,7 +32,8 @@ class Laplace(AbstractPosterior):
     Notes
     -----
     It needs a likelihood's value and gradient only, so that it handles reports kept as rows and summaries alike. Priors
-    that are Dirichlet have exact and faster engines and are left to them.
+    that are Dirichlet have exact and faster engines and are left to them; those with a probability at one value, such as
+    ``floor``, to NUTS, because weights about one mode may miss most of a posterior of two parts.
 
     References
     ----------
@@ -62,7 +63,7 @@ class Laplace(AbstractPosterior):
             )
         entries = max(problem.entries, problem.n_categories)
         evaluations = 40 * prior.n_unknowns + self.draws * self.chains / 10
-        reason = "Weighted draws about the mode handle every prior; their Pareto k-hat shows whether to trust them."
+        reason = "Weighted draws about the mode handle this prior; their Pareto k-hat shows whether to trust them."
         return Plan(reason, evaluations * (EVALUATION + entries), problem)
 
     def run(self, plan, rng, watch):
