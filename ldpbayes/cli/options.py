@@ -353,6 +353,12 @@ class Shown:
             check_page(self.page)
         files.check_outputs(*others, plot, self.page)
 
+    def page_of(self, result, *seeds, **settings):
+        """Return the page of a result, with the line for a shell that makes it again; ``seeds`` are stated and used."""
+        from ldpbayes.pages import show
+
+        return show(result, top=self.top, command=command_line(*seeds), **settings)
+
     def show(self, content, *, result=None, output=None, plot=None) -> None:
         """Write the files that are asked for, then print a page.
 

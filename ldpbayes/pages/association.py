@@ -1,6 +1,5 @@
 """The page of a joint table."""
 
-import functools
 import math
 from dataclasses import replace
 
@@ -31,12 +30,14 @@ def of_association(result, *, top: int = TOP) -> Page:
         _margins_table(margins),
         *(_conditional_table(result, pair["first"], pair["second"], ci_prob) for pair in ordered[:top]),
     )
-    figure = Figure(
+    figure = Figure.of(
         "association",
         "The strongest pair: shares of the columns' levels given the rows'; colours are residuals from independence.",
         "Heat map of the pair of attributes with the strongest association.",
-        functools.partial(plots.plot_association, result, top=1, title=""),
-        functools.partial(plots.plot_association, result, top=min(top, TOP)),
+        plots.plot_association,
+        result,
+        top=1,
+        alone={"top": min(top, TOP)},
     )
     facts = {
         "attributes": {key: list(levels) for key, levels in answers.attributes_of(result).items()},

@@ -48,7 +48,7 @@ def table_of(hull, title: str = TITLE) -> Table:
     rows = Rows(shown, "quantity", "share")
     columns = [
         (Column("quantity", "estimate of", "text"), rows.numbers(shown["quantity"])),
-        (Column("share", "share of fakes, at most", spec=".3g"), rows.numbers(shown["share"])),
+        rows.number("share", "share of fakes, at most", ".3g"),
         (Column("fakes", "reports", spec=",.0f", priority=3, full="fake reports, at most"), rows.numbers(shown["fakes"])),
     ]
     for name, heading, means in (

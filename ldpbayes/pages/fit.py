@@ -300,12 +300,11 @@ def _figures(tree, top, collection):
         yield _sensitivity(tree, collection)
     if _predicts(tree, collection):
         caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."
-        draw = functools.partial(plots.plot_predictive, collection, tree, title="")
         if several:
             what = "distances of the counts of reports from what the posterior predicts"
             caption = f"Predictive check: {what}, group by group."
-            draw = functools.partial(plots.plot_predictive_cells, collection, tree, title="")
-        yield Figure("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), draw)
+        plot = plots.plot_predictive_cells if several else plots.plot_predictive
+        yield Figure.of("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), plot, collection, tree)
 
 
 def _sensitivity(tree, collection):
@@ -336,8 +335,7 @@ def _forest(tree, top):
     mean, low, high = (float(p[key].values[largest]) for key in ("mean", "lower", "upper"))
     alt = f"Forest plot: {caption} The largest of {p['mean'].size:,} categories is {summary['category'].values[largest]}"
     alt += f" with mean {mean:.3g} ({low:.3g} to {high:.3g}). The table has the numbers."
-    draw = functools.partial(plots.plot_forest, tree, top=min(top, DRAWN), title="")
-    return Figure("forest", caption, alt, draw, functools.partial(plots.plot_forest, tree, top=top))
+    return Figure.of("forest", caption, alt, plots.plot_forest, tree, top=min(top, DRAWN), alone={"top": top})
 
 
 def _groups_figure(tree):
@@ -347,8 +345,7 @@ def _groups_figure(tree):
     which = f"the {DRAWN} of {total:,} groups with the least and the largest" if total > DRAWN else f"{total} groups"
     caption = f"Shares of {shown} in {which}: means and {level} intervals.{_decided(tree)}"
     alt = f"One line per group: {caption} {summary_of_fit(tree)}"
-    draw = functools.partial(plots.plot_groups, tree, top=1, most=DRAWN, title="")
-    return Figure("groups", caption, alt, draw, functools.partial(plots.plot_groups, tree))
+    return Figure.of("groups", caption, alt, plots.plot_groups, tree, top=1, most=DRAWN)
 
 
 def _decided(tree):

@@ -1,6 +1,7 @@
 """The page: what a reader is shown of a fit, a cross-check, a plan or a study, before any renderer writes it."""
 
 import enum
+import functools
 import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -244,6 +245,12 @@ class Figure:
     alt: str
     draw: Callable[[], Any]
     alone: Callable[[], Any] | None = None
+
+    @classmethod
+    def of(cls, name: str, caption: str, alt: str, plot: Callable, *data: Any, alone: Any = None, **settings: Any):
+        """Return the figure that a function draws: on a page without a title and with its settings, else with ``alone``."""
+        own = functools.partial(plot, *data, **(alone or {}))
+        return cls(name, caption, alt, functools.partial(plot, *data, **{"title": "", **settings}), own)
 
     def __getstate__(self):
         """Return the fields with the figure, drawn, in place of the function that would draw it."""

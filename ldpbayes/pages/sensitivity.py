@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from ldpbayes import plots
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import Figure, Kind, Note, Page
 from ldpbayes.pages.prose import split
 from ldpbayes.pages.tables import Rows, filled
 
@@ -18,9 +18,9 @@ def of_sensitivity(curve, *, title: str = "Sensitivity to respondents who ignore
     chosen = np.unique(np.linspace(0, curve.sizes["gamma"] - 1, min(ROWS, curve.sizes["gamma"])).astype(int))
     rows = Rows(curve, "gamma", at=chosen)
     columns = [
-        (Column("gamma", curve.attrs.get("symbol", "γ"), spec=".3f"), rows.numbers(curve["gamma"])),
-        (Column("answer", "share among compliers", spec=".4f"), rows.numbers(curve["answer"])),
-        (Column("error", "s.e.", spec=".4f", priority=1), rows.numbers(curve["error"])),
+        rows.number("gamma", curve.attrs.get("symbol", "γ"), ".3f"),
+        rows.number("answer", "share among compliers"),
+        rows.number("error", "s.e.", priority=1),
     ]
     summary, rest = split(f"{curve.sentence[:1].upper()}{curve.sentence[1:]}")
     notes = (Note(Kind.VERDICT, rest),) if rest else ()
