@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from ldpbayes.answers.intervals import largest as largest
     from ldpbayes.answers.intervals import simultaneous_intervals as simultaneous_intervals
     from ldpbayes.answers.missing import missing_answers as missing_answers
-    from ldpbayes.answers.ranks import probability_in_top as probability_in_top
     from ldpbayes.answers.regression import comparisons as comparisons
     from ldpbayes.answers.regression import odds_ratios as odds_ratios
     from ldpbayes.answers.regression import predictions as predictions
     from ldpbayes.answers.regression import slopes as slopes
-    from ldpbayes.answers.sums import category_sum as category_sum
-    from ldpbayes.answers.sums import entropy as entropy
+    from ldpbayes.answers.shares import category_sum as category_sum
+    from ldpbayes.answers.shares import entropy as entropy
+    from ldpbayes.answers.shares import probability_in_top as probability_in_top
 
 _HOMES = {
     "Answer": "answer",
-    "category_sum": "answers.sums",
+    "category_sum": "answers.shares",
     "comparisons": "answers.regression",
     "conditional": "answers.association",
     "contrast": "answers.contrasts",
     "cramers_v": "answers.association",
-    "entropy": "answers.sums",
+    "entropy": "answers.shares",
     "independence": "answers.association",
     "interval_parts": "answers.intervals",
     "joint_table": "answers.association",
@@ -50,7 +50,7 @@ _HOMES = {
     "odds_ratios": "answers.regression",
     "poststratify": "answers.cells",
     "predictions": "answers.regression",
-    "probability_in_top": "answers.ranks",
+    "probability_in_top": "answers.shares",
     "simultaneous_intervals": "answers.intervals",
     "slopes": "answers.regression",
 }

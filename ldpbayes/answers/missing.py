@@ -8,7 +8,7 @@ import xarray as xr
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
-from ldpbayes.answers.sums import total
+from ldpbayes.answers.shares import total
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.ends import tails
 

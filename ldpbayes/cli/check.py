@@ -40,7 +40,7 @@ def command(
     """
     from ldpbayes.fitness import check
     from ldpbayes.pages.check import fakes_table
-    from ldpbayes.pages.contamination import beside
+    from ldpbayes.pages.robust import beside
 
     outputs.check()
     collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))

@@ -1,5 +1,7 @@
 """The page of a cross-check."""
 
+import functools
+
 import numpy as np
 import xarray as xr
 
@@ -65,10 +67,8 @@ def _compared(check):
 
 def _figure(check, title):
     caption = f"Differences from the posterior mean by {check['reference'].item()}, in its standard deviations."
-    alone = {"title": f"{title}: the same posterior by other means"}
-    return Figure.of(
-        "crosscheck", caption, f"One line per category. {caption} {_compared(check)}", plots.plot_crosscheck, check, **alone
-    )
+    draw = functools.partial(plots.plot_crosscheck, check, title=f"{title}: the same posterior by other means")
+    return Figure("crosscheck", caption, f"One line per category. {caption} {_compared(check)}", draw)
 
 
 def _seed(check):

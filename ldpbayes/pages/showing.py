@@ -21,14 +21,14 @@ PAGES = {
     "ldpbayes.fitness.crosschecking.CrossCheck": ("a CrossCheck", "crosscheck.of_crosscheck"),
     "ldpbayes.fitness.base.Fitness": ("a Fitness", "check.of_check"),
     "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "check.of_check_of_cells"),
-    "ldpbayes.fitness.noncompliance.Sensitivity": ("a Sensitivity", "sensitivity.of_sensitivity"),
-    "ldpbayes.answers.contamination.ContaminationHull": ("a ContaminationHull", "contamination.of_contamination"),
+    "ldpbayes.fitness.noncompliance.Sensitivity": ("a Sensitivity", "robust.of_sensitivity"),
+    "ldpbayes.answers.contamination.ContaminationHull": ("a ContaminationHull", "robust.of_contamination"),
     "ldpbayes.outcomes.result.PrivateGroups": ("PrivateGroups", "groups.of_groups"),
-    "ldpbayes.road.methods.Choice": ("a Choice", "choice.of_choice"),
-    "ldpbayes.sources.scanning.found.Found": ("the cells of a scan", "scan.of_scan"),
-    "ldpbayes.collections.cells.Cells": ("Cells", "collection.of_cells"),
-    "ldpbayes.collections.collection.Collection": ("a Collection", "collection.of_collection"),
-    "ldpbayes.collections.tally.Tally": ("a Tally", "collection.of_tally"),
+    "ldpbayes.road.methods.Choice": ("a Choice", "data.of_choice"),
+    "ldpbayes.sources.scanning.found.Found": ("the cells of a scan", "data.of_scan"),
+    "ldpbayes.collections.cells.Cells": ("Cells", "data.of_cells"),
+    "ldpbayes.collections.collection.Collection": ("a Collection", "data.of_collection"),
+    "ldpbayes.collections.tally.Tally": ("a Tally", "data.of_tally"),
     "xarray.core.dataset.Dataset": ("an Answer", "answers.of_dataset"),
 }
 _TREE, _PLAN = "xarray.core.datatree.DataTree", "ldpbayes.theory.planning.Plan"
@@ -36,6 +36,8 @@ _TRACE = "arviz.data.inference_data.InferenceData"
 _RESULT = "a result of fit, regress, associate or attach"
 #: Ending of the files that ``load`` reads.
 STORED = ".nc"
+#: Builders of the pages of data themselves.
+_OF_DATA = ("data.of_collection", "data.of_cells", "data.of_tally")
 #: The rows of a table, which any page can be asked for.
 _TOP = inspect.Parameter("top", inspect.Parameter.KEYWORD_ONLY, default=TOP)
 #: Facts without which a tree of arrays is no result.
@@ -86,7 +88,7 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     module, function = name.split(".")
     build = getattr(importlib.import_module(f"ldpbayes.pages.{module}"), function)
     parameters = dict(list(inspect.signature(build).parameters.items())[1:])
-    data = result if "collection.of_" in name else collection
+    data = result if name in _OF_DATA else collection
     if collection is not None:
         checks.instance(collection, "collection", (Collection, Cells), "the Collection or Cells that the result is of")
         settings |= {"collection": collection} if "collection" in parameters else {}

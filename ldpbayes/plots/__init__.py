@@ -34,14 +34,12 @@ from ldpbayes.plots.base import (
     to_svg,
     wrapped,
 )
-from ldpbayes.plots.contamination import plot_contamination
 from ldpbayes.plots.crosschecking import plot_crosscheck
 from ldpbayes.plots.groups import plot_groups
-from ldpbayes.plots.missing import plot_missing
 from ldpbayes.plots.outcomes import plot_private_differences, plot_private_functions, plot_private_quantiles
 from ldpbayes.plots.predictive import plot_expected, plot_predictive, plot_predictive_cells
 from ldpbayes.plots.regression import plot_coefficients, plot_predictions
-from ldpbayes.plots.sensitivity import plot_sensitivity
+from ldpbayes.plots.robust import plot_contamination, plot_missing, plot_sensitivity
 
 __all__ = [
     "PALETTE",

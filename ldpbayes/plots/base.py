@@ -269,17 +269,6 @@ def lines(axes, labels, width=28):
     return y
 
 
-def turning(canvas, threshold, at, symbol):
-    """Draw the threshold of a conclusion and the point at which it turns; return the legend's handles."""
-    (axes,), color = canvas.axes, canvas.colors[5]
-    if threshold is not None and not np.isnan(threshold):
-        axes.axhline(threshold, color="0.5", lw=1, ls="--")
-    if not np.isfinite(at):
-        return []
-    axes.axvline(at, color=color, lw=1, ls=":")
-    return axes.plot([at], [threshold], "o", color=color, label=f"turns at {symbol} = {at:.3g}")
-
-
 def share_label(of, decided):
     """Return the label of an axis of shares, with what they are of and where the prior decides; on one line if it fits."""
     text = f"share of people{of}"
