@@ -73,24 +73,23 @@ def _pair(tree, first, second, ci_prob):
     v = answers.cramers_v(tree, first, second, ci_prob=ci_prob)
     independent = answers.independence(tree, first, second)
     information = answers.mutual_information(tree, first, second, ci_prob=ci_prob)
-    facts = {
+    odds = answers.odds_ratio(tree, first, second, ci_prob=ci_prob)
+
+    def numbers(name, answer, middle="mean"):
+        single = answer[middle].size == 1
+        ends = [answer[end].item() for end in ("lower", "upper")] if single else None
+        return {name: answer[middle].item() if single else None, f"{name}_interval": ends}
+
+    return {
         "first": first,
         "second": second,
-        "cramers_v": float(v["mean"]),
-        "cramers_v_interval": [float(v["lower"]), float(v["upper"])],
-        "mutual_information": float(information["mean"]),
-        "mutual_information_interval": [float(information["lower"]), float(information["upper"])],
+        **numbers("cramers_v", v),
+        **numbers("mutual_information", information),
         "log_bayes_factor_independence": independent["log_bayes_factor"].item(),
         "probability_independent": independent["probability"].item(),
         "reason_independent": independent.reason,
-        "odds_ratio": None,
-        "odds_ratio_interval": None,
+        **numbers("odds_ratio", odds, "median"),
     }
-    odds = answers.odds_ratio(tree, first, second, ci_prob=ci_prob)
-    if odds["median"].size == 1:
-        facts["odds_ratio"] = float(odds["median"].values.item())
-        facts["odds_ratio_interval"] = [float(odds["lower"].values.item()), float(odds["upper"].values.item())]
-    return facts
 
 
 def _pairs_table(pairs, level):

@@ -93,10 +93,6 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
 def fakes_table(collection) -> Table:
     """Return how many fabricated reports would lift each share or let it overtake the next larger one.
 
-    Parameters
-    ----------
-    collection : Collection
-
     Raises
     ------
     InfeasibleError

@@ -50,7 +50,7 @@ def _of_cells(check, title) -> Page:
         rows.number("fitness_p", "least adjusted p", ".3g"),
     ]
     heading = f"{title}: every cell by two methods"
-    notes = (Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness), _seed(check))
+    notes = tuple(_said(check))
     return Page(heading, (filled(heading, columns),), notes, facts=_facts(check), summary=as_sentences(check.sentence))
 
 
@@ -71,21 +71,23 @@ def _figure(check, title):
     return Figure("crosscheck", caption, f"One line per category. {caption} {_compared(check)}", draw)
 
 
-def _seed(check):
-    """Return the note on what makes the same again."""
-    return Note(Kind.DATA, f"Seed {check.attrs['random_seed']}.")
-
-
 def _notes(check):
     yield Note(Kind.VERDICT, _compared(check))
     for name, p in zip(check["channel"].values, check["predictive_p"].values, strict=True):
         flagged = p < MIN_P_VALUE
         text = f"The posterior predicts the reports of {name}{' badly' if flagged else ''}: p = {p:.3f}."
         yield Note(Kind.WARNING if flagged else Kind.DIAGNOSTIC, text)
-    yield Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness)
+    fitness, seed = _said(check)
+    yield fitness
     converged = check["sampler_converged"].item()
     yield Note(Kind.DIAGNOSTIC if converged else Kind.WARNING, as_sentences(check["outcome"].item()))
-    yield _seed(check)
+    yield seed
+
+
+def _said(check):
+    """Yield the notes that every cross-check has."""
+    yield Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness)
+    yield Note(Kind.DATA, f"Seed {check.attrs['random_seed']}.")
 
 
 def _facts(check):

@@ -92,7 +92,9 @@ def _category_table(tree, title, top):
         columns += _estimator_columns(tree, rows, name, spec)
     if cells < count:
         phrases.append(f"the first{f' {cells}' if cells > 1 else ''} of {count:,} cells")
-    pairs = [pair for pair in columns if top == sys.maxsize or pair[0].kind == "text" or _any_finite(pair[1])]
+    # Without what no row has, such as the ends of F of a summary.
+    empty = [column.kind != "text" and not np.isfinite(np.array(values, dtype=float)).any() for column, values in columns]
+    pairs = [pair for pair, is_empty in zip(columns, empty, strict=True) if top == sys.maxsize or not is_empty]
     again = functools.partial(_category_table, tree, title)
     if not phrases and yes is None and len(pairs) == len(columns):
         return filled(title, columns, brief=again if count == 1 else None)
@@ -101,11 +103,6 @@ def _category_table(tree, title, top):
     return filled(
         title, pairs, note, whole=functools.partial(again, sys.maxsize), brief=again if phrases or count == 1 else None
     )
-
-
-def _any_finite(values):
-    """Return whether some entry of a column is known, as the ends of F of a summary are not."""
-    return bool(np.isfinite(np.asarray(list(values), dtype=float)).any())
 
 
 def _target_columns(tree, rows, target, spec, top):
@@ -265,12 +262,7 @@ def _no_answer(tree) -> str:
 
 
 def notes_of(tree):
-    """Yield the notes that posteriors of P and of coefficients have: method, verdict, what reports do not say, evidence.
-
-    Parameters
-    ----------
-    tree : DataTree
-    """
+    """Yield the notes that posteriors of P and of coefficients have: method, verdict, what reports do not say, evidence."""
     attrs = tree.attrs
     yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
     yield from stated(

@@ -81,7 +81,8 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     """
     name = _builder(result)
     if name is None:
-        if _is_trace(result):
+        names = _names(result)
+        if _TRACE in names or (_TREE in names and "posterior" in result.children):
             raise ArgumentError(f"show takes {_RESULT}; lb.pymc.attach(trace, data) turns a trace of PyMC into a result.")
         others = ", ".join(words for words, _ in PAGES.values())
         raise ArgumentError(f"show takes {_RESULT}, {others} or a list of Plan, got {shown(result)}.")
@@ -142,8 +143,11 @@ def _builder(result) -> str | None:
     for name in names:
         if name in PAGES:
             return PAGES[name][1]
-    if _TREE in names:
-        return _builder_of_tree(result)
+    if _TREE in names:  # a tree of arrays says itself what it is the result of
+        if "summary" not in result.children or any(fact not in result.attrs for fact in _FACTS):
+            return None
+        kinds = {"regression": "regress.of_regression", "attributes": "association.of_association"}
+        return next((name for attr, name in kinds.items() if attr in result.attrs), "fit.of_fit")
     plans = isinstance(result, list | tuple) and bool(result) and all(_PLAN in _names(plan) for plan in result)
     return "plan.of_plan" if plans else None
 
@@ -151,21 +155,6 @@ def _builder(result) -> str | None:
 def _names(result) -> list[str]:
     """Return the full names of the classes of an object, its own first: nothing is imported to ask for them."""
     return [f"{cls.__module__}.{cls.__qualname__}" for cls in type(result).__mro__]
-
-
-def _is_trace(result) -> bool:
-    """Return whether an object without a page is what a sampler returns: a tree with a posterior, or one of older ArviZ."""
-    names = _names(result)
-    return _TRACE in names or (_TREE in names and "posterior" in result.children)
-
-
-def _builder_of_tree(tree) -> str | None:
-    """Return the builder for a tree of arrays, which says itself what it is the result of."""
-    if "summary" not in tree.children or any(fact not in tree.attrs for fact in _FACTS):
-        return None
-    if "regression" in tree.attrs:
-        return "regress.of_regression"
-    return "association.of_association" if "attributes" in tree.attrs else "fit.of_fit"
 
 
 def _checked(settings: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
