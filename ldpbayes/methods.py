@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ldpbayes.posteriors.walk import RandomWalk as RandomWalk
 
 _HOMES = {
+    "NUTS": "posteriors.nuts",
     "Augmentation": "posteriors.augmentation",
     "Denying": "posteriors.quadrature",
     "Exact": "posteriors.exact",
     "Laplace": "posteriors.laplace",
     "Mixture": "posteriors.mixture",
-    "NUTS": "posteriors.nuts",
     "PairSlice": "posteriors.pair_slice",
     "Quadrature": "posteriors.quadrature",
     "RandomWalk": "posteriors.walk",

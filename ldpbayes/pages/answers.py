@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import plots
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of
 from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, odds_spec, of_asked, percent
 
 #: What says how well the other numbers are known.
@@ -77,7 +77,7 @@ def _figures(result):
         level = percent(result.attrs["ci_prob"])
         caption = f"{result.attrs['question']}, with {level} intervals; the line is the population."
         alt = f"One line per subgroup: {caption} The table has the numbers."
-        yield Figure.of("subgroups", caption, alt, plots.plot_predictions, result)
+        yield figure_of("subgroups", caption, alt, plots.plot_predictions, result)
 
 
 def _is_text(values) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ldpbayes import plots
 from ldpbayes.answers import association as answers
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
 
@@ -30,7 +30,7 @@ def of_association(result, *, top: int = TOP) -> Page:
         _margins_table(margins),
         *(_conditional_table(result, pair["first"], pair["second"], ci_prob) for pair in ordered[:top]),
     )
-    figure = Figure.of(
+    figure = figure_of(
         "association",
         "The strongest pair: shares of the columns' levels given the rows'; colours are residuals from independence.",
         "Heat map of the pair of attributes with the strongest association.",

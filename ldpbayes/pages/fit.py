@@ -15,7 +15,7 @@ from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.fitness.noncompliance import sensitivity
 from ldpbayes.inference.diagnostics import unknown_arrays
 from ldpbayes.inference.ends import level_of_largest
-from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, stated
+from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, percent
@@ -296,7 +296,7 @@ def _figures(tree, top, collection):
             what = "distances of the counts of reports from what the posterior predicts"
             caption = f"Predictive check: {what}, group by group."
         plot = plots.plot_predictive_cells if several else plots.plot_predictive
-        yield Figure.of("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), plot, collection, tree)
+        yield figure_of("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), plot, collection, tree)
 
 
 def _sensitivity(tree, collection):
@@ -327,7 +327,7 @@ def _forest(tree, top):
     mean, low, high = (float(p[key].values[largest]) for key in ("mean", "lower", "upper"))
     alt = f"Forest plot: {caption} The largest of {p['mean'].size:,} categories is {summary['category'].values[largest]}"
     alt += f" with mean {mean:.3g} ({low:.3g} to {high:.3g}). The table has the numbers."
-    return Figure.of("forest", caption, alt, plots.plot_forest, tree, top=min(top, DRAWN), alone={"top": top})
+    return figure_of("forest", caption, alt, plots.plot_forest, tree, top=min(top, DRAWN), alone={"top": top})
 
 
 def _groups_figure(tree):
@@ -337,7 +337,7 @@ def _groups_figure(tree):
     which = f"the {DRAWN} of {total:,} groups with the least and the largest" if total > DRAWN else f"{total} groups"
     caption = f"Shares of {shown} in {which}: means and {level} intervals.{_decided(tree)}"
     alt = f"One line per group: {caption} {summary_of_fit(tree)}"
-    return Figure.of("groups", caption, alt, plots.plot_groups, tree, top=1, most=DRAWN)
+    return figure_of("groups", caption, alt, plots.plot_groups, tree, top=1, most=DRAWN)
 
 
 def _decided(tree):

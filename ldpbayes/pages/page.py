@@ -246,15 +246,15 @@ class Figure:
     draw: Callable[[], Any]
     alone: Callable[[], Any] | None = None
 
-    @classmethod
-    def of(cls, name: str, caption: str, alt: str, plot: Callable, *data: Any, alone: Any = None, **settings: Any):
-        """Return the figure that a function draws: on a page without a title and with its settings, else with ``alone``."""
-        own = functools.partial(plot, *data, **(alone or {}))
-        return cls(name, caption, alt, functools.partial(plot, *data, **{"title": "", **settings}), own)
-
     def __getstate__(self):
         """Return the fields with the figure, drawn, in place of the function that would draw it."""
         return self.__dict__ | {"draw": _Kept.of(self.draw), "alone": None}
+
+
+def figure_of(name: str, caption: str, alt: str, plot: Callable, *data: Any, alone: Any = None, **settings: Any) -> Figure:
+    """Return the figure that a function draws: on a page without a title and with its settings, else with ``alone``."""
+    own = functools.partial(plot, *data, **(alone or {}))
+    return Figure(name, caption, alt, functools.partial(plot, *data, **{"title": "", **settings}), own)
 
 
 @dataclass(frozen=True)
