@@ -8,6 +8,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import rel_entr
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
@@ -155,9 +156,13 @@ def mutual_information(
     """Return the mutual information ``Σ_ij p_ij log [p_ij / (p_i· p_·j)]`` of two attributes, in nats."""
     draws, _ = joint_draws(result, [first, second], target=target)
     product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(draws > 0, draws * np.log(draws / product), 0.0).sum(axis=(1, 2))
-    return base.described(result, terms, {}, ci_prob, f"Mutual information of {first} and {second}, in nats")
+    return base.described(
+        result,
+        rel_entr(draws, product).sum(axis=(1, 2)),
+        {},
+        ci_prob,
+        f"Mutual information of {first} and {second}, in nats",
+    )
 
 
 @asks

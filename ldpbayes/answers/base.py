@@ -5,7 +5,7 @@ import numbers
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -42,21 +42,6 @@ WORDS = {
 ANSWER = REFUSES | {"Returns": "Answer\n    mean, sd, lower, upper and their errors mcse, lower_error and upper_error."}
 #: Decorate questions, and what they share.
 asks, part = explained(WORDS, ANSWER), explained(WORDS)
-
-
-def variable(result: xr.DataTree, group: str, name: str) -> xr.DataArray:
-    """Return a variable of a group of a result.
-
-    Parameters
-    ----------
-    result : DataTree
-    group, name : str
-
-    Returns
-    -------
-    DataArray
-    """
-    return cast(xr.DataArray, result[group][name])  # for type checkers, which cannot know that it is no group
 
 
 def as_result(result: Any) -> Any:
@@ -138,7 +123,7 @@ def values_of(result: xr.DataTree, target: str) -> xr.DataArray:
     need_draws(result)
     if target not in result["posterior"]:
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")
-    return variable(result, "posterior", target)
+    return result.children["posterior"].dataset[target]
 
 
 def of_cell(result: xr.DataTree, values: Any, cell: str | tuple[str, ...] | None) -> Any:
@@ -167,7 +152,7 @@ def exact_part(result: xr.DataTree, name: str, cell: str | tuple[str, ...] | Non
     """
     if "exact" not in result.children or name not in result["exact"]:
         return None
-    part = of_cell(result, variable(result, "exact", name), cell).values
+    part = of_cell(result, result.children["exact"].dataset[name], cell).values
     return part if np.isfinite(part).all() else None
 
 
@@ -490,7 +475,7 @@ def prior_weight(result: xr.DataTree, cell: str | tuple[str, ...] | None = None)
     """
     need_result(result)
     if "alpha" in result["constant_data"]:  # also in results of version 0.1.0, which hold nothing else
-        return float(of_cell(result, variable(result, "constant_data", "alpha"), cell).sum())
+        return float(of_cell(result, result.children["constant_data"].dataset["alpha"], cell).sum())
     weight = float(np.ravel(result.attrs.get("prior_weight", np.nan))[0])
     if not np.isfinite(weight):
         raise ArgumentError(f"This answer needs a Dirichlet prior, got {result.attrs.get('prior', 'another prior')}.")
@@ -502,4 +487,4 @@ def n_reports(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) ->
     position = cell_position(result, cell)
     if position is None:
         return float(result.attrs["n_reports"])
-    return float(variable(result, "constant_data", "n_reports").values[position])
+    return float(result.children["constant_data"].dataset["n_reports"].values[position])

@@ -134,7 +134,7 @@ def _shares(tree: xr.DataTree, weights: Mapping | ArrayLike, size: int) -> NDArr
         for cell, weight in weights.items():
             shares[base.cell_position(tree, cell)] = checks.real(weight, f"weights of {shown(cell)}")
         if np.isnan(shares).any():
-            label = base.variable(tree, "posterior", "cell").values[int(np.flatnonzero(np.isnan(shares))[0])]
+            label = tree.children["posterior"].dataset["cell"].values[int(np.flatnonzero(np.isnan(shares))[0])]
             raise ArgumentError(f"weights must name every cell, got none for {str(label)!r}.")
     else:
         shares = checks.reals(weights, "weights", "numbers, one for each cell", ndim=None, finite=False)
@@ -149,7 +149,7 @@ def _pull(tree: xr.DataTree, share: NDArray, sd: NDArray) -> NDArray:
     """Return the displacement of each share by the cells' priors in units of sd; nan where they are not Dirichlet."""
     if "alpha" not in tree["constant_data"]:
         return np.full(sd.size, np.nan)
-    alpha = np.broadcast_to(base.variable(tree, "constant_data", "alpha").values, (share.size, sd.size))
+    alpha = np.broadcast_to(tree.children["constant_data"].dataset["alpha"].values, (share.size, sd.size))
     total = alpha.sum(axis=1, keepdims=True)
     summary = tree["summary"].to_dataset().sel(target="distribution").transpose("cell", "category", ...)
     mean, variance = summary["mean"].values, summary["sd"].values ** 2

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
@@ -57,8 +58,7 @@ def entropy(
 ) -> Answer:
     """Return mean, sd, interval and Monte Carlo error of the entropy −Σ p log p, in nats."""
     draws, _ = base.draws_of(result, target, cell)
-    terms = np.where(draws > 0, draws * np.log(np.where(draws > 0, draws, 1.0)), 0.0)
-    return base.described(result, -terms.sum(axis=1), {}, ci_prob, "Entropy, in nats")
+    return base.described(result, entr(draws).sum(axis=1), {}, ci_prob, "Entropy, in nats")
 
 
 @base.part

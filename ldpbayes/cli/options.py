@@ -11,7 +11,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import typer
 
@@ -291,7 +291,7 @@ def spread(command: Callable, name: str) -> Callable:
     parameters = []
     for key, parameter in inspect.signature(command).parameters.items():
         if dataclasses.is_dataclass(parameter.annotation):
-            fields = {field.name: field.default for field in dataclasses.fields(parameter.annotation)}
+            fields = {field.name: field.default for field in dataclasses.fields(parameter.annotation) if field.init}
             groups[key] = parameter.annotation, fields
         elif isinstance(parameter.default, Group):
             groups[key] = Group, parameter.default
@@ -335,8 +335,8 @@ class Shown:
     explain: Any = False
     page: Any = None
     as_json: Any = False
-    output: ClassVar[Any] = None
-    plot: ClassVar[Any] = None
+    output: Any = dataclasses.field(default=None, init=False)
+    plot: Any = dataclasses.field(default=None, init=False)
 
     @property
     def shows_progress(self) -> bool:

@@ -120,7 +120,7 @@ def _margins_table(margins):
         labels = [(Column("attribute", "attribute", "text"), [name] * len(levels)), (column, levels)]
         tables.append(filled("Margins", [*labels, *rows.summary(margin, heading="share", priority=(0, 1, 0))]))
     whole = _joined(tables)
-    return replace(_joined([of_asked(table, "level") for table in tables]), whole=lambda: whole)
+    return replace(_joined([of_asked(table, "level") for table in tables]), whole=whole)
 
 
 def _joined(tables):

@@ -306,7 +306,11 @@ def _sensitivity(tree, collection):
     which = "every γ that the reports allow" if "noncompliance_low" in tree.attrs else "γ within two sds of its estimate"
     caption = f"The share of {label} among those who follow the device, for {which}."
     alt = f"Curve: {caption} {tree.attrs.get('noncompliance', '')}".strip()
-    return Figure("sensitivity", caption, alt, lambda: plots.plot_sensitivity(sensitivity(collection, label, points=21)))
+    return Figure("sensitivity", caption, alt, functools.partial(_drawn_sensitivity, collection, label))
+
+
+def _drawn_sensitivity(collection, label):
+    return plots.plot_sensitivity(sensitivity(collection, label, points=21))
 
 
 def _predicts(tree, collection):

@@ -43,7 +43,7 @@ def of_asked(whole: Table, key: str) -> Table:
     yes = asked(answers)
     if yes is None:
         return whole
-    return replace(whole, rows=tuple(row for row in whole.rows if row[place] == answers[yes]), whole=lambda: whole)
+    return replace(whole, rows=tuple(row for row in whole.rows if row[place] == answers[yes]), whole=whole)
 
 
 def decimals(sd: np.ndarray) -> int:
