@@ -156,13 +156,8 @@ def mutual_information(
     """Return the mutual information ``Σ_ij p_ij log [p_ij / (p_i· p_·j)]`` of two attributes, in nats."""
     draws, _ = joint_draws(result, [first, second], target=target)
     product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
-    return base.described(
-        result,
-        rel_entr(draws, product).sum(axis=(1, 2)),
-        {},
-        ci_prob,
-        f"Mutual information of {first} and {second}, in nats",
-    )
+    terms = rel_entr(draws, product).sum(axis=(1, 2))
+    return base.described(result, terms, {}, ci_prob, f"Mutual information of {first} and {second}, in nats")
 
 
 @asks

@@ -435,9 +435,7 @@ def of_moments(mean: NDArray, cov: NDArray, off: float, ci_prob: float, question
     levels = tails(checks.level(ci_prob))
     sds = np.sqrt(np.maximum(np.diag(cov), 0.0))
     if mean.size == 1:
-        centre, sd = float(mean[0]), float(sds[0])
-        lower, upper = (float(end) for end in beta_ends(centre, sd, levels))
-        errors = np.full(2, off * sd)
+        values = of_beta(mean[0], sds[0], off, ci_prob)
     else:
         sign = np.array([1.0, -1.0])
         centre, sd = float(sign @ mean), math.sqrt(max(float(sign @ cov @ sign), 0.0))
@@ -454,9 +452,17 @@ def of_moments(mean: NDArray, cov: NDArray, off: float, ci_prob: float, question
         errors = np.abs(simple - [lower, upper]) + off * sd
         chances = [float((delta + way * off * sd > 0).mean()) for way in (-1, 0, 1)]
         more |= {"probability_positive": chances[1], "probability_mcse": (chances[2] - chances[0]) / 2}
-    values = {"mean": centre, "sd": sd, "mcse": 0.0, "lower": lower, "upper": upper}
-    values |= {"lower_error": errors[0], "upper_error": errors[1]}
+        values = {"mean": centre, "sd": sd, "mcse": 0.0, "lower": lower, "upper": upper}
+        values |= {"lower_error": errors[0], "upper_error": errors[1]}
     return Answer(values | more, None, {"question": question, "ci_prob": ci_prob})
+
+
+def of_beta(mean: Any, sd: Any, off: Any, ci_prob: float) -> dict[str, Any]:
+    """Return the numbers of ``described`` of shares that have beta laws, whose ends may be off by so many sds."""
+    lower, upper = beta_ends(mean, sd, tails(ci_prob))
+    error = off * sd
+    values = {"mean": mean, "sd": sd, "mcse": 0.0 * sd, "lower": lower, "upper": upper}
+    return values | {"lower_error": error, "upper_error": error}
 
 
 def summary(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:

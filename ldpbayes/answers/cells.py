@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
-from ldpbayes.answers.base import beta_errors
 from ldpbayes.answers.regression import poststratify_table
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown
-from ldpbayes.inference.ends import beta_ends, tails
 from ldpbayes.result.validation import TARGETS
 
 POPULATION = "Shares in a population made of the cells"
@@ -120,10 +118,8 @@ def _of_moments(result: xr.DataTree, share: NDArray, target: str, ci_prob: float
     if np.isnan(moments["mean"]).any():
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")
     mean, sd = share @ moments["mean"].values, np.sqrt(share**2 @ moments["sd"].values ** 2)
-    lower, upper = beta_ends(mean, sd, tails(ci_prob))
-    off = beta_errors(moments, summary.attrs["ci_prob"]).max(axis=0) * sd
-    values = {"mean": mean, "sd": sd, "mcse": np.zeros_like(sd), "lower": lower, "upper": upper}
-    values |= {"lower_error": off, "upper_error": off}
+    off = base.beta_errors(moments, summary.attrs["ci_prob"]).max(axis=0)
+    values = base.of_beta(mean, sd, off, ci_prob)
     return base.by_category(moments["category"].values, POPULATION, values, ci_prob=ci_prob)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ldpbayes import plots
 from ldpbayes.answers import association as answers
-from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of
+from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
 
@@ -153,12 +153,10 @@ def _notes(tree):
     if tree.attrs.get("identifiability"):
         sentence = "The reports do not identify every association; where they do not, the answers are those of the prior."
         yield Note(Kind.WARNING, sentence)
-    if tree.attrs.get("caveat"):
-        yield Note(Kind.WARNING, tree.attrs["caveat"])
+    yield from stated(tree.attrs, (Kind.WARNING, "caveat"))
     yield Note(Kind.METHOD, f"Prior: {tree.attrs['prior']}.")
     yield Note(Kind.METHOD, as_sentences(f"{tree.attrs['method']}: {tree.attrs['reason']}"))
-    if tree.attrs.get("outcome"):
-        yield Note(Kind.DIAGNOSTIC if tree.attrs["converged"] else Kind.WARNING, tree.attrs["outcome"])
+    yield from stated(tree.attrs, (Kind.DIAGNOSTIC if tree.attrs["converged"] else Kind.WARNING, "outcome"))
 
 
 def _summary(tree, ordered):

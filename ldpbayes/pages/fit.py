@@ -204,9 +204,9 @@ def _by(summary):
 def _unknown_table(tree, name, top):
     """Return the table of an array of unknowns of the prior, such as the effects of groups."""
     data, dims = tree["summary"].to_dataset(), tree["posterior"][name].dims[2:]
-    spec, rows = f".{min(decimals(data[f'{name}_sd'].values), 4)}f", Rows(data, *dims)
+    rows = Rows(data, *dims)
     columns = [rows.label(str(dim), key=f"label_{dim}" if dim in _TAKEN else str(dim)) for dim in dims]
-    columns += rows.summary(data, prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
+    columns += rows.summary(data, prefix=f"{name}_", priority=(0, 1, 0))
     columns += rows.diagnostics(data, f"{name}_", (3, 2))
     return filled(f"{name[0].upper()}{name[1:]}".replace("_", " "), columns, _ARRAYS.get(name, "")).first(top)
 
@@ -233,15 +233,11 @@ def _notes(tree):
     yield Note(Kind.DATA, f"Prior {attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.")
     if said := _no_answer(tree):
         yield Note(Kind.WARNING, said)
-    if attrs.get("prior_reason"):
-        yield Note(Kind.METHOD, as_sentences(attrs["prior_reason"]))
+    yield from stated(attrs, (Kind.METHOD, "prior_reason"))
     yield from notes_of(tree)
     if attrs.get("draws") == "none" and "fitness" not in attrs:
         yield Note(Kind.DIAGNOSTIC, "Without draws a fit does not test whether the reports fit the design: check does.")
-    if attrs.get("order"):
-        yield Note(Kind.METHOD, attrs["order"])
-    if attrs.get("bayes_factors"):
-        yield Note(Kind.EVIDENCE, attrs["bayes_factors"])
+    yield from stated(attrs, (Kind.METHOD, "order"), (Kind.EVIDENCE, "bayes_factors"))
     if "estimate" in tree.children and tree["estimate"]["outcome"].ndim == 1:
         for name, text in zip(_estimators(tree), tree["estimate"]["outcome"].values, strict=True):
             label = NAMES.get(name, name)
