@@ -298,14 +298,13 @@ def _texts(source, column, where, lenient=False):
     """Return the distinct entries of a column, as texts, in order; missing ones are refused, or left out."""
     texts = {}
     for batch in source.condensed([column, *(name for name in where if name != column)], strict=not where):
-        rows, table = None, batch.table
+        if not set(where) <= set(batch.table.schema.names):
+            continue
         try:
-            if not set(where) <= set(table.schema.names):
-                continue
-            rows = matching(table, where)
-            codes, values = encoded_key(table if rows is None else table.take(rows), column, missing=lenient)
+            with batch.part(matching(batch.table, where)) as matched:
+                codes, values = encoded_key(matched.table, column, missing=lenient)
         except DataError as err:
-            raise batch.located(err, rows) from None
+            raise batch.located(err) from None
         present = (values[code] for code in set(codes.tolist()))
         texts.update(dict.fromkeys(str(value).strip() for value in present if value is not None))
         if len(texts) > MAX_CHANNELS:

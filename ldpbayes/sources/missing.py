@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.sources.base import arrow_kind
 from ldpbayes.sources.encode import Format, cells, column, encoded_key, texts
+from ldpbayes.sources.stream import Batch
 
 #: Cells that a sentence names.
 NAMED = 10
@@ -56,35 +57,33 @@ class Missing:
         if both:
             raise ArgumentError(f"missing must be no category, got {shown(both[0])}, which is one.")
 
-    def split(self, table: Any, form: Format, weights: np.ndarray | None) -> tuple[Any, Any, np.ndarray | None, dict]:
-        """Return the rows of a table that hold an answer, their weights and places, None for all, and the others by cell.
+    @contextlib.contextmanager
+    def answers(self, batch: Batch, form: Format) -> Iterator[tuple[Batch, dict]]:
+        """Yield the rows of a batch that hold an answer, as ``Batch.part`` does, and the number of the others by cell.
 
-        Whole numbers that their frame holds as floats, for the sake of NaN, are whole numbers again.
-
-        Parameters
-        ----------
-        table : pyarrow.Table
-        form : Format
-            All columns of a report are missing where no answer was given. The empty text is a set without members.
-        weights : (m,) int array, optional
-            How many answers each row stands for.
+        All columns of a report are missing where no answer was given; the empty text is a set without members. Whole
+        numbers that their frame holds as floats, for the sake of NaN, are whole numbers again.
         """
-        absent = np.ones(table.num_rows, dtype=bool)
+        table, absent = batch.table, np.ones(len(batch), dtype=bool)
         supports = form.protocol.supports()
         labels = {*self.labels, *([""] if supports is None or supports.hashed is not None else [])}
         for name in form.report:
             absent &= _absent(table, name, labels)
         rows = np.flatnonzero(absent)
         if not len(rows):
-            return table, weights, None, {}
-        keys, sizes, place = cells([encoded_key(table, name) for name in self.by], table.num_rows)
-        many = rows * 0 + 1 if weights is None else weights[rows]
+            yield batch, {}
+            return
+        keys, sizes, place = cells([encoded_key(table, name) for name in self.by], len(batch))
+        many = None if batch.weights is None else batch.weights[rows]
         sizes = np.bincount(place[rows], many, len(keys)).astype(np.int64).tolist()
-        present = np.flatnonzero(~absent)
-        table, weights = table.take(present), None if weights is None else weights[present]
-        for name in form.report:
-            table = _whole(table, name, form.labels)
-        return table, weights, present, {tuple(map(str, key)): n for key, n in zip(keys, sizes, strict=True) if n}
+        with batch.part(np.flatnonzero(~absent)) as present:
+            table = present.table
+            for name in form.report:
+                table = _whole(table, name, form.labels)
+            yield (
+                replace(present, table=table),
+                {tuple(map(str, key)): n for key, n in zip(keys, sizes, strict=True) if n},
+            )
 
 
 def _absent(table, name, labels):
@@ -110,6 +109,11 @@ def _whole(table, name, labels):
         return table.set_column(table.schema.get_field_index(name), name, array.cast(pa.int64()))
     except pa.ArrowInvalid:
         return table
+
+
+def answers(missing: Missing | None, batch: Batch, form: Format) -> contextlib.AbstractContextManager[tuple[Batch, dict]]:
+    """Return ``missing.answers(batch, form)``, or the whole batch where missing answers are not counted."""
+    return contextlib.nullcontext((batch, {})) if missing is None else missing.answers(batch, form)
 
 
 def added(one: Mapping, other: Mapping) -> dict:

@@ -82,28 +82,15 @@ class Skipped:
         self.counts[reason] = self.counts.get(reason, 0) + n
         return reason
 
-    def add(self, batch: Batch, table: Any, rows: np.ndarray, err: DataError, weights: np.ndarray | None) -> None:
-        """Add rows of a batch.
-
-        Parameters
-        ----------
-        batch : Batch
-        table : pyarrow.Table
-            The rows.
-        rows : (k,) array of int
-            Their places in the batch.
-        err : DataError
-            What is wrong with them.
-        weights : (k,) array of int, optional
-            How many rows each of them stands for.
-        """
+    def add(self, bad: Batch, err: DataError) -> None:
+        """Add a batch of rows that have the same error."""
         message = _LAST.sub(lambda found: found[1] or "", err.message).partition("; fill them in")[0]
         reason = message if err.field is None else f"field {shown(err.field)}: {message}"
-        self._count(reason, len(rows) if weights is None else int(weights.sum()))
+        self._count(reason, bad.n_reports)
         room = max(self.most - len(self.rows), 0)
-        source = batch.piece.source if batch.piece else None
-        for row, entry in zip(rows[:room].tolist(), table.slice(0, room).to_pylist(), strict=True):
-            place = None if batch.piece is None else batch.first + row + 1
+        source = bad.piece.source if bad.piece else None
+        for row, entry in zip(bad.places[:room].tolist(), bad.table.slice(0, room).to_pylist(), strict=True):
+            place = None if bad.piece is None else row + 1
             self.rows.append((source or "", None, place, reason, json.dumps(entry, default=_text, ensure_ascii=False)))
 
     def finish(self, piece: Piece | None) -> None:
@@ -164,15 +151,14 @@ def _text(value):
 def good_rows(
     batches: Iterable[Batch], work: Callable, skipped: Skipped | None, alike: Mapping[str, Sequence[str]]
 ) -> Iterator[Any]:
-    """Yield what ``work(batch, table, weights, rows)`` returns for the rows of batches, or for those that are good.
+    """Yield what ``work`` returns for batches, or for their good rows.
 
     Parameters
     ----------
     batches : iterable of Batch
         In the order of their pieces.
     work : callable
-        Raises a DataError whose ``line`` is a bad row of the table that it gets: the rows of the batch, or those at the
-        places ``rows``.
+        Raises a DataError whose ``line`` is a bad row of the batch that it gets.
     skipped : Skipped, optional
         Takes the bad rows; without it the first of them is refused with its file and place.
     alike : mapping
@@ -188,36 +174,32 @@ def good_rows(
         if skipped is not None and batch.piece is not last:
             skipped.finish(last)
             last = batch.piece
-        if batch.table.num_rows:
-            yield from _good_rows(batch, work, skipped, alike)
+        yield from _good_rows(batch, work, skipped, alike)
     if skipped is not None:
         skipped.finish(last)
 
 
 def _good_rows(batch, work, skipped, alike):
     """Yield what ``work`` returns for the good rows of a batch."""
-    waiting: list[np.ndarray | None] = [None]
+    waiting = [batch]
     while waiting:
-        rows = waiting.pop()
+        batch = waiting.pop()
         for _ in range(_TRIES):
-            table = batch.table if rows is None else batch.table.take(rows)
-            weights = batch.weights if rows is None or batch.weights is None else batch.weights[rows]
-            if rows is not None and not len(rows):
+            if not len(batch):
                 break
             try:
-                yield work(batch, table, weights, rows)
+                yield work(batch)
                 break
             except DataError as err:
                 if skipped is None or err.line is None or err.field == COLUMN:
-                    raise batch.located(err, rows) from None
+                    raise batch.located(err) from None
                 names = alike.get(err.field or "", (err.field,))
-                bad = _same(table, err.line, [name for name in names if name in table.schema.names])
-                rows = np.arange(table.num_rows) if rows is None else rows
-                skipped.add(batch, table.filter(bad), rows[bad], err, None if weights is None else weights[bad])
-                rows = rows[~bad]
+                bad = _same(batch.table, err.line, [name for name in names if name in batch.table.schema.names])
+                skipped.add(batch.take(np.flatnonzero(bad)), err)
+                batch = batch.take(np.flatnonzero(~bad))
         else:
-            half = 0 if rows is None else len(rows) // 2
-            waiting += [] if rows is None else [rows[half:], rows[:half]]
+            half = np.arange(len(batch)) < len(batch) // 2
+            waiting += [batch.take(np.flatnonzero(~half)), batch.take(np.flatnonzero(half))]
 
 
 def _same(table, row, names):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import abc
 import collections
+import contextlib
 import functools
 import importlib
 import itertools
@@ -25,8 +26,8 @@ import os
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,8 +41,9 @@ BATCH = 2**20
 COUNT = "count of reports"
 
 
-class Batch(NamedTuple):
-    """Rows that follow each other in a source.
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows that follow each other in a source, or some of these.
 
     Attributes
     ----------
@@ -49,11 +51,13 @@ class Batch(NamedTuple):
     piece : Piece or None
         What they belong to; None for rows that an engine has grouped, which have no place.
     first : int
-        Rows of the file, or of what has no files, before them.
+        Rows of the file, or of what has no files, before the first of those that followed each other.
     names : sequence of str or None
         All columns of the file, for messages.
     weights : (m,) int64 array or None
-        How many rows each stands for, where an engine has grouped them.
+        How many reports each row stands for; one by default.
+    rows : (m,) int64 array or None
+        The places of these rows among those that followed each other; None where they are all of them.
     """
 
     table: Any
@@ -61,13 +65,44 @@ class Batch(NamedTuple):
     first: int = 0
     names: Sequence[str] | None = None
     weights: np.ndarray | None = None
+    rows: np.ndarray | None = None
 
-    def located(self, err: DataError, rows: np.ndarray | None = None) -> DataError:
-        """Return an error whose ``line`` is a row of the table, or of those at ``rows``, with its file and line or row."""
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    @property
+    def n_reports(self) -> int:
+        """Number of reports that the rows stand for."""
+        return len(self) if self.weights is None else int(self.weights.sum())
+
+    @property
+    def places(self) -> np.ndarray:
+        """The rows of the file, or of what has no files, that these are, counted from zero."""
+        return self.first + (np.arange(len(self)) if self.rows is None else self.rows)
+
+    def take(self, rows: np.ndarray) -> Batch:
+        """Return the batch of some rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(
+            self, table=self.table.take(rows), weights=weights, rows=rows if self.rows is None else self.rows[rows]
+        )
+
+    @contextlib.contextmanager
+    def part(self, rows: np.ndarray | None) -> Iterator[Batch]:
+        """Yield the batch of some rows, None for all; the ``line`` of an error inside becomes that row of this batch."""
+        try:
+            yield self if rows is None else self.take(rows)
+        except DataError as err:
+            if rows is None or err.line is None:
+                raise
+            raise DataError(err.message, line=int(rows[err.line]), field=err.field) from None
+
+    def located(self, err: DataError) -> DataError:
+        """Return an error whose ``line`` is a row of this batch with its file and line or row."""
         source = err.source or (self.piece.source if self.piece else None)
         if err.line is None or self.piece is None:
             return DataError(err.message, source=source, field=err.field)
-        row = self.first + (err.line if rows is None else int(rows[err.line]))
+        row = int(self.places[err.line])
         line = self.piece.lines([row]).get(row)
         message = err.message if line else f"row {row + 1:,}: {err.message}"
         return DataError(message, source=source, line=line, field=err.field)
@@ -332,17 +367,14 @@ def in_order(work: Callable, items: Iterable, jobs: int) -> Iterator:
     jobs : int
     """
     if jobs == 1:
-        for item in items:
-            yield item, work(item)
+        yield from ((item, work(item)) for item in items)
         return
-    pool = ThreadPoolExecutor(jobs)
-    started = ((item, pool.submit(work, item)) for item in items)
-    try:
-        waiting = collections.deque(itertools.islice(started, jobs + 1))
-        while waiting:
-            item, future = waiting.popleft()
-            result = future.result()
-            waiting.extend(itertools.islice(started, 1))
-            yield item, result
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    waiting: collections.deque = collections.deque()
+    with ThreadPoolExecutor(jobs) as pool:
+        for item in items:
+            waiting.append((item, pool.submit(work, item)))
+            if len(waiting) > jobs:
+                item, future = waiting.popleft()
+                yield item, future.result()
+        for item, future in waiting:
+            yield item, future.result()

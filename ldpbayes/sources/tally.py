@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column, check_total
 from ldpbayes.sources.encode import Format, counts_of, encoded_key, matching
 from ldpbayes.sources.keys import check_kinds, kinds_of
-from ldpbayes.sources.missing import Missing, added
+from ldpbayes.sources.missing import Missing, added, answers
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Source
 
@@ -127,40 +127,29 @@ class _Fold:
         count = [columns.count] if columns.count else []
         self.used = list(dict.fromkeys([*self.fields, *columns.where, *self.level, *columns.by, *count]))
 
-    def parts(self, batch, table, weights, places):
-        """Return (reports that were read, missing answers by cell, parts by channel) of a table of rows of a batch."""
-        rows, columns, names = None, self.columns, batch.names or table.schema.names
+    def parts(self, batch):
+        """Return (reports that were read, missing answers by cell, parts by channel) of a batch."""
+        columns, names = self.columns, batch.names or batch.table.schema.names
         absent: dict[tuple, int] = {}
+        parts: list[tuple] = []
         for name in columns.where:
             check_column(names, name)
-        if columns.where:
-            rows = matching(table, columns.where)
-        table, weights = _taken(table, weights, rows)
-        if not table.num_rows:
-            return 0, absent, []
-        try:
+        with batch.part(matching(batch.table, columns.where)) as matched:
+            if not len(matched):
+                return 0, absent, parts
             if columns.count:
                 check_column(names, columns.count)
-                counts = counts_of(table, columns.count)
-                weights = counts if weights is None else counts * weights
-            parts = []
-            for place, here in self._places(table):
-                for name in (*self.formats[place].report, *columns.by):
+                counts = counts_of(matched.table, columns.count)
+                matched = replace(matched, weights=counts if matched.weights is None else counts * matched.weights)
+            for place, rows in self._places(matched.table):
+                form = self.formats[place]
+                for name in (*form.report, *columns.by):
                     check_column(names, name)
-                piece, many = _taken(table, weights, here)
-                present = None
-                try:
-                    if columns.missing is not None:
-                        piece, many, present, lost = columns.missing.split(piece, self.formats[place], many)
-                        absent = added(absent, lost)
-                    if piece.num_rows:
-                        parts.append((place, *self.formats[place].distinct(piece, columns.by, many)))
-                except DataError as err:
-                    raise moved(moved(err, present), here) from None
-        except DataError as err:
-            raise moved(err, rows) from None
-        n_rows = table.num_rows if weights is None else int(weights.sum())
-        return n_rows - sum(absent.values()), absent, parts
+                with matched.part(rows) as own, answers(columns.missing, own, form) as (answered, lost):
+                    absent = added(absent, lost)
+                    if len(answered):
+                        parts.append((place, *form.distinct(answered.table, columns.by, answered.weights)))
+        return matched.n_reports - sum(absent.values()), absent, parts
 
     def _places(self, table):
         """Yield (place of a channel, its rows or None for all)."""
@@ -176,13 +165,3 @@ class _Fold:
         every = np.flatnonzero(np.bincount(of)).tolist()
         for place in every:
             yield place, None if len(every) == 1 else np.flatnonzero(of == place)
-
-
-def _taken(table, weights, rows):
-    """Return some rows of a table and their weights; None for all."""
-    return (table, weights) if rows is None else (table.take(rows), None if weights is None else weights[rows])
-
-
-def moved(err, rows):
-    """Return an error whose line is a place among rows, None for all, as one of the table that they were taken from."""
-    return err if rows is None or err.line is None else DataError(err.message, line=int(rows[err.line]), field=err.field)

@@ -21,7 +21,7 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total, sorted_keys
 from ldpbayes.sources.encode import Format, cells, encoded_key
 from ldpbayes.sources.keys import check_kinds, kinds_of
-from ldpbayes.sources.missing import Missing, sentence
+from ldpbayes.sources.missing import Missing, answers, sentence
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import pilots
@@ -30,7 +30,6 @@ from ldpbayes.sources.scanning.partials import NOTHING, Partial, ReportSample
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Batch, Piece
-from ldpbayes.sources.tally import moved
 
 #: The key of the only cell where no grouping columns are given.
 ALL = ("all",)
@@ -156,33 +155,25 @@ class Fold:
                 field=COLUMN,
             )
 
-    def _batch(self, at, batch, table, weights, rows):
-        """Return the partial of a table: a batch, or its rows at some places."""
-        self._check_protocol(table)
-        present, absent = None, {}
-        if self.missing is not None:
-            table, weights, present, absent = self.missing.split(table, self._format, weights)
-            rows = rows if present is None else present if rows is None else rows[present]
-            if not table.num_rows:
-                return Partial((), missing=absent)
-        try:
-            return replace(self._answers(table, weights, at, batch, rows), missing=absent)
-        except DataError as err:
-            raise moved(err, present) from None
+    def _batch(self, at, batch):
+        """Return the partial of a batch."""
+        self._check_protocol(batch.table)
+        with answers(self.missing, batch, self._format) as (answered, absent):
+            found = self._answers(answered, at) if len(answered) else Partial(())
+        return replace(found, missing=absent)
 
-    def _answers(self, table, weights, at, batch, rows):
-        """Return the partial of a table whose rows all hold an answer."""
+    def _answers(self, batch, at):
+        """Return the partial of a batch whose rows all hold an answer."""
+        table = batch.table
         if self.countable:
-            keys, group, reports, counts = self._format.distinct(table, self.by, weights)
-            n_rows = table.num_rows if weights is None else int(weights.sum())
-            return self._partial(keys, n_rows, group=group, reports=reports, counts=counts)
-        keys, sizes, group = cells([encoded_key(table, name) for name in self.by], table.num_rows)
+            keys, group, reports, counts = self._format.distinct(table, self.by, batch.weights)
+            return self._partial(keys, batch.n_reports, group=group, reports=reports, counts=counts)
+        keys, sizes, group = cells([encoded_key(table, name) for name in self.by], len(batch))
         reports = self._format.rows(table)
         if at is None:
-            places = batch.first + (np.arange(len(reports)) if rows is None else rows)
-            samples = self._sampled(group, reports, batch.piece, places)
+            samples = self._sampled(group, reports, batch.piece, batch.places)
             sums = self._supports(reports, group, sizes)
-            return self._partial(keys, table.num_rows, sums=sums, samples=samples, most=self.sample)
+            return self._partial(keys, len(batch), sums=sums, samples=samples, most=self.sample)
         return self._expanded(keys, sizes, group, reports, at)
 
     def _partial(self, keys, n_rows, **held):
