@@ -123,7 +123,7 @@ def read_parts(source: Source, channels: Channels, columns: Columns, by: Sequenc
                 raise DataError(f"channel {channels.names[place]!r} has more than 10**12 reports")
             for i, rows in groups_of(group):
                 cells_of[place].setdefault(keys[i], []).append((reports[rows], counts[rows]))
-    check_total(n_read, sum(totals))
+    check_total(n_read, sum(int(part[1].sum()) for cells in cells_of for parts in cells.values() for part in parts))
     for cells in cells_of:
         check_kinds(kinds_of(cells), by)
     return cells_of
