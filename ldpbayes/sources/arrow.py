@@ -22,9 +22,10 @@ def opened(data):
     import pyarrow as pa
 
     dataset, schemas, n_rows, left = sys.modules.get("pyarrow.dataset"), [], None, [data]
-    if isinstance(data, pa.RecordBatch | pa.Table):
+    kinds = pa.RecordBatch, pa.Table
+    if isinstance(data, kinds):
         n_rows = data.num_rows
-        rows = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+        rows = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
 
         def read(columns, most):
             return rows.to_batches(BATCH)

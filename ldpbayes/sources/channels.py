@@ -159,12 +159,7 @@ LAYOUT = ("protocol", "report", "count", "categories", "name", "epsilon_column",
 def read_table(data: Any, rows: Rows, whole: bool = False) -> Tally | Collection | Cells:
     """Return the reports of files or of a data frame.
 
-    Parameters
-    ----------
-    data : path, list of paths or data frame
-    rows : Rows
-    whole : bool
-        Whether the result is never a Tally, and knows the name of its file and the numbers that the file publishes.
+    With ``whole`` the result is never a Tally, and knows the name of its file and the numbers that the file publishes.
     """
     path = data if isinstance(data, (str, bytes, os.PathLike)) else None
     try:

@@ -136,17 +136,7 @@ def _named(pa, batch, columns):
 
 
 def opened(path):
-    """Return the open CSV file; what begins as a file of another kind is refused by its name.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Raises
-    ------
-    DataError
-        Also where the header is separated by semicolons or tabs.
-    """
+    """Return the open CSV file; what begins as a file of another kind, or is separated otherwise, is refused."""
     handle = files.open_input(path)
     start = handle.peek(8)
     wrong = [f"is {kind}" for known, kind in _OTHERS.items() if start.startswith(known)]

@@ -146,15 +146,6 @@ def encoded_key(batch, name, missing=False):
 def arrow_column(array, name, labelled, positions):
     """Return an Arrow array of reports as parse_reports takes it.
 
-    Parameters
-    ----------
-    array : pyarrow.Array
-        Without missing entries.
-    name : str
-        The column, for messages.
-    labelled, positions : bool
-        As for ``columns.Integers``.
-
     Raises
     ------
     DataError

@@ -38,14 +38,7 @@ class Missing:
 
     @classmethod
     def of(cls, missing: str | Sequence[str] | None, by: Sequence[str]) -> Missing | None:
-        """Return where to count missing answers, None where they are refused as bad rows are.
-
-        Parameters
-        ----------
-        missing : str or sequence of str, optional
-            Labels.
-        by : sequence of str
-        """
+        """Return where to count missing answers, None where they are refused as bad rows are."""
         if missing is None:
             return None
         labels = (missing,) if isinstance(missing, str) else checks.labels(missing, "missing", "a label or several")
@@ -122,15 +115,7 @@ def added(one: Mapping, other: Mapping) -> dict:
 
 
 def sentence(missing: Mapping[tuple[str, ...], int], n_reports: int) -> str:
-    """Return how many gave no answer, in all and by cell, the most first; empty where everyone gave one.
-
-    Parameters
-    ----------
-    missing : mapping
-        From keys of cells to numbers.
-    n_reports : int
-        Answers that were given.
-    """
+    """Return how many gave no answer, in all and by cell, the most first; empty where everyone gave one."""
     total = sum(missing.values())
     if not total:
         return ""

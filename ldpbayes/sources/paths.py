@@ -116,10 +116,6 @@ def _check_kind(kind, name, path, kinds):
 def matching(sources: Iterable[Any]) -> list[str]:
     """Return the files that paths, folders and patterns stand for; a file that has two names, such as a link, comes once.
 
-    Parameters
-    ----------
-    sources : iterable of path-like
-
     Raises
     ------
     ArgumentError, DataError
@@ -158,10 +154,6 @@ def columns_of_folders(paths: Sequence[str]) -> dict[str, dict[str, str | int | 
     """Return the columns that names of folders such as ``country=NL`` hold, in a dict for every file.
 
     A column whose entries are whole numbers in all files holds numbers, another texts; an entry may be missing.
-
-    Parameters
-    ----------
-    paths : iterable of str
     """
     columns: dict[str, dict[str, str | int | None]] = {path: {} for path in paths}
     for path, values in columns.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import warnings
@@ -50,14 +51,7 @@ class Skipped:
 
     @classmethod
     def of(cls, bad_rows: str, quarantine: Any = None) -> Skipped | None:
-        """Return where to keep bad rows, None where they are refused.
-
-        Parameters
-        ----------
-        bad_rows : {"refuse", "skip"}
-        quarantine : path-like, optional
-            A file that will hold them; checked before anything is read.
-        """
+        """Return where to keep bad rows, None where they are refused."""
         checks.choice(bad_rows, "bad_rows", ("refuse", "skip"))
         if quarantine is not None:
             if bad_rows == "refuse":
@@ -97,10 +91,9 @@ class Skipped:
         """Add the lines of a piece that is read to its end: those of its bad rows, and those that are no rows at all."""
         if piece is None:
             return
-        rows = enumerate(self.rows)
-        places = [i for i, (source, line, row, *_) in rows if source == piece.source and row and line is None]
-        lines = piece.lines([self.rows[i][2] - 1 for i in places])
-        for i in places:
+        own = [i for i, (source, line, row, *_) in enumerate(self.rows) if source == piece.source and row and line is None]
+        lines = piece.lines([self.rows[i][2] - 1 for i in own])
+        for i in own:
             source, _, row, *rest = self.rows[i]
             self.rows[i] = (source, lines.get(row - 1), row, *rest)
         for line, message, text in piece.broken():
@@ -169,37 +162,30 @@ def good_rows(
     DataError
         Also where it is not a row that is wrong.
     """
-    last = None
-    for batch in batches:
-        if skipped is not None and batch.piece is not last:
-            skipped.finish(last)
-            last = batch.piece
-        yield from _good_rows(batch, work, skipped, alike)
-    if skipped is not None:
-        skipped.finish(last)
+    for piece, own in itertools.groupby(batches, lambda batch: batch.piece):
+        for batch in own:
+            yield from _good_rows(batch, work, skipped, alike)
+        if skipped is not None:
+            skipped.finish(piece)
 
 
 def _good_rows(batch, work, skipped, alike):
     """Yield what ``work`` returns for the good rows of a batch."""
-    waiting = [batch]
-    while waiting:
-        batch = waiting.pop()
-        for _ in range(_TRIES):
-            if not len(batch):
-                break
-            try:
-                yield work(batch)
-                break
-            except DataError as err:
-                if skipped is None or err.line is None or err.field == COLUMN:
-                    raise batch.located(err) from None
-                names = alike.get(err.field or "", (err.field,))
-                bad = _same(batch.table, err.line, [name for name in names if name in batch.table.schema.names])
-                skipped.add(batch.take(np.flatnonzero(bad)), err)
-                batch = batch.take(np.flatnonzero(~bad))
-        else:
-            half = np.arange(len(batch)) < len(batch) // 2
-            waiting += [batch.take(np.flatnonzero(~half)), batch.take(np.flatnonzero(half))]
+    for _ in range(_TRIES):
+        if not len(batch):
+            return
+        try:
+            yield work(batch)
+            return
+        except DataError as err:
+            if skipped is None or err.line is None or err.field == COLUMN:
+                raise batch.located(err) from None
+            names = alike.get(err.field or "", (err.field,))
+            bad = _same(batch.table, err.line, [name for name in names if name in batch.table.schema.names])
+            skipped.add(batch.take(np.flatnonzero(bad)), err)
+            batch = batch.take(np.flatnonzero(~bad))
+    for half in np.array_split(np.arange(len(batch)), 2):
+        yield from _good_rows(batch.take(half), work, skipped, alike)
 
 
 def _same(table, row, names):
@@ -207,15 +193,11 @@ def _same(table, row, names):
     import pyarrow as pa
     from pyarrow import compute
 
-    same = np.full(table.num_rows, bool(names))
-    for name in names:
-        array = column(table, name, missing=True)
-        array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-        if pa.types.is_nested(array.type):
-            same[:] = False
-            break
-        entry = array[row]
-        equal = compute.equal(array, entry).fill_null(False) if entry.is_valid else array.is_null()
+    arrays = [column(table, name, missing=True) for name in names]
+    arrays = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in arrays]
+    same = np.full(table.num_rows, bool(arrays) and not any(pa.types.is_nested(array.type) for array in arrays))
+    for array in arrays if same.any() else ():
+        equal = compute.equal(array, array[row]).fill_null(False) if array[row].is_valid else array.is_null()
         same &= equal.to_numpy(zero_copy_only=False)
     same[row] = True
     return same

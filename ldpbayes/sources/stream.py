@@ -316,14 +316,7 @@ class Source:
 
 
 def joined(batches: Iterable[Any], source: str | None = None) -> Iterator[Piece]:
-    """Yield the pieces of record batches; small ones are joined.
-
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-    source : str, optional
-        What the pieces belong to, for messages.
-    """
+    """Yield the pieces of record batches; small ones are joined."""
     import pyarrow as pa
 
     first = 0
@@ -358,14 +351,7 @@ def formats() -> dict[str, type[AbstractFile]]:
 
 
 def in_order(work: Callable, items: Iterable, jobs: int) -> Iterator:
-    """Yield (item, work(item)) in the order of the items, with up to ``jobs`` threads at work.
-
-    Parameters
-    ----------
-    work : callable
-    items : iterable
-    jobs : int
-    """
+    """Yield (item, work(item)) in the order of the items, with up to ``jobs`` threads at work."""
     if jobs == 1:
         yield from ((item, work(item)) for item in items)
         return

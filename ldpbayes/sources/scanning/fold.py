@@ -167,11 +167,11 @@ class Fold:
         table = batch.table
         if self.countable:
             keys, group, reports, counts = self._format.distinct(table, self.by, batch.weights)
-            return self._partial(keys, batch.n_reports, group=group, reports=reports, counts=counts)
+            return self._partial(keys, batch.n_reports, rows=(group, reports, counts))
         keys, sizes, group = cells([encoded_key(table, name) for name in self.by], len(batch))
         reports = self._format.rows(table)
         if at is None:
-            samples = self._sampled(group, reports, batch.piece, batch.places)
+            samples = self._sampled(keys, group, reports, batch)
             sums = self._supports(reports, group, sizes)
             return self._partial(keys, len(batch), sums=sums, samples=samples, most=self.sample)
         return self._expanded(keys, sizes, group, reports, at)
@@ -201,21 +201,17 @@ class Fold:
         else:
             supports_held = _held(supports, reports, self.protocol)
             sums = passes.expansions(supports_held, group, points, supports.beta, spread)._asdict()
-        rows = {}
-        is_kept = np.array([key in at.kept for key in keys])
-        if is_kept.any():
-            supports_held = np.flatnonzero(is_kept[group])
-            ones = np.ones(len(supports_held), dtype=np.int64)
-            rows = {"group": group[supports_held].astype(np.int64), "reports": reports[supports_held], "counts": ones}
-        return self._partial(keys, len(reports), sums={"n": sizes, **sums}, **rows, merged=False)
+        kept = np.flatnonzero(np.array([key in at.kept for key in keys])[group])
+        rows = (group[kept], reports[kept], np.ones(len(kept), dtype=np.int64)) if len(kept) else None
+        return self._partial(keys, len(reports), sums={"n": sizes, **sums}, rows=rows, merged=False)
 
-    def _sampled(self, group, reports, piece, places):
+    def _sampled(self, cell_keys, group, reports, batch):
         """Return the samples of the cells of a batch; a report's key depends on the seed and its place in the source."""
         if not self.sample:
             return {}
-        place = int.from_bytes(hashlib.blake2b(piece.origin().encode(), digest_size=8).digest(), "little")
-        keys = hashing.derive((self.seed ^ place) % 2**63, places)
-        return {i: ReportSample.of(0, keys[rows], reports[rows], self.sample) for i, rows in groups_of(group)}
+        place = int.from_bytes(hashlib.blake2b(batch.piece.origin().encode(), digest_size=8).digest(), "little")
+        keys = hashing.derive((self.seed ^ place) % 2**63, batch.places)
+        return {cell_keys[i]: ReportSample.of(0, keys[rows], reports[rows], self.sample) for i, rows in groups_of(group)}
 
     # ---- between the passes ------------------------------------------------------------------------------------------
     def pilots(self, first: Partial) -> Pilots:
@@ -365,9 +361,10 @@ class Fold:
 
     def _rows(self, partial):
         """Return {key: (reports, counts)} of the reports that a partial keeps."""
-        if partial.group is None:
+        if partial.rows is None:
             return {}
-        return {partial.keys[i]: (partial.reports[rows], partial.counts[rows]) for i, rows in groups_of(partial.group)}
+        group, reports, counts = partial.rows
+        return {partial.keys[i]: (reports[rows], counts[rows]) for i, rows in groups_of(group)}
 
     def _collection(self, key, rows, first):
         tally, texts = Tally.trusted(self.protocol, *rows, categories=self.labels), tuple(map(str, key))
@@ -375,8 +372,7 @@ class Fold:
 
     def _found(self, cells, first):
         keys = sorted_keys(cells)
-        places = {key: i for i, key in enumerate(first.keys)}
-        samples = {key or ALL: first.samples[places[key]] for key in keys if places[key] in first.samples}
+        samples = {key or ALL: first.samples[key] for key in keys if key in first.samples}
         named = {key or ALL: cells[key] for key in keys}
         notes = ["" if first.skipped is None else first.skipped.sentence, sentence(first.missing, first.n_rows)]
         found = Found(
