@@ -181,8 +181,6 @@ def _read(source, rows, path):
     skipped, by = Skipped.of(rows.bad_rows, rows.quarantine), checks.columns(rows.by, "by") or ()
     columns = replace(rows.columns(by, skipped), report=checks.columns(rows.report, "report"), count=count)
     source.lenient = skipped is not None
-    if path is not None and not source.names():  # an unreadable or empty file
-        raise DataError("has no columns")
     labels = parameters.labels_of(rows.categories)
     channels = find_channels(source, rows.protocol, columns, categories=labels, epsilon=epsilon, rate=rate, name=name)
     cells = read_cells(source, channels, columns)

@@ -52,8 +52,6 @@ class Batch:
         What they belong to; None for rows that an engine has grouped, which have no place.
     first : int
         Rows of the file, or of what has no files, before the first of those that followed each other.
-    names : sequence of str or None
-        All columns of the file, for messages.
     weights : (m,) int64 array or None
         How many reports each row stands for; one by default.
     rows : (m,) int64 array or None
@@ -63,12 +61,16 @@ class Batch:
     table: Any
     piece: Piece | None = None
     first: int = 0
-    names: Sequence[str] | None = None
     weights: np.ndarray | None = None
     rows: np.ndarray | None = None
 
     def __len__(self) -> int:
         return self.table.num_rows
+
+    @property
+    def names(self) -> Sequence[str]:
+        """All columns of the file, for messages."""
+        return (self.piece.names if self.piece else None) or self.table.schema.names
 
     @property
     def n_reports(self) -> int:
@@ -122,19 +124,22 @@ class Piece:
         Where it is known.
     table : pyarrow.Table, optional
         The rows, where no file holds them.
+    names : tuple of str, optional
+        All columns of the file.
     """
 
     source: str | None = None
     first_row: int = 0
     n_rows: int | None = None
     table: Any = None
+    names: tuple[str, ...] | None = None
 
     def tables(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield Arrow tables of these columns, in order."""
         yield self.table
 
-    def batches(self, columns: Sequence[str], names: Sequence[str] | None = None, least: int = 0) -> Iterator[Batch]:
-        """Yield the rows of the piece with their origin, in batches of at least so many rows.
+    def batches(self, columns: Sequence[str], least: int = 0) -> Iterator[Batch]:
+        """Yield the rows of the piece with their origin, in batches of at least so many rows; columns may be missing.
 
         Raises
         ------
@@ -144,8 +149,9 @@ class Piece:
         import pyarrow as pa
 
         first = self.first_row
-        for tables in runs(self.tables(columns), least):
-            yield Batch(pa.concat_tables(tables), self, first, names)
+        present = [name for name in columns if self.names is None or name in self.names]
+        for tables in runs(self.tables(present), least):
+            yield Batch(pa.concat_tables(tables), self, first)
             first += sum(map(len, tables))
         if self.n_rows is not None:
             check_total(self.n_rows, first - self.first_row, self.source)
@@ -256,32 +262,28 @@ class Source:
         """Return what changes when the rows do; None where ``Piece.identity`` does not name the same rows in another run."""
         return None
 
-    def pieces(self, columns: Sequence[str]) -> Iterable[Piece]:
+    def pieces(self, columns: Sequence[str], strict: bool = True, most: int | None = None) -> Iterable[Piece]:
         """Return the pieces, in order.
 
         Parameters
         ----------
         columns : sequence of str
             Those that will be read.
+        strict : bool
+            Whether every file must have every column; otherwise a table may lack one.
+        most : int, optional
+            Rows that are wanted, for engines that need not read the others.
 
         Raises
         ------
         DataError
             Where the source lacks one of them, or its parts do not agree.
         """
-        return joined(self._read(self._checked(columns), None))
+        return joined(self._read(self._checked([name for name in columns if strict or name in self.names()]), most))
 
-    def batches(self, columns: Sequence[str], strict: bool = True) -> Iterator[Batch]:
-        """Yield all rows, in order.
-
-        Parameters
-        ----------
-        columns : sequence of str
-        strict : bool
-            Whether every file must have every column; otherwise a table may lack one.
-        """
-        columns = [name for name in columns if strict or name in self.names()]
-        for piece in self.pieces(columns):
+    def batches(self, columns: Sequence[str], strict: bool = True, most: int | None = None) -> Iterator[Batch]:
+        """Yield all rows, in order; parameters as for ``pieces``."""
+        for piece in self.pieces(columns, strict, most):
             yield from piece.batches(columns)
 
     def grouped(self, columns: Sequence[str]) -> Batch | None:
@@ -306,8 +308,13 @@ class Source:
 
     def first(self, name: str) -> list:
         """Return the first entry of a column as a list, which is empty where there is none."""
-        tables = self._read([name], 1) if name in self.names() else ()
-        return next((listed_texts(table.column(name).slice(0, 1), name) for table in tables if table.num_rows), [])
+        for batch in self.batches([name], False, 1) if name in self.names() else ():
+            if len(batch) and name in batch.table.schema.names:
+                try:
+                    return listed_texts(batch.table.column(name).slice(0, 1), name)
+                except DataError as err:
+                    raise batch.located(err) from err
+        return []
 
     def _checked(self, columns):
         for name in columns:

@@ -150,7 +150,7 @@ class _Fold:
 
     def parts(self, batch):
         """Return (reports that were read, missing answers by cell, parts by channel) of a batch."""
-        columns, names = self.columns, batch.names or batch.table.schema.names
+        columns, names = self.columns, batch.names
         absent: dict[tuple, int] = {}
         parts: list[tuple] = []
         for name in columns.where:

@@ -134,7 +134,7 @@ class Fold:
         skipped = Skipped(self.skip) if self.skip else None
         least = 0 if at is None else min(_ROWS_A_CELL * len(at.places), _MOST_ROWS)
         pieces = [piece] if isinstance(piece, Batch | Piece) else open_source(piece).pieces(self.columns)
-        batches = ([own] if isinstance(own, Batch) else own.batches(self.columns, None, least) for own in pieces)
+        batches = ([own] if isinstance(own, Batch) else own.batches(self.columns, least) for own in pieces)
         alike = {name: self.report for name in self.report}
         rows = itertools.chain.from_iterable(batches)
         return replace(sum(good_rows(rows, functools.partial(self._batch, at), skipped, alike), NOTHING), skipped=skipped)
