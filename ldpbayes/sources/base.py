@@ -45,6 +45,12 @@ def is_whole(text):
     return len(digits) < 19 and digits.isascii() and digits.isdecimal()
 
 
+def whole_or_texts(texts):
+    """Return texts as whole numbers where all of them are such in plain digits, else as they are; a missing one stays."""
+    plain = all(is_whole(text) and str(int(text)) == text for text in texts if text is not None)
+    return [int(text) if plain and text is not None else text for text in texts]
+
+
 def texts_of(metadata):
     """Return the key-value metadata of Arrow as texts."""
     return {key.decode(errors="replace"): text.decode(errors="replace") for key, text in (metadata or {}).items()}

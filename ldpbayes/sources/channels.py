@@ -314,15 +314,14 @@ def _by_epsilon(protocol, categories):
         raise ArgumentError("protocol must be given with epsilon_column: an object, or a name such as 'olh'.")
     if inspect.isfunction(protocol):
         return protocol
-    if isinstance(protocol, str):
-        if categories is None:
-            raise ArgumentError("categories must be named where protocol is a name.")
-        return lambda level: make_protocol(protocol, categories, {"epsilon": level})
-    settings = protocol.parameters()
-    if "epsilon" not in settings:
+    named = isinstance(protocol, str)
+    if named and categories is None:
+        raise ArgumentError("categories must be named where protocol is a name.")
+    design, settings = (protocol, {}) if named else (protocol.design, protocol.parameters())
+    if not named and "epsilon" not in settings:
         raise ArgumentError(f"epsilon_column must be left out: {shown(protocol)} takes its level from other parameters.")
     labels = [str(x) for x in range(protocol.n_categories)] if categories is None else categories
-    return lambda level: make_protocol(protocol.design, labels, settings | {"epsilon": level})
+    return lambda level: make_protocol(design, labels, settings | {"epsilon": level})
 
 
 def _by_rate(categories):

@@ -11,7 +11,7 @@ from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, u
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import ListExperiment, make_protocol
-from ldpbayes.sources.base import is_whole
+from ldpbayes.sources.base import whole_or_texts
 from ldpbayes.sources.channels import Rows, assembled, find_channels, read_cells
 from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.opening import open_source
@@ -366,13 +366,9 @@ def _plain(channels):
 
     Grouping columns that hold only whole numbers, as numbers or in plain digits, give whole numbers; others give texts.
     """
-    texts = {key: tuple(map(str, key)) for tallies in channels for key in tallies}
-    columns = zip(*texts.values(), strict=True)
-    are_whole = [all(is_whole(text) and str(int(text)) == text for text in column) for column in columns]
-    plain = {
-        key: tuple(int(text) if number else text for text, number in zip(row, are_whole, strict=True))
-        for key, row in texts.items()
-    }
+    every = list(dict.fromkeys(key for tallies in channels for key in tallies))
+    columns = [whole_or_texts(list(map(str, column))) for column in zip(*every, strict=True)]
+    plain = dict(zip(every, zip(*columns, strict=True), strict=True)) if columns else {(): ()}
     return [{plain[key]: entry for key, entry in tallies.items()} for tallies in channels]
 
 

@@ -174,9 +174,8 @@ def _read(source, rows, whole):
 def _summaries(source):
     """Return the cells of files of summaries, those of the same key added up; None where the source is something else."""
     texts = source if isinstance(source, list | tuple) else [source]
-    if not texts or not all(isinstance(text, str | os.PathLike) for text in texts):
-        return None
-    if not all(files.is_parquet(os.fspath(text)) or os.path.isdir(text) for text in texts):
+    paths = [text for text in texts if isinstance(text, str | os.PathLike)]
+    if len(paths) < len(texts) or not all(files.is_parquet(text) or os.path.isdir(text) for text in paths):
         return None
     from ldpbayes.sources.scanning.found import of_file
     from ldpbayes.sources.scanning.summary_files import paths_of

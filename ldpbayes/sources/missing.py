@@ -50,33 +50,32 @@ class Missing:
         if both:
             raise ArgumentError(f"missing must be no category, got {shown(both[0])}, which is one.")
 
-    @contextlib.contextmanager
-    def answers(self, batch: Batch, form: Format) -> Iterator[tuple[Batch, dict]]:
-        """Yield the rows of a batch that hold an answer, as ``Batch.part`` does, and the number of the others by cell.
 
-        All columns of a report are missing where no answer was given; the empty text is a set without members. Whole
-        numbers that their frame holds as floats, for the sake of NaN, are whole numbers again.
-        """
-        table, absent = batch.table, np.ones(len(batch), dtype=bool)
+@contextlib.contextmanager
+def answers(missing: Missing | None, batch: Batch, form: Format) -> Iterator[tuple[Batch, dict]]:
+    """Yield the rows of a batch that hold an answer, as ``Batch.part`` does, and the number of the others by cell.
+
+    All columns of a report are missing where no answer was given; the empty text is a set without members. Whole numbers
+    that their frame holds as floats, for the sake of NaN, are whole numbers again. Without ``missing`` all rows are taken.
+    """
+    rows = np.empty(0, dtype=np.int64)
+    if missing is not None:
         supports = form.protocol.supports()
-        labels = {*self.labels, *([""] if supports is None or supports.hashed is not None else [])}
-        for name in form.report:
-            absent &= _absent(table, name, labels)
+        labels = {*missing.labels, *([""] if supports is None or supports.hashed is not None else [])}
+        absent = np.logical_and.reduce([_absent(batch.table, name, labels) for name in form.report])
         rows = np.flatnonzero(absent)
-        if not len(rows):
-            yield batch, {}
-            return
-        keys, sizes, place = cells([encoded_key(table, name) for name in self.by], len(batch))
-        many = None if batch.weights is None else batch.weights[rows]
-        sizes = np.bincount(place[rows], many, len(keys)).astype(np.int64).tolist()
-        with batch.part(np.flatnonzero(~absent)) as present:
-            table = present.table
-            for name in form.report:
-                table = _whole(table, name, form.labels)
-            yield (
-                replace(present, table=table),
-                {tuple(map(str, key)): n for key, n in zip(keys, sizes, strict=True) if n},
-            )
+    if missing is None or not len(rows):
+        yield batch, {}
+        return
+    keys, _, place = cells([encoded_key(batch.table, name) for name in missing.by], len(batch))
+    many = None if batch.weights is None else batch.weights[rows]
+    sizes = np.bincount(place[rows], many, len(keys)).astype(np.int64).tolist()
+    with batch.part(np.flatnonzero(~absent)) as present:
+        table = present.table
+        for name in form.report:
+            table = _whole(table, name, form.labels)
+        lost = {tuple(map(str, key)): n for key, n in zip(keys, sizes, strict=True) if n}
+        yield replace(present, table=table), lost
 
 
 def _absent(table, name, labels):
@@ -102,11 +101,6 @@ def _whole(table, name, labels):
         return table.set_column(table.schema.get_field_index(name), name, array.cast(pa.int64()))
     except pa.ArrowInvalid:
         return table
-
-
-def answers(missing: Missing | None, batch: Batch, form: Format) -> contextlib.AbstractContextManager[tuple[Batch, dict]]:
-    """Return ``missing.answers(batch, form)``, or the whole batch where missing answers are not counted."""
-    return contextlib.nullcontext((batch, {})) if missing is None else missing.answers(batch, form)
 
 
 def added(one: Mapping, other: Mapping) -> dict:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
-from ldpbayes.sources.base import arrow_kind, check_column, foreign, is_whole, texts_of
+from ldpbayes.sources.base import arrow_kind, check_column, foreign, texts_of, whole_or_texts
 from ldpbayes.sources.csv import CsvFile
 from ldpbayes.sources.stream import Source, formats
 
@@ -150,9 +150,7 @@ def columns_of_folders(paths: Sequence[str]) -> dict[str, dict[str, str | int | 
             if equals and name:
                 values[unquote(name)] = None if text == _MISSING else unquote(text)
     for name in {name for values in columns.values() for name in values}:
-        texts = [str(entry) for values in columns.values() if (entry := values.get(name)) is not None]
-        if texts and all(is_whole(text) and str(int(text)) == text for text in texts):
-            for values in columns.values():
-                entry = values.get(name)
-                values.update({} if entry is None else {name: int(entry)})
+        held = [values for values in columns.values() if name in values]
+        for values, entry in zip(held, whole_or_texts([values[name] for values in held]), strict=True):
+            values[name] = entry
     return columns

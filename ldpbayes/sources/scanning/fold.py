@@ -231,12 +231,10 @@ class Fold:
         """
         self._check_rows(first)
         places, members = self._shared(first)
-        n = np.zeros(len(members))
-        np.add.at(n, [places[key] for key in first.keys], first.total("n"))
-        shape = len(members), self.protocol.n_categories
-        held = {name: np.zeros(shape) for name, total in first.sums.items() if total.ndim > 1}
+        held = {name: np.zeros((len(members), *total.shape[1:])) for name, total in first.sums.items()}
         for name, total in held.items():
             np.add.at(total, [places[key] for key in first.keys], first.total(name))
+        n = held["n"]
         if self.protocol.supports() is not None:
             points, variances = pilots.from_supports(self.protocol, n, held["supports"])
         else:
