@@ -47,7 +47,6 @@ SHARED = {
     "posteriors.base",
     "posteriors.conditioned_product",
     "posteriors.frequency",
-    "posteriors._form_kernels",
     "posteriors._kernels",
     "posteriors.forms",
     "posteriors.merging",

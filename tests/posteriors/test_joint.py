@@ -17,7 +17,6 @@ from ldpbayes.inference.effects import Bent
 from ldpbayes.inference.importance import moments
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.target import Target
-from ldpbayes.posteriors import _form_kernels
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.forms import Apart, Forms, entries
 from ldpbayes.posteriors.joint import Rotating, Whitened, hmc
@@ -451,13 +450,3 @@ def test_hmc_leaves_to_nuts_what_it_cannot_follow(monkeypatch):
     monkeypatch.setattr(hmc, "MAX_DENSE", 2)
     refusal = Rotating().plan(Joint(cells, slopes_over(cells)))
     assert not refusal.feasible and "hmc takes at most 2 unknowns" in refusal.reason
-
-
-def test_likelihoods_of_draws_are_those_of_the_rows():
-    rng = np.random.default_rng(1)
-    rows = rng.integers(0, 2, (40, 5)) * 1.7 + 0.3
-    counts = np.array([0.5, 1, 2, 3, 7, 40, 2000, 1.25] * 5)
-    p, out = rng.dirichlet(np.ones(5), 70).T.copy(), np.empty(70)
-    order = np.lexsort(rows.T[::-1])
-    _form_kernels.of_draws(p, rows[order] / 2, counts[order], out)
-    np.testing.assert_allclose(out, counts @ np.log(rows / 2 @ p), rtol=1e-12)
