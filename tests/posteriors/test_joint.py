@@ -17,10 +17,10 @@ from ldpbayes.inference.effects import Bent
 from ldpbayes.inference.importance import moments
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.target import Target
+from ldpbayes.posteriors import joint
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.forms import Apart, Forms, entries
-from ldpbayes.posteriors.joint import Rotating, Whitened, hmc
-from ldpbayes.posteriors.joint import sampled as joint
+from ldpbayes.posteriors.joint import Rotating, Whitened
 from ldpbayes.posteriors.problem import Joint, scaled
 from ldpbayes.priors import AbstractPrior, Hierarchical
 from ldpbayes.protocols import crosswise
@@ -447,6 +447,6 @@ def test_hmc_leaves_to_nuts_what_it_cannot_follow(monkeypatch):
     assert tree.attrs["method"] == "nuts" and "hmc ran first and was rejected: " in tree.attrs["reason"]
     with pytest.raises(ConvergenceError, match="cannot be trusted: trajectories of 2 steps"):
         fit(cells, "hierarchical", method="hmc", **settings)
-    monkeypatch.setattr(hmc, "MAX_DENSE", 2)
+    monkeypatch.setattr(joint, "MAX_DENSE", 2)
     refusal = Rotating().plan(Joint(cells, slopes_over(cells)))
     assert not refusal.feasible and "hmc takes at most 2 unknowns" in refusal.reason
