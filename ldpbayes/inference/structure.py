@@ -104,8 +104,12 @@ class Arrow:
     @classmethod
     def whole(cls, gradient, centre):
         """Return coordinates by the whole Hessian, its eigenvalues taken absolutely."""
-        shared, _ = roots(curvature(gradient, centre))
-        return cls(centre, shared, np.empty((0, 1, 1)), np.empty((centre.size, 0)))
+        return cls.along(centre, roots(curvature(gradient, centre))[0])
+
+    @classmethod
+    def along(cls, centre, axes):
+        """Return coordinates along the columns of a matrix."""
+        return cls(centre, np.ascontiguousarray(axes.T), np.empty((0, 1, 1)), np.empty((centre.size, 0)))
 
     @classmethod
     def at(cls, gradient, centre, start, width):
@@ -147,6 +151,11 @@ class Arrow:
     def dense(self):
         """Whether there are no cells."""
         return not len(self.blocks)
+
+    @property
+    def log_volume(self):
+        """Log of the volume of unknowns for a unit of coordinates."""
+        return np.linalg.slogdet(self.shared)[1] + np.linalg.slogdet(self.blocks)[1].sum()
 
     @property
     def variances(self):
