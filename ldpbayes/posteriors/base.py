@@ -173,6 +173,8 @@ class Sample:
             p[chosen].reshape(*split, *p.shape[1:]),
             effective=found.effective,
             verdict=found.verdict,
+            weighted=(p, found.found.weight),
+            hyperparameters={name: v[chosen].reshape(split) for name, (dims, v) in variables.items() if not dims},
             variables={name: (dims, v[chosen].reshape(*split, *v.shape[1:])) for name, (dims, v) in variables.items()},
             known_at=lambda prob: {name: replace(found, prob=prob).known(values) for name, values in named.items()},
             facts=found.found.facts,
@@ -304,6 +306,8 @@ class AbstractPosterior(abc.ABC):
 
     def _seconds(self, plan: Plan, problem: Problem) -> float:
         """Return the predicted seconds of a whole fit: the engine's, of draws of F, and of what is said beside them."""
+        if not problem.alone:
+            return math.nan
         a = problem.n_categories
         seconds = (plan.pace or self.pace).seconds(plan.work, a)
         if math.isnan(seconds) or not problem.keeps_reports:
