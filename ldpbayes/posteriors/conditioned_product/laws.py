@@ -10,8 +10,8 @@ from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 from ldpbayes.posteriors.conditioned_product.transform import ROUGH, Line, TransformRoute
 
-#: Sets of at most so many categories and counts are polynomials first, others only where their transforms do not die out.
-FEW, SHORT = 20, 4096
+#: Sets of at most so many counts are polynomials first, others only where their transforms do not die out.
+SHORT = 2048
 #: Means given the sum add up to one; where those of polynomials by transforms miss it by more, nodes were too few for a
 #: window that small concentrations stretch.
 OFF = 1e-8
@@ -124,7 +124,7 @@ class Saddle:
 def laws_of(factors, route=None, saddle=False):
     """Return [(sets, law)] of TiltedFactors: which of the classes here each set goes with.
 
-    Pairs are one integral; few counts of few categories go to polynomials, others to transforms where these die out, then to
+    Pairs are one integral; few counts go to polynomials, others to transforms where these die out, then to
     polynomials where their means add up to one, and last to the saddle point.
 
     Parameters
@@ -147,7 +147,7 @@ def laws_of(factors, route=None, saddle=False):
         return [(left, Saddle(factors))]
     out, counts = [], _counts(factors)
     if counts is not None and route != "transform":
-        short = left if route else left[(counts <= SHORT) & (a <= FEW)]
+        short = left if route else left[counts <= SHORT]
         out += _polynomials(factors, short, counts)
         left = np.setdiff1d(left, short)
     if left.size:
