@@ -5,10 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
-from ldpbayes.posteriors.conditioned_product.transform import ROUGH, Line, TransformRoute
+from ldpbayes.posteriors.conditioned_product.transform import Line, TransformRoute
 
 #: Sets of at most so many counts are polynomials first, others only where their transforms do not die out.
 SHORT = 2048
@@ -121,7 +120,7 @@ class Saddle:
         return Margin(every.low[[x]], every.step[[x]], every.density[[x]], every.centre[[x]])
 
 
-def laws_of(factors, route=None, saddle=False):
+def laws_of(factors, route=None):
     """Return [(sets, law)] of TiltedFactors: which of the classes here each set goes with.
 
     Pairs are one integral; few counts go to polynomials, others to transforms where these die out, then to
@@ -132,13 +131,6 @@ def laws_of(factors, route=None, saddle=False):
     factors : TiltedFactors
     route : {"transform", "polynomial", "saddle point"}, optional
         That one for all sets.
-    saddle : bool
-        Whether sets may go with the saddle point.
-
-    Raises
-    ------
-    ConvergenceError
-        Where a set goes with none.
     """
     left, a = np.arange(factors.sets), factors.multiplicity.sum()
     if a == 2 and route is None:
@@ -156,9 +148,7 @@ def laws_of(factors, route=None, saddle=False):
             laws = [(sets, law, _good(law, NEAR).all()) for sets, law in _polynomials(factors, rough, counts)]
             out += [(sets, law) for sets, law, good in laws if good]
             rough = np.concatenate([np.array([], dtype=int), *(sets for sets, _, good in laws if not good)])
-        if rough.size and not saddle:
-            raise ConvergenceError(ROUGH)
-        elif rough.size:
+        if rough.size:
             out.append((rough, Saddle(factors.take(rough))))
     return out
 

@@ -18,8 +18,6 @@ TOLERANCE, LOUD, NEGLIGIBLE = 4e-16, 1e-13, 1e-19
 LOST, ROUGHLY_LOST = 1e-11, TOLERANCE**0.25
 #: Complex exponentials that this route may spend on a set before the polynomial route is preferred.
 WORK_LIMIT = 6e7
-#: Why the route fails.
-ROUGH = "The transforms must die out, but these factors are too rough; use another method."
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,17 +112,14 @@ class TransformRoute:
     Parameters
     ----------
     factors : TiltedFactors
-    line : Line, optional
-        With nodes in all sets; by default that of the factors.
+    line : Line
+        With nodes in all sets.
     """
 
     name = "transform"
 
-    def __init__(self, factors, line=None):
-        self.factors = factors
-        self.line = Line.of(factors, factors.multiplicity) if line is None else line
-        if not self.line.count.all():
-            raise ConvergenceError(ROUGH)
+    def __init__(self, factors, line):
+        self.factors, self.line = factors, line
 
     @cached_property
     def _blocks(self):
