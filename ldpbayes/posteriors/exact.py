@@ -38,7 +38,7 @@ class ExactMoments:
     weights : (k,) array
         Posterior weights of the Dirichlet priors.
     engines : list of ConditionedProduct
-        Under each of them.
+        Under each of them; ``engine`` is the first.
     mean : (a,) array
         E[P|Y].
     """
@@ -51,6 +51,7 @@ class ExactMoments:
         self.engines = [self._server.engine(given) for given in self._nodes.priors]
         if any(engine.rough.any() for engine in self.engines):
             raise ConvergenceError("The transforms must die out, but these factors are too rough; use another method.")
+        self.engine = self.engines[0]
         self.mean = self.weights @ np.concatenate([engine.mean for engine in self.engines])
 
     @cached_property
@@ -105,7 +106,7 @@ class ExactMoments:
 
     def diagnostics(self):
         """Return the route of the engine under the first prior, its nodes and its self-checks as a dict."""
-        return self.engines[0].diagnostics()
+        return self.engine.diagnostics()
 
 
 @dataclass(frozen=True)

@@ -216,7 +216,7 @@ def test_extremes_are_finite_and_consistent(a, n, epsilon, weights):
     assert moments.diagnostics()["covariance_row_sum_error"] < 1e-8
     low, middle, high = moments.quantile([0.025, 0.5, 0.975])
     assert ((0 < low) & (low < middle) & (middle < high) & (high < 1)).all()
-    flat, _, acceptance = moments.engines[0].draws(400, np.random.default_rng(1))
+    flat, _, acceptance = moments.engine.draws(400, np.random.default_rng(1))
     assert 0 < acceptance <= 1
     inside = ((flat > low) & (flat < high)).mean()
     assert inside == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / 400))
@@ -228,16 +228,16 @@ def test_draws_have_the_exact_mean_covariance_and_margins():
     )
     moments = ExactMoments(collection.rows, Dirichlet([0.5, 0.5, 1.0, 0.5]))
     size = 20_000
-    draws, _, _ = moments.engines[0].draws(size, np.random.default_rng(5))
+    draws, _, _ = moments.engine.draws(size, np.random.default_rng(5))
     np.testing.assert_allclose(draws.sum(axis=1), 1)
     assert (np.abs(draws.mean(axis=0) - moments.mean) < 4 * moments.sd / math.sqrt(size)).all()
     centred = draws - moments.mean
     products = centred[:, :, None] * centred[:, None, :]
     error = products.std(axis=0) / math.sqrt(size)
     assert (np.abs(products.mean(axis=0) - moments.covariance()) < 4 * error).all()
-    for index, margin in moments.engines[0]._margins(False):
-        for x in np.flatnonzero(np.isin(moments.engines[0].group, index)):
-            place = np.flatnonzero(index == moments.engines[0].group[x])[0]
+    for index, margin in moments.engine._margins(False):
+        for x in np.flatnonzero(np.isin(moments.engine.group, index)):
+            place = np.flatnonzero(index == moments.engine.group[x])[0]
             pit = np.array([margin.cdf(value)[place] for value in draws[:500, x]])
             assert stats.kstest(pit, "uniform").pvalue > 1e-3
 

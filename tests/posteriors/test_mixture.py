@@ -302,11 +302,11 @@ def test_factors_of_two_peaks_are_tilted(alpha):
     """Newton's method went to and fro between tilts at which the means added up to .5 and to 7."""
     _, tally = steep()
     found = ExactMoments(as_collection(tally).rows, Dirichlet(np.full(1000, alpha)))
-    nodes = found.engines[0].factors.nodes(512)
-    centre, spread = (found.engines[0].factors.summed(x) for x in (nodes.centre + nodes.mean_offset, nodes.variance))
+    nodes = found.engine.factors.nodes(512)
+    centre, spread = (found.engine.factors.summed(x) for x in (nodes.centre + nodes.mean_offset, nodes.variance))
     assert abs(float(centre[0]) - 1) < 0.2 * float(spread[0]) ** 0.5
     assert found.diagnostics()["route"] == "transform" and found.mean.sum() == pytest.approx(1, abs=1e-8)
-    p = found.engines[0].draws(200, np.random.default_rng(1))[0]
+    p = found.engine.draws(200, np.random.default_rng(1))[0]
     assert (np.abs(p.mean(axis=0) - found.mean)[:2] < 5 * found.sd[:2] / np.sqrt(200)).all()
 
 
