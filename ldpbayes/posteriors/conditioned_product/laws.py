@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
+from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments, margins_of
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 from ldpbayes.posteriors.conditioned_product.transform import Line, TransformRoute
 
@@ -18,7 +18,7 @@ OFF = 1e-8
 NEAR = 1e-5
 #: Complex numbers of the transforms of sets that are worked on together.
 TOGETHER = 2**20
-#: Nodes of a margin by the saddle point.
+#: Nodes of a factor, by whose moments the saddle point's margins go.
 NODES = 96
 
 
@@ -104,20 +104,22 @@ class Saddle:
 
     def margins(self, inner=False):
         """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
-        factors, fine = self.factors, self.factors.nodes(NODES)
-        mean, variance = fine.centre + fine.mean_offset, fine.variance
-        total, spread = factors.each(factors.summed(mean)), factors.each(factors.summed(variance))
-        rest = np.maximum(spread - variance, 1e-12 * variance)
-        away = 1 - (total - mean)[:, None] - (fine.centre[:, None] + fine.offset)
-        log_density = np.log(np.maximum(fine.weight, 1e-300)) - 0.5 * away**2 / rest[:, None]
-        density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-        margin = Margin(factors.window[0], fine.step, density, fine.centre)
-        return [(np.arange(mean.size), margin)], np.array([], dtype=int)
+        return self._margins(np.arange(self.factors.centre.size), inner), np.array([], dtype=int)
 
     def margin_of(self, x):
         """Return the Margin of one factor of one set."""
-        ((_, every),), _ = self.margins()
-        return Margin(every.low[[x]], every.step[[x]], every.density[[x]], every.centre[[x]])
+        return self._margins(np.array([x]))[0][1]
+
+    def _margins(self, index, inner=False):
+        factors, fine = self.factors, self.factors.nodes(NODES)
+        mean, variance = fine.centre + fine.mean_offset, fine.variance
+        left = 1 - factors.each(factors.summed(mean)) + mean
+        rest = np.maximum(factors.each(factors.summed(variance)) - variance, 1e-12 * variance)
+
+        def log_others(x, log_g, log_rest):
+            return -0.5 * (left[x, None] - np.exp(log_g)) ** 2 / rest[x, None]
+
+        return margins_of(factors, index, self.moments, log_others, inner)
 
 
 def laws_of(factors, route=None):

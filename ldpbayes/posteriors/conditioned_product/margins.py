@@ -1,12 +1,12 @@
 """What the routes hand to the engine: the moments of all factors, and the distribution of one of them or of a sum."""
 
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import fft
 
-from ldpbayes.posteriors.conditioned_product.factors import DROP, bisect, log_growth
+from ldpbayes.posteriors.conditioned_product.factors import DROP
 
 #: Newton's search for a quantile ends with a step below so many grid steps.
 SETTLED = 1e-6
@@ -19,8 +19,7 @@ TOGETHER = 2**20
 MARGIN_NODES, FEW_MARGIN_NODES, SMALL, INNER = 512, 256, 0.3, 1e-3
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(NamedTuple):
     """Moments of the distinct factors of k sets given Σ g = 1 in each.
 
     Attributes
@@ -37,7 +36,7 @@ class Moments:
 
 
 class Margin:
-    """Densities on uniform grids of u, with a monotone map to g; both ends have died out, so Fourier series are exact.
+    """Densities on uniform grids of u, logit g = centre + scale·sinh(u); both ends have died out: Fourier series are exact.
 
     Parameters
     ----------
@@ -45,12 +44,10 @@ class Margin:
         Grid: low + step·(i + ½).
     density : (m, N) array
         Unnormalized density in u.
-    centre : (m,) array
-        With scale None, log g = log centre + log_growth(u); else logit g = centre + scale·sinh(u).
-    scale : (m,) array, optional
+    centre, scale : (m,) arrays
     """
 
-    def __init__(self, low, step, density, centre, scale=None):
+    def __init__(self, low, step, density, centre, scale):
         self.low, self.step, self.centre, self.scale = low, step, centre, scale
         self.size = density.shape[1]
         self.density = density / density.sum(axis=1, keepdims=True)
@@ -92,15 +89,11 @@ class Margin:
 
     def to_value(self, u):
         """Return g at u, shape (…, m)."""
-        if self.scale is None:
-            return self.centre * np.exp(log_growth(u))
         return np.exp(-np.logaddexp(0, -(self.centre + self.scale * np.sinh(u))))
 
     def to_grid(self, value):
         """Return u at g, shape (m,): the inverse of to_value."""
         value = np.broadcast_to(np.asarray(value, dtype=float), self.low.shape)
-        if self.scale is None:
-            return bisect(lambda u: self.to_value(u) < value, self.low, self.low + self.size * self.step, 60)
         with np.errstate(divide="ignore"):
             return np.arcsinh((np.log(value) - np.log1p(-value) - self.centre) / self.scale)
 
@@ -163,3 +156,31 @@ class Margin:
             if done:
                 break
         return position
+
+
+def margins_of(factors, index, moments, log_others, inner=False, together=TOGETHER // MARGIN_NODES):
+    """Return [(factor indices, Margin)] of some factors: the density of each times that of the sum of the others of its set.
+
+    Parameters
+    ----------
+    factors : TiltedFactors
+    index : int array
+    moments : Moments
+        Of all factors.
+    log_others : callable
+        (indices, log g, log(1 − g)) → log-density of the sum of the others at 1 − g, up to a constant.
+    inner : bool
+        As for Margin.of_logit.
+    together : int
+        Factors that are worked on at once.
+    """
+    total, out = factors.each(factors.alpha_total), []
+    for start in range(0, index.size, together):
+        x = index[start : start + together]
+        mean, variance, alpha = moments.mean[x], moments.variance[x], factors.family.alpha[x]
+
+        def log_density(log_g, log_rest, x=x, mean=mean):
+            return factors.log_density(x, mean, log_g) + log_others(x, log_g, log_rest)
+
+        out.append((x, Margin.of_logit(mean, variance, alpha, total[x] - alpha, log_density, inner)[0]))
+    return out
