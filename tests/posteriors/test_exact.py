@@ -235,7 +235,7 @@ def test_draws_have_the_exact_mean_covariance_and_margins():
     products = centred[:, :, None] * centred[:, None, :]
     error = products.std(axis=0) / math.sqrt(size)
     assert (np.abs(products.mean(axis=0) - moments.covariance()) < 4 * error).all()
-    for index, margin in moments.engine._margins(False):
+    for index, margin in moments.engine._margins:
         for x in np.flatnonzero(np.isin(moments.engine.group, index)):
             place = np.flatnonzero(index == moments.engine.group[x])[0]
             pit = np.array([margin.cdf(value)[place] for value in draws[:500, x]])

@@ -7,7 +7,6 @@ import numpy as np
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product.factors import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.laws import Saddle, laws_of
-from ldpbayes.posteriors.conditioned_product.margins import INNER
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 
 
@@ -122,7 +121,7 @@ class ConditionedProduct:
         """Return the q-quantiles of every g_x: shape (k, a), or (len(q), k, a) for several q."""
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         out = np.empty((levels.size, self.factors.centre.size))
-        for index, margin in self._margins(bool(levels.min() >= INNER and levels.max() <= 1 - INNER)):
+        for index, margin in self._margins:
             out[:, index] = margin.quantile(levels)
         out = self._shaped(out)
         return out if np.ndim(q) else out[0]
@@ -133,7 +132,7 @@ class ConditionedProduct:
         first[:, self.group] = value
         first = first.ravel()
         out = np.empty(first.size)
-        for index, margin in self._whole_margins:
+        for index, margin in self._margins:
             out[index] = margin.cdf(first[index])
         return self._shaped(out)
 
@@ -151,25 +150,16 @@ class ConditionedProduct:
         return PolynomialRoute(self.factors)
 
     @cached_property
-    def _whole_margins(self):
-        return self._margins(False)
-
-    def _margins(self, inner):
-        """Return [(factor indices, Margin)] of all; what loses digits by transforms goes with polynomials, or alone.
-
-        Parameters
-        ----------
-        inner : bool
-            As for Margin.of_logit.
-        """
+    def _margins(self):
+        """[(factor indices, Margin)] of all; what loses digits by transforms goes with polynomials, or alone."""
         out = []
         for sets, law in self._laws:
             each = self._each(sets)
-            margins, lost = law.margins(inner)
+            margins, lost = law.margins()
             if lost.size and self.factors.is_polynomial:
                 whole, place = np.unique(lost // self.multiplicity.size, return_inverse=True)
                 chosen = place * self.multiplicity.size + lost % self.multiplicity.size
-                again = PolynomialRoute(law.factors.take(whole)).margins(inner, chosen)[0]
+                again = PolynomialRoute(law.factors.take(whole)).margins(chosen)[0]
                 margins += [(lost[np.searchsorted(chosen, x)], margin) for x, margin in again]
             elif lost.size:
                 margins += [self._alone(law, x) for x in lost]

@@ -70,7 +70,7 @@ class Pairs:
         """(Left, right), two (1, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of the two categories of a set."""
         return -self.moments.variance[None], np.ones((1, self.moments.variance.size))
 
-    def margins(self, inner=False):
+    def margins(self):
         """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
         return [(x, margin) for x, margin, _ in self._margins], np.array([], dtype=int)
 
@@ -102,15 +102,15 @@ class Saddle:
         variance = self.factors.nodes(NODES).variance
         return (-variance / self.factors.each(self.factors.summed(variance)))[None], variance[None]
 
-    def margins(self, inner=False):
+    def margins(self):
         """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
-        return self._margins(np.arange(self.factors.centre.size), inner), np.array([], dtype=int)
+        return self._margins(np.arange(self.factors.centre.size)), np.array([], dtype=int)
 
     def margin_of(self, x):
         """Return the Margin of one factor of one set."""
         return self._margins(np.array([x]))[0][1]
 
-    def _margins(self, index, inner=False):
+    def _margins(self, index):
         factors, fine = self.factors, self.factors.nodes(NODES)
         mean, variance = fine.centre + fine.mean_offset, fine.variance
         left = 1 - factors.each(factors.summed(mean)) + mean
@@ -119,7 +119,7 @@ class Saddle:
         def log_others(x, log_g, log_rest):
             return -0.5 * (left[x, None] - np.exp(log_g)) ** 2 / rest[x, None]
 
-        return margins_of(factors, index, self.moments, log_others, inner)
+        return margins_of(factors, index, self.moments, log_others)
 
 
 def laws_of(factors, route=None):

@@ -250,7 +250,7 @@ class PolynomialRoute:
         """(Left, right), two (K, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories of a set."""
         return self._pieces[1] or self._worked_out(True)[1]
 
-    def margins(self, inner=False, chosen=None):
+    def margins(self, chosen=None):
         """Return [(factor indices, Margin)] of all factors, or those chosen, and none that would lose digits.
 
         The density of g_x is its own times that of the others' sum at 1 − g: a mixture over their Σ k of Gamma(A + Σ k, t),
@@ -271,7 +271,7 @@ class PolynomialRoute:
 
         index = np.arange(factors.centre.size) if chosen is None else chosen
         size = max(1, TOGETHER // (512 * POWERS + 4 * self._window[1]))
-        return margins_of(factors, index, self.moments, log_others, inner, size), np.array([], dtype=int)
+        return margins_of(factors, index, self.moments, log_others, size), np.array([], dtype=int)
 
     def _others(self, index):
         """Return (laws of the sum of all counts of a set but one of factor x, for x in index, lowest sum of each)."""

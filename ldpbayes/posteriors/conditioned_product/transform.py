@@ -176,7 +176,7 @@ class TransformRoute:
         weighted = np.repeat(v, self.factors.multiplicity.size, axis=1) * centred
         return np.concatenate([weighted.real, -weighted.imag]), np.concatenate([centred.real, centred.imag])
 
-    def margins(self, inner=False):
+    def margins(self):
         """Return [(factor indices, Margin)] and the factors for which that would lose digits.
 
         The density of factor x is its own times that of the others' sum, from the product of all transforms over E_x:
@@ -197,7 +197,7 @@ class TransformRoute:
                 now *= turn
             return np.log(np.maximum(density, 1e-300))
 
-        return margins_of(factors, np.flatnonzero(~lost), self.moments, log_others, inner), np.flatnonzero(lost)
+        return margins_of(factors, np.flatnonzero(~lost), self.moments, log_others), np.flatnonzero(lost)
 
     def margin_of(self, x):
         """Return the Margin of one factor of one set, its own density times that of the sum of the others.
