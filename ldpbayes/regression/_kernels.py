@@ -4,13 +4,10 @@ import math
 
 import numpy as np
 
-from ldpbayes.compiling import compiled, reinterpreted
+from ldpbayes.compiling import compiled
 
 #: Draws that are computed together, and where their log odds are cut: e^325 and its reciprocal are far from the ends.
 BLOCK, LARGEST = 64, 325.0
-
-
-_bits, _float = reinterpreted()
 
 
 @compiled(nogil=True, fastmath={"contract"})
@@ -32,7 +29,7 @@ def _exp(x):
     y = y * r + 0.5
     y = y * r + 1.0
     y = y * r + 1.0
-    return y * _float((_bits(shifted) << 52) + (1023 << 52))
+    return y * np.int64((np.float64(shifted).view(np.int64) << 52) + (1023 << 52)).view(np.float64)
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
@@ -71,9 +68,9 @@ def _mixed(entries, p, u):
 def _take_up(product, power):
     """Move the exponents of products to powers of two."""
     for s in range(BLOCK):
-        bits = _bits(product[s])
+        bits = np.float64(product[s]).view(np.int64)
         power[s] += (bits >> 52) - 1023
-        product[s] = _float((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000)
+        product[s] = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
