@@ -164,7 +164,7 @@ class Hierarchical(AbstractSoftmax):
         return {"scale": ""}
 
     def local(self) -> tuple[int, int] | None:
-        return self.field_.local(self._width + self._scales, self._width)
+        return None if self.field_.make else (self._width + self._scales, self._width)
 
     def spectrum(self, z: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
         first, second = self._width, self._width + self._scales
@@ -226,61 +226,37 @@ class Field:
     ----------
     what : str
     n_cells : int
-    make : callable
-        Returns the map, (cells, rank), where it must be written out.
+    make : callable, optional
+        Returns the map, (cells, rank), where it must be written out; without it each cell has its own number.
     settings : dict of arrays
         What a result keeps.
     """
 
     what: str
     n_cells: int
-    make: Callable[[], np.ndarray]
+    make: Callable[[], np.ndarray] | None = None
     settings: dict = field(default_factory=dict)
 
     @cached_property
     def root(self):
         """The map, (cells, rank)."""
-        return self.make()
+        return np.eye(self.n_cells) if self.make is None else self.make()
 
     @property
     def rank(self):
-        return self.root.shape[1]
+        return self.n_cells if self.make is None else self.root.shape[1]
 
     def of(self, effects):
         """Return the effects (…, cells, k) for standard normal numbers (…, rank, k)."""
-        return self.root @ effects
+        return effects if self.make is None else self.root @ effects
 
     def transposed(self, d):
         """Return the transposed map of d (cells, k), shape (rank, k)."""
-        return self.root.T @ d
+        return d if self.make is None else self.root.T @ d
 
     def norms(self):
         """Return the squared lengths of the map's columns, (rank,)."""
-        return (self.root**2).sum(axis=0)
-
-    def local(self, start, width):
-        """Return (start, width) where each cell has its own numbers, else None."""
-        return None
-
-
-class Groups(Field):
-    """Independent effects."""
-
-    @property
-    def rank(self):
-        return self.n_cells
-
-    def of(self, effects):
-        return effects
-
-    def norms(self):
-        return np.ones(self.n_cells)
-
-    def transposed(self, d):
-        return d
-
-    def local(self, start, width):
-        return start, width
+        return np.ones(self.n_cells) if self.make is None else (self.root**2).sum(axis=0)
 
 
 class Waves(Field):
@@ -382,7 +358,7 @@ def _path(gaps):
 def _field(structure, n_cells, cells) -> Field:
     """Return the field of a structure over the cells."""
     if isinstance(structure, str) and structure == "groups":
-        return Groups(f"{n_cells} groups", n_cells, partial(np.eye, n_cells))
+        return Field(f"{n_cells} groups", n_cells)
     if isinstance(structure, str):
         return _walk(n_cells, cells)
     weights = _adjacency(structure, n_cells, cells)
