@@ -20,6 +20,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from ldpbayes.errors import ArgumentError, listed, shown
@@ -216,7 +217,7 @@ class _Parser:
             position = match.end()
             kind = match.lastgroup or ""
             if kind != "space":
-                self.tokens.append((kind, match[kind]))
+                self.tokens.append((kind, "**" if match[kind] == "^" else match[kind]))
         self.tokens.append(("end", ""))
 
     # ---- tokens --------------------------------------------------------------------------------------------------------
@@ -292,7 +293,7 @@ class _Parser:
 
     def power(self) -> _Sum:
         found = self.atom()
-        if self.accept("**", "^"):
+        if self.accept("**"):
             order = self.take() if self.kind == "number" else ""
             if not order.isdecimal() or not 1 <= int(order[:9]) <= MAX_ORDER:
                 raise self.refusal(f"a power of terms is a whole number from 1 to {MAX_ORDER}; I(x**2) squares a column")
@@ -340,7 +341,7 @@ class _Parser:
             self.expect(")")
             return term
         if self.accept("{"):
-            term = self.inner(self.comparison)
+            term = self.inner(self.arithmetic)
             self.expect("}")
             return self.of(self.applied("I", (term,)))
         if self.called():
@@ -377,7 +378,7 @@ class _Parser:
                 "compute other columns beforehand."
             )
         self.expect("(")
-        argument, options = self.inner(self.comparison), []
+        argument, options = self.inner(self.arithmetic), []
         while self.accept(","):
             option = ""
             if self.kind == "name" and self.tokens[self.at + 1] == ("sign", "="):
@@ -429,9 +430,6 @@ class _Parser:
             if name not in _TRUTHS and name not in CODINGS:
                 raise self.refusal(f"an option is a number, a text in quotes, True or False, got {shown(name)}")
             return _TRUTHS.get(name, name)
-        return self.signed()
-
-    def signed(self) -> float:
         sign = -1 if self.accept("-") else 1
         if self.kind != "number":
             raise self.refusal(f"a number is expected before {self.ahead()}")
@@ -444,42 +442,27 @@ class _Parser:
             raise self.refusal(f"the number {shown(written)} is too large")
         return value
 
-    def comparison(self) -> Node:
-        left = self.additive()
-        if sign := self.accept(*_COMPARISONS):
-            left = self.applied(sign, (left, self.additive()))
+    def arithmetic(self, least: int = 1) -> Node:
+        """Return the operands ahead and the signs between them that bind at least so strongly (_STRENGTH)."""
+        left = self.operand()
+        while (strength := _STRENGTH.get(self.token, 0)) >= least:
+            sign = self.take()
+            # Chains go from the left, powers from the right; comparisons are no chain.
+            read = partial(self.arithmetic, strength + (sign != "**"))
+            left = self.applied(sign, (left, self.inner(read) if sign == "**" else read()))
+            least = max(least, 2) if sign in _COMPARISONS else least
         return left
 
-    def additive(self) -> Node:
-        return self.chain(self.multiplicative, "+", "-")
-
-    def multiplicative(self) -> Node:
-        return self.chain(self.unary, "*", "/")
-
-    def chain(self, read, *signs: str) -> Node:
-        """Return operands joined by signs from the left."""
-        left = read()
-        while sign := self.accept(*signs):
-            left = self.applied(sign, (left, read()))
-        return left
-
-    def unary(self) -> Node:
-        if self.accept("-"):
-            return self.applied("neg", (self.inner(self.unary),))
-        if self.accept("+"):
-            return self.inner(self.unary)
-        operand = self.primary()
-        if self.accept("**", "^"):  # from the right, and before the sign on the left: -x**2 is -(x**2)
-            operand = self.applied("**", (operand, self.inner(self.unary)))
-        return operand
-
-    def primary(self) -> Node:
+    def operand(self) -> Node:
+        if sign := self.accept("-", "+"):  # after powers: -x**2 is -(x**2)
+            node = self.inner(partial(self.arithmetic, _STRENGTH["neg"]))
+            return self.applied("neg", (node,)) if sign == "-" else node
         if self.kind == "number":
             return Literal(self.number())
         if self.kind == "text":
             return Literal(self.take()[1:-1])
         if self.accept("("):
-            node = self.inner(self.comparison)
+            node = self.inner(self.arithmetic)
             self.expect(")")
             return node
         if self.called():
