@@ -12,7 +12,7 @@ from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown
 from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
-from ldpbayes.inference.scaling import Scaled, by_weights
+from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.verdict import ACCEPTED, refused
 from ldpbayes.inference.weighted import most_error, weighted
 from ldpbayes.posteriors.base import Sample, Watch
@@ -797,6 +797,4 @@ def _scaled(prior, z, ci_prob):
     for batch in prior.varying:
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, batch.place], 300.0)) / batch.scale) ** 2
     values = prior.coefficients(z) * prior.spread[:, None]
-    under = (moments.reshape(2, *values.shape[1:]) for moments in by_weights(values.reshape(len(z), -1), log_prior))
-    settings = {"shares": False, "floor": FLOOR_ODDS, "ci_prob": ci_prob}
-    return Scaled.of(values.mean(axis=0), values.std(axis=0), tuple(under), **settings)
+    return Scaled.of_draws(values, log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob)
