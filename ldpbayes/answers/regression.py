@@ -14,6 +14,7 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.arguments import explained
+from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.priors.regression import walk_between
@@ -165,17 +166,12 @@ class Fitted:
             eta += group.value[rows][:, None] * effect[:, group.index[rows]]
         return softmax(eta, axis=-1)
 
-    def blocks(self, rows: int, draws: int) -> list[slice]:
-        """Return slices of the rows that are computed together."""
-        step = max(1, BLOCK // (draws * len(self.categories)))
-        return [slice(start, start + step) for start in range(0, rows, step)]
-
     def means(self, frame: Any, weight: NDArray, coefficients: NDArray, group: NDArray) -> NDArray:
         """Return the means of P over the people of each group of rows, shape (S, groups, a)."""
         columns = self.design.new(frame)
         effects = self.effects(columns, coefficients)
         total = np.zeros((len(coefficients), group.max() + 1, len(self.categories)))
-        for rows in self.blocks(len(frame), len(coefficients)):
+        for rows in blocks(len(frame), coefficients[:, 0].size, BLOCK):
             shares = self.shares(columns, coefficients, effects, rows) * weight[rows][:, None]
             order = np.argsort(group[rows], kind="stable")
             labels, starts = np.unique(group[rows][order], return_index=True)
@@ -244,7 +240,7 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
         fitted.described(
             fitted.shares(columns, coefficients, effects, rows), {"row": index[rows]}, ci_prob, "Predicted shares"
         )
-        for rows in fitted.blocks(len(frame), len(coefficients))
+        for rows in blocks(len(frame), coefficients[:, 0].size, BLOCK)
     ]
     coords: dict[str, Any] = {}
     for name in fitted.design.variables:

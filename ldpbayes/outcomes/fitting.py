@@ -363,12 +363,14 @@ class _Problem:
 
     def tried(self, division: _Division | None, alone: tuple[np.ndarray, np.ndarray, bool]) -> _Fit:
         """Return what a way to the answer finds, the recipe without a division; ``alone`` is what the reports alone say."""
-        curves, moved = None, []
+        curves, moved, verdict, unsound = None, None, ACCEPTED, set()
         if division is None:
             measures = self._recipe()
         else:
             curves = draw_curves(division.cores, self.asked.draws, self.rng)
             measures, moved = self._smooth(division, curves)
+            verdict, each = curves.drawn.verdict, curves.drawn.verdicts
+            unsound = {c for c, of_curve in zip(division.owners, each, strict=True) if not of_curve.accepted}
         check = check_shares([measure.shares() for measure in measures], *alone, smooth=curves is not None)
         apart, allowed = check.worst
         what, verbs = "Smooth curves", ("agree", "differ")
@@ -377,10 +379,6 @@ class _Problem:
             what, verbs = f"The recipe with a bootstrap{whose}", ("agrees", "differs")
         elif division.classes.names:
             what += f", one each for {', '.join(division.classes.names)},"
-        verdict, unsound = ACCEPTED, set()
-        if curves is not None:
-            verdict, sound = curves.drawn.verdict, [each.accepted for each in curves.drawn.verdicts]
-            unsound = {c for c, is_sound in zip(division.owners, sound, strict=True) if not is_sound}
         shares = "the shares that the reports alone give"
         if not verdict.accepted:
             said = f"{what} have draws that cannot be trusted: {verdict.problem}."
@@ -388,10 +386,9 @@ class _Problem:
             said = f"{what} {verbs[0]} with {shares} to {apart:.2f} posterior sd."
         else:
             said = f"{what} {verbs[1]} from {shares} by {apart:.2f} posterior sd, where {allowed:.2f} is allowed."
-        found = np.stack(moved) if moved else None
-        return _Fit(measures, check, verdict.accepted and check.good, said, curves, found, unsound)
+        return _Fit(measures, check, verdict.accepted and check.good, said, curves, moved, unsound)
 
-    def _smooth(self, division: _Division, curves: Curves) -> tuple[list[Measure], list[np.ndarray]]:
+    def _smooth(self, division: _Division, curves: Curves) -> tuple[list[Measure], np.ndarray | None]:
         """Return the measure of each cell, and how far its answers move within bins, from draws of its curves."""
         measures, moved, every = [], [], iter(curves.shares)
         for at, bins, part in zip(self.held, self.cells, division.parts, strict=True):
@@ -399,7 +396,7 @@ class _Problem:
             measures.append(self._measure(at, bins, part, shares))
             if self.records.levels is None:
                 moved.append(self._moved(at, bins, part, [curve.mean(axis=0) for curve in shares]))
-        return measures, moved
+        return measures, np.stack(moved) if moved else None
 
     def _moved(self, at: np.ndarray, bins: Bins, part: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
         """Return how far share, mean and quantiles move where mean curves are interpolated within bins, (quantities, k).

@@ -233,19 +233,9 @@ class PrivateGroups(AbstractResult):
     @property
     def attrs(self) -> dict[str, Any]:
         """What made the result, for a page or a file."""
-        attrs = {
-            "value": self.value,
-            "target": self.target,
-            "method": self.method,
-            "reason": self.reason,
-            "n_records": self.n_records,
-            "n_bins": list(self.n_bins),
-            "random_seed": self.random_seed,
-            "ci_prob": self.ci_prob,
-            "outcome": self.outcome,
-        }
-        if self.method != "recipe":
-            attrs |= {"sampling": self.sampling, "k_hat": self.k_hat, "effective_draws": self.effective_draws}
+        names = ["value", "target", "method", "reason", "n_records", "random_seed", "ci_prob", "outcome"]
+        names += [] if self.method == "recipe" else ["sampling", "k_hat", "effective_draws"]
+        attrs = {name: getattr(self, name) for name in names} | {"n_bins": list(self.n_bins)}
         attrs["discrepancy"], attrs["discrepancy_allowed"] = self.check.worst
         attrs |= {"converged": int(self.trusted)} | ({"left_out": self.left_out} if self.left_out else {})
         attrs["who_decides"] = self.who_decides

@@ -244,7 +244,8 @@ class AbstractPrior(abc.ABC):
 
     def weight(self) -> float:
         """Return how many open answers the prior weighs: Σα of a Dirichlet; nan where no number of answers says it."""
-        return float("nan")
+        alpha = self.concentrations()
+        return float("nan") if alpha is None else float(alpha.sum())
 
     # ---- capabilities: the object, or None -----------------------------------------------------------------------------
     def concentrations(self) -> np.ndarray | None:
@@ -329,11 +330,6 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     p = np.exp(logits - functools.reduce(np.maximum, np.moveaxis(logits, -1, 0))[..., None])
     p /= functools.reduce(np.add, np.moveaxis(p, -1, 0))[..., None]
     return p
-
-
-def product(matrix: Any, values: Any, xp: Any) -> Any:
-    """Return a known matrix times values, (…, m, k) in NumPy and (m, k) in PyTensor."""
-    return matrix @ values if xp is np else xp.dot(np.asarray(matrix, dtype=float), values)
 
 
 class Law(abc.ABC):

@@ -1,5 +1,6 @@
 """Cells that borrow strength: groups that vary about a common mean, days in their order, regions beside their neighbours."""
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -8,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import helmert
 
 from ldpbayes import checks
@@ -409,12 +411,8 @@ def _day(key):
     if isinstance(key, int) and not isinstance(key, bool) and 19_000_101 <= key <= 21_001_231:
         key = str(key)
     if isinstance(key, str):
-        for kind in (datetime.date, datetime.datetime):
-            try:
-                key = kind.fromisoformat(key)
-            except ValueError:
-                continue
-            break
+        with contextlib.suppress(ValueError):
+            key = datetime.datetime.fromisoformat(key)
     if isinstance(key, datetime.datetime):
         if key.tzinfo is not None:
             key = key.astimezone(datetime.UTC).replace(tzinfo=None)
@@ -445,17 +443,19 @@ def _adjacency(structure, n_cells, cells):
     labels = None if cells is None else list(cells.labels)
     pairs = _pairs(structure, n_cells)
     if pairs is None:
-        return _connected(_matrix(structure, n_cells, labels))
-    if labels is None:
+        matrix = _matrix(structure, n_cells, labels)
+    elif labels is None:
         raise ArgumentError("structure names neighbours by label, which only Cells have; give a matrix instead.")
-    places = {label: place for place, label in enumerate(labels)}
-    matrix = np.zeros((n_cells, n_cells))
-    for left, right in pairs:
+    else:
+        matrix, places = np.zeros((n_cells, n_cells)), {label: place for place, label in enumerate(labels)}
+    for left, right in pairs or ():
         i, j = _position(left, places), _position(right, places)
         if i == j:
             raise ArgumentError(f"structure must not make the cell {labels[i]!r} its own neighbour.")
         matrix[i, j] = matrix[j, i] = 1.0
-    return _connected(matrix)
+    if not matrix.any():
+        raise ArgumentError('structure must name at least one pair of neighbours; without any use "groups".')
+    return matrix
 
 
 def _pairs(structure, n_cells):
@@ -475,16 +475,10 @@ def _pairs(structure, n_cells):
 def _matrix(structure, n_cells, labels):
     """Return a matrix of weights; of a data frame, whose rows and columns may be named, in the order of the cells."""
     names = None
-    try:
+    with contextlib.suppress(AttributeError, TypeError):  # a method of lists, and missing elsewhere
         names = list(structure.index), list(structure.columns)
-    except (AttributeError, TypeError):  # a method of lists, and missing elsewhere
-        pass
     try:
-        dense = structure.toarray()
-    except AttributeError:
-        dense = structure
-    try:
-        matrix = np.asarray(dense, dtype=float)
+        matrix = np.asarray(structure.toarray() if sparse.issparse(structure) else structure, dtype=float)
     except (TypeError, ValueError):
         raise ArgumentError(
             "structure must be groups, days, a matrix with a row and a column for every cell, {label: labels of its "
@@ -506,12 +500,6 @@ def _matrix(structure, n_cells, labels):
         raise ArgumentError("structure must be symmetric: neighbours are so on both sides.")
     if matrix.diagonal().any():
         raise ArgumentError("structure must have a zero diagonal: no cell is its own neighbour.")
-    return matrix
-
-
-def _connected(matrix):
-    if not matrix.any():
-        raise ArgumentError('structure must name at least one pair of neighbours; without any use "groups".')
     return matrix
 
 

@@ -22,10 +22,11 @@ from ldpbayes.protocols.designs import ListExperiment
 from ldpbayes.regression import denying, lists, maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.reports import Reports, read_reports, reported, reports_of_cells
+from ldpbayes.regression.reports import Reports, protocols_of, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
 from ldpbayes.road.request import Request
+from ldpbayes.sources.records import report_columns
 
 if TYPE_CHECKING:
     from ldpbayes.result import Result
@@ -401,7 +402,12 @@ def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
         table = to_pandas(frame)
         if protocol is None:
             raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
-        used = reported(table, protocol, report, columns["design"], formula.answer)
+        used: tuple[str, ...] = ()  # the columns in which every row has its report, unless its design says which
+        if columns["design"] is None:
+            names = map(str, table.columns)
+            used = report_columns(
+                protocols_of(protocol, None)["all"], checks.columns(report, "report"), names, formula.answer
+            )
         cleaned, kept = clean(table, variables, missing=missing, reported=used)
         reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
     if gone := int((~kept).sum()):

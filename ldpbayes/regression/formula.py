@@ -18,7 +18,7 @@ anywhere else: a formula has no way to reach Python.
 
 import itertools
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -41,6 +41,14 @@ _TOKENS = re.compile(
 )
 #: How strongly signs bind, for printing.
 _STRENGTH = {**dict.fromkeys(_COMPARISONS, 1), "+": 2, "-": 2, "*": 3, "/": 3, "neg": 4, "**": 5}
+#: What an option must be: whether a value is that, and the words for it.
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "integer": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
+    "truth": (lambda value: isinstance(value, bool), "True or False"),
+    "numbers": (lambda v: isinstance(v, tuple) and all(isinstance(x, (int, float)) for x in v), "numbers such as c(1, 2)"),
+    "label": (lambda value: not isinstance(value, tuple), "a text or a number"),
+    "coding": (lambda value: value in CODINGS, " or ".join(CODINGS)),
+}
 _TRUTHS = {"True": True, "TRUE": True, "False": False, "FALSE": False}
 
 
@@ -397,18 +405,9 @@ class _Parser:
                 hint = ". Levels are sorted, or in the order of an ordered Categorical; T(x, 'b') takes 'b' as the base"
                 has = f"has the options {listed(rules)}" if rules else "has no options"
                 raise self.refusal(f"{name} {has}{hint if option == 'levels' else ''}")
-            rule = rules[option]
-            right = {
-                "integer": isinstance(value, int) and not isinstance(value, bool),
-                "truth": isinstance(value, bool),
-                "numbers": isinstance(value, tuple) and all(isinstance(v, (int, float)) for v in value),
-                "label": not isinstance(value, tuple),
-                "coding": value in CODINGS if isinstance(value, str) else False,
-            }[rule]
-            if not right:
-                words = {"integer": "a whole number", "truth": "True or False", "numbers": "numbers such as c(1, 2)"}
-                words |= {"label": "a text or a number", "coding": " or ".join(CODINGS)}
-                raise self.refusal(f"{option} of {name} must be {words[rule]}")
+            is_right, words = _RULES[rules[option]]
+            if not is_right(value):
+                raise self.refusal(f"{option} of {name} must be {words}")
             checked[option] = value
         return checked
 

@@ -30,7 +30,6 @@ class Function:
         Names of the options in their order, and what each must be: "integer", "truth", "numbers", "label" or "coding".
     makes : {"number", "columns", "factor", "levels"}
         An effect over ordered levels is one of "levels".
-    arguments : int
     texts : bool
         Whether values may be texts.
     """
@@ -39,7 +38,6 @@ class Function:
     fit: Callable[..., Mapping[str, Any]] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     makes: str = NUMBER
-    arguments: int = 1
     texts: bool = False
 
 
@@ -153,17 +151,17 @@ FUNCTIONS: dict[str, Function] = {
 #: Operators by their sign; "neg" is the sign before a number.
 OPERATORS: dict[str, Function] = {
     "neg": Function(np.negative),
-    "+": Function(np.add, arguments=2),
-    "-": Function(np.subtract, arguments=2),
-    "*": Function(np.multiply, arguments=2),
-    "/": Function(np.divide, arguments=2),
-    "**": Function(np.power, arguments=2),
-    "<": Function(np.less, arguments=2),
-    "<=": Function(np.less_equal, arguments=2),
-    ">": Function(np.greater, arguments=2),
-    ">=": Function(np.greater_equal, arguments=2),
-    "==": Function(lambda x, y: x == y, arguments=2, texts=True),
-    "!=": Function(lambda x, y: x != y, arguments=2, texts=True),
+    "+": Function(np.add),
+    "-": Function(np.subtract),
+    "*": Function(np.multiply),
+    "/": Function(np.divide),
+    "**": Function(np.power),
+    "<": Function(np.less),
+    "<=": Function(np.less_equal),
+    ">": Function(np.greater),
+    ">=": Function(np.greater_equal),
+    "==": Function(lambda x, y: x == y, texts=True),
+    "!=": Function(lambda x, y: x != y, texts=True),
 }
 TABLE: dict[str, Function] = FUNCTIONS | OPERATORS
 #: What a refusal lists.

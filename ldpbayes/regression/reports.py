@@ -128,7 +128,7 @@ def read_reports(
     for what, name in stated.items():
         if name is not None:
             check_column(names, name, "the frame ", f" for {what}")
-    protocols = _protocols(protocol, design)
+    protocols = protocols_of(protocol, design)
     first = next(iter(protocols.values()))
     labels = labels_of(categories, first) or tuple(str(x) for x in range(first.n_categories))
     report = checks.columns(report, "report")
@@ -139,23 +139,6 @@ def read_reports(
         return _reports(arrow, protocols, columns, labels, categories is not None, stated, answer)
     except DataError as err:  # the row of a table that nobody sees
         raise DataError(err.message, field=err.field) from None
-
-
-def reported(
-    table: Any, protocol: AbstractProtocol | Mapping[Any, AbstractProtocol], report: Any, design: str | None, answer: str
-) -> tuple[str, ...]:
-    """Return the columns in which every row has its report; none where the design of a row says which they are.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-    protocol, report, design, answer : as in read_reports
-    """
-    if design is not None:
-        return ()
-    return report_columns(
-        _protocols(protocol, None)["all"], checks.columns(report, "report"), map(str, table.columns), answer
-    )
 
 
 def _reports(table, protocols, columns, labels, labelled, stated, answer):
@@ -225,7 +208,7 @@ def _of_cell(cell: Any) -> tuple:
     return dense[place], constants[place], survey.counts.astype(float), survey.weights, survey.strata, survey.clusters
 
 
-def _protocols(protocol, design):
+def protocols_of(protocol: Any, design: str | None) -> dict[str, AbstractProtocol]:
     """Return {value of the design: protocol}, or {"all": protocol} without one."""
     if design is None:
         if isinstance(protocol, Mapping):
