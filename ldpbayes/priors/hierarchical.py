@@ -305,7 +305,8 @@ def _root_of_walk(order, gaps):
     Reports say much about the slow waves of the walk and little about the fast ones: in this basis the posterior is nearly
     independent, where in the steps it is not. With steps of one length the basis is the discrete cosine transform.
     """
-    basis = _eigenroot(_path(gaps))
+    forward = np.diag(1 / gaps, 1)  # one over the variance of each step, between neighbours
+    basis = _eigenroot(forward + forward.T)
     root = np.empty_like(basis)
     root[order] = basis
     return root
@@ -347,14 +348,6 @@ def _eigenroot(weights):
     values, vectors = np.linalg.eigh(np.diag(weights.sum(axis=1)) - weights)
     positive = values > NULL * values[-1]
     return vectors[:, positive] / np.sqrt(values[positive])
-
-
-def _path(gaps):
-    """Return the weights of the graph of a walk: one over the variance of each step, between neighbours."""
-    weights = np.zeros((gaps.size + 1, gaps.size + 1))
-    at = np.arange(gaps.size)
-    weights[at, at + 1] = weights[at + 1, at] = 1 / gaps
-    return weights
 
 
 def _field(structure, n_cells, cells) -> Field:

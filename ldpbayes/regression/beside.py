@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import Law, NormalLaw, softmax
 from ldpbayes.priors.regression import SCALE, Regression, moments_of
@@ -81,9 +82,9 @@ class Beside(Regression):
 
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
         # Before the groups' effects, which stand last: see ``disjoint``.
-        blocks = dict(super().blocks())
-        effects = {name: blocks.pop(name) for pair in self.multiplied().items() for name in pair}
-        return {**blocks, self.part: (NormalLaw(), self.other_shape()), **effects}
+        own = dict(super().blocks())
+        effects = {name: own.pop(name) for pair in self.multiplied().items() for name in pair}
+        return {**own, self.part: (NormalLaw(), self.other_shape()), **effects}
 
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
         return super().pulled(values, slope) | {self.part: np.zeros_like(values[self.part])}
@@ -95,9 +96,7 @@ class Beside(Regression):
     def in_blocks(self, z: np.ndarray, each: Any, shape: tuple[int, ...]) -> np.ndarray:
         """Return what a function makes of (people of each cell and category, z), shape (k, *shape), in blocks of draws."""
         out, sizes = np.empty((len(z), *shape)), np.asarray(self.sizes)
-        step = max(BLOCK // len(self.owners) // len(self.design), 1)
-        for start in range(0, len(z), step):
-            part = slice(start, start + step)
+        for part in blocks(len(z), len(self.owners) * len(self.design), BLOCK):
             out[part] = each(sizes[:, None] * self.to_simplex(z[part]), z[part])
         return out
 

@@ -13,6 +13,7 @@ from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, 
 from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.scaling import Scaled
+from ldpbayes.inference.structure import roots
 from ldpbayes.inference.verdict import ACCEPTED, refused
 from ldpbayes.inference.weighted import most_error, weighted
 from ldpbayes.posteriors.base import Sample, Watch
@@ -651,12 +652,10 @@ def _stretched(model, sample, mode, variance):
     curvature = -model.target.hessian(mode)
     before = np.linalg.inv(curvature)
     after = before @ (variance + curvature + replace(model.target, flat=True).hessian(mode)) @ before
-    values, vectors = np.linalg.eigh(before)
-    if not values[0] > 0:  # a saddle of the likelihood: there is no normal law to start from
+    if not np.linalg.eigvalsh(before)[0] > 0:  # a saddle of the likelihood: there is no normal law to start from
         return sample
-    root, inverse = (vectors * values**power @ vectors.T for power in (0.5, -0.5))
-    values, vectors = np.linalg.eigh(root @ after @ root)
-    map_ = inverse @ (vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T) @ inverse
+    inverse, root = roots(before, 0.0)
+    map_ = inverse @ roots(root @ after @ root, 1e-300)[1] @ inverse
     centre = sample.unknowns.mean(axis=(0, 1))
     z = centre + (sample.unknowns - centre) @ map_
     named = model.variables(z)

@@ -81,7 +81,9 @@ def clean(
             out[name] = values.to_numpy(dtype=bool)
         elif kind.startswith(("int", "uint")) and values.max() <= np.iinfo(np.int64).max:
             out[name] = values.to_numpy(dtype=np.int64)
-        elif kind.startswith(("int", "uint", "float", "double", "decimal")) or _all_numbers(values):
+        elif kind.startswith(("int", "uint", "float", "double", "decimal")) or (
+            kind == "object" and all(isinstance(value, (numbers.Real, Decimal)) for value in values)
+        ):  # such as decimals of a database
             out[name] = _floats(values, name)
         elif kind.startswith("complex"):
             raise DataError("holds complex numbers; a covariate is a real one", field=name)
@@ -140,11 +142,6 @@ def _first(err):
     """Return the first line of a foreign error."""
     text = next((line.strip() for line in str(err).splitlines() if line.strip()), type(err).__name__)
     return text.rstrip(".")[:200]
-
-
-def _all_numbers(values):
-    """Return whether a column of objects holds numbers only, such as decimals of a database."""
-    return str(values.dtype) == "object" and all(isinstance(v, (numbers.Real, Decimal)) for v in values)
 
 
 def _floats(values, name):
