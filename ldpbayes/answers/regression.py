@@ -21,6 +21,7 @@ from ldpbayes.priors.regression import walk_between
 from ldpbayes.regression.design import Columns, Design
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.table import clean, to_pandas
+from ldpbayes.sources.base import foreign
 
 #: Numbers (draws × rows × categories) that one answer computes; beyond, only some of the draws are taken.
 MAX_NUMBERS = 4 * 10**8
@@ -58,7 +59,7 @@ class Fitted:
         if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
             raise ArgumentError("result must be a posterior that regress returned.")
         self.result = result
-        try:
+        with foreign("the group 'design' is not that of a regression"):
             design = result["design"].to_dataset()
             start = "covariate "
             patterns = {str(n).removeprefix(start): design[n].values for n in design.data_vars if str(n).startswith(start)}
@@ -66,10 +67,6 @@ class Fitted:
             self.sizes: NDArray = np.asarray(design["n_reports"].values, dtype=float)
             self._check(design)
             self._centres = [design[f"index {group.name}"].attrs.get("centre", 0.0) for group in self.design.columns.groups]
-        except (AttributeError, KeyError, TypeError, ValueError) as err:
-            if isinstance(err, DataError):
-                raise
-            raise DataError(f"the group 'design' is not that of a regression ({type(err).__name__})") from None
         self.categories = [str(name) for name in base.variable(result, "posterior", "category").values]
         groups = self.design.columns.groups
         rows = [("coefficients", len(self.design.terms)), *((group.name, len(group.levels)) for group in groups)]

@@ -9,6 +9,7 @@ import xarray as xr
 from ldpbayes.errors import DataError
 from ldpbayes.outcomes.checking import Check
 from ldpbayes.outcomes.measure import Atoms, Measure
+from ldpbayes.sources.base import foreign
 from ldpbayes.sources.keys import as_json, from_json
 
 #: What a file of such a result says that it holds.
@@ -53,6 +54,7 @@ def to_tree(found: Any) -> xr.DataTree:
     return xr.DataTree.from_dict(groups)
 
 
+@foreign("holds private groups that are incomplete")
 def fields_of(tree: xr.DataTree) -> dict[str, Any]:
     """Return the fields of the private groups of a DataTree that to_tree made.
 
@@ -65,16 +67,6 @@ def fields_of(tree: xr.DataTree) -> dict[str, Any]:
     DataError
         Where it is no such tree, naming what is missing or wrong.
     """
-    try:
-        return _read(tree)
-    except DataError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as err:
-        raise DataError(f"holds private groups that are incomplete ({type(err).__name__}: {err})") from err
-
-
-def _read(tree):
-    """Return the fields, or raise whatever a damaged tree leads to."""
     attrs = tree.attrs
     fields: dict[str, Any] = {name: _text(attrs[name]) for name in _TEXTS}
     fields |= {name: float(attrs[name]) for name in _NUMBERS}
