@@ -108,7 +108,7 @@ def place(
     """
 
     def along(point):
-        return lambda t, _: (np.array([[float(point(mixture.at(value))) for value in mixture.alpha(t[0])]]), 0.0)
+        return lambda t, _: (np.array([[float(point(mixture.given(value))) for value in mixture.alpha(t[0])]]), 0.0)
 
     ends = np.array((-REACH, REACH) if near is None else near.t[[0, -1]])
     ends += np.array([-0.5, 0.5]) * (ends[0] == ends[1])  # of a single node, where reports leave one value
@@ -116,7 +116,7 @@ def place(
     (t, value, weight), total, error = integrated(good, good if rough is None else along(rough), *np.reshape(ends, (2, 1)))
     heavy = weight[0] > LIGHT
     values, weights = mixture.alpha(t[0, heavy]), weight[0, heavy]
-    priors = tuple(mixture.at(value_of) for value_of in values)
+    priors = tuple(mixture.given(value_of) for value_of in values)
     return Nodes(mixture, values, priors, weights / weights.sum(), float(total[0]), value[0, heavy], float(error[0]))
 
 

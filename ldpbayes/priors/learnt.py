@@ -126,7 +126,7 @@ class Learnt(AbstractPrior):
     def mixture(self) -> "Learnt":
         return self
 
-    def at(self, value: float) -> Dirichlet:
+    def given(self, value: float) -> Dirichlet:
         """Return the conjugate prior given α."""
         return Dirichlet(np.full(self.n_categories, float(value)))
 

@@ -18,7 +18,7 @@ class Guessed(Learnt):
 
     base: np.ndarray = None
 
-    def at(self, value):
+    def given(self, value):
         """Return the prior with α(η) = η · base: no category is like another."""
         return Dirichlet(value * self.base)
 
