@@ -1,6 +1,7 @@
 """Private groups as a tree of arrays, which a file holds, and back."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def fields_of(tree: xr.DataTree) -> dict[str, Any]:
     if "recipe_share" in nodes[0]:
         wanted = {"share": shape[1:], "mean": shape[1:], "quantile": (len(quantiles), len(groups))}
         recipe = tuple({name: _array(node, f"recipe_{name}", size) for name, size in wanted.items()} for node in nodes)
-    check = Check(*arrays, bool(attrs["identified"]))
+    check = Check(arrays[0], arrays[1], bool(attrs["identified"]))
     return fields | dict(measures=measures, cells=cells, levels=levels, check=check, discretization=moved, recipe=recipe)
 
 
@@ -140,7 +141,7 @@ def _text(value):
 
 
 #: Lists, by what reads an entry of them.
-_LISTS = {"groups": _text, "by": _text, "quantiles": float, "n_bins": int, "hanging": int}
+_LISTS: dict[str, Callable[[Any], Any]] = {"groups": _text, "by": _text, "quantiles": float, "n_bins": int, "hanging": int}
 
 
 def _written(part):

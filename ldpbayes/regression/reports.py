@@ -220,14 +220,14 @@ def protocols_of(protocol: Any, design: str | None) -> dict[str, AbstractProtoco
         rule = "a protocol such as GRR(4, epsilon=1.0), or a mapping of them with design="
         return {"all": checks.instance(protocol, "protocol", AbstractProtocol, rule)}
     rule = f"a mapping from the values of {design!r} to protocols"
-    for channel in checks.instance(protocol, "protocol", Mapping, rule).values():
+    channels: Mapping[Any, AbstractProtocol] = checks.instance(protocol, "protocol", Mapping, rule)
+    for channel in channels.values():
         checks.instance(channel, "protocol", AbstractProtocol, rule)
-    if not protocol:
-        raise ArgumentError(f"protocol must be {rule}, got an empty one.")
-    sizes = {channel.n_categories for channel in protocol.values()}
-    if len(sizes) > 1:
-        raise ArgumentError(f"protocol must map to protocols over the same categories, got {listed(sorted(sizes))} of them.")
-    return {str(value): channel for value, channel in protocol.items()}
+    sizes = {channel.n_categories for channel in channels.values()}
+    if len(sizes) != 1:
+        numbers = listed(sorted(sizes)) or "none"
+        raise ArgumentError(f"protocol must map to protocols over the same categories, got {numbers} of them.")
+    return {str(value): channel for value, channel in channels.items()}
 
 
 def _groups(table, name):
