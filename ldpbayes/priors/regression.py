@@ -408,13 +408,6 @@ class Regression(AbstractSoftmax):
         """Return the prior sd of the coefficients, shape (terms, a); zero for the reference category."""
         return np.sqrt((self.transform**2).sum(axis=1)[:, None] * (self.odds**2).sum(axis=0))
 
-    def start(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return z with these coefficients, (terms, a) in any parametrization of the softmax, and no effects of groups."""
-        z = np.zeros(self.n_unknowns)
-        inner = np.linalg.solve(self.transform, np.asarray(coefficients, dtype=float) @ self.basis)
-        z[: inner.size] = inner.ravel()
-        return z
-
     def coords(self) -> dict[str, Sequence]:
         """Return the labels of the dims of variables() other than cell and category."""
         coords: dict[str, Sequence] = {"term": list(self.terms)}

@@ -348,11 +348,9 @@ class Design:
 
     def _met(self, kind, by, data):
         """Return the combinations of levels of some parts that rows have, (combinations, parts); of ordered levels all."""
-        sizes = [len(self.parts[number].levels or ()) for number in by]
         if kind != "group":
-            return np.arange(*sizes)[:, None]
-        keys = np.ravel_multi_index([self.parts[number].codes(data) for number in by], sizes)
-        return np.column_stack(np.unravel_index(np.unique(keys), sizes))
+            return np.arange(len(self.parts[by[0]].levels))[:, None]
+        return np.unique(np.column_stack([self.parts[number].codes(data) for number in by]), axis=0)
 
     def _grouped(self, kind, by, data):
         """Return the Group of each row, in the combinations that the fit has met and then those that are new.
