@@ -251,12 +251,10 @@ class PrivateGroups(AbstractResult):
         """
         if self.discretization is None:
             return 0.0 if self.levels is not None else float("nan")
-        draws = [self.draws("share")[:, :, None], self.draws("mean")[:, :, None]]
-        if self.quantiles:
-            draws.append(self.draws("quantile", self.quantiles))
-        sd = np.concatenate(draws, axis=2).std(axis=0, ddof=1)
-        moved = np.abs(self.discretization)
-        scale = np.maximum(sd, 1e-12 * np.maximum(np.abs(np.concatenate(draws, axis=2)).max(axis=0), 1e-300))
+        of_quantiles = [self.draws("quantile", self.quantiles)] if self.quantiles else []
+        draws = np.concatenate([self.draws("share")[:, :, None], self.draws("mean")[:, :, None], *of_quantiles], axis=2)
+        moved, scale = np.abs(self.discretization), 1e-12 * np.maximum(np.abs(draws).max(axis=0), 1e-300)
+        scale = np.maximum(draws.std(axis=0, ddof=1), scale)
         return float(np.nanmax(np.where(moved > 0, moved / scale, 0.0)))
 
     @property

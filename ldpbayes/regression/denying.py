@@ -131,8 +131,6 @@ class Denied(Beside):
         z, places = np.asarray(z, dtype=float), list(self.denied)
 
         def share(people, values):
-            if len(self._distinct[0]) == 1:  # whoever they are
-                return self.denial(values)[..., 0, :]
             return (people[..., places] * self.denial(values)).sum(axis=1) / people[..., places].sum(axis=1)
 
         values, (mean, unit) = self.values(z), self._standard

@@ -347,6 +347,7 @@ BAD = {
     "rate above 1": ({"rate": [0.5, 1.5, 0.5, 0.5]}, DataError, r"rate must be a probability in \[0, 1\]"),
     "negative rate": ({"rate": [0.5, -0.5, 0.5, 0.5]}, DataError, r"rate must be a probability in \[0, 1\]"),
     "missing rate": ({"rate": [0.5, None, 0.5, 0.5]}, DataError, "empty|missing"),
+    "two columns beside a rate": ({"rate": [0.5] * 4, "report": ["report", "duration"]}, ArgumentError, "name one column"),
     "negative weight": ({"w": [1.0, -1.0, 1.0, 1.0]}, DataError, "negative"),
     "no weight": ({"w": [0.0] * 4}, DataError, "above 0"),
     "one bin": ({"bins": 1}, ArgumentError, "bins must be"),
