@@ -273,31 +273,20 @@ class Model:
             Where the reports are those of a list, and the answer is its trait.
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
-        first, cell = design.cells
-        labels = reports.pooled.categories if beside is None else reports.pooled.answers
-        labels = labels if experiment is None else experiment.traits
+        (first, cell), pooled, groups = design.cells, reports.pooled, design.columns.groups
+        columns, labels, more = design.columns.common[first], pooled.categories, {}
+        kind: type[Regression] = Regression
+        if experiment is not None:
+            kind, labels = lists.Listed, experiment.traits
+            more = {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
+        elif beside is not None:
+            kind, labels, places = denying.Denied, pooled.answers, tuple(x for x in pooled.owners if x is not None)
+            more = {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
-        levels = sum(len(group.levels) for group in design.columns.groups)
-        unknowns = (len(design.terms) + levels) * (len(labels) - 1)
-        if experiment is not None:
-            unknowns += len(experiment.categories) + len(design.terms) - 3
-        if unknowns > MAX_COLUMNS:
-            raise InfeasibleError(
-                f"The regression has {unknowns:,} unknowns, more than {MAX_COLUMNS:,}; join levels of factors and groups."
-            )
         scale, between = _scales(prior, design)
         people = np.bincount(cell, reports.count, len(first))
-        groups, columns = design.columns.groups, design.columns.common[first]
-        kind: type[Regression] = Regression
-        more: dict[str, Any] = {}
-        if experiment is not None:
-            kind = lists.Listed
-            more = {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
-        elif beside is not None:
-            kind, places = denying.Denied, tuple(x for x in reports.pooled.owners if x is not None)
-            more = {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
         regression = kind(
             columns,
             design.terms,
@@ -310,6 +299,10 @@ class Model:
             tuple(_monotone(group, first, people, between[group.name]) for group in groups if group.kind == "mo"),
             **more,
         )
+        if (unknowns := regression.n_unknowns) > MAX_COLUMNS:
+            raise InfeasibleError(
+                f"The regression has {unknowns:,} unknowns, more than {MAX_COLUMNS:,}; join levels of factors and groups."
+            )
         return cls(design, reports, cell, regression, Target(regression, reports.entries(cell, len(first))))
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
