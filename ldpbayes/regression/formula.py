@@ -175,13 +175,12 @@ class Formula:
         parser = _Parser(right, text)
         parsed = parser.sum()
         parser.expect("", "the end")
-        paths = tuple(term[0] for term in parsed.terms.values() if isinstance(term[0], Apply) and of_levels(term[0]))
-        products = [term[1:] for term in parsed.terms.values()] + [term for pair in parsed.groups for term in pair]
-        if any(map(of_levels, itertools.chain(*products))) or any(
-            of_levels(term[0]) for term in parsed.terms.values() if len(term) > 1
-        ):
+        others, alone = [], []
+        for term in parsed.terms.values():
+            (alone if len(term) == 1 and of_levels(term[0]) else others).append(term)
+        paths: Any = tuple(itertools.chain(*alone))
+        if any(map(of_levels, itertools.chain(*others, *itertools.chain(*parsed.groups)))):
             raise ArgumentError(f"formula must add rw() and mo(), not multiply or group them, got {shown(text)}.")
-        others = [term for term in parsed.terms.values() if not of_levels(term[0])]
         terms = ([()] if parsed.intercept in (None, True) else []) + sorted(others, key=len)
         if not terms:
             raise ArgumentError("formula must have at least one common term, such as the intercept 1.")
