@@ -22,7 +22,7 @@ from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
 from ldpbayes.outcomes.result import PrivateGroups, label_of
 from ldpbayes.outcomes.rounding import Classes, rounding_classes
-from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Exchange, Walk, approximated, draw_curves
+from ldpbayes.outcomes.smoothing import Curve, Curves, Exchange, Walk, approximated, draw_curves
 from ldpbayes.outcomes.storing import TARGETS
 from ldpbayes.outcomes.tails import hangs_on
 from ldpbayes.posteriors.base import seed
@@ -523,7 +523,7 @@ def _alone(
     mean, variance = [], []
     for at in places:
         entries = _entries(records, at, np.zeros(len(at), dtype=np.int64), 1)
-        (curve,) = draw_curves(approximated([Curve(entries, Constant())]), ALONE, rng).shares
+        (curve,) = draw_curves(approximated([Curve(entries, Exchange(1))]), ALONE, rng).shares
         shares = curve[:, 0]
         spread = np.zeros(len(records.groups))
         if target == "frequency":  # the records themselves are given

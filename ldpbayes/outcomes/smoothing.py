@@ -126,12 +126,15 @@ class Exchange(Levels):
     Parameters
     ----------
     size : int
+        Of one category the level is normal with standard deviation LEVEL, whatever its negligible spread.
     """
 
     scales = SPREADS
 
     def __init__(self, size: int) -> None:
         self.size = self.width = size
+        if size == 1:
+            self.scales = SPREADS[:1]
         self.free = np.full((1, size), 1 / (LEVEL * size))
 
     def log_prior(self, scale: Any) -> Any:
@@ -144,15 +147,6 @@ class Exchange(Levels):
 
     def log_det(self, scale: float) -> float:
         return -2 * self.size * math.log(scale) - math.log1p(self.size * (LEVEL / scale) ** 2)
-
-
-class Constant(Exchange):
-    """One level, normal with standard deviation LEVEL for each contrast."""
-
-    scales = SPREADS[:1]
-
-    def __init__(self) -> None:
-        super().__init__(1)
 
 
 @dataclass(frozen=True, eq=False)

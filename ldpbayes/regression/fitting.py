@@ -547,14 +547,9 @@ def _posterior(model, request, watch):
         variance = maximum.sandwich(model.target, mode[0], model.cell, model.reports) / effect**2
     if method == "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS:
         raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
-    steps = {
-        "laplace": lambda: _about_the_mode(model, mode, request, rng, watch),
-        "chains": lambda: _by_chains(model, mode[0], request, watch),
-    }
-    if method == "laplace":
-        del steps["chains"]
-    elif chains_alone:
-        del steps["laplace"]
+    steps = {} if chains_alone else {"laplace": lambda: _about_the_mode(model, mode, request, rng, watch)}
+    if method != "laplace":
+        steps["chains"] = lambda: _by_chains(model, mode[0], request, watch)
     outcome = hand_over(in_order(steps), lambda sample: sample.verdict.problem)
     sample = outcome.answer
     facts |= sample.facts | {"reason": sample.facts["reason"] + outcome.before}
