@@ -18,7 +18,7 @@ from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.priors.regression import walk_between
-from ldpbayes.regression.design import Columns, Design
+from ldpbayes.regression.design import Columns, Design, arrays
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.sources.base import foreign
@@ -240,12 +240,8 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
         for rows in blocks(len(frame), coefficients[:, 0].size, BLOCK)
     ]
     coords: dict[str, Any] = {}
-    for name in fitted.design.variables:
-        values = frame[name].to_numpy()
-        coords[name if name not in ("row", "category") else f"covariate_{name}"] = (
-            ("row",),
-            values if values.dtype.kind in "iufb" else values.astype(str).astype(object),
-        )
+    for name, values in arrays(frame[list(fitted.design.variables)]).items():
+        coords[name if name not in ("row", "category") else f"covariate_{name}"] = (("row",), values)
     if data is None:
         coords["n_reports"] = (("row",), sizes)
     joined = xr.concat(answers, "row").assign_coords(coords)
@@ -290,9 +286,9 @@ def comparisons(
     own, number = _covariate(fitted, variable)
     frame, weight = fitted.people(data)
     if values is None:
-        seen = sorted(own.unique()) if str(own.dtype) != "category" else [x for x in own.cat.categories if (own == x).any()]
+        seen = own.sort_values().unique().tolist()
         moved = number and len(seen) > 2
-        chosen = [] if moved else [value.item() if isinstance(value, np.generic) else value for value in seen]
+        chosen = [] if moved else seen
     else:
         rule = "at least two values to compare"
         moved, chosen = False, [] if isinstance(values, str) else list(checks.entries(values, "values", rule))
