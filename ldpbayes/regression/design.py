@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.regression.formula import Apply, Column, Formula, Literal, Node
+from ldpbayes.regression.formula import Apply, Column, Formula, Literal, Node, Term
 from ldpbayes.regression.functions import FACTOR, LEVELS, TABLE
 from ldpbayes.regression.table import distinct_rows
 
@@ -162,8 +162,8 @@ class Columns:
     groups: tuple[Group, ...]
 
 
-#: A product of columns: parts by their numbers, each with all of its levels (True) or all but one.
-Block = tuple[tuple[int, bool], ...]
+#: A product of columns: parts, each with all of its levels (True) or all but one.
+Block = tuple[tuple[Part, bool], ...]
 
 
 class Design:
@@ -212,34 +212,26 @@ class Design:
                     f"has one level ({shown(str(frame[name].iloc[0]))}), so it explains nothing; leave it out", field=name
                 )
         data = arrays(self.frame)
-        self.parts: list[Part] = []
-        number: dict[Node, int] = {}
-        for node in dict.fromkeys(itertools.chain(*formula.terms, *(what for what, _ in formula.groups))):
-            number[node] = len(self.parts)
-            self.parts.append(self._part(node, data))
-        self.blocks: list[Block] = _coded([tuple(number[node] for node in term) for term in formula.terms], self.parts)
+        varying, grouping = zip(*formula.groups, strict=True) if formula.groups else ((), ())
+        parts = {node: self._part(node, data) for node in dict.fromkeys(itertools.chain(*formula.terms, *varying))}
+        by = {node: self._levels(node, data) for node in dict.fromkeys(itertools.chain(*grouping, formula.paths))}
+        self.parts = [*parts.values(), *by.values()]
+        self.blocks: list[Block] = _coded(formula.terms, parts)
         #: Kind, what varies, and the parts between whose levels, of each grouping factor and effect over ordered levels.
-        self.effects: list[tuple[str, Block, tuple[int, ...]]] = []
-        by: dict[Node, int] = {}
+        self.effects: list[tuple[str, Block, tuple[Part, ...]]] = []
         for what, group in formula.groups:
-            for node in group:
-                if node not in by:
-                    by[node] = len(self.parts)
-                    self.parts.append(self._levels(node, data))
             full = ((), group) not in formula.groups
-            block = tuple((number[node], full and self.parts[number[node]].levels is not None) for node in what)
+            block = tuple((parts[node], full and parts[node].levels is not None) for node in what)
             self.effects.append(("group", block, tuple(by[node] for node in group)))
-        for node in formula.paths:
-            self.effects.append((node.name, (), (len(self.parts),)))
-            self.parts.append(self._levels(node, data))
+        self.effects += [(node.name, (), (by[node],)) for node in formula.paths]
         #: Combinations of levels that the rows have, of each grouping factor; of ordered levels all.
-        self.met = {numbers: self._met(kind, numbers, data) for kind, _, numbers in self.effects}
+        self.met = {between: self._met(kind, between, data) for kind, _, between in self.effects}
         for name in (*self.variables, *(self._effect_name(*effect) for effect in self.effects)):
             if "/" in name or "\0" in name:
                 raise DataError(
                     "has a slash in its name, which no result can store; rename or compute the column", field=name
                 )
-        wide = [math.prod(len(self.parts[number].labels(full)) for number, full in block) for block in self.blocks]
+        wide = [math.prod(len(part.labels(full)) for part, full in block) for block in self.blocks]
         wide += [len(self.met[by]) for _, _, by in self.effects]
         if sum(wide) > MAX_COLUMNS:
             raise DataError(
@@ -349,18 +341,18 @@ class Design:
     def _met(self, kind, by, data):
         """Return the combinations of levels of some parts that rows have, (combinations, parts); of ordered levels all."""
         if kind != "group":
-            return np.arange(len(self.parts[by[0]].levels))[:, None]
-        return np.unique(np.column_stack([self.parts[number].codes(data) for number in by]), axis=0)
+            return np.arange(len(by[0].levels))[:, None]
+        return np.unique(np.column_stack([part.codes(data) for part in by]), axis=0)
 
-    def _grouped(self, kind, by, data):
+    def _grouped(self, kind, parts, data):
         """Return the Group of each row, in the combinations that the fit has met and then those that are new.
 
         A walk has a place for numbers between its levels, too; other ordered levels are those of the fit.
         """
         import pandas as pd
 
-        parts, met = [self.parts[number] for number in by], self.met[by]
-        more: list[list] = [[] for _ in by]
+        met = self.met[parts]
+        more: list[list] = [[] for _ in parts]
         numbers = kind != "group" and _dtype(parts[0].levels) is None
         open_ = kind == "group" or (kind == "rw" and numbers)
         codes = [part.codes(data, new if open_ else None) for part, new in zip(parts, more, strict=True)]
@@ -380,19 +372,17 @@ class Design:
         return Group("", split[0], index, np.ones(len(index)), kind, places, split[1], between)
 
     def _product(self, block, data, rows):
-        parts = [self.parts[number].columns(data, rows, full) for number, full in block]
+        parts = [part.columns(data, rows, full) for part, full in block]
         with np.errstate(all="ignore"):
             return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(rows, -1), parts, np.ones((rows, 1)))
 
     def _names(self, block):
-        return [
-            ":".join(each) or "Intercept" for each in itertools.product(*(self.parts[n].labels(full) for n, full in block))
-        ]
+        return [":".join(each) or "Intercept" for each in itertools.product(*(part.labels(full) for part, full in block))]
 
     def _effect_name(self, kind, block, by):
         if kind != "group":
-            return self.parts[by[0]].name
-        names = [":".join(self.parts[number].name for number in numbers) for numbers in ([n for n, _ in block], by)]
+            return by[0].name
+        names = [":".join(part.name for part in parts) for parts in ([part for part, _ in block], by)]
         return f"{names[0] or 1}|{names[1]}"
 
     def values(self, name: str, values: Any) -> np.ndarray:
@@ -554,7 +544,7 @@ def _check(name, column):
 
 
 # ---- coding --------------------------------------------------------------------------------------------------------------
-def _coded(terms: Iterable[tuple[int, ...]], parts: list[Part]) -> list[Block]:
+def _coded(terms: Iterable[Term], parts: Mapping[Node, Part]) -> list[Block]:
     """Return the columns of all terms, without those that earlier terms span already.
 
     A factor stands for its levels, or for all but one where the rest of its term is in the model: a product of factors is
@@ -564,7 +554,7 @@ def _coded(terms: Iterable[tuple[int, ...]], parts: list[Part]) -> list[Block]:
     spanned: dict[frozenset, set[frozenset]] = {}
     blocks: list[Block] = []
     for term in terms:
-        factors = [number for number in term if parts[number].levels is not None]
+        factors = [node for node in term if parts[node].levels is not None]
         others = frozenset(term) - set(factors)
         before = spanned.setdefault(others, set())
         new: list[tuple[frozenset, frozenset]] = [
@@ -591,7 +581,7 @@ def _coded(terms: Iterable[tuple[int, ...]], parts: list[Part]) -> list[Block]:
             new[j] = (new[i][0], new[i][1] | (new[j][0] - new[i][0]))
             del new[i]
         for reduced, full in new:
-            blocks.append(tuple((k, k in full) for k in term if k in others or k in reduced or k in full))
+            blocks.append(tuple((parts[k], k in full) for k in term if k in others or k in reduced or k in full))
     return blocks
 
 

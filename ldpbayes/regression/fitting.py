@@ -569,9 +569,7 @@ def _posterior(model, request, watch):
 
 def _warn_of_levels(model):
     """Warn of a factor with many weak levels that are plain columns: chains sample them, and random effects need none."""
-    plain = {place for block in model.design.blocks for place, _ in block}
-    for place in sorted(plain):
-        part = model.design.parts[place]
+    for part in dict.fromkeys(part for block in model.design.blocks for part, _ in block):
         levels = len(part.levels or ())
         if levels >= MANY_LEVELS and model.reports.count.sum() < WEAK_LEVEL * levels:
             warnings.warn(
