@@ -4,6 +4,7 @@ Categories are the cells of a table with sizes a_1 × … × a_d, the last attri
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -81,27 +82,19 @@ class KroneckerRows(AbstractTableRows):
 
     def _forward(self, factors, p, blocks=None):
         columns = np.ascontiguousarray(p.T if p.ndim == 2 else p[None])
-        out = self._through(columns, blocks or joined(factors)) if self._whole else self._row_by_row(columns, factors)
+        out = (
+            through(columns, blocks or joined(factors))[:, self._flat] if self._whole else self._row_by_row(columns, factors)
+        )
         return out.T if p.ndim == 2 else out[0]
 
     def _backward(self, factors, r, blocks=None):
         columns = r.T if r.ndim == 2 else r[None]
         if self._whole:
             table = np.stack([np.bincount(self._flat, column, math.prod(self._spans)) for column in columns])
-            for factor in blocks or joined(factors):
-                rest = table.shape[1] // len(factor)
-                table = table.reshape(len(table), len(factor), rest).transpose(0, 2, 1) @ factor
-                table = table.reshape(len(table), -1)
+            table = through(table, [factor.T for factor in blocks or joined(factors)])
             return table.T if r.ndim == 2 else table[0]
         out = np.stack([self._back_row_by_row(column, factors) for column in columns])
         return out.T if r.ndim == 2 else out[0]
-
-    def _through(self, columns, factors):
-        for factor in factors:
-            rest = columns.shape[1] // factor.shape[1]
-            columns = columns.reshape(len(columns), factor.shape[1], rest).transpose(0, 2, 1) @ factor.T
-            columns = columns.reshape(len(columns), -1)
-        return columns[:, self._flat]
 
     def _row_by_row(self, columns, factors):
         """Return the products where few of the many tuples of rows occur: the first attribute once, the others by report."""
@@ -183,6 +176,15 @@ class AdditiveRows(AbstractTableRows):
         """Return a margin of values spread over the whole table."""
         shape = [size if k in axes else 1 for k, size in enumerate(self.sizes)]
         return np.broadcast_to(values.reshape(*shape, *further), (*self.sizes, *further))
+
+
+def through(table: np.ndarray, matrices: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the Kronecker product of matrices times each row of a table, (k, ·), axis by axis."""
+    for matrix in matrices:
+        rest = table.shape[1] // matrix.shape[1]
+        table = table.reshape(len(table), matrix.shape[1], rest).transpose(0, 2, 1) @ matrix.T
+        table = table.reshape(len(table), -1)
+    return table
 
 
 def joined(matrices):

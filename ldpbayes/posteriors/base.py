@@ -504,7 +504,7 @@ class Answer:
         if mixture is None or mixture.parameter not in hyper:
             return None
         values = np.ravel(hyper[mixture.parameter])
-        return lambda places: np.stack([mixture.at(value).alpha for value in values[places]])
+        return lambda places: np.stack([mixture.given(value).alpha for value in values[places]])
 
     def _frequencies(self):
         """Return (places of the draws of P that are kept, as (chains, draws), their F, how F was drawn)."""
