@@ -164,32 +164,24 @@ class Rows(AbstractLikelihood):
         self.log_constants = np.broadcast_to(np.asarray(log_constants, dtype=float), self.counts.shape)
 
     @abc.abstractmethod
-    def matvec(self, p: FloatArray) -> FloatArray:
-        """Return L @ p for p of shape (a,) or (a, k)."""
+    def matvec(self, p: FloatArray, power: int = 1) -> FloatArray:
+        """Return L @ p for p of shape (a,) or (a, k); of a power of every entry, for p of shape (a,)."""
 
     def support_sums(self, p: FloatArray) -> FloatArray | None:
         """Return Σ_{x ∈ S_j} p_x for every row, where a row favours a set S_j of categories; else None."""
         return None
 
     @abc.abstractmethod
-    def rmatvec(self, r: FloatArray) -> FloatArray:
-        """Return L.T @ r for r of shape (n_rows,) or (n_rows, k)."""
+    def rmatvec(self, r: FloatArray, power: int = 1) -> FloatArray:
+        """Return L.T @ r for r of shape (n_rows,) or (n_rows, k); of a power of every entry, for r of shape (n_rows,)."""
 
     def gram(self, v: FloatArray) -> FloatArray:
         """Return L.T @ diag(v) @ L, shape (a, a)."""
-        total = np.zeros((self.n_categories, self.n_categories))
+        total, signs = np.zeros((self.n_categories, self.n_categories)), None if v.min() >= 0 else np.sign(v)
         for part in self.parts():
-            rows = self.written(part)
-            total += rows.T @ (v[part, None] * rows)
+            rows = np.sqrt(np.abs(v[part]))[:, None] * self.written(part)
+            total += rows.T @ (rows if signs is None else signs[part, None] * rows)  # a product with itself takes half
         return total
-
-    @abc.abstractmethod
-    def gram_diagonal(self, v: FloatArray, power: int = 2) -> FloatArray:
-        """Return Σ_j v_j L_jx^power, shape (a,): by default the diagonal of L.T @ diag(v) @ L."""
-
-    @abc.abstractmethod
-    def square_matvec(self, p: FloatArray) -> FloatArray:
-        """Return (L∘L) @ p for p of shape (a,)."""
 
     def expansion(self, pilot: FloatArray, spread: FloatArray | None = None) -> Sums:
         """Return the sums that expand the log-likelihood at a pilot, averaged over variances of p about it.
@@ -214,7 +206,7 @@ class Rows(AbstractLikelihood):
         return Sums(
             float(self.counts @ np.log(centre)),
             self.rmatvec(first),
-            self.gram_diagonal(second),
+            self.rmatvec(second, 2),
             self.rmatvec(second * self.matvec(np.ones_like(pilot))),
         )
 
@@ -293,9 +285,8 @@ class Rows(AbstractLikelihood):
     def weighing(self, share: float = 1.0) -> Self:
         """Return the same rows with counts that are sampling weights, multiplied by a share: no users one by one."""
         out = copy.copy(self)
-        members = (member for kind in type(self).__mro__ for member in vars(kind).items())
-        for name in [name for name, member in members if isinstance(member, cached_property)]:
-            out.__dict__.pop(name, None)
+        for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
+            del out.__dict__[name]
         out.counts, out.weighs = self.counts * share, True
         return out
 
@@ -306,7 +297,7 @@ class Rows(AbstractLikelihood):
 
     @final
     def curvature(self, p: FloatArray) -> FloatArray:
-        return self.gram_diagonal(self.counts / self.matvec(p) ** 2)
+        return self.rmatvec(self.counts / self.matvec(p) ** 2, 2)
 
     @final
     @property

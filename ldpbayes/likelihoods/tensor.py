@@ -60,17 +60,14 @@ class KroneckerRows(AbstractTableRows):
         self._blocks = joined(self.factors)
         self._flat = np.ravel_multi_index(tuple(self.index.T), self._spans) if self._whole else None
 
-    def matvec(self, p):
-        return self._forward(self.factors, p, self._blocks)
+    def matvec(self, p, power=1):
+        return self.forward(self._powers(power), p)
 
-    def rmatvec(self, r):
-        return self._backward(self.factors, r, self._blocks)
+    def rmatvec(self, r, power=1):
+        return self.backward(self._powers(power), r)
 
-    def square_matvec(self, p):
-        return self._forward([factor**2 for factor in self.factors], p)
-
-    def gram_diagonal(self, v, power=2):
-        return self._backward([factor**power for factor in self.factors], v)
+    def _powers(self, power):
+        return self.factors if power == 1 else [factor**power for factor in self.factors]
 
     def written(self, part):
         """Return some rows of L as a dense array."""
@@ -79,22 +76,27 @@ class KroneckerRows(AbstractTableRows):
             out = (out[:, :, None] * factor[index][:, None, :]).reshape(len(out), -1)
         return out
 
-    def _forward(self, factors, p, blocks=None):
+    def forward(self, factors, p):
+        """Return L @ p with other numbers in the rows of the attributes."""
         columns = np.ascontiguousarray(p.T if p.ndim == 2 else p[None])
-        out = self._through(columns, blocks or joined(factors)) if self._whole else self._row_by_row(columns, factors)
+        out = self._through(columns, self._joined(factors)) if self._whole else self._row_by_row(columns, factors)
         return out.T if p.ndim == 2 else out[0]
 
-    def _backward(self, factors, r, blocks=None):
+    def backward(self, factors, r):
+        """Return L.T @ r with other numbers in the rows of the attributes."""
         columns = r.T if r.ndim == 2 else r[None]
         if self._whole:
             table = np.stack([np.bincount(self._flat, column, math.prod(self._spans)) for column in columns])
-            for factor in blocks or joined(factors):
+            for factor in self._joined(factors):
                 rest = table.shape[1] // len(factor)
                 table = table.reshape(len(table), len(factor), rest).transpose(0, 2, 1) @ factor
                 table = table.reshape(len(table), -1)
             return table.T if r.ndim == 2 else table[0]
         out = np.stack([self._back_row_by_row(column, factors) for column in columns])
         return out.T if r.ndim == 2 else out[0]
+
+    def _joined(self, factors):
+        return self._blocks if factors is self.factors else joined(factors)
 
     def _through(self, columns, factors):
         for factor in factors:
@@ -132,36 +134,26 @@ class AdditiveRows(AbstractTableRows):
     (L p)_j is a function of the margins of p alone.
     """
 
-    def matvec(self, p):
+    def matvec(self, p, power=1):
+        if power > 2:
+            return np.concatenate([self.written(part) ** power @ p for part in self.parts()])
         table = p.reshape(*self.sizes, -1)
-        out = sum((factor @ self._margin(table, (k,)))[i] for k, factor, i in self._axes())
+        out = sum((factor**power @ self._margin(table, (k,)))[i] for k, factor, i in self._axes())
+        for k, factor, i in self._axes() if power == 2 else ():
+            for j, other, second in self._axes(k):
+                out[:, 0] += 2 * (other @ self._margin(table, (j, k))[:, :, 0] @ factor.T)[second, i]
         return out if p.ndim == 2 else out[:, 0]
 
-    def rmatvec(self, r):
+    def rmatvec(self, r, power=1):
+        if power > 2:
+            return sum(r[part] @ self.written(part) ** power for part in self.parts())
         out = 0.0
         for k, factor, index in self._axes():
-            out = out + self._placed(factor.T @ scatter(index, r, len(factor)), (k,), r.shape[1:])
-        return out.reshape(self.n_categories, *r.shape[1:])
-
-    def square_matvec(self, p):
-        table = p.reshape(*self.sizes, -1)
-        out = 0.0
-        for k, factor, index in self._axes():
-            out = out + (factor**2 @ self._margin(table, (k,))[:, 0])[index]
-            for j, other, second in self._axes(k):
-                out = out + 2 * (other @ self._margin(table, (j, k))[:, :, 0] @ factor.T)[second, index]
-        return out
-
-    def gram_diagonal(self, v, power=2):
-        if power != 2:
-            return sum(v[part] @ self.written(part) ** power for part in self.parts())
-        out = 0.0
-        for k, factor, index in self._axes():
-            out = out + self._placed((factor**2).T @ np.bincount(index, v, len(factor)), (k,))
-            for j, other, second in self._axes(k):
-                together = np.bincount(second * len(factor) + index, v, len(other) * len(factor))
+            out = out + self._placed((factor**power).T @ scatter(index, r, len(factor)), (k,), r.shape[1:])
+            for j, other, second in self._axes(k) if power == 2 else ():
+                together = np.bincount(second * len(factor) + index, r, len(other) * len(factor))
                 out = out + 2 * self._placed(other.T @ together.reshape(len(other), -1) @ factor, (j, k))
-        return out.ravel()
+        return out.reshape(self.n_categories, *r.shape[1:])
 
     def written(self, part):
         index = self.index[part]

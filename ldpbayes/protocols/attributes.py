@@ -329,10 +329,10 @@ class KroneckerDecoder(AbstractDecoder):
 
     def oracle(self, rows):
         self._require_rank("a channel", "this one has")
-        return rows._backward(self._scores(rows), rows.counts) / rows.n_reports
+        return rows.backward(self._scores(rows), rows.counts) / rows.n_reports
 
     def scores(self, rows, weights):
-        return None if self.rank < self.n_categories else rows._forward(self._scores(rows), np.asarray(weights, dtype=float))
+        return None if self.rank < self.n_categories else rows.forward(self._scores(rows), np.asarray(weights, dtype=float))
 
     def _scores(self, rows):
         """Return what every distinct report of each attribute adds to the estimates of its levels."""
