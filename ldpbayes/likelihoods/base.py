@@ -110,9 +110,6 @@ class AbstractSampler(abc.ABC):
 
     n_reports: float
 
-    def expect(self, draws: int) -> None:  # noqa: B027  # most samplers have nothing to prepare
-        """Take note of so many draws that will be asked for, in whatever parts: whether compiling pays hangs on them."""
-
     @abc.abstractmethod
     def signals(self, draws: FloatArray, rng: np.random.Generator) -> IntArray:
         """Return one draw of the signal tallies k for each draw of p, shape (S, a)."""
@@ -285,8 +282,9 @@ class Rows(AbstractLikelihood):
     def weighing(self, share: float = 1.0) -> Self:
         """Return the same rows with counts that are sampling weights, multiplied by a share: no users one by one."""
         out = copy.copy(self)
-        for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
-            del out.__dict__[name]
+        members = (member for kind in type(self).__mro__ for member in vars(kind).items())
+        for name in [name for name, member in members if isinstance(member, cached_property)]:
+            out.__dict__.pop(name, None)
         out.counts, out.weighs = self.counts * share, True
         return out
 

@@ -214,23 +214,18 @@ class DenseSampler(AbstractSampler):
 
     def __init__(self, rows, floor=None):
         self._rows, self._floor, self.n_reports = rows, floor, rows.n_reports
-        self._work = 0.0
-
-    def expect(self, draws):
-        *_, size, few = self._above
-        self._work = max(self._work, draws * float(size[few].sum()))
 
     def signals(self, draws, rng):
         excess, floor, counts, size, few = self._above
         out = np.zeros(draws.shape, dtype=np.int64)
-        self._work = max(self._work, len(draws) * float(size[few].sum()))
-        if self._work > COMPILED:
+        by_users = len(draws) * size[few].sum() > COMPILED
+        if by_users:
             from ldpbayes.likelihoods import kernels  # loads numba
 
             shares = np.ascontiguousarray(draws, dtype=float)
             kernels.dense_signals(excess, floor, counts, np.flatnonzero(few), shares, rng, out)
         for place, weight, shared, users, of_few in self._tables:
-            if of_few and self._work > COMPILED:
+            if of_few and by_users:
                 continue
             for part in blocks(len(draws), place.size, MAX_BLOCK):
                 p = draws[part]

@@ -446,15 +446,12 @@ class SupportSampler(AbstractSampler):
 
     def __init__(self, rows):
         self._rows, self.n_reports = rows, rows.n_reports
-        self._expected = self._drawn = 0
-
-    def expect(self, draws):
-        self._expected = max(self._expected, draws)
+        self._drawn = 0
 
     def signals(self, draws, rng):
         rows, (few, members) = self._rows, self._few
         self._drawn += len(draws)
-        if rows.is_small and max(self._expected, self._drawn) * members <= COMPILED:
+        if rows.is_small and self._drawn * members <= COMPILED:
             return self._written.signals(draws, rng)
         out = np.zeros(draws.shape, dtype=np.int64)
         if not few.all():
