@@ -12,8 +12,6 @@ from ldpbayes.compiling import compiled
 
 #: Rows that are read and added up together: their sums stay in the first-level cache, and tables are loaded seldom.
 BLOCK = 512
-#: Reports below which a group's sums go bit by bit: tables of 256 partial sums a byte would cost more than they save.
-FEW = 48
 
 BYTE = np.uint64(255)
 ONE = np.uint64(1)
@@ -172,28 +170,6 @@ def _add_three(rows, start, n, n_bytes, first, second, third, histograms):
 
 
 @compiled(nogil=True)
-def _by_bits(rows, start, n, n_bytes, p, scale, out):
-    for i in range(n):
-        total = 0.0
-        for c in range(n_bytes):
-            byte = (rows[start + i, c >> 3] >> np.uint64(8 * (c & 7))) & BYTE
-            for k in range(8):
-                if byte & np.uint64(128 >> k):
-                    total += p[8 * c + k]
-        out[i] = scale * total
-
-
-@compiled(nogil=True)
-def _add_by_bits(rows, start, n, n_bytes, r, out):
-    for i in range(n):
-        for c in range(n_bytes):
-            byte = (rows[start + i, c >> 3] >> np.uint64(8 * (c & 7))) & BYTE
-            for k in range(8):
-                if byte & np.uint64(128 >> k):
-                    out[8 * c + k] += r[i]
-
-
-@compiled(nogil=True)
 def _sizes(rows, start, n, out):
     """Write the number of members of each row to out."""
     for i in range(n):
@@ -276,25 +252,17 @@ def grouped_pass(rows, starts, n_bytes, n_categories, pilots, beta, spread, coun
         begin, end = starts[g], starts[g + 1]
         if begin == end:
             continue
-        few = end - begin < FEW
         total_spread = spread[g].sum() if spread.shape[0] else 0.0
         total = pilots[g].sum()
-        if not few:
-            fill_tables(pilots[g], beta, tables)
-            if total_spread > 0.0:
-                fill_tables(spread[g], 1.0, tables_spread)
-            histograms[:] = 0.0
+        fill_tables(pilots[g], beta, tables)
+        if total_spread > 0.0:
+            fill_tables(spread[g], 1.0, tables_spread)
+        histograms[:] = 0.0
         for start in range(begin, end, BLOCK):
             n = min(BLOCK, end - start)
-            if few:
-                _by_bits(rows, start, n, n_bytes, pilots[g], beta, u)
-            else:
-                look_up_words(rows, start, n, n_bytes, tables, u)
+            look_up_words(rows, start, n, n_bytes, tables, u)
             if total_spread > 0.0:
-                if few:
-                    _by_bits(rows, start, n, n_bytes, spread[g], 1.0, sd)
-                else:
-                    look_up_words(rows, start, n, n_bytes, tables_spread, sd)
+                look_up_words(rows, start, n, n_bytes, tables_spread, sd)
             for i in range(n):
                 u[i] += total
             _weigh(u, sd, total_spread, n, beta, nodes, weights, floor, first, second)
@@ -312,12 +280,6 @@ def grouped_pass(rows, starts, n_bytes, n_categories, pilots, beta, spread, coun
                 sums[g, 1] += first[i]
                 sums[g, 2] += second[i]
                 sums[g, 3] += third[i]
-            if few:
-                _add_by_bits(rows, start, n, n_bytes, first, totals[g, 0])
-                _add_by_bits(rows, start, n, n_bytes, second, totals[g, 1])
-                _add_by_bits(rows, start, n, n_bytes, third, totals[g, 2])
-            else:
-                _add_three(rows, start, n, n_bytes, first, second, third, histograms)
-        if not few:
-            for i in range(3):
-                _unfold(histograms[:, :, i], totals[g, i])
+            _add_three(rows, start, n, n_bytes, first, second, third, histograms)
+        for i in range(3):
+            _unfold(histograms[:, :, i], totals[g, i])

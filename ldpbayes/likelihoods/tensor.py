@@ -79,7 +79,10 @@ class KroneckerRows(AbstractTableRows):
     def forward(self, factors, p):
         """Return L @ p with other numbers in the rows of the attributes."""
         columns = np.ascontiguousarray(p.T if p.ndim == 2 else p[None])
-        out = self._through(columns, self._joined(factors)) if self._whole else self._row_by_row(columns, factors)
+        if self._whole:
+            out = along_axes(self._joined(factors), columns)[:, self._flat]
+        else:
+            out = self._row_by_row(columns, factors)
         return out.T if p.ndim == 2 else out[0]
 
     def backward(self, factors, r):
@@ -87,23 +90,13 @@ class KroneckerRows(AbstractTableRows):
         columns = r.T if r.ndim == 2 else r[None]
         if self._whole:
             table = np.stack([np.bincount(self._flat, column, math.prod(self._spans)) for column in columns])
-            for factor in self._joined(factors):
-                rest = table.shape[1] // len(factor)
-                table = table.reshape(len(table), len(factor), rest).transpose(0, 2, 1) @ factor
-                table = table.reshape(len(table), -1)
-            return table.T if r.ndim == 2 else table[0]
-        out = np.stack([self._back_row_by_row(column, factors) for column in columns])
+            out = along_axes([factor.T for factor in self._joined(factors)], table)
+        else:
+            out = np.stack([self._back_row_by_row(column, factors) for column in columns])
         return out.T if r.ndim == 2 else out[0]
 
     def _joined(self, factors):
         return self._blocks if factors is self.factors else joined(factors)
-
-    def _through(self, columns, factors):
-        for factor in factors:
-            rest = columns.shape[1] // factor.shape[1]
-            columns = columns.reshape(len(columns), factor.shape[1], rest).transpose(0, 2, 1) @ factor.T
-            columns = columns.reshape(len(columns), -1)
-        return columns[:, self._flat]
 
     def _row_by_row(self, columns, factors):
         """Return the products where few of the many tuples of rows occur: the first attribute once, the others by report."""
@@ -175,6 +168,15 @@ class AdditiveRows(AbstractTableRows):
         """Return a margin of values spread over the whole table."""
         shape = [size if k in axes else 1 for k, size in enumerate(self.sizes)]
         return np.broadcast_to(values.reshape(*shape, *further), (*self.sizes, *further))
+
+
+def along_axes(matrices, tables):
+    """Return flat tables (k, Π columns) multiplied by a matrix along every axis, (k, Π rows): Kronecker products."""
+    for matrix in matrices:
+        rest = tables.shape[1] // matrix.shape[1]
+        tables = tables.reshape(len(tables), matrix.shape[1], rest).transpose(0, 2, 1) @ matrix.T
+        tables = tables.reshape(len(tables), -1)
+    return tables
 
 
 def joined(matrices):
