@@ -14,8 +14,6 @@ from ldpbayes.likelihoods.kinds import DenseRows, DenseSampler
 MAX_TABLE = 2**18
 #: Or at most so many times the number of rows.
 PER_ROW = 4
-#: Small attributes are joined into blocks of at most so many levels.
-BLOCK = 64
 
 
 class AbstractTableRows(Rows):
@@ -57,7 +55,6 @@ class KroneckerRows(AbstractTableRows):
         self._spans = tuple(len(factor) for factor in self.factors)
         entries = math.prod(self._spans)
         self._whole = entries <= max(MAX_TABLE, PER_ROW * len(self.counts))
-        self._blocks = joined(self.factors)
         self._flat = np.ravel_multi_index(tuple(self.index.T), self._spans) if self._whole else None
 
     def matvec(self, p, power=1):
@@ -70,17 +67,13 @@ class KroneckerRows(AbstractTableRows):
         return self.factors if power == 1 else [factor**power for factor in self.factors]
 
     def written(self, part):
-        """Return some rows of L as a dense array."""
-        out = np.ones((len(self.index[part]), 1))
-        for factor, index in zip(self.factors, self.index[part].T, strict=True):
-            out = (out[:, :, None] * factor[index][:, None, :]).reshape(len(out), -1)
-        return out
+        return _outer(self.factors, self.index[part])
 
     def forward(self, factors, p):
         """Return L @ p with other numbers in the rows of the attributes."""
         columns = np.ascontiguousarray(p.T if p.ndim == 2 else p[None])
         if self._whole:
-            out = along_axes(self._joined(factors), columns)[:, self._flat]
+            out = along_axes(factors, columns)[:, self._flat]
         else:
             out = self._row_by_row(columns, factors)
         return out.T if p.ndim == 2 else out[0]
@@ -90,13 +83,10 @@ class KroneckerRows(AbstractTableRows):
         columns = r.T if r.ndim == 2 else r[None]
         if self._whole:
             table = np.stack([np.bincount(self._flat, column, math.prod(self._spans)) for column in columns])
-            out = along_axes([factor.T for factor in self._joined(factors)], table)
+            out = along_axes([factor.T for factor in factors], table)
         else:
             out = np.stack([self._back_row_by_row(column, factors) for column in columns])
         return out.T if r.ndim == 2 else out[0]
-
-    def _joined(self, factors):
-        return self._blocks if factors is self.factors else joined(factors)
 
     def _row_by_row(self, columns, factors):
         """Return the products where few of the many tuples of rows occur: the first attribute once, the others by report."""
@@ -110,9 +100,7 @@ class KroneckerRows(AbstractTableRows):
         return np.stack(out)
 
     def _back_row_by_row(self, r, factors):
-        spread = np.ones((len(r), 1))
-        for factor, index in zip(factors[1:], self.index.T[1:], strict=True):
-            spread = (spread[:, :, None] * factor[index][:, None, :]).reshape(len(r), -1)
+        spread = _outer(factors[1:], self.index[:, 1:])
         summed = np.zeros((self._spans[0], spread.shape[1]))
         order = np.argsort(self.index[:, 0], kind="stable")
         first = self.index[order, 0]
@@ -179,21 +167,9 @@ def along_axes(matrices, tables):
     return tables
 
 
-def joined(matrices):
-    """Return the Kronecker products of neighbouring matrices, at most BLOCK columns and rows: fewer, faster products.
-
-    Parameters
-    ----------
-    matrices : sequence of arrays
-
-    Returns
-    -------
-    list of arrays
-    """
-    out = []
-    for matrix in matrices:
-        if out and out[-1].shape[1] * matrix.shape[1] <= BLOCK and len(out[-1]) * len(matrix) <= BLOCK:
-            out[-1] = np.kron(out[-1], matrix)
-        else:
-            out.append(matrix)
+def _outer(factors, index):
+    """Return the products of a row of every attribute, (m, Π a_k)."""
+    out = np.ones((len(index), 1))
+    for factor, which in zip(factors, index.T, strict=True):
+        out = (out[:, :, None] * factor[which][:, None, :]).reshape(len(out), -1)
     return out
