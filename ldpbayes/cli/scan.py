@@ -71,6 +71,6 @@ def command(
             printing.complain(f"{checkpoint} holds what was read: the same command goes on from there.", style=None)
         raise
     if output is not None:
-        summary_files.write(result, output, result.protocol, result.samples)
+        summary_files.write(result, output)
     content = show(result, command=options.command_line(), output=None if output is None else str(output), top=outputs.top)
     outputs.show(content, output=output)

@@ -83,7 +83,6 @@ def _opened(path, columns=None):
     """Return the open file; of several columns only those in use are decoded."""
     import pyarrow as pa
 
-    files.open_input(path).close()
     with foreign("is not a readable Arrow file", path):
         file = pa.ipc.open_file(pa.memory_map(str(path)))
         if columns is None:

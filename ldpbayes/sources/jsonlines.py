@@ -40,7 +40,6 @@ def _dataset(path):
     from pyarrow import dataset
     from pyarrow import json as arrow
 
-    files.open_input(path).close()
     options = dataset.JsonFileFormat(read_options=arrow.ReadOptions(block_size=BLOCK))
     try:
         table = dataset.dataset(str(path), format=options)

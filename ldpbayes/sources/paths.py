@@ -22,12 +22,7 @@ _MISSING = "__HIVE_DEFAULT_PARTITION__"
 
 
 class FileSource(Source):
-    """One or more files, each in the format of its suffix; others are read as CSV.
-
-    Parameters
-    ----------
-    paths : list of str
-    """
+    """One or more files, each in the format of its suffix; others are read as CSV."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths

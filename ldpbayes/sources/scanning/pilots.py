@@ -48,25 +48,6 @@ def from_supports(protocol: AbstractProtocol, n: ArrayLike, supports: ArrayLike)
     given its value, the covariance is n [diag(q(1 − q) + (g − h)² p²) − (g − h)² p pᵀ]: a Gaussian with exact mean and
     covariance. The mean over the simplex is that of independent distributions, tilted to sum to one.
 
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-        With hit rates (g, h).
-    n : (cells,) array
-        Numbers of reports.
-    supports : (cells, a) array
-
-    Returns
-    -------
-    mean : (cells, a) array
-        Above zero; each row sums to one.
-    variance : (cells, a) array
-
-    Raises
-    ------
-    ArgumentError
-        Where the protocol has no hit rates.
-
     References
     ----------
     docs/theory/summaries.md.
