@@ -151,7 +151,9 @@ def read_records(
 
 def _reported(frame, columns, names):
     """Return the distinct labels of the one column of reports, in order."""
-    (column,) = columns or ["report"]
+    column, *others = columns or ["report"]
+    if others:
+        raise ArgumentError(f"report must name one column where rates are given, got {1 + len(others)}.")
     check_column(names, column, "the frame ", " for report")
     texts = entries_of(arrow_of(frame[column].unique().to_frame(), [column]), column)[1]
     labels = sorted({text.strip() for text in texts})
