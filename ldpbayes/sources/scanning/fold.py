@@ -201,8 +201,10 @@ class Fold:
         else:
             supports_held = _held(supports, reports, self.protocol)
             sums = passes.expansions(supports_held, group, points, supports.beta, spread)._asdict()
-        kept = np.flatnonzero(np.array([key in at.kept for key in keys])[group])
-        rows = (group[kept], reports[kept], np.ones(len(kept), dtype=np.int64)) if len(kept) else None
+        rows, is_kept = None, np.array([key in at.kept for key in keys])
+        if is_kept.any():
+            kept = np.flatnonzero(is_kept[group])
+            rows = group[kept].astype(np.int64), reports[kept], np.ones(len(kept), dtype=np.int64)
         return self._partial(keys, len(reports), sums={"n": sizes, **sums}, rows=rows, merged=False)
 
     def _sampled(self, cell_keys, group, reports, batch):
