@@ -1,7 +1,5 @@
 """Arrow: tables, record batches, datasets and readers in memory, and files of Arrow IPC."""
 
-from __future__ import annotations
-
 import mmap
 import struct
 import sys

@@ -1,7 +1,5 @@
 """The channels of a table: one protocol for all rows, or a column that says which protocol, ε or rate made each report."""
 
-from __future__ import annotations
-
 import glob
 import inspect
 import math

@@ -1,7 +1,5 @@
 """From Arrow tables to reports: cells, counts, conditions, and columns of reports as protocols take them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

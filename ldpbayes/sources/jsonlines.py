@@ -1,7 +1,5 @@
 """JSON lines, one object a row: Arrow reads them, and Python's slower reader finds the line of what is wrong."""
 
-from __future__ import annotations
-
 import json
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ A file of some hundred bytes can say that it holds a gigabyte: columns are compr
 written once. What a page takes is therefore read from the headers of the pages, and rows are read in batches that fit.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import mmap

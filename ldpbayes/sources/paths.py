@@ -1,7 +1,5 @@
 """Files of rows: one, several, a pattern or a folder of them; names of folders such as ``country=NL`` are columns."""
 
-from __future__ import annotations
-
 import functools
 import glob
 import os

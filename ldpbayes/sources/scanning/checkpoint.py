@@ -1,7 +1,5 @@
 """Checkpoints: a scan that was killed goes on with the pieces that it had not read."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

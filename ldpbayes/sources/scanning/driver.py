@@ -1,7 +1,5 @@
 """The scan of reports that need not fit in memory: from files to cells that ``fit`` takes."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import sys

@@ -1,7 +1,5 @@
 """The fold of a scan: what one piece of a table gives, what a cell's pilot is, and what the totals mean."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import itertools

@@ -1,7 +1,5 @@
 """Pilots: where the likelihood of each cell is expanded, from support counts or from a first expansion."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A pass is one ``mapInArrow``. Each task adds up the partial results of its rows 
 lines in the order of the rows. Partials carry their rounding errors, so the total of files is that of one machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Files of summaries: Parquet with one row a cell."""
 
-from __future__ import annotations
-
 import functools
 import json
 from dataclasses import replace
