@@ -189,21 +189,16 @@ class Bent:
         Unknowns.
     precision : (u,) array, optional
         Of bending.Bend at them; without it nothing is bent.
-    coordinates : Arrow, optional
-        Where they are known.
     """
 
-    def __init__(
-        self, target: Target, at: np.ndarray, precision: np.ndarray | None = None, coordinates: Arrow | None = None
-    ):
+    def __init__(self, target: Target, at: np.ndarray, precision: np.ndarray | None = None):
         self.target, size, point = target, at.size, at.copy()
         if precision is None:
             for batch in target.batches:
                 point[batch.span] = 0.0
         self.bend = Bend(target.batches, point, np.zeros(size) if precision is None else precision, target.normality)
-        self._within(coordinates or Arrow.plain(np.zeros(size)))
-        if coordinates is None:
-            self._within(target.whitened(lambda y: self.value_and_gradient(y)[1], self.bend.back(at)))
+        self._within(Arrow.plain(np.zeros(size)))
+        self._within(target.whitened(lambda y: self.value_and_gradient(y)[1], self.bend.back(at)))
 
     def _within(self, coordinates):
         """Take these coordinates, with the functions that are compiled for them."""
@@ -260,7 +255,3 @@ class Bent:
     def back(self, z: np.ndarray) -> np.ndarray:
         """Return the coordinates of unknowns, shape (…, u)."""
         return self.coordinates.back(self.bend.back(z))
-
-    def log_volume(self, u: np.ndarray) -> np.ndarray:
-        """Return the log of the volume of unknowns for a unit of coordinates, at these (S, u)."""
-        return self.coordinates.log_volume + self.bend.log_volume(self.coordinates.of(u))

@@ -287,13 +287,14 @@ class AbstractPosterior(abc.ABC):
     @final
     def plan(self, problem: Problem) -> Plan | Refusal:
         """Return prepare(problem), after the needs of the engine are checked."""
-        drawn = self.draws * self.chains * problem.numbers
+        numbers = math.prod(problem.prior.shape)
+        drawn = self.draws * self.chains * numbers
         if problem.alone and drawn > MAX_DRAWN:
             return Refusal(
                 f"Draws must hold at most {MAX_DRAWN:.0e} numbers (chains × draws × categories), got {drawn:.2g}; ask "
                 "for fewer draws, or for Exact().moments, which needs none."
             )
-        checks.draws_size(self.draws, self.chains, problem.numbers)
+        checks.draws_size(self.draws, self.chains, numbers)
         if "concentrations" in self.needs and problem.alpha is None:
             return Refusal(f"The method {self.name} needs a Dirichlet prior; this one is {problem.prior.describe()}.")
         if "rows" in self.needs and not problem.keeps_reports:
