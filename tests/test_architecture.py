@@ -64,7 +64,6 @@ BUILT_ON = {
     "theory.planning": {"theory.risk", "theory.bounds", "theory.waves"},
     "theory.prospects": {"theory.planning"},
     "posteriors.exact": {"posteriors.mixing", "posteriors.mixture"},
-    "posteriors.exact_mixture": {"posteriors.mixing", "posteriors.mixture"},
     "posteriors.evidence": {"posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from ldpbayes import checks, progress
+from ldpbayes.collections.data import MOMENTS_ONLY
 from ldpbayes.collections.derived import evaluate_draws
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.inference.diagnostics import Diagnostics, of_independent
@@ -451,6 +452,8 @@ class Answer:
     @cached_property
     def parts(self) -> Parts:
         """What the result is made of; draws F where the engine did not."""
+        from ldpbayes.result.moments import frequency_intervals
+
         problem, sample = self.problem, self.sample
         draws, frequencies, stats, facts = sample.distribution, None, dict(sample.stats), dict(sample.facts)
         facts |= dict(sample.facts_at(self.asked["ci_prob"])) if sample.facts_at else {}
@@ -461,6 +464,9 @@ class Answer:
             facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
         if stated := problem.stated:
             facts |= stated
+            if stated["frequency_draws"] == MOMENTS_ONLY:
+                exact["frequency_mean"], exact["frequency_sd"] = self._known_moments()
+                exact |= frequency_intervals(exact, problem.n_users, self.asked["ci_prob"])
         elif sample.tallies is None:
             place, frequencies, facts["frequency_draws"] = self._frequencies()
             share = place.size / (draws.shape[0] * draws.shape[1])
@@ -499,7 +505,7 @@ class Answer:
         if mixture is None or mixture.parameter not in hyper:
             return None
         values = np.ravel(hyper[mixture.parameter])
-        return lambda places: np.stack([mixture.at(value).alpha for value in values[places]])
+        return lambda places: np.stack([mixture.given(value).alpha for value in values[places]])
 
     def _frequencies(self):
         """Return (places of the draws of P that are kept, as (chains, draws), their F, how F was drawn)."""

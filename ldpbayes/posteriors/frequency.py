@@ -87,7 +87,6 @@ def frequency_draws(rows, distribution, rng, *, signal=None, watch=None, least=m
     least : float
     """
     sampler, out, finished = require_sampler(rows), np.empty(distribution.shape), 0
-    sampler.expect(len(out))
     blocks = [slice(start, min(start + TOGETHER, len(out))) for start in range(0, len(out), TOGETHER)]
     shown = sizes = [block.stop - block.start for block in blocks]
     if watch is not None:
