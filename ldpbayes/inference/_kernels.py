@@ -371,14 +371,16 @@ trajectories = compiled_trajectories(density)
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
-def given_scales(scales, curvature, slope, numbers, out, back, half):
+def given_scales(which, scales, curvatures, slopes, numbers, out, back, half):
     """Write unknowns of standard normal ones, or these of those, given the scales; see conditional.Conditional.
 
     Parameters
     ----------
+    which : (S,) int array
+        The quadratic of each draw.
     scales : (S, n) array
         D.
-    curvature, slope : (n, n) and (n,) arrays
+    curvatures, slopes : (K, n, n) and (K, n) arrays
         A and h.
     numbers, out : (S, n) arrays
         v and x, or x and v.
@@ -390,7 +392,7 @@ def given_scales(scales, curvature, slope, numbers, out, back, half):
     n = out.shape[1]
     lower, moved = np.empty((n, n)), np.empty(n)
     for s in range(half.size):
-        d = scales[s]
+        curvature, slope, d = curvatures[which[s]], slopes[which[s]], scales[s]
         half[s] = 0.0
         for i in range(n):
             row, summed = lower[i], 1.0 + d[i] * d[i] * curvature[i, i]

@@ -58,10 +58,10 @@ ROOM = 4
 #: Distances from the mean, in posterior sd, at which weights are looked at along axes, and the largest accepted there in
 #: units of the mean weight where the density has fallen by fewer nats: what has a larger one would hold little.
 FAR, MOST_MISSED, DEEP = (1.0, 2.0, 3.0, 4.5, 6.0, 9.0), 50.0, 8.0
-#: Draws with an unknown beyond are lost: their scale is beyond floats.
-FARTHEST = 1e100
 #: That costs at most this share of the draws.
 CHECKED = 0.7
+#: Draws with an unknown beyond are lost: their scale is beyond floats.
+FARTHEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,16 +199,15 @@ class Proposal:
         else:
             centre, values, vectors = find_mode(target, np.zeros(size), watch) if mode is None else mode
             weak, frame = 1 / math.sqrt(values.min()) > WEAK, Arrow.along(centre, vectors / np.sqrt(values))
-        first, defended = about(target, frame, few), target.defended and weak
-        given = first.centre.size < size
-        broad = size <= FEW and not target.defended and not given
-        defence = BROAD if broad else DEFENCE * (defended and not given)
+        first, broad = about(target, frame, few), size <= FEW and not target.defended
+        bounded = weak and target.defended and first.centre.size == size
+        defence = BROAD if broad else DEFENCE * bounded
         return cls(target, frame, first, defence, few, broad=first if broad else None)
 
     @property
     def sobol(self) -> bool:
         """Whether draws are Sobol points."""
-        return self.first.centre.size <= MAX_MIXED
+        return self.target.prior.n_unknowns <= MAX_MIXED
 
     @cached_property
     def mixture(self) -> Mixture:
@@ -226,7 +225,7 @@ class Proposal:
                 last = tuple(replace(self.broad, root=wider * self.broad.root) for wider in WIDER)
             shares = np.append((1 - self.defence) * shares, [self.defence / len(last)] * len(last))
             laws = (*laws, *last)
-        return Mixture(laws, shares, sobol=self.sobol and not width)
+        return Mixture(laws, shares, sobol=self.sobol)
 
     def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
         """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
@@ -234,7 +233,7 @@ class Proposal:
         size, degrees = u.shape[1], _degrees(u.shape[1])
         if worth < LEAST_FOR_REFIT * size:
             return None
-        if not self.sobol:
+        if size > MAX_MIXED:
             fitted = StudentT.fitted(u, weight, degrees)
             return None if fitted is None else replace(self, fitted=(fitted,), shares=np.ones(1))
         large = len(u) > 2 * LEAST_DRAWN
