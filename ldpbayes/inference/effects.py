@@ -15,7 +15,7 @@ import numpy as np
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import MOST_SHARE, Bend
-from ldpbayes.inference.diagnostics import chain_diagnostics, entries_of_chains, extremes
+from ldpbayes.inference.diagnostics import chain_diagnostics, entries_of, extremes
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.middle import middle
 from ldpbayes.inference.sampling import Going, Run, by_hmc, by_nuts, going_on, settled
@@ -173,7 +173,7 @@ def end_errors(values: Callable[[np.ndarray], np.ndarray], z: np.ndarray, prob: 
         Of the intervals.
     """
     quantities = values(z.reshape(-1, z.shape[-1])).reshape(*z.shape[:2], -1)
-    entries = entries_of_chains(quantities[..., np.ptp(quantities, axis=(0, 1)) > 0], prob)
+    entries = entries_of(quantities[..., np.ptp(quantities, axis=(0, 1)) > 0], {}, "", prob, False)
     return np.concatenate([entries[name] / entries["sd"] for name in ("lower_error", "upper_error")])
 
 
