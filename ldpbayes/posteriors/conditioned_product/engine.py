@@ -47,18 +47,13 @@ class ConditionedProduct:
         """Return values (…, k·G) of factors by category, (…, k, a)."""
         return values.reshape(*values.shape[:-1], -1, self.multiplicity.size)[..., self.group]
 
-    def _each(self, sets):
-        """Return the places of the factors of some sets."""
-        size = self.multiplicity.size
-        return (sets[:, None] * size + np.arange(size)).ravel()
-
     @cached_property
     def _moments(self):
         """Means and variances of the factors (k·G,), log-evidences (k,)."""
         mean, variance = np.empty((2, self.factors.centre.size))
         log_evidence = np.empty(self.factors.sets)
         for sets, law in self._laws:
-            each, moments = self._each(sets), law.moments
+            each, moments = self.factors.members(sets), law.moments
             mean[each], variance[each], log_evidence[sets] = moments.mean, moments.variance, moments.log_evidence
         return mean, variance, log_evidence
 
@@ -154,7 +149,7 @@ class ConditionedProduct:
         """[(factor indices, Margin)] of all; what loses digits by transforms goes with polynomials, or alone."""
         out = []
         for sets, law in self._laws:
-            each = self._each(sets)
+            each = self.factors.members(sets)
             margins, lost = law.margins()
             if lost.size and self.factors.is_polynomial:
                 whole, place = np.unique(lost // self.multiplicity.size, return_inverse=True)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments, margins_of
+from ldpbayes.posteriors.conditioned_product.margins import Moments, margins_of
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 from ldpbayes.posteriors.conditioned_product.transform import Line, TransformRoute
 
@@ -18,8 +18,6 @@ OFF = 1e-8
 NEAR = 1e-5
 #: Complex numbers of the transforms of sets that are worked on together.
 TOGETHER = 2**20
-#: Nodes of a factor, by whose moments the saddle point's margins go.
-NODES = 96
 
 
 class Pairs:
@@ -37,33 +35,24 @@ class Pairs:
 
     @cached_property
     def _margins(self):
-        factors, g = self.factors, self.factors.multiplicity.size
-        first = np.arange(factors.sets) * g
-        second = first + g - 1
-        mean, variance = factors.saddle_moments()
-        out = []
-        for x, y in ((first, second), (second, first)):
+        factors, start = self.factors, Moments(*self.factors.saddle_moments(), None)
+        every = np.arange(factors.centre.size)
+        other = every ^ 1 if factors.multiplicity.size == 2 else every
 
-            def log_density(log_g, log_rest, x=x, y=y):
-                density = factors.log_density(x, mean[x], log_g)
-                return density + factors.log_density(y, mean[y], log_rest)
+        def log_others(x, log_g, log_rest):
+            return factors.log_density(other[x], start.mean[other[x]], log_rest)
 
-            alpha = factors.family.alpha
-            out.append((x, *Margin.of_logit(mean[x], variance[x], alpha[x], alpha[y], log_density)))
-        return out
+        return margins_of(factors, every, start, log_others)
 
     @cached_property
     def moments(self):
         """Moments of all factors given Σ g = 1."""
-        factors = self.factors
-        mean, variance = factors.saddle_moments()
-        smooth = factors.family.log_smooth(mean) - factors.each(factors.tilt) * mean
-        (x, first, log_mass), (y, second, _) = self._margins
-        log_evidence = factors.tilt + smooth[x] + smooth[y] + log_mass
-        mean, variance = np.empty((2, mean.size))
-        for place, margin in ((x, first), (y, second)):
-            mean[place], variance[place] = margin.moments
-        return Moments(mean, variance, log_evidence)
+        factors, start = self.factors, self.factors.saddle_moments()[0]
+        smooth = factors.summed(factors.family.log_smooth(start) - factors.each(factors.tilt) * start)
+        mean, variance, log_mass = np.empty((3, start.size))
+        for x, margin in self._margins:
+            (mean[x], variance[x]), log_mass[x] = margin.moments, margin.log_mass
+        return Moments(mean, variance, factors.tilt + smooth + log_mass.reshape(factors.sets, -1)[:, 0])
 
     @property
     def products(self):
@@ -72,7 +61,7 @@ class Pairs:
 
     def margins(self):
         """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
-        return [(x, margin) for x, margin, _ in self._margins], np.array([], dtype=int)
+        return self._margins, np.array([], dtype=int)
 
 
 class Saddle:
@@ -99,7 +88,7 @@ class Saddle:
     @cached_property
     def products(self):
         """(Left, right), two (1, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of two normal factors of a set."""
-        variance = self.factors.nodes(NODES).variance
+        variance = self.factors.coarse.variance
         return (-variance / self.factors.each(self.factors.summed(variance)))[None], variance[None]
 
     def margins(self):
@@ -111,8 +100,8 @@ class Saddle:
         return self._margins(np.array([x]))[0][1]
 
     def _margins(self, index):
-        factors, fine = self.factors, self.factors.nodes(NODES)
-        mean, variance = fine.centre + fine.mean_offset, fine.variance
+        factors, single = self.factors, self.factors.coarse
+        mean, variance = single.centre + single.mean_offset, single.variance
         left = 1 - factors.each(factors.summed(mean)) + mean
         rest = np.maximum(factors.each(factors.summed(variance)) - variance, 1e-12 * variance)
 
