@@ -799,7 +799,7 @@ HOOKS = {
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",
     "deviations", "eta", "join", "learnt", "log_hyperprior", "pulled", "values",
     "predictor", "pullback", "pullback_logits", "pymc", "sized", "start", "to_simplex", "sample", "unknowns", "variables",
-    "without", "spectrum", "kinds", "stated", "apart", "joined", "parted",
+    "without", "spectrum", "kinds", "stated", "apart", "joined", "parted", "given", "coordinate",
     # methods
     "answer", "feasibility", "integrals", "moments", "plan", "prepare", "run", "weighted",
     # collections, likelihoods and pages

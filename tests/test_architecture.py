@@ -47,7 +47,6 @@ SHARED = {
     "posteriors.base",
     "posteriors.conditioned_product",
     "posteriors.frequency",
-    "posteriors._form_kernels",
     "posteriors._kernels",
     "posteriors.forms",
     "posteriors.merging",
@@ -74,8 +73,7 @@ BUILT_ON = {
         "posteriors.mixture",
         "posteriors.walk",
     },
-    "posteriors.joint.laplace": {"posteriors.joint.sampled", "posteriors.laplace"},
-    "posteriors.joint.sampled": {"posteriors.surrogate"},
+    "posteriors.joint": {"posteriors.laplace", "posteriors.surrogate"},
     "posteriors.many": {
         "posteriors.expansion",
         "posteriors.mixing",

@@ -38,8 +38,11 @@ def of_regression(result) -> Page:
     tables += _tables_beside(summary)
     if "parameter" in summary.coords:
         tables.append(_spread_table(summary))
-    changes = [str(name).removesuffix("_change_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]
-    tables += [_change_table(summary.drop_sel(category=attrs["reference"]), name) for name in changes]
+    against = summary.drop_sel(category=attrs["reference"])
+    for name in [str(name).removesuffix("_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]:
+        title = f"From the first to the last level of {name.removesuffix('_change')}"
+        settings = {"prefix": f"{name}_", "heading": "log odds", "priority": (0, 1, 0)}
+        tables.append(Rows(against, "category").table(title, **settings))
     return Page(
         attrs["title"],
         tuple(tables),
@@ -140,11 +143,6 @@ def _tables_beside(summary):
         if f"{name}_mean" in summary:  # the coefficients need covariates
             spec = spec_of(summary[f"{name}_sd"].values) if name.endswith("coefficients") else ".4f"
             yield Rows(summary, *dims).table(title, prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
-
-
-def _change_table(summary, name):
-    settings = {"prefix": f"{name}_change_", "heading": "log odds", "priority": (0, 1, 0)}
-    return Rows(summary, "category").table(f"From the first to the last level of {name}", **settings)
 
 
 def _notes(tree):

@@ -174,6 +174,8 @@ class Sample:
             p[chosen].reshape(*split, *p.shape[1:]),
             effective=found.effective,
             verdict=found.verdict,
+            weighted=(p, found.found.weight),
+            hyperparameters={name: v[chosen].reshape(split) for name, (dims, v) in variables.items() if not dims},
             variables={name: (dims, v[chosen].reshape(*split, *v.shape[1:])) for name, (dims, v) in variables.items()},
             known_at=lambda prob: {name: replace(found, prob=prob).known(values) for name, values in named.items()},
             facts=found.found.facts,
@@ -305,6 +307,8 @@ class AbstractPosterior(abc.ABC):
 
     def _seconds(self, plan: Plan, problem: Problem) -> float:
         """Return the predicted seconds of a whole fit: the engine's, of draws of F, and of what is said beside them."""
+        if not problem.alone:
+            return math.nan
         a = problem.n_categories
         seconds = (plan.pace or self.pace).seconds(plan.work, a)
         if math.isnan(seconds) or not problem.keeps_reports:
@@ -500,7 +504,7 @@ class Answer:
         if mixture is None or mixture.parameter not in hyper:
             return None
         values = np.ravel(hyper[mixture.parameter])
-        return lambda places: np.stack([mixture.at(value).alpha for value in values[places]])
+        return lambda places: np.stack([mixture.given(value).alpha for value in values[places]])
 
     def _frequencies(self):
         """Return (places of the draws of P that are kept, as (chains, draws), their F, how F was drawn)."""
