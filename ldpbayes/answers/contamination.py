@@ -23,7 +23,7 @@ from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.protocols.base import Binomials
 
 if TYPE_CHECKING:
-    from ldpbayes.posteriors.exact_mixture import ExactMixture
+    from ldpbayes.posteriors.exact import ExactMoments
 
 #: Categories whose ranges are worked out one by one where no support counts give them.
 MOST = 1000
@@ -365,15 +365,15 @@ class _Removals:
         self.index, self.base, self.slope = every.index, every.base, every.slope
         self.whole = self.evaluate(np.zeros_like(self.counts))
 
-    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> "ExactMixture":
+    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> "ExactMoments":
         """Return the posterior of the reports that are left, under another prior where one is given."""
-        from ldpbayes.posteriors.exact_mixture import ExactMixture
+        from ldpbayes.posteriors.exact import ExactMoments
 
         left = self.counts > removed
         rows = self.tally.protocol.rows(self.tally.reports[left], (self.counts - removed)[left])
-        return ExactMixture(rows, prior or self.prior)
+        return ExactMoments(rows, prior or self.prior)
 
-    def slopes(self, moments: "ExactMixture") -> FloatArray:
+    def slopes(self, moments: "ExactMoments") -> FloatArray:
         """Return by how much the mean rises with one more of each report: s Cov(w·P, P_x)/(b + s E P_x), exactly."""
         moved = self.slope * (moments.covariance() @ self.weights)[self.index]
         return moved / (self.base + self.slope * moments.mean[self.index])
@@ -465,7 +465,7 @@ class _Removals:
             ends.append(side * _by_odds(high if side > 0 else low, log_mass, least, most, side))
         return side * max(ends)
 
-    def search(self, m: int, side: int, before: "tuple[IntArray, ExactMixture]") -> "tuple[IntArray, ExactMixture, float]":
+    def search(self, m: int, side: int, before: "tuple[IntArray, ExactMoments]") -> "tuple[IntArray, ExactMoments, float]":
         """Return (removal, moments, gap) with at most m reports removed: the mean is least (side −1), or largest (+1).
 
         The search starts where counts are levelled from above among the categories of the right weight, and moves towards
@@ -512,7 +512,7 @@ def _posterior_range(
     """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md."""
     removals = _Removals(tally, prior, weights)
     none = np.zeros_like(removals.counts), removals.whole
-    reached: dict[int, tuple[IntArray, ExactMixture]] = {-1: none, 1: none}
+    reached: dict[int, tuple[IntArray, ExactMoments]] = {-1: none, 1: none}
     ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
     credible, gap, tail = np.full((2, fakes.size), math.nan), 0.0, tails(ci_prob)[0]
     plus, minus = (weights > 0).astype(float), (weights < 0).astype(float)

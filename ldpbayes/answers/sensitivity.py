@@ -138,7 +138,7 @@ def _moments(
     out, step = [], max(1, BLOCK // alphas[0].size)
     for start in range(0, len(places), step):
         products = make(places[start : start + step])
-        engines = [products.engine(alpha, sets=products.cells, route=route) for alpha in alphas]
+        engines = [products.engine(alpha, route=route) for alpha in alphas]
         out.append(np.array([[engine.mean for engine in engines], np.sqrt([engine.variance for engine in engines])]))
     means, sds = np.concatenate(out, axis=2)
     return means, sds

@@ -76,7 +76,7 @@ def tangent_diagonal(rows, v, sums=None):
     if size == 2:
         hessian = rows.gram(v)
         return np.full(2, max(0.0, hessian[0, 0] + hessian[1, 1] - 2 * hessian[0, 1]) / 2)
-    diagonal = rows.gram_diagonal(v)
+    diagonal = rows.rmatvec(v, 2)
     sums = rows.rmatvec(v * rows.matvec(np.ones(size))) if sums is None else sums
     return np.maximum(diagonal - 2 * shared_part(diagonal, sums), 0.0)
 

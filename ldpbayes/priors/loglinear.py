@@ -117,13 +117,13 @@ class LogLinear(AbstractSoftmax):
         flat = effects.reshape(-1, self.n_effects)
         table = np.zeros((len(flat), self.n_categories))
         table[:, self._orders[0]] = flat
-        return through(table, self._contrasts).reshape(*effects.shape[:-1], self.n_categories)
+        return along_axes(self._contrasts, table).reshape(*effects.shape[:-1], self.n_categories)
 
     def effects_of(self, slopes: np.ndarray) -> np.ndarray:
         """Return Bᵀ g for g of shape (a,) or (k, a)."""
         slopes = np.asarray(slopes, dtype=float)
         flat = slopes.reshape(-1, self.n_categories)
-        table = through(flat, [basis.T for basis in self._contrasts])
+        table = along_axes([basis.T for basis in self._contrasts], flat)
         return table[:, self._orders[0]].reshape(*slopes.shape[:-1], self.n_effects)
 
     @cached_property

@@ -4,16 +4,12 @@ import math
 
 import numpy as np
 
-from ldpbayes.compiling import compiled, reinterpreted
+from ldpbayes.compiling import compiled
 
 #: Draws that are computed together, and where their log odds are cut: e^325 and its reciprocal are far from the ends.
 BLOCK, LARGEST = 64, 325.0
-
-
 #: Terms of the series of e^r, the last one first.
 TAYLOR = tuple(1 / math.factorial(k) for k in range(12, -1, -1))
-
-_bits, _float = reinterpreted()
 
 
 @compiled(nogil=True, fastmath={"contract"})
@@ -25,7 +21,7 @@ def _exp(x):
     y = 0.0
     for term in TAYLOR:
         y = y * r + term
-    return y * _float((_bits(shifted) << 52) + (1023 << 52))
+    return y * np.int64((np.float64(shifted).view(np.int64) << 52) + (1023 << 52)).view(np.float64)
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
