@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.likelihoods.tensor import joined, through
+from ldpbayes.likelihoods.tensor import along_axes
 from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw
 
 #: The basis of a log-linear model is written out up to so many entries.
@@ -102,8 +102,8 @@ class LogLinear(AbstractSoftmax):
 
     @cached_property
     def _contrasts(self):
-        """The square matrices [1, H_k] of the attributes, small ones joined into their Kronecker products."""
-        return joined([np.column_stack([np.ones(size), -helmert(size).T]) for size in self.sizes])
+        """The square matrices [1, H_k] of the attributes."""
+        return [np.column_stack([np.ones(size), -helmert(size).T]) for size in self.sizes]
 
     @property
     def n_effects(self) -> int:
