@@ -118,20 +118,7 @@ HOMES = {
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frames"},
     "pyspark": {"sources.scanning.spark"},
-    "typer": {
-        "cli",
-        "cli.associate",
-        "cli.check",
-        "cli.crosscheck",
-        "cli.fit",
-        "cli.private_groups",
-        "cli.options",
-        "cli.plan",
-        "cli.regress",
-        "cli.scan",
-        "cli.simulate",
-        "cli.study",
-    },
+    "typer": {"cli", "cli.options"},
 }
 
 

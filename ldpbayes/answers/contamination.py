@@ -1,5 +1,6 @@
 """What can be concluded if some reports are fake: the range of an estimate over all sets of at most so many fakes."""
 
+import bisect
 import math
 import numbers
 from collections.abc import Sequence
@@ -319,34 +320,19 @@ def _of_every_category(hull: ContaminationHull) -> str:
 
 
 def _turning(ends: "_Ends", part: slice, threshold: float) -> float:
-    """Return the least share of fakes whose range crosses the threshold, by bisection; inf where less than half does not."""
+    """Return the least share of fakes whose range crosses the threshold; inf where less than half does not."""
 
     def crossed(m: int) -> bool:
         low, high = ends(np.array([m]))[part]
         return bool(low[0] <= threshold) if ends.estimate > threshold else bool(high[0] >= threshold)
 
-    n = ends.n
-    most = (n - 1) // 2
-    if crossed(0):
-        return 0.0
-    if not crossed(most):
-        return math.inf
-    below, above = 0, most
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (below, middle) if crossed(middle) else (middle, above)
-    return above / n
+    most = (ends.n - 1) // 2
+    least = bisect.bisect_left(range(most + 1), True, key=crossed)
+    return least / ends.n if least <= most else math.inf
 
 
 class _Removals:
-    """Posterior means of Σ w_x P_x where reports are removed, and bounds of them; see docs/theory/contamination.md.
-
-    Parameters
-    ----------
-    tally : Tally
-    prior : AbstractPrior
-    weights : (a,) array
-    """
+    """Posterior means of Σ w_x P_x where reports are removed, and bounds of them; see docs/theory/contamination.md."""
 
     def __init__(self, tally: Tally, prior: AbstractPrior, weights: FloatArray) -> None:
         alpha, form = prior.concentrations(), tally.rows.separable()
@@ -568,12 +554,10 @@ def _levelled(counts: IntArray, m: int) -> IntArray:
     """Return the removal of m reports, or of all, that cuts the largest counts to one level."""
     if counts.sum() <= m:
         return counts.copy()
-    low, high = 0, int(counts.max())  # the least level with at most m reports above it
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if np.maximum(counts - middle, 0).sum() <= m else (middle + 1, high)
-    out = np.maximum(counts - low, 0)
-    out[np.flatnonzero(counts >= low)[: m - int(out.sum())]] += 1
+    # The least level with at most m reports above it.
+    level = bisect.bisect_left(range(int(counts.max())), True, key=lambda x: np.maximum(counts - x, 0).sum() <= m)
+    out = np.maximum(counts - level, 0)
+    out[np.flatnonzero(counts >= level)[: m - int(out.sum())]] += 1
     return out
 
 

@@ -72,14 +72,14 @@ class Fitted:
         rows = [("coefficients", len(self.design.terms)), *((group.name, len(group.levels)) for group in groups)]
         columns: list[NDArray] = []
         for name, size in rows:
-            values = base.variable(result, "posterior", name).values
+            values = result.children["posterior"].dataset[name].values
             if values.ndim != 4 or values.shape[2:] != (size, len(self.categories)) or values.dtype.kind != "f":
                 raise DataError(f"posterior {shown(name)} has other terms or groups than the design")
             columns.append(values)
         if len({values.shape[:2] for values in columns}) > 1 or not all(np.isfinite(values).all() for values in columns):
             raise DataError("the coefficients in the posterior are not finite, or not of the same draws")
         for group in groups:  # after the coefficients, by what groups differ
-            sd = base.variable(result, "posterior", f"{group.name}_sigma").values if group.kind != "mo" else np.zeros(())
+            sd = result.children["posterior"].dataset[f"{group.name}_sigma"].values if group.kind != "mo" else np.zeros(())
             columns.append(np.broadcast_to(sd[..., None, None], (*columns[0].shape[:2], 1, len(self.categories))))
         self._coefficients: NDArray = np.concatenate(columns, axis=2)
 
@@ -374,7 +374,7 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
         return Answer(columns.data_vars, columns.coords, {**columns.attrs, "question": "Odds ratios"})
     if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
         raise ArgumentError("result must be what regress returned.")
-    draws = base.variable(result, "posterior", "coefficients").drop_sel(category=result.attrs["reference"])
+    draws = result.children["posterior"].dataset["coefficients"].drop_sel(category=result.attrs["reference"])
     flat = draws.values.reshape(-1, *draws.shape[2:])
     summary = result["summary"].to_dataset().drop_sel(category=result.attrs["reference"])
     if summary.attrs["ci_prob"] == ci_prob:  # whose ends come from more than the draws that are kept

@@ -168,12 +168,13 @@ def _figures(tree):
     if not names:
         return
     table, which = _rows_to_predict({name: design[f"covariate {name}"].values for name in names}, design["n_reports"].values)
-
-    def draw():
-        return plots.plot_predictions(predictions(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]), title="")
-
     caption = f"Predicted shares with {level} intervals {which}."
+    draw = functools.partial(_predicted, tree, table)
     yield Figure("predictions", caption, f"One line per row of covariates: {caption}", draw)
+
+
+def _predicted(tree, table):
+    return plots.plot_predictions(predictions(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]), title="")
 
 
 def _rows_to_predict(columns, people):
