@@ -91,42 +91,52 @@ def fold(histogram, out):
 
 
 @compiled(nogil=True)
-def look_up_words(rows, start, n, n_bytes, tables, out):
-    """Write Σ_c tables[c, byte c of row start + i] to out[i] for i < n."""
+def _turn(rows, start, n, words):
+    """Write rows[start:start + n] to words[:, :n], word by word: what follows reads them in the order of memory."""
+    for w in range(rows.shape[1]):
+        for i in range(n):
+            words[w, i] = rows[start + i, w]
+
+
+@compiled(nogil=True)
+def _look_up_words(words, n, n_bytes, tables, out):
+    """Write Σ_c tables[c, byte c of report i] to out[i] for i < n."""
     for i in range(n):
         out[i] = 0.0
-    for w in range(rows.shape[1]):
+    for w in range(len(words)):
         c = 8 * w
         if c + 8 <= n_bytes:
+            table = tables[c : c + 8].reshape(-1)
             for i in range(n):
-                x, even, odd = rows[start + i, w], 0.0, 0.0  # two sums, of which neither waits for the other
-                for b in range(c, c + 8, 2):
-                    even += tables[b, x & BYTE]
-                    odd += tables[b + 1, (x >> np.uint64(8)) & BYTE]
+                x, even, odd = words[w, i], 0.0, 0.0  # two sums, of which neither waits for the other
+                for b in range(0, 8, 2):
+                    even += table[np.int64(x & BYTE) + 256 * b]
+                    odd += table[np.int64((x >> np.uint64(8)) & BYTE) + 256 * b + 256]
                     x >>= np.uint64(16)
                 out[i] += even + odd
         else:
             for i in range(n):
-                x = rows[start + i, w]
+                x = words[w, i]
                 for b in range(c, n_bytes):
                     out[i] += tables[b, x & BYTE]
                     x >>= np.uint64(8)
 
 
 @compiled(nogil=True)
-def add_words(rows, start, n, n_bytes, r, histograms):
-    """Add r[i] to histograms[c, byte c of row start + i] for i < n."""
-    for w in range(rows.shape[1]):
+def _add_words(words, n, n_bytes, r, histograms):
+    """Add r[i] to histograms[c, byte c of report i] for i < n."""
+    for w in range(len(words)):
         c = 8 * w
         if c + 8 <= n_bytes:
+            histogram = histograms[c : c + 8].reshape(-1)
             for i in range(n):
-                x, weight = rows[start + i, w], r[i]
-                for b in range(c, c + 8):
-                    histograms[b, x & BYTE] += weight
+                x, weight = words[w, i], r[i]
+                for b in range(8):
+                    histogram[np.int64(x & BYTE) + 256 * b] += weight
                     x >>= np.uint64(8)
         else:
             for i in range(n):
-                x, weight = rows[start + i, w], r[i]
+                x, weight = words[w, i], r[i]
                 for b in range(c, n_bytes):
                     histograms[b, x & BYTE] += weight
                     x >>= np.uint64(8)
@@ -136,10 +146,12 @@ def add_words(rows, start, n, n_bytes, r, histograms):
 def look_up(rows, n_bytes, p):
     """Return p(S) of every row; p has eight entries a byte."""
     tables, out = np.empty((n_bytes, 256)), np.empty(rows.shape[0])
+    words = np.empty((rows.shape[1], BLOCK), dtype=np.uint64)
     fill_tables(p, 1.0, tables)
     for start in range(0, rows.shape[0], BLOCK):
         n = min(BLOCK, rows.shape[0] - start)
-        look_up_words(rows, start, n, n_bytes, tables, out[start : start + n])
+        _turn(rows, start, n, words)
+        _look_up_words(words, n, n_bytes, tables, out[start : start + n])
     return out
 
 
@@ -147,40 +159,43 @@ def look_up(rows, n_bytes, p):
 def add_up(rows, n_bytes, r):
     """Return Σ_j r_j [x ∈ S_j], eight entries a byte: the transpose of look_up."""
     histograms, out = np.zeros((n_bytes, 256)), np.empty(8 * n_bytes)
+    words = np.empty((rows.shape[1], BLOCK), dtype=np.uint64)
     for start in range(0, rows.shape[0], BLOCK):
         n = min(BLOCK, rows.shape[0] - start)
-        add_words(rows, start, n, n_bytes, r[start : start + n], histograms)
+        _turn(rows, start, n, words)
+        _add_words(words, n, n_bytes, r[start : start + n], histograms)
     for c in range(n_bytes):
         fold(histograms[c], out[8 * c : 8 * c + 8])
     return out
 
 
 @compiled(nogil=True)
-def _add_three(rows, start, n, n_bytes, first, second, third, histograms):
-    for w in range(rows.shape[1]):
-        stop = min(8 * w + 8, n_bytes)
+def _add_three(words, n, n_bytes, first, second, third, histograms):
+    for w in range(len(words)):
+        stop = min(8, n_bytes - 8 * w)
+        histogram = histograms[8 * w : 8 * w + stop].reshape(-1)
         for i in range(n):
-            x, r, s, t = rows[start + i, w], first[i], second[i], third[i]
-            for c in range(8 * w, stop):
-                b = x & BYTE
-                histograms[c, b, 0] += r
-                histograms[c, b, 1] += s
-                histograms[c, b, 2] += t
+            x, r, s, t = words[w, i], first[i], second[i], third[i]
+            for c in range(stop):
+                b = 3 * (np.int64(x & BYTE) + 256 * c)
+                histogram[b] += r
+                histogram[b + 1] += s
+                histogram[b + 2] += t
                 x >>= np.uint64(8)
 
 
 @compiled(nogil=True)
-def _sizes(rows, start, n, out):
-    """Write the number of members of each row to out."""
+def _sizes(words, n, out):
+    """Write the number of members of each report to out."""
     for i in range(n):
-        size = np.uint64(0)
-        for w in range(rows.shape[1]):
-            x = rows[start + i, w]
+        out[i] = 0.0
+    for w in range(len(words)):
+        for i in range(n):
+            x = words[w, i]
             x -= (x >> ONE) & np.uint64(0x5555555555555555)
             x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
             x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-            size += (x * ONES) >> np.uint64(56)
-        out[i] = np.float64(size)
+            out[i] += np.float64((x * ONES) >> np.uint64(56))
 
 
 @compiled(nogil=True)
@@ -244,6 +259,7 @@ def grouped_pass(rows, starts, n_bytes, n_categories, pilots, beta, spread, coun
     counts : (m,) or (0,) array
         Empty where every count is one.
     """
+    words = np.empty((rows.shape[1], BLOCK), dtype=np.uint64)
     u, sd, size = np.empty(BLOCK), np.zeros(BLOCK), np.empty(BLOCK)
     first, second, third = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     tables, tables_spread = np.empty((n_bytes, 256)), np.empty((n_bytes if spread.shape[0] else 0, 256))
@@ -260,9 +276,10 @@ def grouped_pass(rows, starts, n_bytes, n_categories, pilots, beta, spread, coun
         histograms[:] = 0.0
         for start in range(begin, end, BLOCK):
             n = min(BLOCK, end - start)
-            look_up_words(rows, start, n, n_bytes, tables, u)
+            _turn(rows, start, n, words)
+            _look_up_words(words, n, n_bytes, tables, u)
             if total_spread > 0.0:
-                look_up_words(rows, start, n, n_bytes, tables_spread, sd)
+                _look_up_words(words, n, n_bytes, tables_spread, sd)
             for i in range(n):
                 u[i] += total
             _weigh(u, sd, total_spread, n, beta, nodes, weights, floor, first, second)
@@ -274,12 +291,12 @@ def grouped_pass(rows, starts, n_bytes, n_categories, pilots, beta, spread, coun
                     second[i] *= w
             else:
                 sums[g, 0] += _log_sum(u, n)
-            _sizes(rows, start, n, size)
+            _sizes(words, n, size)
             for i in range(n):
                 third[i] = second[i] * (n_categories + beta * size[i])
                 sums[g, 1] += first[i]
                 sums[g, 2] += second[i]
                 sums[g, 3] += third[i]
-            _add_three(rows, start, n, n_bytes, first, second, third, histograms)
+            _add_three(words, n, n_bytes, first, second, third, histograms)
         for i in range(3):
             _unfold(histograms[:, :, i], totals[g, i])

@@ -31,7 +31,7 @@ def quasi_newton(rows, mass, tolerance, max_iterations):
             best = here
         if best.gap <= tolerance or iteration == max_iterations:
             break
-        q = _model_step(here.p, here.centred, curvature, mass, 1e-4 if here.gap < 1 else 1e-2)
+        q = _model_step(here.p, here.centred, curvature, mass)
         there, used = line_search(rows, here, q, mass)
         passes += used
         if there is None and age == 0:
@@ -68,7 +68,7 @@ def _start(rows, mass):
     else:
         _, gradient, diagonal, sums = rough
         curvature = _Curvature(diagonal - 2 * shared_part(diagonal, sums))
-        p = _model_step(p, gradient - gradient @ p, curvature, mass, 1e-2)
+        p = _model_step(p, gradient - gradient @ p, curvature, mass)
         value, gradient = rows.value_and_gradient(p)
         passes = 1.3
     return Point(p, value + prior_value(p, mass), gradient, mass), curvature, passes
@@ -125,7 +125,7 @@ class _Curvature:
         return self.root * (scaled + self.vectors @ (self.shifts * (self.vectors.T @ scaled)))
 
 
-def _model_step(p, gradient, curvature, mass, accuracy):
+def _model_step(p, gradient, curvature, mass):
     """Return the q of the simplex that maximizes g·(q − p) − ½ (q − p)ᵀB(q − p) + Σ m log q.
 
     Accelerated proximal gradient in the metric D with constant momentum, restarted where it turns back.
@@ -141,7 +141,7 @@ def _model_step(p, gradient, curvature, mass, accuracy):
         restart = ((ahead - new) * weights) @ move > 0
         ahead = new if restart else new + momentum * move
         q = new
-        if move @ (weights * move) <= accuracy**2 * ((q - p) @ (weights * (q - p))):
+        if move @ (weights * move) <= 1e-8 * ((q - p) @ (weights * (q - p))):
             break
     return q
 
