@@ -259,6 +259,15 @@ def _by_bits(words, n, n_bytes, p, scale, out):
 
 
 @compiled(nogil=True)
+def _add_members(words, n, n_bytes, few, p, scale, tables, out):
+    """Write scale · p(S) of every report to out: bit by bit of few reports, else by the tables of p."""
+    if few:
+        _by_bits(words, n, n_bytes, p, scale, out)
+    else:
+        _look_up_words(words, n, n_bytes, tables, out)
+
+
+@compiled(nogil=True)
 def _add_by_bits(words, n, n_bytes, r, out):
     for i in range(n):
         for c in range(n_bytes):
@@ -369,15 +378,9 @@ def grouped_pass(
         for start in range(begin, end, BLOCK):
             n = min(BLOCK, end - start)
             _turn(rows, start, n, words)
-            if few:
-                _by_bits(words, n, n_bytes, pilots[g], beta, u)
-            else:
-                _look_up_words(words, n, n_bytes, tables, u)
+            _add_members(words, n, n_bytes, few, pilots[g], beta, tables, u)
             if total_spread > 0.0:
-                if few:
-                    _by_bits(words, n, n_bytes, spread[g], 1.0, sd)
-                else:
-                    _look_up_words(words, n, n_bytes, tables_spread, sd)
+                _add_members(words, n, n_bytes, few, spread[g], 1.0, tables_spread, sd)
             for i in range(n):
                 u[i] += total
             _weigh(u, sd, total_spread, n, beta, nodes, weights, floor, first, second)
@@ -389,8 +392,7 @@ def grouped_pass(
                     second[i] *= w
             else:
                 sums[g, 0] += _log_sum(u, n)
-            for i in range(n):
-                sums[g, 1] += first[i]
+            sums[g, 1] += first[:n].sum()
             if curvature:
                 _sizes(words, n, size)
                 for i in range(n):
