@@ -114,14 +114,14 @@ def cells_summaries(clock):
     from dataclasses import replace
 
     from ldpbayes import Tally, fit
-    from ldpbayes.posteriors.expansion import summary_of
+    from ldpbayes.posteriors.expansion import at_mean
     from ldpbayes.protocols import UnaryEncoding
 
     protocol, rng = UnaryEncoding.optimized(CATEGORIES, 1.0), np.random.default_rng(2)
     kept = []
     for _ in range(20):
         truth = rng.multinomial(3000, rng.dirichlet(np.ones(CATEGORIES)))
-        kept.append(replace(summary_of(Tally(protocol, *protocol.simulate(truth, rng)).rows), sample=None))
+        kept.append(replace(at_mean(Tally(protocol, *protocol.simulate(truth, rng)).rows)[0], sample=None))
     cells = cells_of(lambda rng: kept[rng.integers(len(kept))])
     fit(cells.take([0, 1]), "jeffreys", draws=0)
     clock()

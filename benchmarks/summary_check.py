@@ -19,7 +19,7 @@ from summary_boundary import measured
 
 from ldpbayes.collections import Tally
 from ldpbayes.likelihoods import Summary
-from ldpbayes.posteriors.expansion import Expansion, of_rows
+from ldpbayes.posteriors.expansion import of_rows, trusted
 from ldpbayes.protocols import LocalHashing, SubsetSelection, UnaryEncoding
 from ldpbayes.sources.scanning import pilots
 from ldpbayes.sources.scanning.driver import PLAIN, SAMPLED, kept_below
@@ -67,14 +67,14 @@ def forms(protocol, tally, alpha, rng):
     spread = protocol.epsilon > PLAIN
     points, variances = pilots.from_supports(protocol, [n], rows.support_counts()[None])
     summary = Summary.of(rows, points[0], variances[0] if spread else None)
-    yield "sums", summary, Expansion(summary, alpha).accuracy
+    yield "sums", summary, trusted(summary, alpha)
     rate = min(1.0, 2.0 ** np.floor(np.log2(SAMPLED / n)))
     held = np.flatnonzero(rng.random(n) < rate)
     reports = np.repeat(tally.reports, tally.counts, axis=0)[held]
     sampled = replace(summary, sample=protocol.rows(reports, np.ones(len(held))), rate=rate)
-    yield "sampled", sampled, Expansion(sampled, alpha).accuracy
+    yield "sampled", sampled, trusted(sampled, alpha)
     own, found = of_rows(rows, alpha)
-    yield "kept", own.summary, found
+    yield "kept", own, found
 
 
 def case(rng, seed):

@@ -49,3 +49,10 @@ def groups_of(numbers: IntArray) -> Iterator[tuple[int, IntArray]]:
     ordered = numbers[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
     yield from zip(ordered[starts].tolist(), np.split(order, starts)[1:], strict=True)
+
+
+def times(matrix: Any, values: np.ndarray) -> np.ndarray:
+    """Return a matrix, which may be sparse, times each of some values (…, m, k)."""
+    rows = np.moveaxis(values, -2, 0)
+    product = matrix @ rows.reshape(len(rows), -1)
+    return np.moveaxis(product.reshape(-1, *rows.shape[1:]), 0, -2)

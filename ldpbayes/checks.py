@@ -313,7 +313,8 @@ def instance[T](value: Any, name: str, cls: type[T] | tuple[type[T], ...] | Any,
         If the value is of another class.
     """
     if not isinstance(value, cls):
-        raise ArgumentError(f"{name} must be {words}, got {shown(value) if value is None else type(value).__name__}.")
+        kind = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+        raise ArgumentError(f"{name} must be {words}, got {shown(value) if value is None else kind}.")
     return value
 
 

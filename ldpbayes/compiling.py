@@ -171,29 +171,6 @@ def model_data(name, values, dims=None):
     return shared
 
 
-def reinterpreted():
-    """Return two functions of compiled code: the bits of a float64 as an int64, and the float64 that has these bits."""
-    from llvmlite import ir
-    from numba import types
-    from numba.extending import intrinsic
-
-    @intrinsic
-    def bits(typingctx, x):
-        def generate(context, builder, signature, args):
-            return builder.bitcast(args[0], ir.IntType(64))
-
-        return types.int64(types.float64), generate
-
-    @intrinsic
-    def number(typingctx, x):
-        def generate(context, builder, signature, args):
-            return builder.bitcast(args[0], ir.DoubleType())
-
-        return types.float64(types.int64), generate
-
-    return bits, number
-
-
 def give_pytensor_a_folder():
     """Let PyTensor compile in a temporary folder, removed at the end, where its own cannot be made."""
     from pytensor import config

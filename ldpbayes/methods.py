@@ -5,25 +5,26 @@ from typing import TYPE_CHECKING
 from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
-    from ldpbayes.posteriors.augmentation import Augmentation
-    from ldpbayes.posteriors.exact import Exact
-    from ldpbayes.posteriors.laplace import Laplace
-    from ldpbayes.posteriors.mixture import Mixture
-    from ldpbayes.posteriors.nuts import NUTS
-    from ldpbayes.posteriors.pair_slice import PairSlice
-    from ldpbayes.posteriors.quadrature import Denying, Quadrature
-    from ldpbayes.posteriors.surrogate import Surrogate
-    from ldpbayes.posteriors.tally_chain import TallyChain
-    from ldpbayes.posteriors.tally_states import TallyStates
-    from ldpbayes.posteriors.walk import RandomWalk
+    from ldpbayes.posteriors.augmentation import Augmentation as Augmentation
+    from ldpbayes.posteriors.exact import Exact as Exact
+    from ldpbayes.posteriors.laplace import Laplace as Laplace
+    from ldpbayes.posteriors.mixture import Mixture as Mixture
+    from ldpbayes.posteriors.nuts import NUTS as NUTS
+    from ldpbayes.posteriors.pair_slice import PairSlice as PairSlice
+    from ldpbayes.posteriors.quadrature import Denying as Denying
+    from ldpbayes.posteriors.quadrature import Quadrature as Quadrature
+    from ldpbayes.posteriors.surrogate import Surrogate as Surrogate
+    from ldpbayes.posteriors.tally_chain import TallyChain as TallyChain
+    from ldpbayes.posteriors.tally_states import TallyStates as TallyStates
+    from ldpbayes.posteriors.walk import RandomWalk as RandomWalk
 
 _HOMES = {
+    "NUTS": "posteriors.nuts",
     "Augmentation": "posteriors.augmentation",
     "Denying": "posteriors.quadrature",
     "Exact": "posteriors.exact",
     "Laplace": "posteriors.laplace",
     "Mixture": "posteriors.mixture",
-    "NUTS": "posteriors.nuts",
     "PairSlice": "posteriors.pair_slice",
     "Quadrature": "posteriors.quadrature",
     "RandomWalk": "posteriors.walk",
@@ -32,19 +33,6 @@ _HOMES = {
     "TallyStates": "posteriors.tally_states",
 }
 
-__all__ = [
-    "NUTS",
-    "Augmentation",
-    "Denying",
-    "Exact",
-    "Laplace",
-    "Mixture",
-    "PairSlice",
-    "Quadrature",
-    "RandomWalk",
-    "Surrogate",
-    "TallyChain",
-    "TallyStates",
-]
+__all__ = list(_HOMES)
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
-    from ldpbayes.model import build_model, observe
-    from ldpbayes.outcomes.mixture import observe_mixture
-    from ldpbayes.result import add_log_likelihood, attach
+    from ldpbayes.model import build_model as build_model
+    from ldpbayes.model import observe as observe
+    from ldpbayes.outcomes.mixture import observe_mixture as observe_mixture
+    from ldpbayes.result import add_log_likelihood as add_log_likelihood
+    from ldpbayes.result import attach as attach
 
 _HOMES = {
     "add_log_likelihood": "result",
@@ -17,12 +19,6 @@ _HOMES = {
     "observe_mixture": "outcomes.mixture",
 }
 
-__all__ = [
-    "add_log_likelihood",
-    "attach",
-    "build_model",
-    "observe",
-    "observe_mixture",
-]
+__all__ = list(_HOMES)
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

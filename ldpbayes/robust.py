@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
-    from ldpbayes.answers.contamination import contamination_hull
-    from ldpbayes.answers.faking import fakes
-    from ldpbayes.fitness.nested import compliance_test
-    from ldpbayes.fitness.noncompliance import sensitivity
+    from ldpbayes.answers.contamination import contamination_hull as contamination_hull
+    from ldpbayes.answers.faking import fakes as fakes
+    from ldpbayes.fitness.nested import compliance_test as compliance_test
+    from ldpbayes.fitness.noncompliance import sensitivity as sensitivity
 
 _HOMES = {
     "compliance_test": "fitness.nested",
@@ -17,11 +17,6 @@ _HOMES = {
     "sensitivity": "fitness.noncompliance",
 }
 
-__all__ = [
-    "compliance_test",
-    "contamination_hull",
-    "fakes",
-    "sensitivity",
-]
+__all__ = list(_HOMES)
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

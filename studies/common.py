@@ -5,7 +5,7 @@ import pathlib
 
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors.expansion import checked_expansion
+from ldpbayes.posteriors.expansion import checked_expansion, proposal_of
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.road.methods import make_method
 from ldpbayes.simulation import population
@@ -43,8 +43,8 @@ def expanded(collection, prior, rng):
     rng : numpy.random.Generator
     """
     try:
-        own, _ = checked_expansion(collection.likelihood, prior.alpha)
-        return own.proposal.saddle_moments()
+        own, _ = checked_expansion(collection.rows, prior.alpha)
+        return proposal_of(own, prior.alpha).saddle_moments()
     except InfeasibleError:
         if not collection.n_laws:
             return evaluate.posterior_moments(collection, prior, rng)

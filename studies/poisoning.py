@@ -7,7 +7,7 @@ import numpy as np
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.postprocess import ldp_recover, norm_sub
 from ldpbayes.likelihoods import DenseRows
-from ldpbayes.posteriors.exact import exact_moments
+from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols.respondents import MaximalGain
 from ldpbayes.robust import contamination_hull
@@ -93,8 +93,8 @@ def replicate(cell, rng):
     prior, learnt = as_prior("jeffreys", a), {}
     collection = Collection(evaluate.labels(a), tally)
     if protocol.n_outputs == a:  # the share of fakes is not identified: one that is known stands in for it
-        estimates["posterior"] = exact_moments(tally.rows, prior).mean
-        estimates["posterior_law"] = exact_moments(mixed_rows(protocol, tally, law, eta), prior).mean
+        estimates["posterior"] = ExactMoments(tally.rows, prior).mean
+        estimates["posterior_law"] = ExactMoments(mixed_rows(protocol, tally, law, eta), prior).mean
     else:
         estimates["posterior"] = common.expanded(collection, prior, rng)[0]
         extended = collection.with_noncompliers({"fake": law})

@@ -259,7 +259,7 @@ DOORS = (
 #: Functions that commands and other parts of the package hand users' arguments to.
 HELPERS = {
     "ldpbayes.collections.spending": ("spent",),
-    "ldpbayes.answers.sums": ("total",),
+    "ldpbayes.answers.shares": ("total",),
     "ldpbayes.plots": ("check_ending",),
     "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),
     "ldpbayes.priors.naming": ("default_prior",),
@@ -799,7 +799,7 @@ HOOKS = {
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",
     "deviations", "eta", "join", "learnt", "log_hyperprior", "pulled", "values",
     "predictor", "pullback", "pullback_logits", "pymc", "sized", "start", "to_simplex", "sample", "unknowns", "variables",
-    "without", "spectrum", "kinds", "stated", "apart", "joined", "parted",
+    "without", "spectrum", "kinds", "stated", "apart", "joined", "parted", "given", "coordinate",
     # methods
     "answer", "feasibility", "integrals", "moments", "plan", "prepare", "run", "weighted",
     # collections, likelihoods and pages

@@ -15,20 +15,23 @@ def assert_same_products(fast, seed=1):
     dense, a = twin(fast), fast.n_categories
     p, draws = rng.dirichlet(np.ones(a)), rng.dirichlet(np.ones(a), 11).T
     r = rng.normal(size=fast.n_rows)
-    for name, argument in [
+    for name, *arguments in [
         ("matvec", p),
         ("matvec", 3 * draws),
+        ("matvec", p, 2),
+        ("matvec", p, 3),
         ("rmatvec", r),
         ("rmatvec", np.stack([r, r**2], axis=1)),
+        ("rmatvec", r, 2),
+        ("rmatvec", r, 3),
         ("gram", r),
         ("gram", r**2),
-        ("gram_diagonal", r),
         ("log_likelihood", p),
         ("log_likelihood", draws),
     ]:
-        expected = getattr(dense, name)(argument)
+        expected = getattr(dense, name)(*arguments)
         tolerance = 1e-12 * np.abs(expected).max()
-        np.testing.assert_allclose(getattr(fast, name)(argument), expected, rtol=1e-11, atol=tolerance, err_msg=name)
+        np.testing.assert_allclose(getattr(fast, name)(*arguments), expected, rtol=1e-11, atol=tolerance, err_msg=name)
     for got, expected in zip(fast.value_and_gradient(p), dense.value_and_gradient(p), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-10)
     for spread in (None, 0.1 * p**2):

@@ -47,7 +47,6 @@ SHARED = {
     "posteriors.base",
     "posteriors.conditioned_product",
     "posteriors.frequency",
-    "posteriors._form_kernels",
     "posteriors._kernels",
     "posteriors.forms",
     "posteriors.merging",
@@ -65,7 +64,6 @@ BUILT_ON = {
     "theory.planning": {"theory.risk", "theory.bounds", "theory.waves"},
     "theory.prospects": {"theory.planning"},
     "posteriors.exact": {"posteriors.mixing", "posteriors.mixture"},
-    "posteriors.exact_mixture": {"posteriors.mixing", "posteriors.mixture"},
     "posteriors.evidence": {"posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {
@@ -75,8 +73,7 @@ BUILT_ON = {
         "posteriors.mixture",
         "posteriors.walk",
     },
-    "posteriors.joint.laplace": {"posteriors.joint.sampled", "posteriors.laplace"},
-    "posteriors.joint.sampled": {"posteriors.surrogate"},
+    "posteriors.joint": {"posteriors.laplace", "posteriors.surrogate"},
     "posteriors.many": {
         "posteriors.expansion",
         "posteriors.mixing",
@@ -121,20 +118,7 @@ HOMES = {
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frames"},
     "pyspark": {"sources.scanning.spark"},
-    "typer": {
-        "cli",
-        "cli.associate",
-        "cli.check",
-        "cli.crosscheck",
-        "cli.fit",
-        "cli.private_groups",
-        "cli.options",
-        "cli.plan",
-        "cli.regress",
-        "cli.scan",
-        "cli.simulate",
-        "cli.study",
-    },
+    "typer": {"cli", "cli.options"},
 }
 
 

@@ -17,7 +17,7 @@ from ldpbayes.answers.contamination import _levelled
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators import Oracle
 from ldpbayes.estimators.confidence import confidence_intervals
-from ldpbayes.posteriors.exact import exact_moments
+from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols import GRR, Channel, LocalHashing, SubsetSelection, UnaryEncoding, designs
 from ldpbayes.robust import contamination_hull
@@ -146,7 +146,7 @@ def test_the_turning_point_is_where_the_range_crosses():
 def test_the_range_of_posterior_means_is_that_of_all_removals(prior):
     tally = Tally(GRR(3, 1.0), [0, 1, 2], [14, 9, 6], categories=LABELS[:3])
     left = [tally.counts - f for f in itertools.product(range(5), repeat=3) if sum(f) <= 4]
-    means = np.array([exact_moments(tally.protocol.rows(tally.reports, c), as_prior(prior, 3)).mean for c in left])
+    means = np.array([ExactMoments(tally.protocol.rows(tally.reports, c), as_prior(prior, 3)).mean for c in left])
     for question, weights in (("a", [1, 0, 0]), ("b > c", [0, 1, -1])):
         found = contamination_hull(tally, question, share=0.14, prior=prior)
         assert found.fakes[0] == 4
@@ -211,7 +211,7 @@ def test_bounds_hold_under_every_dirichlet_prior():
         for k, m in enumerate(map(int, np.floor([0.0, min(2.5, 0.45 * n)]))):
             every = itertools.product(*(range(min(m, int(c)) + 1) for c in tally.counts))
             left = [tally.counts - f for f in every if sum(f) <= m]
-            means = [exact_moments(protocol.rows(seen[c > 0], c[c > 0]), as_prior(alpha, a)).mean @ weights for c in left]
+            means = [ExactMoments(protocol.rows(seen[c > 0], c[c > 0]), as_prior(alpha, a)).mean @ weights for c in left]
             assert found.bound_low[k] <= min(means) + 1e-9 and max(means) - 1e-9 <= found.bound_high[k]
             if found.certified[k]:
                 assert found.low[k] == pytest.approx(min(means)) and found.high[k] == pytest.approx(max(means))

@@ -7,6 +7,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from conditioned import Alone
 from scipy.stats import t as student
 
 from ldpbayes.collections import Collection, Tally
@@ -78,7 +79,7 @@ def test_transforms_that_do_not_die_out_are_of_second_order():
     assert found.rough.all()
     for row, mean, evidence in zip(tallies, found.mean, found.log_evidence, strict=True):
         one = PowerFactors(np.full(30, 0.05), np.full((30, 1), math.expm1(1.0)), row[:, None].astype(float))
-        known = ConditionedProduct(one, np.arange(30))
+        known = Alone(one, np.arange(30))
         assert (np.abs(mean - known.mean) < 0.1 * np.sqrt(known.variance)).all()
         assert evidence == pytest.approx(known.log_evidence, abs=0.2)
 

@@ -240,7 +240,7 @@ def test_every_kind_is_a_likelihood(fast):
     second = (values[1:7] + values[7:] - 2 * values[0]) / step**2
     np.testing.assert_allclose(fast.curvature(p), -second, rtol=1e-3)
     np.testing.assert_allclose(fast.log_likelihood(around.T)[0], values[0] + fast.log_constant)
-    np.testing.assert_allclose(fast.square_matvec(p), fast.dense() ** 2 @ p)
+    np.testing.assert_allclose(fast.matvec(p, 2), fast.dense() ** 2 @ p)
     assert fast.support_counts().shape == (6,)
     assert fast.rows() is fast
     half, (value, slope) = fast.weighing(0.5), fast.value_and_gradient(p)

@@ -11,31 +11,35 @@ from typing import TYPE_CHECKING
 from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
-    from ldpbayes.answer import Answer
-    from ldpbayes.answers.association import (
-        conditional,
-        cramers_v,
-        independence,
-        joint_table,
-        mutual_information,
-        odds_ratio,
-    )
-    from ldpbayes.answers.cells import poststratify
-    from ldpbayes.answers.contrasts import contrast
-    from ldpbayes.answers.intervals import interval_parts, largest, simultaneous_intervals
-    from ldpbayes.answers.missing import missing_answers
-    from ldpbayes.answers.ranks import probability_in_top
-    from ldpbayes.answers.regression import comparisons, odds_ratios, predictions, slopes
-    from ldpbayes.answers.sums import category_sum, entropy
+    from ldpbayes.answer import Answer as Answer
+    from ldpbayes.answers.association import conditional as conditional
+    from ldpbayes.answers.association import cramers_v as cramers_v
+    from ldpbayes.answers.association import independence as independence
+    from ldpbayes.answers.association import joint_table as joint_table
+    from ldpbayes.answers.association import mutual_information as mutual_information
+    from ldpbayes.answers.association import odds_ratio as odds_ratio
+    from ldpbayes.answers.cells import poststratify as poststratify
+    from ldpbayes.answers.contrasts import contrast as contrast
+    from ldpbayes.answers.intervals import interval_parts as interval_parts
+    from ldpbayes.answers.intervals import largest as largest
+    from ldpbayes.answers.intervals import simultaneous_intervals as simultaneous_intervals
+    from ldpbayes.answers.missing import missing_answers as missing_answers
+    from ldpbayes.answers.regression import comparisons as comparisons
+    from ldpbayes.answers.regression import odds_ratios as odds_ratios
+    from ldpbayes.answers.regression import predictions as predictions
+    from ldpbayes.answers.regression import slopes as slopes
+    from ldpbayes.answers.shares import category_sum as category_sum
+    from ldpbayes.answers.shares import entropy as entropy
+    from ldpbayes.answers.shares import probability_in_top as probability_in_top
 
 _HOMES = {
     "Answer": "answer",
-    "category_sum": "answers.sums",
+    "category_sum": "answers.shares",
     "comparisons": "answers.regression",
     "conditional": "answers.association",
     "contrast": "answers.contrasts",
     "cramers_v": "answers.association",
-    "entropy": "answers.sums",
+    "entropy": "answers.shares",
     "independence": "answers.association",
     "interval_parts": "answers.intervals",
     "joint_table": "answers.association",
@@ -46,32 +50,11 @@ _HOMES = {
     "odds_ratios": "answers.regression",
     "poststratify": "answers.cells",
     "predictions": "answers.regression",
-    "probability_in_top": "answers.ranks",
+    "probability_in_top": "answers.shares",
     "simultaneous_intervals": "answers.intervals",
     "slopes": "answers.regression",
 }
 
-__all__ = [
-    "Answer",
-    "category_sum",
-    "comparisons",
-    "conditional",
-    "contrast",
-    "cramers_v",
-    "entropy",
-    "independence",
-    "interval_parts",
-    "joint_table",
-    "largest",
-    "missing_answers",
-    "mutual_information",
-    "odds_ratio",
-    "odds_ratios",
-    "poststratify",
-    "predictions",
-    "probability_in_top",
-    "simultaneous_intervals",
-    "slopes",
-]
+__all__ = list(_HOMES)
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)

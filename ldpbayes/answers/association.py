@@ -8,6 +8,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import rel_entr
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
@@ -43,7 +44,7 @@ def attributes_of(result: xr.DataTree) -> dict[str, tuple[str, ...]]:
 @part
 def joint_draws(
     result: xr.DataTree, attributes: Sequence[str] | None = None, *, target: str = "distribution"
-) -> tuple[NDArray, dict[str, tuple[str, ...]]]:
+) -> tuple[NDArray, dict[str, list[str]]]:
     """Return draws of the joint table of some attributes, summed over all others, and the levels of these attributes.
 
     Returns
@@ -64,7 +65,7 @@ def joint_draws(
     table = table.sum(axis=tuple(1 + k for k, name in enumerate(names) if name not in chosen))
     left = [name for name in names if name in chosen]
     order = [1 + left.index(name) for name in chosen]
-    return table.transpose(0, *order), {name: levels_of[name] for name in chosen}
+    return table.transpose(0, *order), {name: list(levels_of[name]) for name in chosen}
 
 
 @asks
@@ -76,7 +77,7 @@ def joint_table(
     Margins of the same table agree with each other: they are sums of the same draws.
     """
     draws, levels = joint_draws(result, attributes, target=target)
-    return base.described(result, draws, _coords(levels), ci_prob, f"Shares of {listed(levels)}")
+    return base.described(result, draws, levels, ci_prob, f"Shares of {listed(levels)}")
 
 
 @asks
@@ -93,7 +94,7 @@ def conditional(
     names = [given] if isinstance(given, str) else checks.entries(given, "given", "names of attributes")
     draws, levels = joint_draws(result, [*names, of], target=target)
     shares = draws / np.maximum(draws.sum(axis=-1, keepdims=True), 1e-300)
-    return base.described(result, shares, _coords(levels), ci_prob, f"Shares of {of} given {listed(names)}")
+    return base.described(result, shares, levels, ci_prob, f"Shares of {of} given {listed(names)}")
 
 
 @asks
@@ -155,8 +156,7 @@ def mutual_information(
     """Return the mutual information ``Σ_ij p_ij log [p_ij / (p_i· p_·j)]`` of two attributes, in nats."""
     draws, _ = joint_draws(result, [first, second], target=target)
     product = draws.sum(axis=2, keepdims=True) * draws.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(draws > 0, draws * np.log(draws / product), 0.0).sum(axis=(1, 2))
+    terms = rel_entr(draws, product).sum(axis=(1, 2))
     return base.described(result, terms, {}, ci_prob, f"Mutual information of {first} and {second}, in nats")
 
 
@@ -208,7 +208,3 @@ def _pairs(size: int, kind: str) -> list[tuple[int, int]]:
     if kind == "local":
         return list(pairwise(range(size)))
     return [(0, j) for j in range(1, size)] if kind == "reference" else list(combinations(range(size), 2))
-
-
-def _coords(levels: dict[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    return {name: list(labels) for name, labels in levels.items()}

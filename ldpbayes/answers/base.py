@@ -5,7 +5,7 @@ import numbers
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -42,21 +42,6 @@ WORDS = {
 ANSWER = REFUSES | {"Returns": "Answer\n    mean, sd, lower, upper and their errors mcse, lower_error and upper_error."}
 #: Decorate questions, and what they share.
 asks, part = explained(WORDS, ANSWER), explained(WORDS)
-
-
-def variable(result: xr.DataTree, group: str, name: str) -> xr.DataArray:
-    """Return a variable of a group of a result.
-
-    Parameters
-    ----------
-    result : DataTree
-    group, name : str
-
-    Returns
-    -------
-    DataArray
-    """
-    return cast(xr.DataArray, result[group][name])  # for type checkers, which cannot know that it is no group
 
 
 def as_result(result: Any) -> Any:
@@ -138,7 +123,7 @@ def values_of(result: xr.DataTree, target: str) -> xr.DataArray:
     need_draws(result)
     if target not in result["posterior"]:
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")
-    return variable(result, "posterior", target)
+    return result.children["posterior"].dataset[target]
 
 
 def of_cell(result: xr.DataTree, values: Any, cell: str | tuple[str, ...] | None) -> Any:
@@ -167,7 +152,7 @@ def exact_part(result: xr.DataTree, name: str, cell: str | tuple[str, ...] | Non
     """
     if "exact" not in result.children or name not in result["exact"]:
         return None
-    part = of_cell(result, variable(result, "exact", name), cell).values
+    part = of_cell(result, result.children["exact"].dataset[name], cell).values
     return part if np.isfinite(part).all() else None
 
 
@@ -450,9 +435,7 @@ def of_moments(mean: NDArray, cov: NDArray, off: float, ci_prob: float, question
     levels = tails(checks.level(ci_prob))
     sds = np.sqrt(np.maximum(np.diag(cov), 0.0))
     if mean.size == 1:
-        centre, sd = float(mean[0]), float(sds[0])
-        lower, upper = (float(end) for end in beta_ends(centre, sd, levels))
-        errors = np.full(2, off * sd)
+        values = of_beta(mean[0], sds[0], off, ci_prob)
     else:
         sign = np.array([1.0, -1.0])
         centre, sd = float(sign @ mean), math.sqrt(max(float(sign @ cov @ sign), 0.0))
@@ -469,9 +452,17 @@ def of_moments(mean: NDArray, cov: NDArray, off: float, ci_prob: float, question
         errors = np.abs(simple - [lower, upper]) + off * sd
         chances = [float((delta + way * off * sd > 0).mean()) for way in (-1, 0, 1)]
         more |= {"probability_positive": chances[1], "probability_mcse": (chances[2] - chances[0]) / 2}
-    values = {"mean": centre, "sd": sd, "mcse": 0.0, "lower": lower, "upper": upper}
-    values |= {"lower_error": errors[0], "upper_error": errors[1]}
+        values = {"mean": centre, "sd": sd, "mcse": 0.0, "lower": lower, "upper": upper}
+        values |= {"lower_error": errors[0], "upper_error": errors[1]}
     return Answer(values | more, None, {"question": question, "ci_prob": ci_prob})
+
+
+def of_beta(mean: Any, sd: Any, off: Any, ci_prob: float) -> dict[str, Any]:
+    """Return the numbers of ``described`` of shares that have beta laws, whose ends may be off by so many sds."""
+    lower, upper = beta_ends(mean, sd, tails(ci_prob))
+    error = off * sd
+    values = {"mean": mean, "sd": sd, "mcse": 0.0 * sd, "lower": lower, "upper": upper}
+    return values | {"lower_error": error, "upper_error": error}
 
 
 def summary(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> xr.Dataset:
@@ -490,7 +481,7 @@ def prior_weight(result: xr.DataTree, cell: str | tuple[str, ...] | None = None)
     """
     need_result(result)
     if "alpha" in result["constant_data"]:  # also in results of version 0.1.0, which hold nothing else
-        return float(of_cell(result, variable(result, "constant_data", "alpha"), cell).sum())
+        return float(of_cell(result, result.children["constant_data"].dataset["alpha"], cell).sum())
     weight = float(np.ravel(result.attrs.get("prior_weight", np.nan))[0])
     if not np.isfinite(weight):
         raise ArgumentError(f"This answer needs a Dirichlet prior, got {result.attrs.get('prior', 'another prior')}.")
@@ -502,4 +493,4 @@ def n_reports(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) ->
     position = cell_position(result, cell)
     if position is None:
         return float(result.attrs["n_reports"])
-    return float(variable(result, "constant_data", "n_reports").values[position])
+    return float(result.children["constant_data"].dataset["n_reports"].values[position])

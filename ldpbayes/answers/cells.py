@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
-from ldpbayes.answers.base import beta_errors
 from ldpbayes.answers.regression import poststratify_table
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown
-from ldpbayes.inference.ends import beta_ends, tails
 from ldpbayes.result.validation import TARGETS
 
 POPULATION = "Shares in a population made of the cells"
@@ -120,10 +118,8 @@ def _of_moments(result: xr.DataTree, share: NDArray, target: str, ci_prob: float
     if np.isnan(moments["mean"]).any():
         raise ArgumentError("target must be 'distribution': this result has no frequencies.")
     mean, sd = share @ moments["mean"].values, np.sqrt(share**2 @ moments["sd"].values ** 2)
-    lower, upper = beta_ends(mean, sd, tails(ci_prob))
-    off = beta_errors(moments, summary.attrs["ci_prob"]).max(axis=0) * sd
-    values = {"mean": mean, "sd": sd, "mcse": np.zeros_like(sd), "lower": lower, "upper": upper}
-    values |= {"lower_error": off, "upper_error": off}
+    off = base.beta_errors(moments, summary.attrs["ci_prob"]).max(axis=0)
+    values = base.of_beta(mean, sd, off, ci_prob)
     return base.by_category(moments["category"].values, POPULATION, values, ci_prob=ci_prob)
 
 
@@ -134,7 +130,7 @@ def _shares(tree: xr.DataTree, weights: Mapping | ArrayLike, size: int) -> NDArr
         for cell, weight in weights.items():
             shares[base.cell_position(tree, cell)] = checks.real(weight, f"weights of {shown(cell)}")
         if np.isnan(shares).any():
-            label = base.variable(tree, "posterior", "cell").values[int(np.flatnonzero(np.isnan(shares))[0])]
+            label = tree.children["posterior"].dataset["cell"].values[int(np.flatnonzero(np.isnan(shares))[0])]
             raise ArgumentError(f"weights must name every cell, got none for {str(label)!r}.")
     else:
         shares = checks.reals(weights, "weights", "numbers, one for each cell", ndim=None, finite=False)
@@ -149,7 +145,7 @@ def _pull(tree: xr.DataTree, share: NDArray, sd: NDArray) -> NDArray:
     """Return the displacement of each share by the cells' priors in units of sd; nan where they are not Dirichlet."""
     if "alpha" not in tree["constant_data"]:
         return np.full(sd.size, np.nan)
-    alpha = np.broadcast_to(base.variable(tree, "constant_data", "alpha").values, (share.size, sd.size))
+    alpha = np.broadcast_to(tree.children["constant_data"].dataset["alpha"].values, (share.size, sd.size))
     total = alpha.sum(axis=1, keepdims=True)
     summary = tree["summary"].to_dataset().sel(target="distribution").transpose("cell", "category", ...)
     mean, variance = summary["mean"].values, summary["sd"].values ** 2

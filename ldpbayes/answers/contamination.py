@@ -1,5 +1,6 @@
 """What can be concluded if some reports are fake: the range of an estimate over all sets of at most so many fakes."""
 
+import bisect
 import math
 import numbers
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.protocols.base import Binomials
 
 if TYPE_CHECKING:
-    from ldpbayes.posteriors.exact_mixture import ExactMixture
+    from ldpbayes.posteriors.exact import ExactMoments
 
 #: Categories whose ranges are worked out one by one where no support counts give them.
 MOST = 1000
@@ -319,34 +320,19 @@ def _of_every_category(hull: ContaminationHull) -> str:
 
 
 def _turning(ends: "_Ends", part: slice, threshold: float) -> float:
-    """Return the least share of fakes whose range crosses the threshold, by bisection; inf where less than half does not."""
+    """Return the least share of fakes whose range crosses the threshold; inf where less than half does not."""
 
     def crossed(m: int) -> bool:
         low, high = ends(np.array([m]))[part]
         return bool(low[0] <= threshold) if ends.estimate > threshold else bool(high[0] >= threshold)
 
-    n = ends.n
-    most = (n - 1) // 2
-    if crossed(0):
-        return 0.0
-    if not crossed(most):
-        return math.inf
-    below, above = 0, most
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (below, middle) if crossed(middle) else (middle, above)
-    return above / n
+    most = (ends.n - 1) // 2
+    least = bisect.bisect_left(range(most + 1), True, key=crossed)
+    return least / ends.n if least <= most else math.inf
 
 
 class _Removals:
-    """Posterior means of Σ w_x P_x where reports are removed, and bounds of them; see docs/theory/contamination.md.
-
-    Parameters
-    ----------
-    tally : Tally
-    prior : AbstractPrior
-    weights : (a,) array
-    """
+    """Posterior means of Σ w_x P_x where reports are removed, and bounds of them; see docs/theory/contamination.md."""
 
     def __init__(self, tally: Tally, prior: AbstractPrior, weights: FloatArray) -> None:
         alpha, form = prior.concentrations(), tally.rows.separable()
@@ -365,15 +351,15 @@ class _Removals:
         self.index, self.base, self.slope = every.index, every.base, every.slope
         self.whole = self.evaluate(np.zeros_like(self.counts))
 
-    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> "ExactMixture":
+    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> "ExactMoments":
         """Return the posterior of the reports that are left, under another prior where one is given."""
-        from ldpbayes.posteriors.exact_mixture import ExactMixture
+        from ldpbayes.posteriors.exact import ExactMoments
 
         left = self.counts > removed
         rows = self.tally.protocol.rows(self.tally.reports[left], (self.counts - removed)[left])
-        return ExactMixture(rows, prior or self.prior)
+        return ExactMoments(rows, prior or self.prior)
 
-    def slopes(self, moments: "ExactMixture") -> FloatArray:
+    def slopes(self, moments: "ExactMoments") -> FloatArray:
         """Return by how much the mean rises with one more of each report: s Cov(w·P, P_x)/(b + s E P_x), exactly."""
         moved = self.slope * (moments.covariance() @ self.weights)[self.index]
         return moved / (self.base + self.slope * moments.mean[self.index])
@@ -465,7 +451,7 @@ class _Removals:
             ends.append(side * _by_odds(high if side > 0 else low, log_mass, least, most, side))
         return side * max(ends)
 
-    def search(self, m: int, side: int, before: "tuple[IntArray, ExactMixture]") -> "tuple[IntArray, ExactMixture, float]":
+    def search(self, m: int, side: int, before: "tuple[IntArray, ExactMoments]") -> "tuple[IntArray, ExactMoments, float]":
         """Return (removal, moments, gap) with at most m reports removed: the mean is least (side −1), or largest (+1).
 
         The search starts where counts are levelled from above among the categories of the right weight, and moves towards
@@ -512,7 +498,7 @@ def _posterior_range(
     """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md."""
     removals = _Removals(tally, prior, weights)
     none = np.zeros_like(removals.counts), removals.whole
-    reached: dict[int, tuple[IntArray, ExactMixture]] = {-1: none, 1: none}
+    reached: dict[int, tuple[IntArray, ExactMoments]] = {-1: none, 1: none}
     ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
     credible, gap, tail = np.full((2, fakes.size), math.nan), 0.0, tails(ci_prob)[0]
     plus, minus = (weights > 0).astype(float), (weights < 0).astype(float)
@@ -568,12 +554,10 @@ def _levelled(counts: IntArray, m: int) -> IntArray:
     """Return the removal of m reports, or of all, that cuts the largest counts to one level."""
     if counts.sum() <= m:
         return counts.copy()
-    low, high = 0, int(counts.max())  # the least level with at most m reports above it
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if np.maximum(counts - middle, 0).sum() <= m else (middle + 1, high)
-    out = np.maximum(counts - low, 0)
-    out[np.flatnonzero(counts >= low)[: m - int(out.sum())]] += 1
+    # The least level with at most m reports above it.
+    level = bisect.bisect_left(range(int(counts.max())), True, key=lambda x: np.maximum(counts - x, 0).sum() <= m)
+    out = np.maximum(counts - level, 0)
+    out[np.flatnonzero(counts >= level)[: m - int(out.sum())]] += 1
     return out
 
 

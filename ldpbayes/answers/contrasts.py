@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
-from ldpbayes.answers.sums import total
+from ldpbayes.answers.shares import total
 from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.result.validation import need_result

@@ -57,7 +57,9 @@ def decision_given(
         many = "the share" if total == 2 else f"all {total:,} shares"
         if moving < total:
             many = f"{moving:,} of {total:,} shares, which hold {100 * share:.0f} % of people,"
-        moved = f"with twice its weight the mean or an end of {many} would move by up to {_most(scaled):.1g} sd"
+        at = scaled.verdict > 0
+        farthest = (scaled.moves[at] / scaled.sd[at]).max()
+        moved = f"with twice its weight the mean or an end of {many} would move by up to {farthest:.1g} sd"
         reasons.append(moved + (", and the reports do not narrow them" if by == "prior" else ""))
     if collection is not None and collection.laws and not collection.noncompliance().identified:
         reasons.append(
@@ -129,12 +131,6 @@ def _of_population(scaled: Scaled) -> str:
 
 def _held(scaled: Scaled, *verdicts: int) -> float:
     return float(sum(scaled.mean[scaled.verdict == verdict].sum() for verdict in verdicts))
-
-
-def _most(scaled: Scaled) -> float:
-    """Return the largest move of the categories that hang on the prior, in their sds."""
-    at = scaled.verdict > 0
-    return float((scaled.moves[at] / scaled.sd[at]).max())
 
 
 def _decided(by: str, share: float, sentence: str = "", note: str = "", number: int | None = None) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def simultaneous_intervals(
         lower, upper, probability, error = _from_draws(result, draws, ci_prob)
     else:
         lower, upper, probability, error = _from_quantiles(
-            result, draws, base.variable(result, "exact", "level").values, quantiles, ci_prob
+            result, draws, result.children["exact"].dataset["level"].values, quantiles, ci_prob
         )
     attrs = {"ci_prob": ci_prob, "probability": probability, "mcse": error}
     return base.by_category(category, "Shares of all categories at once", {"lower": lower, "upper": upper}, **attrs)

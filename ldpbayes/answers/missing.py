@@ -8,7 +8,7 @@ import xarray as xr
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
-from ldpbayes.answers.sums import total
+from ldpbayes.answers.shares import total
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.ends import tails
 
@@ -65,13 +65,13 @@ def missing_answers(
         raise ArgumentError("odds_ratio must be numbers of at least 0, or inf.")
     ci_prob = checks.level(ci_prob)
     place = base.cell_position(result, cell)
-    known = tuple(map(str, base.variable(result, "posterior", "category").values))
+    known = tuple(map(str, result.children["posterior"].dataset["category"].values))
     labels, sign, threshold = base.conclusion(question, known, "question")
     if isinstance(threshold, str):
         raise ArgumentError("question must compare with a number where answers are missing.")
     p, n = total(result, labels, target=target, cell=cell), base.n_reports(result, cell)
     counted = "missing" in result["constant_data"]
-    missing = np.ravel(base.variable(result, "constant_data", "missing").values) if counted else np.zeros(1)
+    missing = np.ravel(result.children["constant_data"].dataset["missing"].values) if counted else np.zeros(1)
     lost = int(missing[(place or 0) if counted else 0])
     if not lost:
         raise ArgumentError("missing answers must be counted in the result: read the reports with missing=LABEL.")

@@ -14,12 +14,14 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.arguments import explained
+from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.priors.regression import walk_between
-from ldpbayes.regression.design import Columns, Design
+from ldpbayes.regression.design import Columns, Design, arrays
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.table import clean, to_pandas
+from ldpbayes.sources.base import foreign
 
 #: Numbers (draws × rows × categories) that one answer computes; beyond, only some of the draws are taken.
 MAX_NUMBERS = 4 * 10**8
@@ -57,7 +59,7 @@ class Fitted:
         if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
             raise ArgumentError("result must be a posterior that regress returned.")
         self.result = result
-        try:
+        with foreign("the group 'design' is not that of a regression"):
             design = result["design"].to_dataset()
             start = "covariate "
             patterns = {str(n).removeprefix(start): design[n].values for n in design.data_vars if str(n).startswith(start)}
@@ -65,23 +67,19 @@ class Fitted:
             self.sizes: NDArray = np.asarray(design["n_reports"].values, dtype=float)
             self._check(design)
             self._centres = [design[f"index {group.name}"].attrs.get("centre", 0.0) for group in self.design.columns.groups]
-        except (AttributeError, KeyError, TypeError, ValueError) as err:
-            if isinstance(err, DataError):
-                raise
-            raise DataError(f"the group 'design' is not that of a regression ({type(err).__name__})") from None
         self.categories = [str(name) for name in base.variable(result, "posterior", "category").values]
         groups = self.design.columns.groups
         rows = [("coefficients", len(self.design.terms)), *((group.name, len(group.levels)) for group in groups)]
         columns: list[NDArray] = []
         for name, size in rows:
-            values = base.variable(result, "posterior", name).values
+            values = result.children["posterior"].dataset[name].values
             if values.ndim != 4 or values.shape[2:] != (size, len(self.categories)) or values.dtype.kind != "f":
                 raise DataError(f"posterior {shown(name)} has other terms or groups than the design")
             columns.append(values)
         if len({values.shape[:2] for values in columns}) > 1 or not all(np.isfinite(values).all() for values in columns):
             raise DataError("the coefficients in the posterior are not finite, or not of the same draws")
         for group in groups:  # after the coefficients, by what groups differ
-            sd = base.variable(result, "posterior", f"{group.name}_sigma").values if group.kind != "mo" else np.zeros(())
+            sd = result.children["posterior"].dataset[f"{group.name}_sigma"].values if group.kind != "mo" else np.zeros(())
             columns.append(np.broadcast_to(sd[..., None, None], (*columns[0].shape[:2], 1, len(self.categories))))
         self._coefficients: NDArray = np.concatenate(columns, axis=2)
 
@@ -165,17 +163,12 @@ class Fitted:
             eta += group.value[rows][:, None] * effect[:, group.index[rows]]
         return softmax(eta, axis=-1)
 
-    def blocks(self, rows: int, draws: int) -> list[slice]:
-        """Return slices of the rows that are computed together."""
-        step = max(1, BLOCK // (draws * len(self.categories)))
-        return [slice(start, start + step) for start in range(0, rows, step)]
-
     def means(self, frame: Any, weight: NDArray, coefficients: NDArray, group: NDArray) -> NDArray:
         """Return the means of P over the people of each group of rows, shape (S, groups, a)."""
         columns = self.design.new(frame)
         effects = self.effects(columns, coefficients)
         total = np.zeros((len(coefficients), group.max() + 1, len(self.categories)))
-        for rows in self.blocks(len(frame), len(coefficients)):
+        for rows in blocks(len(frame), coefficients[:, 0].size, BLOCK):
             shares = self.shares(columns, coefficients, effects, rows) * weight[rows][:, None]
             order = np.argsort(group[rows], kind="stable")
             labels, starts = np.unique(group[rows][order], return_index=True)
@@ -244,15 +237,11 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
         fitted.described(
             fitted.shares(columns, coefficients, effects, rows), {"row": index[rows]}, ci_prob, "Predicted shares"
         )
-        for rows in fitted.blocks(len(frame), len(coefficients))
+        for rows in blocks(len(frame), coefficients[:, 0].size, BLOCK)
     ]
     coords: dict[str, Any] = {}
-    for name in fitted.design.variables:
-        values = frame[name].to_numpy()
-        coords[name if name not in ("row", "category") else f"covariate_{name}"] = (
-            ("row",),
-            values if values.dtype.kind in "iufb" else values.astype(str).astype(object),
-        )
+    for name, values in arrays(frame[list(fitted.design.variables)]).items():
+        coords[name if name not in ("row", "category") else f"covariate_{name}"] = (("row",), values)
     if data is None:
         coords["n_reports"] = (("row",), sizes)
     joined = xr.concat(answers, "row").assign_coords(coords)
@@ -297,9 +286,9 @@ def comparisons(
     own, number = _covariate(fitted, variable)
     frame, weight = fitted.people(data)
     if values is None:
-        seen = sorted(own.unique()) if str(own.dtype) != "category" else [x for x in own.cat.categories if (own == x).any()]
+        seen = own.sort_values().unique().tolist()
         moved = number and len(seen) > 2
-        chosen = [] if moved else [value.item() if isinstance(value, np.generic) else value for value in seen]
+        chosen = [] if moved else seen
     else:
         rule = "at least two values to compare"
         moved, chosen = False, [] if isinstance(values, str) else list(checks.entries(values, "values", rule))
@@ -385,7 +374,7 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
         return Answer(columns.data_vars, columns.coords, {**columns.attrs, "question": "Odds ratios"})
     if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
         raise ArgumentError("result must be what regress returned.")
-    draws = base.variable(result, "posterior", "coefficients").drop_sel(category=result.attrs["reference"])
+    draws = result.children["posterior"].dataset["coefficients"].drop_sel(category=result.attrs["reference"])
     flat = draws.values.reshape(-1, *draws.shape[2:])
     summary = result["summary"].to_dataset().drop_sel(category=result.attrs["reference"])
     if summary.attrs["ci_prob"] == ci_prob:  # whose ends come from more than the draws that are kept

@@ -95,11 +95,7 @@ def of_draws(result: xr.DataTree, prior: AbstractPrior) -> tuple[Scaled | None, 
     if log_prior is None:
         return None, {}
 
-    def scaled(x: np.ndarray, **settings: Any) -> Scaled:
-        means, sds = by_weights(x.reshape(len(x), -1), log_prior)
-        shape = (2, *x.shape[1:])
-        return Scaled.of(x.mean(axis=0), x.std(axis=0), (means.reshape(shape), sds.reshape(shape)), **settings)
-
+    scaled = functools.partial(Scaled.of_draws, log_prior=log_prior)
     hyper = {name: draws[name] for name in prior.hyperparameter_names if name in draws and draws[name].ndim == 1}
     above = {name: np.log(x) for name, x in hyper.items() if x.min() > 0}  # one that may be 0 has no logarithm
     by_name = {name: scaled(x, shares=False, floor=FLOOR_LOG, ci_prob=ci_prob) for name, x in above.items()}
@@ -142,7 +138,7 @@ def _moments(
     out, step = [], max(1, BLOCK // alphas[0].size)
     for start in range(0, len(places), step):
         products = make(places[start : start + step])
-        engines = [products.engine(alpha, sets=products.cells, route=route) for alpha in alphas]
+        engines = [products.engine(alpha, route=route) for alpha in alphas]
         out.append(np.array([[engine.mean for engine in engines], np.sqrt([engine.variance for engine in engines])]))
     means, sds = np.concatenate(out, axis=2)
     return means, sds

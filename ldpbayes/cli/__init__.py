@@ -72,7 +72,10 @@ def _version(
 
 
 def _running(command, name):
-    """Return a command with its options, which runs with one thread for BLAS and turns Ctrl-C into an exception of ours."""
+    """Return a command with its options, which ends with the status that the command returns.
+
+    It runs with one thread for BLAS, and turns Ctrl-C into an exception of ours.
+    """
     command = options.spread(command, name)
 
     @functools.wraps(command)
@@ -84,9 +87,10 @@ def _running(command, name):
             starting.started()  # what loads until now cannot be interrupted halfway and go on
             # Small products over two pools lose more to waiting than a second thread gains.
             with printing.warnings_as_sentences(), files.keeping_inputs(), threadpool_limits(limits=1):
-                return command(**settings)
+                status = command(**settings)
         except KeyboardInterrupt:
             raise _Interrupted from None
+        raise typer.Exit(status or 0)
 
     return run
 

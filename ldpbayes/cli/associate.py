@@ -1,7 +1,5 @@
 """The command ``ldpbayes associate``."""
 
-import typer
-
 from ldpbayes.cli import options, printing
 
 
@@ -37,7 +35,6 @@ def command(
       ldpbayes associate example:wada --order 2 --json
     """
     from ldpbayes.association import associate
-    from ldpbayes.pages import show
 
     collection = options.read(file).single("associate")
     outputs.check()
@@ -52,6 +49,5 @@ def command(
         ci_prob=ci_prob,
         progressbar=outputs.shows_progress,
     )
-    again = options.command_line(random_seed, tree.attrs["random_seed"])
-    outputs.show(show(tree, top=outputs.top, collection=collection, command=again), result=tree)
-    raise typer.Exit(printing.status_of(tree))
+    outputs.show(outputs.page_of(tree, random_seed, tree.attrs["random_seed"], collection=collection), result=tree)
+    return printing.status_of(tree)

@@ -2,32 +2,11 @@
 
 import dataclasses
 
-import typer
-
 from ldpbayes.cli import options
 from ldpbayes.errors import ArgumentError
 
-
-@dataclasses.dataclass(frozen=True)
-class Fake:
-    """What fake reports could do."""
-
-    fakes: bool = False
-    share: str | None = None
-    question: str | None = None
-    channel: str | None = None
-
-    def hull(self, collection, ci_prob):
-        """Return the range of estimates under the shares of fakes that are stated; None where none are."""
-        from ldpbayes.answers.contamination import contamination_hull
-
-        if self.share is None:
-            for name in ("question", "channel"):
-                if getattr(self, name) is not None:
-                    raise ArgumentError(f"{name} goes with fake-share, which states how many reports may be fake.")
-            return None
-        settings = {"share": options.levels(self.share, "share"), "channel": self.channel, "ci_prob": ci_prob}
-        return contamination_hull(collection.single("fake-share"), self.question, **settings)
+#: What fake reports could do.
+FAKE = options.Group(share=None, question=None, channel=None)
 
 
 def command(
@@ -37,8 +16,9 @@ def command(
     size=0.05,
     ci_prob=0.95,
     random_seed=0,
+    fakes=False,
     *,
-    fake: Fake,
+    fake=FAKE,
     table: options.Table,
     outputs: options.Shown,
 ):
@@ -59,19 +39,30 @@ def command(
       ldpbayes check example:survey --by region
     """
     from ldpbayes.fitness import check
-    from ldpbayes.pages import show
     from ldpbayes.pages.check import fakes_table
-    from ldpbayes.pages.contamination import beside
+    from ldpbayes.pages.robust import beside
 
     outputs.check()
     collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))
-    needed = (fakes_table(collection.single("fakes")),) if fake.fakes else ()
-    hull = fake.hull(collection, ci_prob)
+    needed = (fakes_table(collection.single("fakes")),) if fakes else ()
+    hull = _hull(collection, ci_prob, **fake)
     result = check(collection, size=size, random_seed=random_seed)
-    title, line = collection.title or collection.id, options.command_line()
-    content = show(result, title=title, top=outputs.top, collection=collection, command=line)
+    content = outputs.page_of(result, title=collection.title or collection.id, collection=collection)
     content = dataclasses.replace(content, tables=(*content.tables, *needed))
     if hull is not None:
         content = beside(content, hull)
     outputs.show(content)
-    raise typer.Exit(1 if result.flagged else 0)
+    return int(result.flagged)
+
+
+def _hull(collection, ci_prob, share, question, channel):
+    """Return the range of estimates under the shares of fakes that are stated; None where none are."""
+    from ldpbayes.answers.contamination import contamination_hull
+
+    if share is None:
+        for name, value in (("question", question), ("channel", channel)):
+            if value is not None:
+                raise ArgumentError(f"{name} goes with fake-share, which states how many reports may be fake.")
+        return None
+    settings = {"share": options.levels(share, "share"), "channel": channel, "ci_prob": ci_prob}
+    return contamination_hull(collection.single("fake-share"), question, **settings)

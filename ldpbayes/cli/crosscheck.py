@@ -2,8 +2,6 @@
 
 import secrets
 
-import typer
-
 from ldpbayes.cli import options
 
 
@@ -29,13 +27,11 @@ def command(
       ldpbayes crosscheck example:minarets --page crosscheck.html
     """
     from ldpbayes.fitness.crosschecking import crosscheck
-    from ldpbayes.pages import show
 
     outputs.check()
     collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))
     seed = secrets.randbits(31) if random_seed is None else random_seed
     check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=outputs.shows_progress)
-    line = options.command_line(random_seed, seed)
     title = collection.title or collection.id
-    outputs.show(show(check, title=title, top=outputs.top, collection=collection, command=line))
-    raise typer.Exit(1 if check.flagged else 0)
+    outputs.show(outputs.page_of(check, random_seed, seed, title=title, collection=collection))
+    return int(check.flagged)

@@ -3,8 +3,6 @@
 import dataclasses
 import math
 
-import typer
-
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
 
@@ -72,13 +70,12 @@ def command(
     exclude = tuple(options.columns(posterior["exclude"]) or ())
     outputs.check()
     tree = fit(collection, **posterior | {"prior": belief, "exclude": exclude}, progressbar=outputs.shows_progress)
-    again = options.command_line(posterior["random_seed"], tree.attrs["random_seed"])
-    content = show(tree, top=outputs.top, collection=collection, command=again)
+    content = outputs.page_of(tree, posterior["random_seed"], tree.attrs["random_seed"], collection=collection)
     if outputs.explain and not collection.by:  # the method is chosen for every cell apart
         considered = show(select_method(collection, belief, exclude=exclude), title="Methods").tables
         content = dataclasses.replace(content, tables=(*content.tables, *considered))
     outputs.show(content, result=tree)
-    raise typer.Exit(printing.status_of(tree))
+    return printing.status_of(tree)
 
 
 def _population(stated):

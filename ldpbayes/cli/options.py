@@ -291,7 +291,7 @@ def spread(command: Callable, name: str) -> Callable:
     parameters = []
     for key, parameter in inspect.signature(command).parameters.items():
         if dataclasses.is_dataclass(parameter.annotation):
-            fields = {field.name: field.default for field in dataclasses.fields(parameter.annotation)}
+            fields = {field.name: field.default for field in dataclasses.fields(parameter.annotation) if field.init}
             groups[key] = parameter.annotation, fields
         elif isinstance(parameter.default, Group):
             groups[key] = Group, parameter.default
@@ -329,12 +329,14 @@ def _declared(key, name, default):
 # ---- options that go together ----------------------------------------------------------------------------------------
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """What a command shows of its result."""
+    """What a command shows of its result, and whether that can be saved and drawn."""
 
     top: Any = None
     explain: Any = False
     page: Any = None
     as_json: Any = False
+    output: Any = dataclasses.field(default=None, init=False)
+    plot: Any = dataclasses.field(default=None, init=False)
 
     @property
     def shows_progress(self) -> bool:
@@ -343,6 +345,7 @@ class Shown:
 
     def check(self, *others, plot=None) -> None:
         """Refuse wrong endings, and files that cannot be written, before a command takes its time."""
+        plot = self.plot if plot is None else plot
         if plot is not None:
             from ldpbayes.plots import check_ending
 
@@ -351,7 +354,18 @@ class Shown:
             from ldpbayes.pages.renderers import check_page
 
             check_page(self.page)
-        files.check_outputs(*others, plot, self.page)
+        files.check_outputs(self.output, *others, plot, self.page)
+        if self.output is not None and self.output.suffix.lower() != ".nc":
+            name = shown(self.output.with_suffix(".nc").name)
+            raise ArgumentError(
+                f"output must be a NetCDF file such as {name}, got {shown(self.output.name)}; --page writes tables."
+            )
+
+    def page_of(self, result, *seeds, **settings):
+        """Return the page of a result, with the line for a shell that makes it again; ``seeds`` are stated and used."""
+        from ldpbayes.pages import show
+
+        return show(result, top=self.top, command=command_line(*seeds), **settings)
 
     def show(self, content, *, result=None, output=None, plot=None) -> None:
         """Write the files that are asked for, then print a page.
@@ -362,10 +376,11 @@ class Shown:
         result : Result, optional
             What is saved at ``output``; without it the command has written ``output`` itself.
         output, plot : path, optional
-            Where the result and the first figure go.
+            Where the result and the first figure go, where these options are not among the fields.
         """
         from ldpbayes.cli import printing
 
+        output, plot = output or self.output, plot or self.plot
         if output and result is not None:
             result.save(output)
         if plot:
@@ -382,23 +397,10 @@ class Shown:
 
 @dataclasses.dataclass(frozen=True)
 class Outputs(Shown):
-    """What a command shows and writes of a result that can be saved and drawn."""
+    """What a command shows of a result that can be saved and drawn."""
 
     output: Any = None
     plot: Any = None
-
-    def check(self, *others, plot=None) -> None:
-        """Refuse a result too that somebody takes for a page."""
-        super().check(self.output, *others, plot=self.plot)
-        if self.output is not None and self.output.suffix.lower() != ".nc":
-            name = shown(self.output.with_suffix(".nc").name)
-            raise ArgumentError(
-                f"output must be a NetCDF file such as {name}, got {shown(self.output.name)}; --page writes tables."
-            )
-
-    def show(self, content, *, result=None, output=None, plot=None) -> None:
-        """Write the result and the first figure too."""
-        super().show(content, result=result, output=output or self.output, plot=plot or self.plot)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """The command ``ldpbayes plan``."""
 
-import dataclasses
 import functools
-from typing import Any
 
 from ldpbayes.cli import options
 from ldpbayes.errors import ArgumentError
@@ -15,39 +13,8 @@ DRAWN = 2
 QUESTIONS = options.Group(groups=None, delta=None, power=None, fakes=None)
 
 
-@dataclasses.dataclass(frozen=True)
-class Four:
-    """Of which three determine the fourth."""
-
-    n_categories: int | None = None
-    epsilon: float | None = None
-    n: float | None = None
-    error: float | None = None
-
-    def check(self):
-        """Refuse any number of them but three."""
-        values = zip(("--categories", "--epsilon", "--users", "--error"), dataclasses.astuple(self), strict=True)
-        missing = [name for name, value in values if value is None]
-        if len(missing) != 1:
-            more = f"{', '.join(missing)} are missing" if missing else "all four were given"
-            raise ArgumentError(f"Three of --categories, --epsilon, --users, --error determine the fourth; {more}.")
-
-
-@dataclasses.dataclass(frozen=True)
-class Wave:
-    """The wave before."""
-
-    after: Any = None
-
-    def check(self, *others):
-        """Refuse questions that are put to a first wave alone, and return the arguments of planning.plan."""
-        if self.after is None:
-            return {}
-        if any(others):
-            raise ArgumentError("after goes with --epsilon, --users or --error, --kind and --protocol alone.")
-        from ldpbayes.result import load
-
-        return {"after": load(self.after)}
+#: Of which three determine the fourth.
+FOUR = options.Group(n_categories=None, epsilon=None, n=None, error=None)
 
 
 def command(
@@ -58,9 +25,9 @@ def command(
     ci_prob=0.95,
     plot=None,
     *,
-    four: Four,
+    four=FOUR,
     questions=QUESTIONS,
-    wave: Wave,
+    after=None,
     outputs: options.Shown,
 ):
     """Choose protocol, ε and sample size: give three of categories, epsilon, users and error, and get the fourth.
@@ -101,7 +68,6 @@ def command(
       ldpbayes plan --after first.nc --epsilon 1 --users 2000
     """
     outputs.check(plot=plot)
-    from ldpbayes.pages import show
     from ldpbayes.theory import planning, prospects
 
     stated = options.assigned(assignments, "p", "target", "estimator", "noncompliance.", "gamma", "deniers.")
@@ -113,7 +79,7 @@ def command(
     gamma = 0.1 if gamma is None else options.levels(gamma, "gamma")[0]
     words = stated.pop("p", "uniform")
     rest = {"p": _distribution(words), "target": "distribution", "estimator": "mle", "ci_prob": ci_prob} | stated
-    earlier = wave.check(laws, deniers, stated, words != "uniform", questions != QUESTIONS)
+    earlier = _earlier(after, laws, deniers, stated, words != "uniform", questions != QUESTIONS)
     if questions["power"] is not None:
         four, kind = _with_power(four, kind, ci_prob, questions)
     assumptions = {"kind": kind} | rest | earlier
@@ -123,22 +89,22 @@ def command(
         raise ArgumentError(f"parameter needs exactly one --protocol that takes it, got {len(names)}.")
     fixed = [name for name in names if not planning.has_free_epsilon(name, settings)]
     if earlier:
-        four = dataclasses.replace(four, n_categories=four.n_categories or earlier["after"]["posterior"].sizes["category"])
+        four |= {"n_categories": four["n_categories"] or earlier["after"]["posterior"].sizes["category"]}
     if not names or names[0] not in fixed:
-        four.check()
+        _need_three(four)
     if fixed and len(fixed) < len(names):
         raise ArgumentError(f"protocol must name designs that fix epsilon ({', '.join(fixed)}) or protocols that take it.")
-    if fixed and four.epsilon is not None:
+    if fixed and four["epsilon"] is not None:
         raise ArgumentError(f"epsilon follows from the parameters of {fixed[0]}; leave it out.")
-    four = dataclasses.replace(four, n_categories=four.n_categories or 2) if fixed else four
+    four |= {"n_categories": four["n_categories"] or 2} if fixed else {}
     makers = planning.named_makers(protocol, settings) if protocol and settings else protocol
-    plans = planning.plan(**dataclasses.asdict(four), protocols=makers, **assumptions)
+    plans = planning.plan(**four, protocols=makers, **assumptions)
     if fixed and not plans[0].feasible:
         raise ArgumentError(plans[0].note)
     asked = {name: questions[name] for name in ("groups", "delta", "fakes")}
     if not earlier:
         plans = prospects.with_prospects(plans, **asked, laws=laws or {}, gamma=gamma, deniers=deniers, **rest)
-    along = "n" if fixed or (four.epsilon is not None and four.n is None) else "epsilon"
+    along = "n" if fixed or (four["epsilon"] is not None and four["n"] is None) else "epsilon"
     draw = functools.partial(_draw, plans, kind, makers, assumptions, along)
     drawn = draw if plot or (outputs.page and plans[0].feasible) else None
     settings = {
@@ -146,19 +112,37 @@ def command(
         "assumed": "posterior" if earlier else words,
         "ci_prob": ci_prob,
         "draw": drawn,
-        "command": options.command_line(),
-        "top": outputs.top,
     }
-    outputs.show(show(plans, **settings, **asked), plot=plot)
+    outputs.show(outputs.page_of(plans, **settings, **asked), plot=plot)
+
+
+def _need_three(four):
+    """Refuse any number of the four but three."""
+    names = {"n_categories": "--categories", "epsilon": "--epsilon", "n": "--users", "error": "--error"}
+    missing = [option for name, option in names.items() if four[name] is None]
+    if len(missing) != 1:
+        more = f"{', '.join(missing)} are missing" if missing else "all four were given"
+        raise ArgumentError(f"Three of {', '.join(names.values())} determine the fourth; {more}.")
+
+
+def _earlier(after, *others):
+    """Return the wave before as an argument of planning.plan; refuse questions that are put to a first wave alone."""
+    if after is None:
+        return {}
+    if any(others):
+        raise ArgumentError("after goes with --epsilon, --users or --error, --kind and --protocol alone.")
+    from ldpbayes.result import load
+
+    return {"after": load(after)}
 
 
 def _with_categories(four, p):
     """Return the four with the number of categories that an assumed distribution has, where it is not the unknown."""
-    if four.n_categories is not None or isinstance(p, str):
+    if four["n_categories"] is not None or isinstance(p, str):
         return four
-    if None not in (four.epsilon, four.n, four.error):
+    if None not in (four["epsilon"], four["n"], four["error"]):
         raise ArgumentError("p must be uniform, jeffreys or flat where the number of categories is the unknown.")
-    return dataclasses.replace(four, n_categories=len(p))
+    return four | {"n_categories": len(p)}
 
 
 def _with_power(four, kind, ci_prob, questions):
@@ -168,10 +152,10 @@ def _with_power(four, kind, ci_prob, questions):
     groups, delta, power = (questions[name] for name in ("groups", "delta", "power"))
     if delta is None:
         raise ArgumentError("power needs --delta, the difference to be found.")
-    if four.error is not None or kind not in ("l2", "half_width"):
+    if four["error"] is not None or kind not in ("l2", "half_width"):
         raise ArgumentError("power stands for --error and --kind; leave these out.")
     error = prospects.half_width_for(delta, power, groups=groups or 2, ci_prob=ci_prob)
-    return dataclasses.replace(four, error=error), "half_width"
+    return four | {"error": error}, "half_width"
 
 
 def _draw(plans, kind, makers, assumptions, along, title=None):

@@ -14,12 +14,7 @@ _said: set[str] = set()
 
 
 def status_of(result) -> int:
-    """Return the exit status of a result: 3 where something is left out, 1 where it is not to be trusted, else 0.
-
-    Parameters
-    ----------
-    result : DataTree
-    """
+    """Return the exit status of a result: 3 where something is left out, 1 where it is not to be trusted, else 0."""
     return 3 if "left_out" in result.attrs else 1 - int(bool(result.attrs.get("converged", 1)))
 
 

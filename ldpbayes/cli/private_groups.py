@@ -3,8 +3,6 @@
 import dataclasses
 import pathlib
 
-import typer
-
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, DataError, shown
 
@@ -79,7 +77,6 @@ def command(
       --categories no,yes
     """
     from ldpbayes.outcomes import by_private_group
-    from ldpbayes.pages import show
     from ldpbayes.pages.groups import rows_table
     from ldpbayes.pages.page import Page
 
@@ -93,11 +90,11 @@ def command(
     frame = options.read_table(path, [value, reports.rate_column, reports.epsilon_column, weight, *cells], reports.columns)
     _refuse_half_numbers(frame, value, path)
     result = by_private_group(frame, value, **stated, by=cells or None, weights=weight, **settings)
-    again = options.command_line(answer["random_seed"], result.random_seed)
     if output:
         Page("", (rows_table(result),)).save(output)
-    outputs.show(show(result, unit=unit, design=reports.words(), top=outputs.top, command=again), output=output, plot=plot)
-    raise typer.Exit(printing.status_of(result))
+    content = outputs.page_of(result, answer["random_seed"], result.random_seed, unit=unit, design=reports.words())
+    outputs.show(content, output=output, plot=plot)
+    return printing.status_of(result)
 
 
 def _refuse_half_numbers(table, value, path):

@@ -3,8 +3,6 @@
 import dataclasses
 import pathlib
 
-import typer
-
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError
 
@@ -46,7 +44,6 @@ def command(
       ldpbayes regress example:survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --set weights=w
       --set strata=region --set cluster=village
     """
-    from ldpbayes.pages import show
     from ldpbayes.regression import regress
 
     if outputs.output is not None and model["method"] == "mle":
@@ -60,9 +57,9 @@ def command(
     outputs.check()
     stated |= model | {"deniers": deniers}
     result = regress(data, formula, **stated, progressbar=outputs.shows_progress)
-    line = options.command_line(model["random_seed"], result.attrs.get("random_seed"))
-    outputs.show(show(result, top=outputs.top, collection=collection, command=line), result=result)
-    raise typer.Exit(printing.status_of(result))
+    seeds = model["random_seed"], result.attrs.get("random_seed")
+    outputs.show(outputs.page_of(result, *seeds, collection=collection), result=result)
+    return printing.status_of(result)
 
 
 def _read(file, formula, reports, columns):

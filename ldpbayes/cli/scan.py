@@ -44,7 +44,6 @@ def command(
 
       ldpbayes scan reports/ --protocol oue -p epsilon=1 --categories 128 --by country --checkpoint scan.state
     """
-    from ldpbayes.pages import show
     from ldpbayes.sources import scan
     from ldpbayes.sources.scanning import summary_files
 
@@ -72,5 +71,4 @@ def command(
         raise
     if output is not None:
         summary_files.write(result, output, result.protocol, result.samples)
-    content = show(result, command=options.command_line(), output=None if output is None else str(output), top=outputs.top)
-    outputs.show(content, output=output)
+    outputs.show(outputs.page_of(result, output=None if output is None else str(output)), output=output)

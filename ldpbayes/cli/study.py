@@ -29,9 +29,9 @@ def command(
     """
     from ldpbayes.pages.about import again
     from ldpbayes.pages.page import Column, Kind, Note, Page, Table
-    from ldpbayes.pages.study import of_study
     from ldpbayes.plots import plot_study, save_figure
     from ldpbayes.study import find_study, list_studies, run_study
+    from ldpbayes.study.page import of_study
 
     if study is None:
         columns = tuple(Column(name, name, "text") for name in ("name", "what it shows", "repeats"))

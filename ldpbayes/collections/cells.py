@@ -129,8 +129,8 @@ class Cells(Mapping, AbstractData):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        kinds = " × ".join(self.by)
-        return f"<Cells by {kinds}: {len(self)} cells, {self.n_categories} categories, {self.n_reports:,} reports>"
+        what = f"{type(self).__name__} by {' × '.join(self.by)}"
+        return f"<{what}: {len(self)} cells, {self.n_categories} categories, {self.n_reports:,} reports>"
 
     def __add__(self, other: Cells) -> Cells:
         """Return the cells of both: those with the same key are added, new ones are appended."""

@@ -76,7 +76,7 @@ def tangent_diagonal(rows, v, sums=None):
     if size == 2:
         hessian = rows.gram(v)
         return np.full(2, max(0.0, hessian[0, 0] + hessian[1, 1] - 2 * hessian[0, 1]) / 2)
-    diagonal = rows.gram_diagonal(v)
+    diagonal = rows.rmatvec(v, 2)
     sums = rows.rmatvec(v * rows.matvec(np.ones(size))) if sums is None else sums
     return np.maximum(diagonal - 2 * shared_part(diagonal, sums), 0.0)
 
@@ -99,11 +99,10 @@ def information_covariance(rows, p, mass=None):
     Returns
     -------
     (a, a) array
-
     """
     size = rows.n_categories
     out = np.full((size, size), np.nan)
-    free, covariance, unknown, scale = tangent_covariance(rows, p, mass)
+    free, covariance, unknown, scale = tangent_covariance(observed_information(rows, p), p, mass)
     lost = (np.abs(unknown) > 1e-6 * scale[:, None]).any(axis=1)
     covariance[lost, :] = covariance[:, lost] = np.nan
     if free.size > 1:
@@ -111,12 +110,18 @@ def information_covariance(rows, p, mass=None):
     return out
 
 
-def tangent_covariance(rows, p, mass=None):
+def observed_information(rows, p):
+    """Return Lᵀ diag(w/(Lp)²) L, shape (a, a)."""
+    return rows.gram(rows.counts / rows.matvec(p) ** 2)
+
+
+def tangent_covariance(information, p, mass=None):
     """Return what information_covariance does over the positive coordinates (f,), and what is not identified.
 
     Parameters
     ----------
-    rows, p, mass : as in information_covariance
+    information : (a, a) array
+    p, mass : as in information_covariance
 
     Returns
     -------
@@ -132,17 +137,13 @@ def tangent_covariance(rows, p, mass=None):
     free = np.flatnonzero(p > 0)
     if free.size == 1:
         return free, np.zeros((1, 1)), np.zeros((1, 0)), np.ones(1)
-    information = rows.gram(rows.counts / rows.matvec(p) ** 2)[np.ix_(free, free)]
+    information = information[np.ix_(free, free)]
     if mass is not None:
         information[np.diag_indices(free.size)] += mass[free] / p[free] ** 2
     # Curvatures differ by p_x² between categories: scaled by the root of the diagonal, small categories keep precision.
     diagonal = information.diagonal()
     scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    normal = scale / np.linalg.norm(scale)
-    reflected = normal.copy()
-    reflected[0] += np.copysign(1.0, normal[0])
-    # A Householder reflection that sends the normal to the first axis: its other columns are the tangent's basis.
-    basis = (np.eye(free.size) - np.outer(reflected, reflected) * (2 / (reflected @ reflected)))[:, 1:]
+    basis = np.linalg.qr(scale[:, None], mode="complete")[0][:, 1:]  # of the directions that sum to zero, scaled
     values, vectors = np.linalg.eigh(basis.T @ (scale[:, None] * information * scale) @ basis)
     directions = scale[:, None] * (basis @ vectors)
     # The scaled information has a unit diagonal: what lies below its rounding is no information, even where it is all.

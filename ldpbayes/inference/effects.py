@@ -19,12 +19,13 @@ from ldpbayes.inference.diagnostics import chain_diagnostics, entries_of_chains,
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.middle import middle
 from ldpbayes.inference.sampling import Going, Run, by_hmc, by_nuts, going_on, settled
-from ldpbayes.inference.structure import MAX_DENSE, Arrow, Dense, Plain
+from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.verdict import of_chains
 
-#: Rounds of trajectories that say where the posterior lies, by the kind of coordinates; others are no help to trajectories.
-ROUNDS: dict[type, int] = {Dense: 3, Arrow: 1}
+#: Rounds of trajectories that say where the posterior lies, where coordinates are dense, or have cells: unless they are
+#: whitened they are no help to trajectories.
+ROUNDS = 3, 1
 #: Angle of trajectories and its jitter, where reports decide less than the share WEAK of the effects on average: those have
 #: long tails, in which a right angle leads too short a way.
 TURN, WEAK = (0.77 * math.pi, 0.2), 0.6
@@ -56,7 +57,8 @@ class Chains:
     def __init__(self, target: Target, before: np.ndarray | None, number: int, rng: np.random.Generator):
         density = bent(target, before)
         at = [rng.standard_normal(target.prior.n_unknowns) for _ in range(number)]
-        self.density, self.at, self.steps, self.z = settled(density, at, ROUNDS.get(type(density.coordinates), 0), rng)
+        rounds = ROUNDS[not density.coordinates.dense] if density.coordinates.white else 0
+        self.density, self.at, self.steps, self.z = settled(density, at, rounds, rng)
 
     def by_hmc(self, rng: np.random.Generator, watch: Any, going: Going) -> Run:
         """Return the Run of Hamiltonian Monte Carlo."""
@@ -77,7 +79,7 @@ class Chains:
             Acceptance rate.
         """
         density, tuned = self.density, TUNE if self.density.coordinates.white else tune
-        if not isinstance(density.coordinates, Dense):  # effects of many cells bend this way and that: a step suits none
+        if not density.coordinates.dense:  # effects of many cells bend this way and that: a step suits none
             density = Bent(density.target, self.z.mean(axis=0))
         first = by_nuts(density, density.back(self.z), 1, rng, None, lambda more: more(SHORT), [(TUNE, rate)]).z[0]
         few = 2 * first.shape[1] <= len(first)  # unknowns, so that draws say how to bend them
@@ -187,21 +189,25 @@ class Bent:
         Unknowns.
     precision : (u,) array, optional
         Of bending.Bend at them; without it nothing is bent.
+    coordinates : Arrow, optional
+        Where they are known.
     """
 
-    def __init__(self, target: Target, at: np.ndarray, precision: np.ndarray | None = None):
+    def __init__(
+        self, target: Target, at: np.ndarray, precision: np.ndarray | None = None, coordinates: Arrow | None = None
+    ):
         self.target, size, point = target, at.size, at.copy()
         if precision is None:
             for batch in target.batches:
                 point[batch.span] = 0.0
         self.bend = Bend(target.batches, point, np.zeros(size) if precision is None else precision, target.normality)
-        small = target.kernel is not None and size <= MAX_DENSE
-        self._within(Dense(np.zeros(size), np.eye(size), np.eye(size)) if small else Plain(np.zeros(size)))
-        self._within(target.whitened(lambda y: self.value_and_gradient(y)[1], self.bend.back(at)))
+        self._within(coordinates or Arrow.plain(np.zeros(size)))
+        if coordinates is None:
+            self._within(target.whitened(lambda y: self.value_and_gradient(y)[1], self.bend.back(at)))
 
     def _within(self, coordinates):
         """Take these coordinates, with the functions that are compiled for them."""
-        self.coordinates, self._functions = coordinates, self.target.functions(coordinates)
+        self.coordinates, self._functions = coordinates, self.target.functions
         if self._functions is not None:
             (fixed, numbers, reports), size = self.target.kernel, self.bend.at.size
             room = tuple(np.empty(shape) for shape in (size, size, numbers, numbers))
@@ -213,7 +219,7 @@ class Bent:
 
         An arrow is stretched: so few draws say little of the effects of many cells.
         """
-        if isinstance(self.coordinates, Arrow):
+        if self.coordinates.white and not self.coordinates.dense:
             return copy.copy(self)._within(self.coordinates.stretched(u))
         return self.about(self.target, self.of(u))
 
@@ -254,3 +260,7 @@ class Bent:
     def back(self, z: np.ndarray) -> np.ndarray:
         """Return the coordinates of unknowns, shape (…, u)."""
         return self.coordinates.back(self.bend.back(z))
+
+    def log_volume(self, u: np.ndarray) -> np.ndarray:
+        """Return the log of the volume of unknowns for a unit of coordinates, at these (S, u)."""
+        return self.coordinates.log_volume + self.bend.log_volume(self.coordinates.of(u))

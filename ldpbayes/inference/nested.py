@@ -247,7 +247,7 @@ class Cores:
                 continue
             near = _nearest(family, at, core, BEGUN[number], rng)
             path: list[tuple[float, float]] = []
-            start = partial(_moved, partial(near.log_ratio_and_gradient, family, at), core.centre.size, path)
+            start = partial(annealed, partial(near.log_ratio_and_gradient, family, at), core.centre.size, path)
             pilot = start(KEPT[number], PILOT, rng)
             estimates[i] = logsumexp(pilot[1]) - math.log(PILOT)
             plans.append((near, partial(start, 0.0), pilot))
@@ -447,12 +447,13 @@ def _plain(ratio, u, size, rng):
     return z, ratio(z)[0] - 0.5 * (z**2).sum(axis=1) - 0.5 * u * math.log(2 * math.pi) - log_proposal
 
 
-def _moved(ratio, u, path, kept, size, rng):
+def annealed(ratio, u, path, kept, size, rng):
     """Return (z, log-weights) of particles after all steps, which begin as standard normal draws.
 
     Parameters
     ----------
     ratio : callable
+        Draws (S, u) → (log of a density over the standard normal one, its gradient).
     u : int
         Unknowns.
     path : list of (power, angle)

@@ -61,7 +61,6 @@ def sample_density(
     KeyboardInterrupt
         Where sampling was interrupted before any chain had four draws.
     """
-    import nutpie
     from nutpie.compiled_pyfunc import from_pyfunc
 
     nowhere, failures = (-math.inf, np.zeros(size)), []
@@ -88,27 +87,38 @@ def sample_density(
     model = from_pyfunc(
         size, lambda: log_density, make_expand, [np.dtype("float64")], [(size,)], ["u"], make_initial_point_fn=start
     )
-    with no_foreign_errors("The sampler nutpie"):
-        trace = nutpie.sample(
-            model,
-            draws=draws,
-            tune=tune,
-            chains=chains,
-            cores=1,
-            seed=int(rng.integers(2**31)),
-            save_warmup=False,
-            progress_bar=watch is not None and watch.shown,
-            target_accept=target_accept,
-        )
+    settings = {"draws": draws, "tune": tune, "chains": chains, "target_accept": target_accept}
+    shown, seed = watch is not None and watch.shown, int(rng.integers(2**31))
+    drawn, stats = by_nutpie(model, "u", shown, cores=1, seed=seed, **settings)
     if failures:
         raise ConvergenceError(f"The density failed: {type(failures[0]).__name__}: {failures[0]}.") from failures[0]
-    draws_of_u, stats = trace["posterior"]["u"].values, trace["sample_stats"]
-    chosen, length = finished(draws_of_u)
-    if watch is not None and (len(chosen), length) != (chains, draws):
+    if watch is not None and drawn["u"].shape[:2] != (chains, draws):
         watch.interrupted = True
-    return draws_of_u[chosen, :length], {
-        name: stats[key].values[chosen, :length] for key, name in STATISTICS.items() if key in stats
-    }
+    return drawn["u"], stats
+
+
+def by_nutpie(model: Any, name: str, shown: bool, **settings: Any) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return (draws (chains, draws, …) by variable, statistics by ArviZ's names), of what was finished at an interruption.
+
+    Parameters
+    ----------
+    model : compiled model of nutpie
+    name : str
+        Of a variable that says which draws were finished.
+    shown : bool
+        Whether progress is shown.
+    **settings
+        Of nutpie.sample.
+    """
+    import nutpie
+
+    with no_foreign_errors("The sampler nutpie"):
+        trace = nutpie.sample(model, save_warmup=False, progress_bar=shown, **settings)
+    drawn, stats = trace["posterior"], trace["sample_stats"]
+    chosen, length = finished(drawn[name].values)
+    named = {key: drawn[key] for key in drawn}, {name: stats[key] for key, name in STATISTICS.items() if key in stats}
+    first, second = ({key: values.values[chosen, :length] for key, values in group.items()} for group in named)
+    return first, second
 
 
 def finished(draws: np.ndarray) -> tuple[np.ndarray, int]:

@@ -119,28 +119,31 @@ class StudentT:
 
 @dataclass(frozen=True, eq=False)
 class FromPrior:
-    """The prior as a proposal: weights are then bounded as the likelihood is.
+    """The prior as a proposal of coordinates: weights are then bounded as the likelihood is.
 
     Attributes
     ----------
     prior : AbstractPrior
         With ``unknowns(size, rng)``.
+    frame : Bent
+        What the coordinates are of.
     """
 
     prior: Any
+    frame: Any
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return (draws, their log-densities)."""
-        z = self.prior.unknowns(size, rng)
-        return z, self.log_density(z)
+        u = self.frame.back(self.prior.unknowns(size, rng))
+        return u, self.log_density(u)
 
     def spread(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return as many draws as there are rows of uniform numbers; a prior takes none of these."""
-        return self.prior.unknowns(len(uniform), rng)
+        return self.draw(len(uniform), rng)[0]
 
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        """Return the log-density at z (S, u)."""
-        return self.prior.log_density(z)
+    def log_density(self, u: np.ndarray) -> np.ndarray:
+        """Return the log-density at coordinates (S, u)."""
+        return self.prior.log_density(self.frame.of(u)) + self.frame.log_volume(u)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +153,7 @@ class Mixture:
     Attributes
     ----------
     parts : tuple of proposals
-        StudentT, FromPrior or conditional.Given; of the last without Sobol points.
+        StudentT, or FromPrior.
     shares : (parts,) array
         With sum one.
     sobol : bool

@@ -79,6 +79,12 @@ class Scaled:
             room *= np.clip(1 - sd**2 / spread, 0.0, 1.0)
         return cls(mean, sd, shift, growth, room, shares, floor, ci_prob)
 
+    @classmethod
+    def of_draws(cls, draws: np.ndarray, log_prior: np.ndarray, **settings: Any) -> "Scaled":
+        """Return the Scaled of draws (S, …), by weights on them; see ``by_weights``, and for the settings ``of``."""
+        under = (x.reshape(2, *draws.shape[1:]) for x in by_weights(draws.reshape(len(draws), -1), log_prior))
+        return cls.of(draws.mean(axis=0), draws.std(axis=0), tuple(under), **settings)
+
     @cached_property
     def prior(self) -> np.ndarray:
         """Sensitivity to the prior."""

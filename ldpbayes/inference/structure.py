@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -76,85 +75,41 @@ class Factor:
 
 
 @dataclass(frozen=True, eq=False)
-class Plain:
-    """Coordinates u of unknowns z = centre + u."""
-
-    centre: np.ndarray
-    white: ClassVar[bool] = False
-
-    def of(self, u):
-        return self.centre + u
-
-    def gradient(self, slope):
-        return slope
-
-    def back(self, z):
-        return z - self.centre
-
-    def stretched(self, u):
-        return self
-
-
-@dataclass(frozen=True, eq=False)
-class Dense:
-    """z = centre + u R with R Rᵀ the inverse of the absolute value of the Hessian; R is symmetric, until it is stretched."""
-
-    centre: np.ndarray
-    root: np.ndarray
-    inverse: np.ndarray
-    white: ClassVar[bool] = True
-
-    @classmethod
-    def at(cls, gradient, centre):
-        """Return the coordinates about a point; gradient is that of the log-density."""
-        return cls(centre, *roots(curvature(gradient, centre)))
-
-    @property
-    def frame(self):
-        """What compiled functions read: an arrow without cells."""
-        return self.centre, self.root, np.empty((0, 1, 1)), np.empty((self.centre.size, 0))
-
-    @property
-    def variances(self):
-        """Of the unknowns, where the coordinates are standard normal."""
-        return (self.root**2).sum(axis=0)
-
-    def of(self, u):
-        return self.centre + u @ self.root
-
-    def gradient(self, slope):
-        return self.root @ slope
-
-    def back(self, z):
-        return (z - self.centre) @ self.inverse
-
-    def stretched(self, u):
-        """Return coordinates in which draws (S, u) of these have mean zero and covariance one, where they are enough."""
-        if len(u) <= 2 * u.shape[1]:
-            return self
-        back, wider = spread(u)
-        return Dense(self.centre + u.mean(axis=0) @ self.root, wider @ self.root, self.inverse @ back)
-
-
-@dataclass(frozen=True, eq=False)
 class Arrow:
     """Shared unknowns h and k unknowns for each cell: the Hessian has blocks on the diagonal and a border.
 
     With blocks K_c, border B_c and Schur complement S = A − Σ B_cᵀ K_c⁻¹ B_c: h = ĥ + S^{−½} v and
-    z_c = ẑ_c + K_c^{−½} w_c − K_c⁻¹ B_c (h − ĥ).
+    z_c = ẑ_c + K_c^{−½} w_c − K_c⁻¹ B_c (h − ĥ). A dense Hessian is an arrow without cells.
 
     Attributes
     ----------
     centre : (u,) array
     shared, blocks, border : (s, s), (cells, k, k) and (s, cells·k) arrays
         S^{−½}, K^{−½}, and (K⁻¹ B S^{−½})ᵀ.
+    white : bool
+        Whether a Hessian is known: else the coordinates are the unknowns, from a centre.
     """
 
     centre: np.ndarray
     shared: np.ndarray
     blocks: np.ndarray
     border: np.ndarray
-    white: ClassVar[bool] = True
+    white: bool = True
+
+    @classmethod
+    def plain(cls, centre):
+        """Return the unknowns, from a centre."""
+        return cls(centre, np.empty((0, 0)), np.ones((centre.size, 1, 1)), np.empty((0, centre.size)), False)
+
+    @classmethod
+    def whole(cls, gradient, centre):
+        """Return coordinates by the whole Hessian, its eigenvalues taken absolutely."""
+        return cls.along(centre, roots(curvature(gradient, centre))[0])
+
+    @classmethod
+    def along(cls, centre, axes):
+        """Return coordinates along the columns of a matrix."""
+        return cls(centre, np.ascontiguousarray(axes.T), np.empty((0, 1, 1)), np.empty((centre.size, 0)))
 
     @classmethod
     def at(cls, gradient, centre, start, width):
@@ -193,55 +148,64 @@ class Arrow:
         return cls(centre, shared, halves, np.ascontiguousarray((solved @ shared).reshape(cells * width, start).T))
 
     @property
+    def dense(self):
+        """Whether there are no cells."""
+        return not len(self.blocks)
+
+    @property
+    def log_volume(self):
+        """Log of the volume of unknowns for a unit of coordinates."""
+        return np.linalg.slogdet(self.shared)[1] + np.linalg.slogdet(self.blocks)[1].sum()
+
+    @property
     def variances(self):
         """Of the unknowns, where the coordinates are standard normal."""
         diagonal = (self.blocks**2).sum(axis=1).ravel() + (self.border**2).sum(axis=0)
         return np.append((self.shared**2).sum(axis=0), diagonal)
 
     def of(self, u):
-        if u.ndim == 1:
-            out = np.empty(u.size)
-            _kernels().arrow(u, out, *self.frame)
-            return out
-        start = len(self.shared)
-        v, w = u[..., :start], u[..., start:].reshape(*u.shape[:-1], *self.blocks.shape[:2])
-        out = np.empty_like(u)
-        out[..., :start] = v @ self.shared
-        out[..., start:] = np.matmul(w[..., None, :], self.blocks).reshape(*u.shape[:-1], -1) - v @ self.border
-        out += self.centre
-        return out
+        """Return the unknowns of coordinates, shape (…, u)."""
+        v, w = self._parts(u)
+        cells = np.matmul(w[..., None, :], self.blocks).reshape(*u.shape[:-1], self.border.shape[1])
+        return self.centre + np.concatenate([v @ self.shared, cells - v @ self.border], axis=-1)
 
     def gradient(self, slope):
-        out = np.empty(slope.size)
-        _kernels().arrow_gradient(slope, out, *self.frame)
-        return out
+        """Return the gradient in the coordinates, of one in the unknowns (u,)."""
+        start = len(self.shared)
+        own = np.matmul(self.blocks, self._parts(slope)[1][..., None])
+        return np.append(self.shared @ slope[:start] - self.border @ slope[start:], own)
 
     def back(self, z):
+        """Return the coordinates of unknowns, shape (…, u)."""
         start = len(self.shared)
         offset = z - self.centre
         v = np.linalg.solve(self.shared.T, offset[..., :start].T).T
-        left = (offset[..., start:] + v @ self.border).reshape(*z.shape[:-1], *self.blocks.shape[:2])
-        w = np.linalg.solve(self.blocks, left[..., None])[..., 0]
-        return np.concatenate([v, w.reshape(*z.shape[:-1], -1)], axis=-1)
+        offset[..., start:] += v @ self.border
+        w = np.linalg.solve(self.blocks, self._parts(offset)[1][..., None])
+        return np.concatenate([v, w.reshape(*z.shape[:-1], self.border.shape[1])], axis=-1)
 
     def stretched(self, u):
-        """Return coordinates in which draws of the shared ones have covariance one."""
-        _, root = spread(u[:, : len(self.shared)])
-        return replace(self, shared=root @ self.shared, border=root @ self.border)
+        """Return coordinates in which enough draws (S, u) have shared ones with mean zero and covariance one."""
+        v, _ = self._parts(u)
+        if not 0 < 2 * v.shape[1] < len(v):
+            return self
+        _, root = spread(v)
+        there = np.zeros(u.shape[1])
+        there[: v.shape[1]] = v.mean(axis=0)
+        return replace(self, centre=self.of(there), shared=root @ self.shared, border=root @ self.border)
 
     @property
     def frame(self):
         """What compiled functions read."""
         return self.centre, self.shared, self.blocks, self.border
 
+    def _parts(self, u):
+        """Return the shared ones (…, s) of coordinates or unknowns, and those of cells (…, cells, k)."""
+        start = len(self.shared)
+        return u[..., :start], u[..., start:].reshape(*u.shape[:-1], *self.blocks.shape[:2])
+
 
 def _border(gradient, centre, start):
     """Return the columns of minus the Hessian of the first unknowns, shape (u, start)."""
     steps = DIFFERENCE * np.eye(start, centre.size)
     return np.array([gradient(centre - step) - gradient(centre + step) for step in steps]).T / (2 * DIFFERENCE)
-
-
-def _kernels():
-    from ldpbayes.inference import _kernels
-
-    return _kernels

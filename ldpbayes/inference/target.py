@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import Batch
-from ldpbayes.inference.structure import MAX_DENSE, Arrow, Dense, Plain, curvature
+from ldpbayes.inference.structure import MAX_DENSE, Arrow, curvature
 
 #: Of the bend where each cell has its own effects: reports of weak cells bound them, rather than saying where they are.
 NORMALITY = -0.3
@@ -148,7 +148,7 @@ class Target:
 
     def whitened(
         self, gradient: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, kept: np.ndarray | None = None
-    ) -> Dense | Arrow | Plain:
+    ) -> Arrow:
         """Return coordinates in which a density with this gradient is nearly standard normal about a point.
 
         Parameters
@@ -164,11 +164,12 @@ class Target:
             return Arrow.at(gradient, at, disjoint[0] - fixed, disjoint[1])
         if spectrum is not None and (kept is not None or at.size > MAX_DENSE):
             return Arrow.near(gradient, at, spectrum[0] - fixed, *spectrum[1:])
-        return Dense.at(gradient, at) if at.size <= MAX_DENSE else Plain(at)
+        return Arrow.whole(gradient, at) if at.size <= MAX_DENSE else Arrow.plain(at)
 
-    def functions(self, coordinates: Any) -> tuple[Callable, Callable] | None:
-        """Return the density and its trajectories that are compiled for these coordinates, or None."""
-        if self.kernel is None or isinstance(coordinates, Plain):
+    @property
+    def functions(self) -> tuple[Callable, Callable] | None:
+        """The density and its trajectories that are compiled, or None."""
+        if self.kernel is None:
             return None
         from ldpbayes.inference import _kernels
 

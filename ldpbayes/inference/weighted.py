@@ -1,5 +1,5 @@
-"""Weighted draws: proposals about the mode, or of effects given their scales, that are mended until weights on the true
-density hold, and drawn from until errors are as small as is cheap."""
+"""Weighted draws: proposals about the middle of a posterior that are mended until weights on the true density hold, and
+drawn from until errors are as small as is cheap."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes.inference.conditional import Conditional, Given
+from ldpbayes.inference.effects import Bent, bent
 from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.importance import Weighted, moments, resample, weigh
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.proposals import FromPrior, Mixture, StudentT, fitted_parts
+from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.verdict import Verdict
 
@@ -23,20 +24,17 @@ DEGREES = 8, 50
 LARGEST_SHIFT = 3.0
 #: Proposals are fitted anew to weighted draws at most this often, unless their k-hat is below the first of these and …
 MAX_REFITS, GOOD_K_HAT = 7, 0.5
-#: … while there are this many effective draws for each unknown, and a fitted distribution for so many. Where weights of
-#: proposals given scales are bad, distributions of all unknowns stand beside these from the second of them on: where reports
-#: bound a share, its effects are as far out as the prior lets them. Until then only scales are fitted anew.
-LEAST_FOR_REFIT, LEAST_OF_ALL, DRAWS_EACH = 2, 4, 20
+#: … while there are this many effective draws for each unknown, and a fitted distribution for so many.
+LEAST_FOR_REFIT, DRAWS_EACH = 2, 20
 #: This share of the proposals comes from the prior, where the reports leave some unknown with this share of its prior sd.
 DEFENCE, WEAK = 0.1, 0.25
 #: Proposals of so few unknowns whose prior cannot propose have this share from one t fitted to all weighted draws, and from
 #: wider ones: several fitted ones are narrow, and a tail that they leave out shows in a few draws of large weight alone.
 FEW, BROAD, WIDER = 6, 0.6, (1.0, 2.0, 5.0)
-#: So few unknowns have a mixture of fitted distributions beside the first ones, which keep this share.
+#: So few unknowns have a mixture of fitted distributions, more have one; the first ones keep this share beside them.
 MAX_MIXED, FIRST = 24, 0.2
-#: So many unknowns with effects have proposals of the scales, and given these of the rest. A draw of n of these costs as
-#: many entries of the likelihood as it visits, and n³ over the second number.
-MAX_GIVEN, CUBES = 200, 40
+#: So many unknowns with effects are bent about their middle, which hang together with their scales where the mode lies.
+MAX_BENT = 200
 #: There are at most so many fitted distributions, the second number where many draws are weighted. Batches are twice as
 #: large as the one before, up to so many times LEAST_DRAWN.
 MOST_PARTS, LARGER = (6, 12), 8
@@ -67,7 +65,8 @@ class Draws:
 
     Attributes
     ----------
-    z : (N, u) array
+    z, u : (N, u) arrays
+        Unknowns, and the coordinates in which they were proposed.
     values : (N, …) array
         What the target says of them beside the density.
     found : Weighted
@@ -84,6 +83,7 @@ class Draws:
     """
 
     z: np.ndarray
+    u: np.ndarray
     values: np.ndarray
     found: Weighted
     kept: int
@@ -115,7 +115,7 @@ class Draws:
     def tailed(self) -> np.ndarray:
         """Normalized weights (N,) of which the share TAILS goes with the squared distances from the means, in sd."""
         weight = self.found.weight
-        square = (self.z - weight @ self.z) ** 2
+        square = (self.u - weight @ self.u) ** 2
         square /= np.maximum(weight @ square, np.finfo(float).tiny)
         out = weight * (1 - TAILS + TAILS * square.mean(axis=1))
         return out / out.sum()
@@ -153,20 +153,17 @@ class Draws:
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A first distribution, t distributions fitted to weighted draws of proposals before, and the prior.
+    """Distributions of coordinates: a first one, those fitted to weighted draws of proposals before, and the prior.
 
     Attributes
     ----------
-    target : Target
-    first : proposal
+    frame : Bent
+        The density in its coordinates.
+    first : StudentT
     defence : float
         Share of the prior, by which weights are bounded as the likelihood is.
     few : bool
-        Whether fitted distributions stand beside the first; else one of them takes its place.
-    sobol : bool
-        Whether draws are Sobol points.
-    given : Conditional, optional
-        Proposes all unknowns but the scales, given these; first and fitted ones then propose scales alone.
+        Whether many draws are worth their while.
     fitted : tuple of StudentT
     shares : (parts,) array, optional
         Of the fitted ones, with sum one.
@@ -174,12 +171,10 @@ class Proposal:
         Stands, with wider ones, where the prior would.
     """
 
-    target: Target
-    first: Any
+    frame: Bent
+    first: StudentT
     defence: float = 0.0
     few: bool = True
-    sobol: bool = False
-    given: Conditional | None = None
     fitted: tuple = ()
     shares: np.ndarray | None = None
     broad: StudentT | None = None
@@ -187,91 +182,80 @@ class Proposal:
     @classmethod
     def of(cls, target: Target, mode: tuple | None, watch: Any) -> "Proposal":
         """Return the first proposal; see ``weighted``."""
-        size = target.prior.n_unknowns
-        if target.batches and size <= MAX_GIVEN:
-            conditional = Conditional(target, None if mode is None else mode[0])
-            return cls(target, conditional.proposal(), given=conditional)
-        mode = find_mode(target, np.zeros(size), watch) if mode is None else mode
-        few, weak = size <= MAX_MIXED, target.defended and 1 / math.sqrt(mode[1].min()) > WEAK
-        first, broad = about(target, mode, few), size <= FEW and not target.defended
-        return cls(target, first, BROAD if broad else DEFENCE * weak, few, few, broad=first if broad else None)
+        size, weak = target.prior.n_unknowns, True
+        few = size <= MAX_MIXED or (bool(target.batches) and size <= MAX_BENT)
+        if few and target.batches:
+            frame = bent(target, None if mode is None else mode[0][None])
+        else:
+            centre, values, vectors = find_mode(target, np.zeros(size), watch) if mode is None else mode
+            weak = 1 / math.sqrt(values.min()) > WEAK
+            frame = Bent(target, centre, coordinates=Arrow.along(centre, vectors / np.sqrt(values)))
+        first, broad = about(frame, few), size <= FEW and not target.defended
+        return cls(
+            frame, first, BROAD if broad else DEFENCE * (weak and target.defended), few, broad=first if broad else None
+        )
 
     @property
-    def cost(self) -> float:
-        """How many entries of the likelihood a draw costs."""
-        return _cost(self.target, self.given is not None)
+    def target(self) -> Target:
+        """What is proposed for."""
+        return self.frame.target
 
-    @cached_property
-    def _undefended(self):
-        laws, shares = (self.first, *self.fitted), np.ones(1)
-        if self.shares is not None and self.few:
-            shares = np.append(FIRST, (1 - FIRST) * self.shares)
-        elif self.shares is not None:
-            laws, shares = self.fitted, self.shares
-        if self.given is None:
-            return laws, shares
-        return (Given(Mixture(laws, shares, sobol=True), self.given),), np.ones(1)
+    @property
+    def sobol(self) -> bool:
+        """Whether draws are Sobol points."""
+        return self.first.centre.size <= MAX_MIXED
 
     @cached_property
     def mixture(self) -> Mixture:
         """The distribution as a whole."""
-        laws, shares = self._undefended
+        laws, shares = (self.first, *self.fitted), np.ones(1)
+        if self.shares is not None:
+            shares = np.append(FIRST, (1 - FIRST) * self.shares)
         if self.defence:
-            last: tuple = (FromPrior(self.target.prior),)
+            last: tuple = (FromPrior(self.target.prior, self.frame),)
             if self.broad is not None:
                 last = tuple(replace(self.broad, root=wider * self.broad.root) for wider in WIDER)
             shares = np.append((1 - self.defence) * shares, [self.defence / len(last)] * len(last))
             laws = (*laws, *last)
         return Mixture(laws, shares, sobol=self.sobol)
 
-    def of_all(self) -> "Proposal":
-        """Return the same with room for the prior, and distributions of all unknowns, beside those given the scales."""
-        law = self._undefended[0][0]
-        law = replace(law, scales=replace(law.scales, sobol=False))  # of any number of draws
-        return replace(self, first=law, defence=DEFENCE, given=None, fitted=(), shares=None)
-
     def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
         """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
-        worth, weight = found.found.effective_sample, found.found.weight
-        z = found.z if self.given is None else found.z[:, self.given.places]
-        u, degrees = z.shape[1], _degrees(z.shape[1])
-        if worth < LEAST_FOR_REFIT * u:
+        worth, weight, u = found.found.effective_sample, found.found.weight, found.u
+        size, degrees = u.shape[1], _degrees(u.shape[1])
+        if worth < LEAST_FOR_REFIT * size:
             return None
-        if not self.few:
-            fitted = StudentT.fitted(z, weight, degrees)
+        if not self.sobol:
+            fitted = StudentT.fitted(u, weight, degrees)
             return None if fitted is None else replace(self, fitted=(fitted,), shares=np.ones(1))
-        large = len(found.z) > 2 * LEAST_DRAWN
-        number = int(np.clip(worth / (DRAWS_EACH * u), 1, MOST_PARTS[large]))
-        chosen = resample(found.tailed if self.given is None else weight, rng, min(len(found.z), LEAST_DRAWN << large))
+        large = len(u) > 2 * LEAST_DRAWN
+        number = int(np.clip(worth / (DRAWS_EACH * size), 1, MOST_PARTS[large]))
+        chosen = resample(found.tailed, rng, min(len(u), LEAST_DRAWN << large))
         try:
-            laws, shares = fitted_parts(z[chosen], number, degrees, rng)
+            laws, shares = fitted_parts(u[chosen], number, degrees, rng)
         except np.linalg.LinAlgError:
             return None
-        broad = None if self.broad is None else StudentT.fitted(z, weight, degrees)
+        broad = None if self.broad is None else StudentT.fitted(u, weight, degrees)
         return replace(self, fitted=laws, shares=shares, broad=broad or self.broad)
 
 
-def most_error(target: Target, given: bool = False) -> float:
+def most_error(target: Target, few: bool | None = None) -> float:
     """Return the largest standard error of an interval end that is accepted, in posterior sd.
 
     Parameters
     ----------
     target : Target
-    given : bool
-        Whether draws have weights, and all but the scales are proposed given these.
+    few : bool, optional
+        Whether many draws are worth their while; by default where there are few unknowns.
     """
-    cheap = (given or target.prior.n_unknowns <= MAX_MIXED) and CHEAP >= ROOM * LEAST_DRAWN * _cost(target, given)
-    return target.end_errors[1 if cheap else 2]
-
-
-def _cost(target, given):
-    return max(target.reports.visited, 1) + (target.prior.n_unknowns**3 // CUBES if given else 0)
+    few = target.prior.n_unknowns <= MAX_MIXED if few is None else few
+    return target.end_errors[1 if few and CHEAP >= ROOM * LEAST_DRAWN * max(target.reports.visited, 1) else 2]
 
 
 def weighted(
     target: Target, size: int, rng: np.random.Generator, watch: Any, mode: tuple | None = None, prob: float = 0.95
 ) -> Draws:
-    """Return draws with Pareto-smoothed weights, of effects first by their scales, else about the mode of all unknowns.
+    """Return draws with Pareto-smoothed weights: of effects about the middle of the posterior, else about the mode.
 
     Parameters
     ----------
@@ -287,7 +271,7 @@ def weighted(
     """
     source = Proposal.of(target, mode, watch)
     drawn = max(2 ** math.ceil(math.log2(size)), LEAST_DRAWN) if source.few else size
-    room = CHEAP / source.cost
+    room = CHEAP / max(target.reports.visited, 1)
     dear, times = drawn > room, min(room, target.most_drawn if source.few else MORE * size) / drawn
     most = drawn * 2 ** max(math.floor(math.log2(times)), 0)
     if dear:
@@ -299,10 +283,6 @@ def weighted(
         draws = _draws(source, drawn, size, prob, rng, watch)
         tried.append((draws, source))
         good = draws.good
-        if source.given is not None:  # where only ends are uncertain; what scales do not mend, others must
-            good = good or (draws.verdict.next == "more" and draws.found.k_hat < GOOD_K_HAT)
-            enough = draws.found.effective_sample >= LEAST_OF_ALL * draws.z.shape[1]
-            source = source.of_all() if enough and not (good or draws.verdict.accepted) else source
         short = good and drawn < most and draws.lacking > 1
         if good and not short and (len(tried) > 1 or not source.sobol or dear):
             break
@@ -357,32 +337,29 @@ def _worth(batch):
     )
 
 
-def about(target: Target, mode: tuple, few: bool) -> StudentT:
-    """Return a t with the Hessian's shape: of few unknowns its halves along its axes have scales of their own.
+def about(frame: Bent, few: bool) -> StudentT:
+    """Return a t about the middle of coordinates: where many draws are worth it, its halves along axes have own scales.
 
-    Of more, its centre is moved from the mode to the mean as far as third order shows. In coordinates v with unit Hessian
+    Else its centre is moved from the mode to the mean as far as third order shows. In coordinates v with unit Hessian
     the log-density is −|v|²/2 + Σ T_ijk v_i v_j v_k/6 + …, so the mean lies at ½ Σ_j T_ijj; each T_·jj is a second
     difference of the gradient along axis j.
 
     Parameters
     ----------
-    target : Target
-    mode : tuple
-        Of find_mode.
+    frame : Bent
     few : bool
     """
-    centre, eigenvalues, vectors = mode
-    proposal = StudentT(centre, vectors / np.sqrt(eigenvalues), _degrees(centre.size))
+    size = frame.target.prior.n_unknowns
+    proposal = StudentT(np.zeros(size), np.eye(size), _degrees(size))
     if few:
-        return proposal.looking(lambda at: target.log_density(at)[0])
+        return proposal.looking(lambda u: frame.target.log_density(frame.of(u))[0] + frame.log_volume(u))
     with np.errstate(all="ignore"):
-        root = proposal.root
-        here, *slopes = (target.value_and_gradient(centre + step)[1] for step in (0 * centre, *root.T, *-root.T))
-        shift = 0.5 * ((np.array(slopes) - here) @ root).sum(axis=0)
-    size = np.linalg.norm(shift)
-    if not np.isfinite(size):
+        here, *slopes = (frame.value_and_gradient(step)[1] for step in (np.zeros(size), *np.eye(size), *-np.eye(size)))
+        shift = 0.5 * (np.array(slopes) - here).sum(axis=0)
+    length = np.linalg.norm(shift)
+    if not np.isfinite(length):
         return proposal
-    return replace(proposal, centre=centre + proposal.root @ (shift * min(1.0, LARGEST_SHIFT / max(size, LARGEST_SHIFT))))
+    return replace(proposal, centre=shift * min(1.0, LARGEST_SHIFT / max(length, LARGEST_SHIFT)))
 
 
 def _degrees(size):
@@ -392,13 +369,13 @@ def _degrees(size):
 def _draws(source, drawn, size, prob, rng, watch):
     """Return Draws of a proposal, with what it misses along the axes."""
     target = source.target
-    z, log_proposal = source.mixture.draw(drawn, rng)
+    u, log_proposal = source.mixture.draw(drawn, rng)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        z = source.frame.of(u)
         value, values = target.log_density(z, watch=watch)
-        weights = weigh(target.weighed_by(z, values), value - log_proposal)
-    allowed = most_error(target, source.given is not None)
-    missed, aimed = _missed(source, z, weights), target.end_errors[0]
-    return Draws(z, values, weights, size, target.judged(z, values), missed, prob, allowed, aimed)
+        weights = weigh(target.weighed_by(z, values), value + source.frame.log_volume(u) - log_proposal)
+    missed, allowed, aimed = _missed(source, z, weights), most_error(target, source.few), target.end_errors[0]
+    return Draws(z, u, values, weights, size, target.judged(z, values), missed, prob, allowed, aimed)
 
 
 def _missed(source, z, weights):
@@ -411,5 +388,7 @@ def _missed(source, z, weights):
         return 0.0
     with np.errstate(all="ignore"):
         value = target.log_density(np.concatenate([centre[None], points]))[0]
-        log_ratio = np.where(value[1:] > value[0] - DEEP, value[1:] - source.mixture.log_density(points), -np.inf)
+        u = source.frame.back(points)
+        log_ratio = value[1:] + source.frame.log_volume(u) - source.mixture.log_density(u)
+        log_ratio = np.where(value[1:] > value[0] - DEEP, log_ratio, -np.inf)
     return float(np.exp(np.clip(np.nanmax(log_ratio) - weights.log_evidence, -50.0, 50.0)))

@@ -110,9 +110,6 @@ class AbstractSampler(abc.ABC):
 
     n_reports: float
 
-    def expect(self, draws: int) -> None:  # noqa: B027  # most samplers have nothing to prepare
-        """Take note of so many draws that will be asked for, in whatever parts: whether compiling pays hangs on them."""
-
     @abc.abstractmethod
     def signals(self, draws: FloatArray, rng: np.random.Generator) -> IntArray:
         """Return one draw of the signal tallies k for each draw of p, shape (S, a)."""
@@ -164,32 +161,24 @@ class Rows(AbstractLikelihood):
         self.log_constants = np.broadcast_to(np.asarray(log_constants, dtype=float), self.counts.shape)
 
     @abc.abstractmethod
-    def matvec(self, p: FloatArray) -> FloatArray:
-        """Return L @ p for p of shape (a,) or (a, k)."""
+    def matvec(self, p: FloatArray, power: int = 1) -> FloatArray:
+        """Return L @ p for p of shape (a,) or (a, k); of a power of every entry, for p of shape (a,)."""
 
     def support_sums(self, p: FloatArray) -> FloatArray | None:
         """Return Σ_{x ∈ S_j} p_x for every row, where a row favours a set S_j of categories; else None."""
         return None
 
     @abc.abstractmethod
-    def rmatvec(self, r: FloatArray) -> FloatArray:
-        """Return L.T @ r for r of shape (n_rows,) or (n_rows, k)."""
+    def rmatvec(self, r: FloatArray, power: int = 1) -> FloatArray:
+        """Return L.T @ r for r of shape (n_rows,) or (n_rows, k); of a power of every entry, for r of shape (n_rows,)."""
 
     def gram(self, v: FloatArray) -> FloatArray:
         """Return L.T @ diag(v) @ L, shape (a, a)."""
-        total = np.zeros((self.n_categories, self.n_categories))
+        total, signs = np.zeros((self.n_categories, self.n_categories)), None if v.min() >= 0 else np.sign(v)
         for part in self.parts():
-            rows = self.written(part)
-            total += rows.T @ (v[part, None] * rows)
+            rows = np.sqrt(np.abs(v[part]))[:, None] * self.written(part)
+            total += rows.T @ (rows if signs is None else signs[part, None] * rows)  # a product with itself takes half
         return total
-
-    @abc.abstractmethod
-    def gram_diagonal(self, v: FloatArray, power: int = 2) -> FloatArray:
-        """Return Σ_j v_j L_jx^power, shape (a,): by default the diagonal of L.T @ diag(v) @ L."""
-
-    @abc.abstractmethod
-    def square_matvec(self, p: FloatArray) -> FloatArray:
-        """Return (L∘L) @ p for p of shape (a,)."""
 
     def expansion(self, pilot: FloatArray, spread: FloatArray | None = None) -> Sums:
         """Return the sums that expand the log-likelihood at a pilot, averaged over variances of p about it.
@@ -214,7 +203,7 @@ class Rows(AbstractLikelihood):
         return Sums(
             float(self.counts @ np.log(centre)),
             self.rmatvec(first),
-            self.gram_diagonal(second),
+            self.rmatvec(second, 2),
             self.rmatvec(second * self.matvec(np.ones_like(pilot))),
         )
 
@@ -306,7 +295,7 @@ class Rows(AbstractLikelihood):
 
     @final
     def curvature(self, p: FloatArray) -> FloatArray:
-        return self.gram_diagonal(self.counts / self.matvec(p) ** 2)
+        return self.rmatvec(self.counts / self.matvec(p) ** 2, 2)
 
     @final
     @property

@@ -26,9 +26,9 @@ class Sums(NamedTuple):
     gradient : (a,) or (n_groups, a) array
         Σ_j w_j E[1/u_j] L_j.
     square : (a,) or (n_groups, a) array
-        Σ_j w_j E[1/u_j²] L_jx²; zero where curvature was not asked for.
+        Σ_j w_j E[1/u_j²] L_jx².
     cross : (a,) or (n_groups, a) array
-        Σ_j w_j E[1/u_j²] (Σ_x L_jx) L_j; zero where curvature was not asked for.
+        Σ_j w_j E[1/u_j²] (Σ_x L_jx) L_j.
     """
 
     value: float | FloatArray
@@ -49,7 +49,7 @@ def expected_inverses(centre: FloatArray, noise: FloatArray) -> tuple[FloatArray
 
 def noise_of(rows: "Rows", spread: FloatArray) -> FloatArray:
     """Return the standard deviations of L p where p has these variances, independent given their sum."""
-    variance = rows.square_matvec(spread) - rows.matvec(spread) ** 2 / spread.sum()
+    variance = rows.matvec(spread, 2) - rows.matvec(spread) ** 2 / spread.sum()
     return np.sqrt(np.maximum(variance, 0.0))
 
 

@@ -28,26 +28,18 @@ class ExtendedRows(Rows):
         self.inner, self.scale, self.extra = inner, np.exp(-shift), np.exp(ratio - shift[:, None])
         super().__init__(inner.counts, inner.n_categories + self.extra.shape[1], inner.log_constants + shift)
 
-    def matvec(self, p):
-        a = self.inner.n_categories
-        scale = self.scale if p.ndim == 1 else self.scale[:, None]
-        return scale * self.inner.matvec(np.ascontiguousarray(p[:a])) + self.extra @ p[a:]
+    def matvec(self, p, power=1):
+        a, scale = self.inner.n_categories, self.scale.reshape(-1, *[1] * (p.ndim - 1)) ** power
+        return scale * self.inner.matvec(np.ascontiguousarray(p[:a]), power) + self.extra**power @ p[a:]
 
-    def square_matvec(self, p):
-        a = self.inner.n_categories
-        return self.scale**2 * self.inner.square_matvec(np.ascontiguousarray(p[:a])) + self.extra**2 @ p[a:]
-
-    def rmatvec(self, r):
-        scale = self.scale if r.ndim == 1 else self.scale[:, None]
-        return np.concatenate([self.inner.rmatvec(scale * r), self.extra.T @ r])
+    def rmatvec(self, r, power=1):
+        scale = self.scale.reshape(-1, *[1] * (r.ndim - 1)) ** power
+        return np.concatenate([self.inner.rmatvec(scale * r, power), self.extra.T**power @ r])
 
     def gram(self, v):
         weighted = v[:, None] * self.extra
         between = self.inner.rmatvec(self.scale[:, None] * weighted)
         return np.block([[self.inner.gram(self.scale**2 * v), between], [between.T, self.extra.T @ weighted]])
-
-    def gram_diagonal(self, v, power=2):
-        return np.concatenate([self.inner.gram_diagonal(self.scale**power * v, power), self.extra.T**power @ v])
 
     def written(self, part):
         return np.concatenate([self.scale[part, None] * self.inner.written(part), self.extra[part]], axis=1)

@@ -3,8 +3,6 @@
 Imported where the first large SupportRows needs it, so that nothing else pays for loading numba.
 """
 
-import math
-
 import numpy as np
 
 from ldpbayes.compiling import compiled
@@ -59,26 +57,6 @@ def sparse_totals(starts, members, r, n_categories):
         for i in range(starts[j], starts[j + 1]):
             out[members[i]] += r[j]
     return out
-
-
-@compiled(nogil=True)
-def sparse_value_and_totals(starts, members, p, beta, counts):
-    """Return Σ w log u, Σ w/u and Σ_j (w/u)_j [x ∈ S_j] with u = Σp + β p(S), listing every member once."""
-    out = np.zeros(p.size)
-    full_sum = p.sum()
-    value = 0.0
-    ratio_sum = 0.0
-    for j in range(counts.size):
-        total = 0.0
-        for i in range(starts[j], starts[j + 1]):
-            total += p[members[i]]
-        u = full_sum + beta * total
-        value += counts[j] * math.log(u)
-        ratio = counts[j] / u
-        ratio_sum += ratio
-        for i in range(starts[j], starts[j + 1]):
-            out[members[i]] += ratio
-    return value, ratio_sum, out
 
 
 @compiled(nogil=True)

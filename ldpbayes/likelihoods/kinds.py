@@ -30,23 +30,20 @@ class DenseRows(Rows):
         self.supports = supports
         super().__init__(counts, self.matrix.shape[1], log_constants)
 
-    def matvec(self, p):
-        return self.matrix @ p
+    def matvec(self, p, power=1):
+        return self._power(power) @ p
 
-    def rmatvec(self, r):
-        return self.matrix.T @ r
+    def rmatvec(self, r, power=1):
+        return self._power(power).T @ r
 
-    def gram_diagonal(self, v, power=2):
-        if power == 3:
-            return v @ (self._square * self.matrix)  # a power with a number for its exponent takes ten times as long
-        return v @ (self._square if power == 2 else self.matrix**power)
-
-    def square_matvec(self, p):
-        return self._square @ p
+    def _power(self, power):
+        if power < 3:
+            return self.matrix if power == 1 else self._square
+        return self._square * self._power(power - 2)  # ** with a number for its exponent takes ten times as long
 
     @cached_property
     def _square(self):
-        return self.matrix**2
+        return self.matrix * self.matrix
 
     def written(self, part):
         return self.matrix[part]
@@ -95,17 +92,11 @@ class LevelRows(Rows):
         self.values, self.hits = np.asarray(values, dtype=float), np.asarray(hits, dtype=float)
         super().__init__(counts, self.levels.shape[1], log_constants)
 
-    def matvec(self, p):
-        return self._matvec(self.values, p)
+    def matvec(self, p, power=1):
+        return self._matvec(self.values if power == 1 else self.values**power, p)
 
-    def square_matvec(self, p):
-        return self._matvec(self.values**2, p)
-
-    def rmatvec(self, r):
-        return self._rmatvec(self.values, r)
-
-    def gram_diagonal(self, v, power=2):
-        return self._rmatvec(self.values**power, v)
+    def rmatvec(self, r, power=1):
+        return self._rmatvec(self.values if power == 1 else self.values**power, r)
 
     def written(self, part):
         return self.values[self.levels[part]]
@@ -155,20 +146,14 @@ class StackedRows(Rows):
         self.sizes = self.stacked[0].sizes if len({part.sizes for part in self.stacked}) == 1 else ()
         self._splits = np.cumsum([part.n_rows for part in self.stacked])[:-1]
 
-    def matvec(self, p):
-        return np.concatenate([part.matvec(p) for part in self.stacked])
+    def matvec(self, p, power=1):
+        return np.concatenate([part.matvec(p, power) for part in self.stacked])
 
-    def rmatvec(self, r):
-        return sum(part.rmatvec(piece) for part, piece in self._pieces(r))
+    def rmatvec(self, r, power=1):
+        return sum(part.rmatvec(piece, power) for part, piece in self._pieces(r))
 
     def gram(self, v):
         return sum(part.gram(piece) for part, piece in self._pieces(v))
-
-    def square_matvec(self, p):
-        return np.concatenate([part.square_matvec(p) for part in self.stacked])
-
-    def gram_diagonal(self, v, power=2):
-        return sum(part.gram_diagonal(piece, power) for part, piece in self._pieces(v))
 
     def written(self, part):
         return np.concatenate([rows.dense() for rows in self.stacked])[part]
@@ -229,23 +214,18 @@ class DenseSampler(AbstractSampler):
 
     def __init__(self, rows, floor=None):
         self._rows, self._floor, self.n_reports = rows, floor, rows.n_reports
-        self._work = 0.0
-
-    def expect(self, draws):
-        *_, size, few = self._above
-        self._work = max(self._work, draws * float(size[few].sum()))
 
     def signals(self, draws, rng):
         excess, floor, counts, size, few = self._above
         out = np.zeros(draws.shape, dtype=np.int64)
-        self._work = max(self._work, len(draws) * float(size[few].sum()))
-        if self._work > COMPILED:
+        by_users = len(draws) * size[few].sum() > COMPILED
+        if by_users:
             from ldpbayes.likelihoods import kernels  # loads numba
 
             shares = np.ascontiguousarray(draws, dtype=float)
             kernels.dense_signals(excess, floor, counts, np.flatnonzero(few), shares, rng, out)
         for place, weight, shared, users, of_few in self._tables:
-            if of_few and self._work > COMPILED:
+            if of_few and by_users:
                 continue
             for part in blocks(len(draws), place.size, MAX_BLOCK):
                 p = draws[part]

@@ -12,10 +12,6 @@ from ldpbayes.compiling import compiled
 
 #: Rows that are read and added up together: their sums stay in the first-level cache, and tables are loaded seldom.
 BLOCK = 512
-#: Reports below which a group's sums go bit by bit: tables of 256 partial sums a byte would cost more than they save.
-FEW = 48
-#: Words of one round of the popcount: its rows stay in the first-level cache.
-ROUND = 2048
 
 BYTE = np.uint64(255)
 ONE = np.uint64(1)
@@ -40,82 +36,24 @@ def sort_by(group, n_groups, rows, out):
 
 
 @compiled(nogil=True)
-def _spread_out(word, weight, out):
-    """Add weight to out[x] for every category x in the word."""
-    for b in range(8):
-        for k in range(8):
-            out[8 * b + 7 - k] += weight * np.int64((word >> np.uint64(8 * b + k)) & ONE)
-
-
-@compiled(nogil=True)
-def _sixteen(rows, i, w, planes):
-    """Add sixteen rows of a column of words to its four planes of carries, and return the carry out of them."""
-    one, two, four, eight = planes[w, 0], planes[w, 1], planes[w, 2], planes[w, 3]
-    out = np.uint64(0)
-    old8 = np.uint64(0)
-    for half in range(2):
-        old4 = np.uint64(0)
-        for quarter in range(2):
-            j = i + 8 * half + 4 * quarter
-            a, b = rows[j, w], rows[j + 1, w]
-            u = one ^ a
-            first = (one & a) | (u & b)
-            one = u ^ b
-            a, b = rows[j + 2, w], rows[j + 3, w]
-            u = one ^ a
-            second = (one & a) | (u & b)
-            one = u ^ b
-            u = two ^ first
-            carry = (two & first) | (u & second)
-            two = u ^ second
-            if quarter == 0:
-                old4 = carry
-            else:
-                u = four ^ old4
-                carry8 = (four & old4) | (u & carry)
-                four = u ^ carry
-                if half == 0:
-                    old8 = carry8
-                else:
-                    u = eight ^ old8
-                    out = (eight & old8) | (u & carry8)
-                    eight = u ^ carry8
-    planes[w, 0], planes[w, 1], planes[w, 2], planes[w, 3] = one, two, four, eight
-    return out
-
-
-@compiled(nogil=True)
 def count_bits(rows, start, stop, out):
-    """Add to out[x] how many of rows[start:stop] hold category x, by carry-save adders (Harley and Seal).
-
-    Sixteen words go through full adders of bits, and only what they carry is counted, in bytes, a word at a time.
-    """
-    n_words = rows.shape[1]
-    planes = np.zeros((n_words, 4), dtype=np.uint64)
-    lanes = np.zeros((n_words, 8), dtype=np.uint64)
-    size = 16 * max(1, min(255, ROUND // (16 * n_words)))
-    whole = start + (stop - start) // 16 * 16
-    carried = 0
-    for begin in range(start, whole, size):
-        end = min(begin + size, whole)
-        for w in range(n_words):
-            for i in range(begin, end, 16):
-                carry = _sixteen(rows, i, w, planes)
-                for k in range(8):
-                    lanes[w, k] += (carry >> np.uint64(k)) & ONES
-        carried += size // 16
-        if carried + size // 16 > 255 or end == whole:
-            for w in range(n_words):
-                for k in range(8):
-                    for b in range(8):
-                        out[64 * w + 8 * b + 7 - k] += 16 * np.int64((lanes[w, k] >> np.uint64(8 * b)) & BYTE)
-            lanes[:] = 0
-            carried = 0
-    for w in range(n_words):
-        for level in range(4):
-            _spread_out(planes[w, level], 1 << level, out[64 * w : 64 * w + 64])
-        for i in range(whole, stop):
-            _spread_out(rows[i, w], 1, out[64 * w : 64 * w + 64])
+    """Add to out[x] how many of rows[start:stop] hold category x: every eighth bit of words is added up in bytes."""
+    for first in range(start, stop, 255):  # a byte counts no further
+        for w in range(rows.shape[1]):
+            s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.uint64(0)
+            for i in range(first, min(first + 255, stop)):
+                word = rows[i, w]
+                s0 += word & ONES
+                s1 += (word >> np.uint64(1)) & ONES
+                s2 += (word >> np.uint64(2)) & ONES
+                s3 += (word >> np.uint64(3)) & ONES
+                s4 += (word >> np.uint64(4)) & ONES
+                s5 += (word >> np.uint64(5)) & ONES
+                s6 += (word >> np.uint64(6)) & ONES
+                s7 += (word >> np.uint64(7)) & ONES
+            for k, sums in enumerate((s0, s1, s2, s3, s4, s5, s6, s7)):
+                for b in range(8):
+                    out[64 * w + 8 * b + 7 - k] += np.int64((sums >> np.uint64(8 * b)) & BYTE)
 
 
 @compiled(nogil=True)
@@ -232,6 +170,43 @@ def add_up(rows, n_bytes, r):
 
 
 @compiled(nogil=True)
+def _log_sum(u, n):
+    """Return Σ log u over u[:n], one logarithm for eight; u is at least 1 and at most e^50, or of that order."""
+    total = 0.0
+    whole = n // 8 * 8
+    for i in range(0, whole, 8):
+        total += math.log(((u[i] * u[i + 1]) * (u[i + 2] * u[i + 3])) * ((u[i + 4] * u[i + 5]) * (u[i + 6] * u[i + 7])))
+    for i in range(whole, n):
+        total += math.log(u[i])
+    return total
+
+
+@compiled(nogil=True)
+def value_and_totals(rows, n_bytes, p, total, counts):
+    """Return Σ w log u, Σ w/u and Σ_j (w/u)_j [x ∈ S_j], eight entries a byte, with u = total + p(S), in one reading."""
+    tables, histograms, out = np.empty((n_bytes, 256)), np.zeros((n_bytes, 256)), np.empty(8 * n_bytes)
+    words, u, value, ratios = np.empty((rows.shape[1], BLOCK), dtype=np.uint64), np.empty(BLOCK), 0.0, 0.0
+    fill_tables(p, 1.0, tables)
+    for start in range(0, rows.shape[0], BLOCK):
+        n = min(BLOCK, rows.shape[0] - start)
+        _turn(rows, start, n, words)
+        _look_up_words(words, n, n_bytes, tables, u)
+        for i in range(n):
+            u[i] += total
+        value += _log_sum(u, n)
+        for i in range(n):
+            w = counts[start + i]
+            if w != 1.0:
+                value += (w - 1.0) * math.log(u[i])
+            u[i] = w / u[i]
+            ratios += u[i]
+        _add_words(words, n, n_bytes, u, histograms)
+    for c in range(n_bytes):
+        fold(histograms[c], out[8 * c : 8 * c + 8])
+    return value, ratios, out
+
+
+@compiled(nogil=True)
 def _add_three(words, n, n_bytes, first, second, third, histograms):
     for w in range(len(words)):
         stop = min(8, n_bytes - 8 * w)
@@ -247,37 +222,6 @@ def _add_three(words, n, n_bytes, first, second, third, histograms):
 
 
 @compiled(nogil=True)
-def _by_bits(words, n, n_bytes, p, scale, out):
-    for i in range(n):
-        total = 0.0
-        for c in range(n_bytes):
-            byte = (words[c >> 3, i] >> np.uint64(8 * (c & 7))) & BYTE
-            for k in range(8):
-                if byte & np.uint64(128 >> k):
-                    total += p[8 * c + k]
-        out[i] = scale * total
-
-
-@compiled(nogil=True)
-def _add_members(words, n, n_bytes, few, p, scale, tables, out):
-    """Write scale · p(S) of every report to out: bit by bit of few reports, else by the tables of p."""
-    if few:
-        _by_bits(words, n, n_bytes, p, scale, out)
-    else:
-        _look_up_words(words, n, n_bytes, tables, out)
-
-
-@compiled(nogil=True)
-def _add_by_bits(words, n, n_bytes, r, out):
-    for i in range(n):
-        for c in range(n_bytes):
-            byte = (words[c >> 3, i] >> np.uint64(8 * (c & 7))) & BYTE
-            for k in range(8):
-                if byte & np.uint64(128 >> k):
-                    out[8 * c + k] += r[i]
-
-
-@compiled(nogil=True)
 def _sizes(words, n, out):
     """Write the number of members of each report to out."""
     for i in range(n):
@@ -289,18 +233,6 @@ def _sizes(words, n, out):
             x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
             x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
             out[i] += np.float64((x * ONES) >> np.uint64(56))
-
-
-@compiled(nogil=True)
-def _log_sum(u, n):
-    """Return Σ log u over u[:n], one logarithm for eight; u is at least 1 and at most e^50, or of that order."""
-    total = 0.0
-    whole = n // 8 * 8
-    for i in range(0, whole, 8):
-        total += math.log(((u[i] * u[i + 1]) * (u[i + 2] * u[i + 3])) * ((u[i + 4] * u[i + 5]) * (u[i + 6] * u[i + 7])))
-    for i in range(whole, n):
-        total += math.log(u[i])
-    return total
 
 
 @compiled(nogil=True)
@@ -335,9 +267,7 @@ def _unfold(histogram, totals):
 
 
 @compiled(nogil=True)
-def grouped_pass(
-    rows, starts, n_bytes, n_categories, pilots, beta, spread, counts, curvature, nodes, weights, floor, sums, totals
-):
+def grouped_pass(rows, starts, n_bytes, n_categories, pilots, beta, spread, counts, nodes, weights, floor, sums, totals):
     """Add to sums[g] = (Σ w log u, Σ r₁, Σ r₂, Σ r₃) and totals[g, i, x] = Σ_j rᵢ_j [x ∈ S_j] over each group's reports.
 
     r₁ = w E[1/u], r₂ = w E[1/u²] and r₃ = r₂ (a + β|S|); u = Σp + β p(S) is looked up byte by byte in 256 partial sums of
@@ -353,34 +283,28 @@ def grouped_pass(
         No row where there is none.
     counts : (m,) or (0,) array
         Empty where every count is one.
-    curvature : bool
-        Whether r₂ and r₃ are added up.
     """
     words = np.empty((rows.shape[1], BLOCK), dtype=np.uint64)
     u, sd, size = np.empty(BLOCK), np.zeros(BLOCK), np.empty(BLOCK)
     first, second, third = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     tables, tables_spread = np.empty((n_bytes, 256)), np.empty((n_bytes if spread.shape[0] else 0, 256))
-    histograms = np.empty((n_bytes if curvature else 0, 256, 3))
-    histogram = np.empty((0 if curvature else n_bytes, 256))
+    histograms = np.empty((n_bytes, 256, 3))
     for g in range(starts.size - 1):
         begin, end = starts[g], starts[g + 1]
         if begin == end:
             continue
-        few = end - begin < FEW
         total_spread = spread[g].sum() if spread.shape[0] else 0.0
         total = pilots[g].sum()
-        if not few:
-            fill_tables(pilots[g], beta, tables)
-            if total_spread > 0.0:
-                fill_tables(spread[g], 1.0, tables_spread)
-            histograms[:] = 0.0
-            histogram[:] = 0.0
+        fill_tables(pilots[g], beta, tables)
+        if total_spread > 0.0:
+            fill_tables(spread[g], 1.0, tables_spread)
+        histograms[:] = 0.0
         for start in range(begin, end, BLOCK):
             n = min(BLOCK, end - start)
             _turn(rows, start, n, words)
-            _add_members(words, n, n_bytes, few, pilots[g], beta, tables, u)
+            _look_up_words(words, n, n_bytes, tables, u)
             if total_spread > 0.0:
-                _add_members(words, n, n_bytes, few, spread[g], 1.0, tables_spread, sd)
+                _look_up_words(words, n, n_bytes, tables_spread, sd)
             for i in range(n):
                 u[i] += total
             _weigh(u, sd, total_spread, n, beta, nodes, weights, floor, first, second)
@@ -392,22 +316,12 @@ def grouped_pass(
                     second[i] *= w
             else:
                 sums[g, 0] += _log_sum(u, n)
-            sums[g, 1] += first[:n].sum()
-            if curvature:
-                _sizes(words, n, size)
-                for i in range(n):
-                    third[i] = second[i] * (n_categories + beta * size[i])
-                    sums[g, 2] += second[i]
-                    sums[g, 3] += third[i]
-            if few:
-                _add_by_bits(words, n, n_bytes, first, totals[g, 0])
-                if curvature:
-                    _add_by_bits(words, n, n_bytes, second, totals[g, 1])
-                    _add_by_bits(words, n, n_bytes, third, totals[g, 2])
-            elif curvature:
-                _add_three(words, n, n_bytes, first, second, third, histograms)
-            else:
-                _add_words(words, n, n_bytes, first, histogram)
-        if not few:
-            for i in range(3 if curvature else 1):
-                _unfold(histograms[:, :, i] if curvature else histogram, totals[g, i])
+            _sizes(words, n, size)
+            for i in range(n):
+                third[i] = second[i] * (n_categories + beta * size[i])
+                sums[g, 1] += first[i]
+                sums[g, 2] += second[i]
+                sums[g, 3] += third[i]
+            _add_three(words, n, n_bytes, first, second, third, histograms)
+        for i in range(3):
+            _unfold(histograms[:, :, i], totals[g, i])

@@ -14,8 +14,6 @@ from ldpbayes.likelihoods.kinds import DenseRows, DenseSampler
 MAX_TABLE = 2**18
 #: Or at most so many times the number of rows.
 PER_ROW = 4
-#: Small attributes are joined into blocks of at most so many levels.
-BLOCK = 64
 
 
 class AbstractTableRows(Rows):
@@ -57,51 +55,38 @@ class KroneckerRows(AbstractTableRows):
         self._spans = tuple(len(factor) for factor in self.factors)
         entries = math.prod(self._spans)
         self._whole = entries <= max(MAX_TABLE, PER_ROW * len(self.counts))
-        self._blocks = joined(self.factors)
         self._flat = np.ravel_multi_index(tuple(self.index.T), self._spans) if self._whole else None
 
-    def matvec(self, p):
-        return self._forward(self.factors, p, self._blocks)
+    def matvec(self, p, power=1):
+        return self.forward(self._powers(power), p)
 
-    def rmatvec(self, r):
-        return self._backward(self.factors, r, self._blocks)
+    def rmatvec(self, r, power=1):
+        return self.backward(self._powers(power), r)
 
-    def square_matvec(self, p):
-        return self._forward([factor**2 for factor in self.factors], p)
-
-    def gram_diagonal(self, v, power=2):
-        return self._backward([factor**power for factor in self.factors], v)
+    def _powers(self, power):
+        return self.factors if power == 1 else [factor**power for factor in self.factors]
 
     def written(self, part):
-        """Return some rows of L as a dense array."""
-        out = np.ones((len(self.index[part]), 1))
-        for factor, index in zip(self.factors, self.index[part].T, strict=True):
-            out = (out[:, :, None] * factor[index][:, None, :]).reshape(len(out), -1)
-        return out
+        return _outer(self.factors, self.index[part])
 
-    def _forward(self, factors, p, blocks=None):
+    def forward(self, factors, p):
+        """Return L @ p with other numbers in the rows of the attributes."""
         columns = np.ascontiguousarray(p.T if p.ndim == 2 else p[None])
-        out = self._through(columns, blocks or joined(factors)) if self._whole else self._row_by_row(columns, factors)
+        if self._whole:
+            out = along_axes(factors, columns)[:, self._flat]
+        else:
+            out = self._row_by_row(columns, factors)
         return out.T if p.ndim == 2 else out[0]
 
-    def _backward(self, factors, r, blocks=None):
+    def backward(self, factors, r):
+        """Return L.T @ r with other numbers in the rows of the attributes."""
         columns = r.T if r.ndim == 2 else r[None]
         if self._whole:
             table = np.stack([np.bincount(self._flat, column, math.prod(self._spans)) for column in columns])
-            for factor in blocks or joined(factors):
-                rest = table.shape[1] // len(factor)
-                table = table.reshape(len(table), len(factor), rest).transpose(0, 2, 1) @ factor
-                table = table.reshape(len(table), -1)
-            return table.T if r.ndim == 2 else table[0]
-        out = np.stack([self._back_row_by_row(column, factors) for column in columns])
+            out = along_axes([factor.T for factor in factors], table)
+        else:
+            out = np.stack([self._back_row_by_row(column, factors) for column in columns])
         return out.T if r.ndim == 2 else out[0]
-
-    def _through(self, columns, factors):
-        for factor in factors:
-            rest = columns.shape[1] // factor.shape[1]
-            columns = columns.reshape(len(columns), factor.shape[1], rest).transpose(0, 2, 1) @ factor.T
-            columns = columns.reshape(len(columns), -1)
-        return columns[:, self._flat]
 
     def _row_by_row(self, columns, factors):
         """Return the products where few of the many tuples of rows occur: the first attribute once, the others by report."""
@@ -115,9 +100,7 @@ class KroneckerRows(AbstractTableRows):
         return np.stack(out)
 
     def _back_row_by_row(self, r, factors):
-        spread = np.ones((len(r), 1))
-        for factor, index in zip(factors[1:], self.index.T[1:], strict=True):
-            spread = (spread[:, :, None] * factor[index][:, None, :]).reshape(len(r), -1)
+        spread = _outer(factors[1:], self.index[:, 1:])
         summed = np.zeros((self._spans[0], spread.shape[1]))
         order = np.argsort(self.index[:, 0], kind="stable")
         first = self.index[order, 0]
@@ -132,36 +115,26 @@ class AdditiveRows(AbstractTableRows):
     (L p)_j is a function of the margins of p alone.
     """
 
-    def matvec(self, p):
+    def matvec(self, p, power=1):
+        if power > 2:
+            return np.concatenate([self.written(part) ** power @ p for part in self.parts()])
         table = p.reshape(*self.sizes, -1)
-        out = sum((factor @ self._margin(table, (k,)))[i] for k, factor, i in self._axes())
+        out = sum((factor**power @ self._margin(table, (k,)))[i] for k, factor, i in self._axes())
+        for k, factor, i in self._axes() if power == 2 else ():
+            for j, other, second in self._axes(k):
+                out[:, 0] += 2 * (other @ self._margin(table, (j, k))[:, :, 0] @ factor.T)[second, i]
         return out if p.ndim == 2 else out[:, 0]
 
-    def rmatvec(self, r):
+    def rmatvec(self, r, power=1):
+        if power > 2:
+            return sum(r[part] @ self.written(part) ** power for part in self.parts())
         out = 0.0
         for k, factor, index in self._axes():
-            out = out + self._placed(factor.T @ scatter(index, r, len(factor)), (k,), r.shape[1:])
-        return out.reshape(self.n_categories, *r.shape[1:])
-
-    def square_matvec(self, p):
-        table = p.reshape(*self.sizes, -1)
-        out = 0.0
-        for k, factor, index in self._axes():
-            out = out + (factor**2 @ self._margin(table, (k,))[:, 0])[index]
-            for j, other, second in self._axes(k):
-                out = out + 2 * (other @ self._margin(table, (j, k))[:, :, 0] @ factor.T)[second, index]
-        return out
-
-    def gram_diagonal(self, v, power=2):
-        if power != 2:
-            return sum(v[part] @ self.written(part) ** power for part in self.parts())
-        out = 0.0
-        for k, factor, index in self._axes():
-            out = out + self._placed((factor**2).T @ np.bincount(index, v, len(factor)), (k,))
-            for j, other, second in self._axes(k):
-                together = np.bincount(second * len(factor) + index, v, len(other) * len(factor))
+            out = out + self._placed((factor**power).T @ scatter(index, r, len(factor)), (k,), r.shape[1:])
+            for j, other, second in self._axes(k) if power == 2 else ():
+                together = np.bincount(second * len(factor) + index, r, len(other) * len(factor))
                 out = out + 2 * self._placed(other.T @ together.reshape(len(other), -1) @ factor, (j, k))
-        return out.ravel()
+        return out.reshape(self.n_categories, *r.shape[1:])
 
     def written(self, part):
         index = self.index[part]
@@ -185,21 +158,18 @@ class AdditiveRows(AbstractTableRows):
         return np.broadcast_to(values.reshape(*shape, *further), (*self.sizes, *further))
 
 
-def joined(matrices):
-    """Return the Kronecker products of neighbouring matrices, at most BLOCK columns and rows: fewer, faster products.
-
-    Parameters
-    ----------
-    matrices : sequence of arrays
-
-    Returns
-    -------
-    list of arrays
-    """
-    out = []
+def along_axes(matrices, tables):
+    """Return flat tables (k, Π columns) multiplied by a matrix along every axis, (k, Π rows): Kronecker products."""
     for matrix in matrices:
-        if out and out[-1].shape[1] * matrix.shape[1] <= BLOCK and len(out[-1]) * len(matrix) <= BLOCK:
-            out[-1] = np.kron(out[-1], matrix)
-        else:
-            out.append(matrix)
+        rest = tables.shape[1] // matrix.shape[1]
+        tables = tables.reshape(len(tables), matrix.shape[1], rest).transpose(0, 2, 1) @ matrix.T
+        tables = tables.reshape(len(tables), -1)
+    return tables
+
+
+def _outer(factors, index):
+    """Return the products of a row of every attribute, (m, Π a_k)."""
+    out = np.ones((len(index), 1))
+    for factor, which in zip(factors, index.T, strict=True):
+        out = (out[:, :, None] * factor[which][:, None, :]).reshape(len(out), -1)
     return out

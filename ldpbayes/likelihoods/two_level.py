@@ -45,17 +45,18 @@ class TwoLevelRows(Rows):
     def support_counts(self):
         return self.support_totals(self.counts)
 
-    def matvec(self, p):
-        return p.sum(axis=0) + self.beta * self.support_sums(p)
+    def matvec(self, p, power=1):
+        out = self.support_sums(p)
+        out *= self._excess(power)  # in place: pages of a new array take as long as the sums
+        out += p.sum(axis=0)
+        return out
 
-    def rmatvec(self, r):
-        return r.sum(axis=0) + self.beta * self.support_totals(r)
+    def rmatvec(self, r, power=1):
+        return r.sum(axis=0) + self._excess(power) * self.support_totals(r)
 
-    def gram_diagonal(self, v, power=2):
-        return v.sum() + ((1 + self.beta) ** power - 1) * self.support_totals(v)
-
-    def square_matvec(self, p):
-        return p.sum() + self.beta * (2 + self.beta) * self.support_sums(p)
+    def _excess(self, power):
+        """Return (1 + β)^power − 1: powers of such rows are such rows."""
+        return self.beta if power == 1 else math.expm1(power * math.log1p(self.beta))
 
 
 class IdentityRows(TwoLevelRows):
@@ -162,39 +163,24 @@ class SupportRows(TwoLevelRows):
             out += members.T @ r[part]
         return out
 
-    def gram(self, v):
-        """Return L.T @ diag(v) @ L; m a² multiplications in BLAS, halved where v ≥ 0, memory bounded."""
-        pairs = np.zeros((self.n_categories, self.n_categories))
-        for part, members in self._blocks():
-            if v.min() >= 0:
-                scaled = np.sqrt(v[part])[:, None] * members
-                pairs += scaled.T @ scaled
-            else:
-                pairs += members.T @ (v[part, None] * members)
-        cross = self.beta * pairs.diagonal()
-        return v.sum() + cross[:, None] + cross[None, :] + self.beta**2 * pairs
-
     def written(self, part):
         return 1 + self.beta * self._members(part)
 
-    def columns(self, index):
-        members = (self.bits[:, index >> 3] >> (7 - (index & 7)).astype(np.uint8)) & np.uint8(1)
-        return 1.0 + self.beta * members
-
     def value_and_gradient(self, p):
-        """Return Σ w log(L p) (without constants) and its gradient L.T (w / L p), reading the bits once."""
-        if self.is_small:
+        """Return Σ w log(L p) (without constants) and its gradient, reading the bits of many reports once."""
+        if self.is_small or self.listed:
             return super().value_and_gradient(p)
-        if self.listed:
-            value, ratio_sum, totals = _kernels().sparse_value_and_totals(*self.listed, p, self.beta, self.counts)
-            return value, ratio_sum + self.beta * totals
-        sums, totals = self._pass(p, None, curvature=False)
-        return float(sums[0, 0]), sums[0, 1] + self.beta * totals[0, 0]
+        n_bytes = self.bits.shape[1]
+        scaled = _padded(self.beta * p, 8 * n_bytes)
+        value, ratios, totals = pass_kernels().value_and_totals(self.words, n_bytes, scaled, p.sum(), self.counts)
+        return value, ratios + self.beta * totals[: self.n_categories]
 
     def expansion(self, pilot, spread=None):
         if self.is_small or self.listed:
             return super().expansion(pilot, spread)
-        return Sums(*(array[0] for array in expanded(*self._pass(pilot, spread, curvature=True), self.beta)))
+        around, counts = None if spread is None else spread[None], None if self.is_distinct else self.counts
+        passed = grouped_pass(self.words, np.array([0, self.n_rows]), pilot[None], self.beta, around, counts)
+        return Sums(*(array[0] for array in expanded(*passed, self.beta)))
 
     def support_counts(self):
         if self.is_small or self.listed or not self.is_distinct:
@@ -223,11 +209,6 @@ class SupportRows(TwoLevelRows):
         value = np.maximum(self.bits[np.arange(self.n_rows), byte], 1)
         index = np.where(sizes == 1, 8 * byte + 7 - np.log2(value).astype(np.int64), 0)
         return Separable(index, 1 + self.beta * whole, self.beta * (sizes == 1), self.counts, self.log_constants)
-
-    def _pass(self, pilot, spread, curvature):
-        counts = None if self.is_distinct else self.counts
-        around = None if spread is None else spread[None]
-        return grouped_pass(self.words, np.array([0, self.n_rows]), pilot[None], self.beta, around, counts, curvature)
 
     def log_likelihood(self, p):
         """Return log P(Y | p) for p of shape (a,) or (a, k); k draws without an (m, k) array.
@@ -420,9 +401,6 @@ class CyclicRows(AbstractIndexedRows):
         counts = super().support_counts()
         return np.rint(counts) if (self.counts == np.rint(self.counts)).all() else counts
 
-    def gram(self, v):
-        return self._packed.gram(v)
-
     def _correlate(self, x):
         """Return Σ_z x_z [z + y mod N in D] for every y; x and y may change their parts."""
         spectrum = np.fft.rfft(x, axis=0)
@@ -477,15 +455,12 @@ class SupportSampler(AbstractSampler):
 
     def __init__(self, rows):
         self._rows, self.n_reports = rows, rows.n_reports
-        self._expected = self._drawn = 0
-
-    def expect(self, draws):
-        self._expected = max(self._expected, draws)
+        self._drawn = 0
 
     def signals(self, draws, rng):
         rows, (few, members) = self._rows, self._few
         self._drawn += len(draws)
-        if rows.is_small and max(self._expected, self._drawn) * members <= COMPILED:
+        if rows.is_small and self._drawn * members <= COMPILED:
             return self._written.signals(draws, rng)
         out = np.zeros(draws.shape, dtype=np.int64)
         if not few.all():
@@ -534,7 +509,7 @@ def walsh_hadamard(x):
     return out
 
 
-def grouped_pass(words, starts, pilots, beta, spread=None, counts=None, curvature=True):
+def grouped_pass(words, starts, pilots, beta, spread=None, counts=None):
     """Return (sums, totals) of reports by group, as ``pass_kernels.grouped_pass`` adds them up.
 
     Parameters
@@ -546,7 +521,6 @@ def grouped_pass(words, starts, pilots, beta, spread=None, counts=None, curvatur
     spread : (n_groups, a) array, optional
     counts : (m,) array, optional
         One each by default.
-    curvature : bool
 
     Returns
     -------
@@ -557,7 +531,7 @@ def grouped_pass(words, starts, pilots, beta, spread=None, counts=None, curvatur
     around = np.zeros((0, 0)) if spread is None or not spread.any() else _padded(spread, width)
     weights, points = np.empty(0) if counts is None else counts, _padded(pilots, width)
     sums, totals = np.zeros((n_groups, 4)), np.zeros((n_groups, 3, width))
-    settings = width // 8, a, points, beta, around, weights, curvature, NODES, WEIGHTS, FLOOR
+    settings = width // 8, a, points, beta, around, weights, NODES, WEIGHTS, FLOOR
     pass_kernels().grouped_pass(words, starts, *settings, sums, totals)
     return sums, totals[:, :, :a]
 

@@ -1,7 +1,7 @@
 """The front door: by_private_group, from a frame of records to the distributions of an open value in private groups."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError, listed
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.nested import Cores
-from ldpbayes.inference.scaling import Scaled, by_weights
+from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.outcomes.checking import Check, check_shares
@@ -22,7 +22,7 @@ from ldpbayes.outcomes.recipe import bootstrap, weighed
 from ldpbayes.outcomes.records import Records, read_records
 from ldpbayes.outcomes.result import PrivateGroups, label_of
 from ldpbayes.outcomes.rounding import Classes, rounding_classes
-from ldpbayes.outcomes.smoothing import Constant, Curve, Curves, Exchange, Walk, approximated, draw_curves
+from ldpbayes.outcomes.smoothing import Curve, Curves, Exchange, Walk, approximated, draw_curves
 from ldpbayes.outcomes.storing import TARGETS
 from ldpbayes.outcomes.tails import hangs_on
 from ldpbayes.posteriors.base import seed
@@ -41,8 +41,6 @@ FLOOR_ODDS = 0.01
 FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
 #: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
 MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
-#: What the recipe says of curves.
-NO_CURVES = Curves((), np.full(1, np.nan), "weighted", ACCEPTED, (), np.nan, np.nan, np.zeros(1))
 
 
 def by_private_group(
@@ -160,38 +158,30 @@ def by_private_group(
     random_seed = seed(random_seed)
     if bins is not None:
         bins = checks.integer(bins, "bins", minimum=3)
-    records = read_records(
-        data,
-        value,
-        report,
-        protocol,
-        categories=categories,
-        epsilon=epsilon_column,
-        rate=rate_column,
-        by=by,
-        weights=weights,
-    )
-    return analyse(records, value, target, method, bins, draws, chains, levels, ci_prob, random_seed)
+    columns: dict[str, Any] = {"epsilon": epsilon_column, "rate": rate_column, "by": by, "weights": weights}
+    records = read_records(data, value, report, protocol, categories=categories, **columns)
+    return analyse(records, Asked(value, target, method, bins, draws * chains, levels, ci_prob, random_seed))
 
 
-def analyse(
-    records: Records,
-    name: str = "value",
-    target: str = "distribution",
-    method: str = "auto",
-    bins: int | None = None,
-    draws: int = 500,
-    chains: int = 4,
-    levels: tuple[float, ...] = (0.5, 0.75, 0.95),
-    ci_prob: float = 0.95,
-    random_seed: int = 0,
-) -> PrivateGroups:
-    """Return the answers for Records; parameters as for ``by_private_group``."""
-    _refuse(records, name, method, bins)
-    settings = {"target": target, "bins": bins, "draws": draws * chains, "levels": levels}
+class Asked(NamedTuple):
+    """What is asked of Records: parameters of ``by_private_group``, which are checked; draws of all chains together."""
+
+    value: str = "value"
+    target: str = "distribution"
+    method: str = "auto"
+    bins: int | None = None
+    draws: int = 2000
+    levels: tuple[float, ...] = (0.5, 0.75, 0.95)
+    ci_prob: float = 0.95
+    random_seed: int = 0
+
+
+def analyse(records: Records, asked: Asked) -> PrivateGroups:
+    """Return the answers for Records, of all cells but those whose answer fails."""
+    _refuse(records, asked)
     refused: dict[str, str] = {}
     while True:
-        result, failed = _answered(records, name, method, ci_prob, random_seed, **settings)
+        result, failed = _answered(records, asked)
         if not 0 < len(failed) < len(records.cells):
             break
         refused |= {label_of(records.cells[c]): why for c, why in failed.items()}
@@ -206,54 +196,53 @@ def analyse(
     return result
 
 
-def _answered(
-    records: Records, name: str, method: str, ci_prob: float, random_seed: int, **settings: Any
-) -> tuple[PrivateGroups, dict[int, str]]:
+def _answered(records: Records, asked: Asked) -> tuple[PrivateGroups, dict[int, str]]:
     """Return the answers of all cells, and why they may not be used in those cells that fail."""
-    rng, places = np.random.default_rng(random_seed), [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
-    problem = _Problem(records, places, rng=rng, **settings)
-    target, levels = problem.target, problem.levels
-    recipes = None if records.decode is None else [_recipe(records, at, levels) for at in places]
-    divisions, said = problem.divisions(method)
+    rng = np.random.default_rng(asked.random_seed)
+    places = [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
+    problem, method = _Problem(records, places, asked, rng), asked.method
+    recipes = None if records.decode is None else tuple(_recipe(records, at, asked.levels) for at in places)
+    divisions, said = problem.divisions()
     if method == "rounding" and not divisions:
-        raise DataError("has no values that stand out as rounded; use another method", field=name)
+        raise DataError("has no values that stand out as rounded; use another method", field=asked.value)
     ways = [*divisions, *["recipe"] * (method == "recipe" or (method == "auto" and records.decode is not None))]
-    alone = _alone(records, places, target, rng)
-    steps = {used: partial(_tried, problem, used, divisions.get(used), alone) for used in ways}
-    outcome = hand_over(in_order(steps), lambda tried: "" if tried.accepted else tried.said)
-    used, (fit, check, accepted, last) = outcome.name, outcome.answer
-    said += [*outcome.rejected.values(), *([last] if accepted else [])]
-    hangs = records.levels is None and target == "distribution"
+    alone = _alone(records, places, asked.target, rng)
+    steps = {used: partial(problem.tried, divisions.get(used), alone) for used in ways}
+    outcome = hand_over(in_order(steps), lambda fit: "" if fit.accepted else fit.said)
+    fit = outcome.answer
+    said += [*outcome.rejected.values(), *([fit.said] if fit.accepted else [])]
+    drawn = None if fit.curves is None else fit.curves.drawn
+    hangs = records.levels is None and asked.target == "distribution"
     result = PrivateGroups(
         groups=records.groups,
         measures=tuple(fit.measures),
         cells=records.cells,
         by=records.by,
         levels=records.levels,
-        value=name,
-        target=target,
-        method=used,
+        value=asked.value,
+        target=asked.target,
+        method=outcome.name,
         reason=" ".join(said),
-        quantiles=levels,
-        ci_prob=ci_prob,
-        random_seed=random_seed,
+        quantiles=asked.levels,
+        ci_prob=asked.ci_prob,
+        random_seed=asked.random_seed,
         n_records=records.n,
-        n_bins=tuple(fit.bins),
-        check=check,
+        n_bins=tuple(len(measure.atoms.mean) for measure in fit.measures),
+        check=fit.check,
         hanging=tuple(hangs_on(records.value[at], records.weight[at]) if hangs else 0 for at in places),
         left_out="",
         discretization=fit.moved,
-        recipe=None if recipes is None else tuple(recipes),
-        who_decides=_who_decides(fit, check.identified, records.groups, ci_prob),
-        sampling=fit.curves.sampling,
-        problem=fit.curves.verdict.problem,
-        k_hat=fit.curves.k_hat,
-        effective_draws=fit.curves.effective,
+        recipe=recipes,
+        who_decides=_who_decides(fit, records.groups, asked.ci_prob),
+        sampling="weighted" if drawn is None else drawn.way,
+        problem="" if drawn is None else drawn.verdict.problem,
+        k_hat=np.nan if drawn is None else drawn.k_hat,
+        effective_draws=np.nan if drawn is None else drawn.effective,
     )
     return result, {c: why for c in range(len(places)) if (why := _failure(result, c, fit.unsound))}
 
 
-def _failure(result: PrivateGroups, c: int, unsound: Sequence[int]) -> str:
+def _failure(result: PrivateGroups, c: int, unsound: Collection[int]) -> str:
     """Return why the answer in one cell may not be used; empty where it may."""
     check = Check(result.check.discrepancy[[c]], result.check.allowed[[c]])
     if not check.good:
@@ -282,8 +271,9 @@ def _hanging(result: PrivateGroups, records: Records) -> str:
     )
 
 
-def _refuse(records: Records, name: str, method: str, bins: int | None) -> None:
+def _refuse(records: Records, asked: Asked) -> None:
     """Raise the error of records that have nothing to compare, or that the method or the bins do not fit."""
+    name, method, bins = asked.value, asked.method, asked.bins
     if records.levels is None and records.value.min() == records.value.max():
         raise DataError(
             f"all values are {records.value[0]:g}: there is no distribution to compare between groups", field=name
@@ -300,48 +290,19 @@ def _refuse(records: Records, name: str, method: str, bins: int | None) -> None:
         raise ArgumentError("method must not be 'rounding' for an open category.")
 
 
-class _Tried(NamedTuple):
-    """What one way to the answer found, whether its check accepts it, and the sentence that says so."""
+class _Fit(NamedTuple):
+    """What one way to the answer found, whether its check accepts it, and the sentence that says so.
 
-    found: "_Found"
+    Curves, how far answers move within bins, and the cells whose draws are unsound are those of smooth ways.
+    """
+
+    measures: list[Measure]
     check: Check
     accepted: bool
     said: str
-
-
-def _tried(
-    problem: "_Problem", used: str, division: "_Division | None", alone: tuple[np.ndarray, np.ndarray, bool]
-) -> _Tried:
-    """Return what a way to the answer finds, the recipe without a division; ``alone`` is what the reports alone say."""
-    fit = problem.recipe() if division is None else problem.smooth(division)
-    check = check_shares([measure.shares() for measure in fit.measures], *alone, smooth=division is not None)
-    apart, allowed = check.worst
-    what, verbs = "Smooth curves", ("agree", "differ")
-    if division is None:
-        whose = ", whose intervals are those of the population," if problem.target == "frequency" else ""
-        what, verbs = f"The recipe with a bootstrap{whose}", ("agrees", "differs")
-    elif division.classes.names:
-        what += f", one each for {', '.join(division.classes.names)},"
-    verdict = fit.curves.verdict
-    shares = "the shares that the reports alone give"
-    if not verdict.accepted:
-        said = f"{what} have draws that cannot be trusted: {verdict.problem}."
-    elif check.good:
-        said = f"{what} {verbs[0]} with {shares} to {apart:.2f} posterior sd."
-    else:
-        said = f"{what} {verbs[1]} from {shares} by {apart:.2f} posterior sd, where {allowed:.2f} is allowed."
-    return _Tried(fit, check, verdict.accepted and check.good, said)
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """Measures of the cells and what the engine says of its draws."""
-
-    measures: list[Measure]
-    bins: list[int]
-    curves: Curves = NO_CURVES
-    moved: np.ndarray | None = None
-    unsound: tuple[int, ...] = ()
+    curves: Curves | None
+    moved: np.ndarray | None
+    unsound: set[int]
 
 
 class _Division(NamedTuple):
@@ -351,6 +312,11 @@ class _Division(NamedTuple):
     parts: list[np.ndarray]
     cores: Cores
 
+    @property
+    def owners(self) -> list[int]:
+        """The cell of each curve."""
+        return [c for c, part in enumerate(self.parts) for _ in range(part.max() + 1)]
+
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
@@ -358,17 +324,15 @@ class _Problem:
 
     records: Records
     held: list[np.ndarray]
-    target: str
-    bins: int | None
-    draws: int
-    levels: tuple[float, ...]
+    asked: Asked
     rng: np.random.Generator
 
-    def divisions(self, method: str) -> tuple[dict[str, _Division], list[str]]:
-        """Return the divisions of the ways with curves that a method tries, in their order, and what to say of them.
+    def divisions(self) -> tuple[dict[str, _Division], list[str]]:
+        """Return the divisions of the ways with curves that the method tries, in their order, and what to say of them.
 
         With "auto" one curve for all records comes first, unless a division by rounding has the larger evidence.
         """
+        method = self.asked.method
         rounds = method in ("auto", "rounding") and self.records.levels is None
         splits = rounding_classes(self.records.value) if rounds else []
         sure = method == "auto" and any(classes.sure for classes in splits)
@@ -397,19 +361,42 @@ class _Problem:
             parts.append(part)
         return _Division(classes, parts, approximated(curves))
 
-    def smooth(self, division: _Division) -> _Found:
-        """Return draws of the curves of a division."""
-        measures, moved, parts = [], [], division.parts
-        curves = draw_curves(division.cores, self.draws, self.rng)
-        owner = np.repeat(np.arange(len(parts)), [part.max() + 1 for part in parts])
-        every = iter(curves.shares)
-        for at, bins, part in zip(self.held, self.cells, parts, strict=True):
+    def tried(self, division: _Division | None, alone: tuple[np.ndarray, np.ndarray, bool]) -> _Fit:
+        """Return what a way to the answer finds, the recipe without a division; ``alone`` is what the reports alone say."""
+        curves, moved, verdict, unsound = None, None, ACCEPTED, set()
+        if division is None:
+            measures = self._recipe()
+        else:
+            curves = draw_curves(division.cores, self.asked.draws, self.rng)
+            measures, moved = self._smooth(division, curves)
+            verdict, each = curves.drawn.verdict, curves.drawn.verdicts
+            unsound = {c for c, of_curve in zip(division.owners, each, strict=True) if not of_curve.accepted}
+        check = check_shares([measure.shares() for measure in measures], *alone, smooth=curves is not None)
+        apart, allowed = check.worst
+        what, verbs = "Smooth curves", ("agree", "differ")
+        if division is None:
+            whose = ", whose intervals are those of the population," if self.asked.target == "frequency" else ""
+            what, verbs = f"The recipe with a bootstrap{whose}", ("agrees", "differs")
+        elif division.classes.names:
+            what += f", one each for {', '.join(division.classes.names)},"
+        shares = "the shares that the reports alone give"
+        if not verdict.accepted:
+            said = f"{what} have draws that cannot be trusted: {verdict.problem}."
+        elif check.good:
+            said = f"{what} {verbs[0]} with {shares} to {apart:.2f} posterior sd."
+        else:
+            said = f"{what} {verbs[1]} from {shares} by {apart:.2f} posterior sd, where {allowed:.2f} is allowed."
+        return _Fit(measures, check, verdict.accepted and check.good, said, curves, moved, unsound)
+
+    def _smooth(self, division: _Division, curves: Curves) -> tuple[list[Measure], np.ndarray | None]:
+        """Return the measure of each cell, and how far its answers move within bins, from draws of its curves."""
+        measures, moved, every = [], [], iter(curves.shares)
+        for at, bins, part in zip(self.held, self.cells, division.parts, strict=True):
             shares = [next(every) for _ in range(part.max() + 1)]
             measures.append(self._measure(at, bins, part, shares))
             if self.records.levels is None:
                 moved.append(self._moved(at, bins, part, [curve.mean(axis=0) for curve in shares]))
-        unsound = tuple(np.unique(owner[~np.array(curves.sound)]).tolist())
-        return _Found(measures, [each.size for each in self.cells], curves, np.stack(moved) if moved else None, unsound)
+        return measures, np.stack(moved) if moved else None
 
     def _moved(self, at: np.ndarray, bins: Bins, part: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
         """Return how far share, mean and quantiles move where mean curves are interpolated within bins, (quantities, k).
@@ -424,27 +411,27 @@ class _Problem:
             for i, curve in enumerate(curves):
                 mine = part == i
                 each[mine] = np.stack([np.interp(score[mine], centres, column) for column in curve.T], axis=1)
-            if self.target == "frequency":
+            if self.asked.target == "frequency":
                 each *= records.table[records.kind[at]]
                 each /= each.sum(axis=1, keepdims=True)
-            shares, means, quantiles = weighed(value, each * records.weight[at, None], self.levels)
+            shares, means, quantiles = weighed(value, each * records.weight[at, None], self.asked.levels)
             answers.append(np.vstack([shares, means, quantiles]))
         return answers[1] - answers[0]
 
-    def recipe(self) -> _Found:
+    def _recipe(self) -> list[Measure]:
         """Return the recipe with its bootstrap."""
         records, measures = self.records, []
         assert records.decode is not None
         for at in self.held:
             columns = records.value[at], records.kind[at], records.decode, records.weight[at]
-            measures.append(bootstrap(*columns, self.draws, self.rng))
-        return _Found(measures, [len(measure.atoms.mean) for measure in measures])
+            measures.append(bootstrap(*columns, self.asked.draws, self.rng))
+        return measures
 
     @cached_property
     def cells(self) -> list[Bins]:
         """The bins of each cell's records."""
         cells = [self._bins(at) for at in self.held]
-        size = self.draws * sum(bins.size for bins in cells) * len(self.records.groups)
+        size = self.asked.draws * sum(bins.size for bins in cells) * len(self.records.groups)
         if size > MAX_HELD:
             raise InfeasibleError(f"The draws hold {size:,} numbers, more than {MAX_HELD:,}; ask for fewer draws or bins.")
         return cells
@@ -455,36 +442,36 @@ class _Problem:
         if records.levels is not None:
             index = value.astype(np.int64)
             return Bins(index, len(records.levels), 1.0, 0, index + 0.5)
-        size = default_bins(len(at)) if self.bins is None else self.bins
+        size = default_bins(len(at)) if self.asked.bins is None else self.asked.bins
         return normal_score_bins(value, records.weight[at], max(3, min(size, len(at))))
 
     def _measure(self, at: np.ndarray, bins: Bins, part: np.ndarray, shares: list[np.ndarray]) -> Measure:
         """Return the measure of one cell from draws of its curves, (S, m, k) for each part of the records."""
-        records, rng, m = self.records, self.rng, bins.size
+        records, rng, m, draws = self.records, self.rng, bins.size, self.asked.draws
         n_parts, k, n_kinds = len(shares), len(records.groups), len(records.table)
         value, index, weight = records.value[at], bins.index, records.weight[at]
-        if self.target == "distribution":
+        if self.asked.target == "distribution":
             load, square = (np.bincount(part * m + index, weight**power, n_parts * m) for power in (1, 2))
-            mass = np.empty((self.draws, m, n_parts, k))
+            mass = np.empty((draws, m, n_parts, k))
             for i, r in enumerate(shares):
                 here = slice(i * m, (i + 1) * m)
                 shape = load[here] ** 2 / np.maximum(square[here], 1e-300)
-                pi = rng.standard_gamma(shape, (self.draws, m))
+                pi = rng.standard_gamma(shape, (draws, m))
                 pi *= load[here] / np.maximum(shape, 1e-300)
                 mass[:, :, i] = pi[:, :, None] * r
             return Measure(Atoms.of(value, index, m, part, n_parts, weight), mass)
         # these very records: a record's group is drawn from P(x | its report, its bin)
-        by_kind = n_kinds <= MAX_SLOTS and self.draws * m * n_parts * n_kinds * k <= MAX_NUMBERS
+        by_kind = n_kinds <= MAX_SLOTS and draws * m * n_parts * n_kinds * k <= MAX_NUMBERS
         kinds = n_kinds if by_kind else 1
         slot = part * kinds + (records.kind[at] if by_kind else 0)
-        mass = np.zeros((self.draws, m, n_parts * kinds, k))
+        mass = np.zeros((draws, m, n_parts * kinds, k))
         for i, r in enumerate(shares):
             mine = np.flatnonzero(part == i)
             entries, place = np.unique(index[mine] * n_kinds + records.kind[at[mine]], return_inverse=True)
             counts, load = (np.bincount(place, weight[mine] ** power) for power in (0, 1))
             column, kind = entries // n_kinds, entries % n_kinds
             to = i * kinds + (kind if by_kind else 0 * kind)
-            for block in np.array_split(np.arange(len(entries)), max(1, self.draws * len(entries) * k // 20_000_000)):
+            for block in np.array_split(np.arange(len(entries)), max(1, draws * len(entries) * k // 20_000_000)):
                 post = r[:, column[block]] * records.table[kind[block]]
                 post /= post.sum(axis=2, keepdims=True)
                 drawn = rng.multinomial(counts[block].astype(np.int64), post) * (load / counts)[block, None]
@@ -495,15 +482,14 @@ class _Problem:
         )
 
 
-def _who_decides(fit: _Found, identified: bool, groups: Sequence[str], ci_prob: float) -> str:
+def _who_decides(fit: _Fit, groups: Sequence[str], ci_prob: float) -> str:
     """Return the sentence on who decides on shares, by scaling the prior of level, slope and scale of the curves."""
-    if not fit.curves.shares:
+    if fit.curves is None:
         return "The data decide: there is no prior."
-    if not identified:
+    if not fit.check.identified:
         return "The reports alone do not identify the groups' shares: the prior decides in part."
     odds = logit(np.clip(np.hstack([measure.shares() for measure in fit.measures]), 1e-12, 1 - 1e-12))
-    under = by_weights(odds, fit.curves.log_prior)
-    scaled = Scaled.of(odds.mean(axis=0), odds.std(axis=0), under, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob)
+    scaled = Scaled.of_draws(odds, fit.curves.log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob)
     moved = float((scaled.moves / np.maximum(scaled.sd, 1e-12)).max())
     hangs = scaled.verdict.reshape(-1, len(groups))
     if not hangs.any():
@@ -537,7 +523,7 @@ def _alone(
     mean, variance = [], []
     for at in places:
         entries = _entries(records, at, np.zeros(len(at), dtype=np.int64), 1)
-        (curve,) = draw_curves(approximated([Curve(entries, Constant())]), ALONE, rng).shares
+        (curve,) = draw_curves(approximated([Curve(entries, Exchange(1))]), ALONE, rng).shares
         shares = curve[:, 0]
         spread = np.zeros(len(records.groups))
         if target == "frequency":  # the records themselves are given

@@ -137,23 +137,23 @@ def read_records(
             raise ArgumentError(
                 f"by must name open covariates, each once and other than the value and the report, got {shown(name)}."
             )
-    level = [] if channels.level is None else [channels.level[0]]
-    table = arrow_of(frame, [value, *columns, *covariates, *level, *([] if weights is None else [weights])])
+    table = arrow_of(frame, [value, *columns, *covariates, *channels.columns, *([] if weights is None else [weights])])
     try:
         values, levels = _values(table, value)
         weight = np.ones(table.num_rows) if weights is None else weights_of(table, weights)
         cell, cells = _cells(table, covariates)
-        groups = channels.categories or tuple(str(x) for x in range(channels.protocols[0].n_categories))
-        kind, rows, decode = _kinds(table, columns, channels, groups, categories is not None or rate is not None)
+        kind, rows, decode = _kinds(table, columns, channels, categories is not None or rate is not None)
     except DataError as err:  # the row of a table that nobody sees
         raise DataError(err.message, field=err.field) from None
-    records = Records(values, levels, kind, rows, decode, weight, cell, cells, covariates, tuple(groups))
+    records = Records(values, levels, kind, rows, decode, weight, cell, cells, covariates, tuple(channels.labels))
     return records if weight.all() else records.take(weight > 0)
 
 
 def _reported(frame, columns, names):
     """Return the distinct labels of the one column of reports, in order."""
-    (column,) = columns or ["report"]
+    column, *others = columns or ["report"]
+    if others:
+        raise ArgumentError(f"report must name one column where rates are given, got {1 + len(others)}.")
     check_column(names, column, "the frame ", " for report")
     texts = entries_of(arrow_of(frame[column].unique().to_frame(), [column]), column)[1]
     labels = sorted({text.strip() for text in texts})
@@ -192,18 +192,14 @@ def _cells(table, covariates):
     return np.array([place[key] for key in keys])[cell], tuple(order)
 
 
-def _kinds(table, columns, channels, labels, named):
+def _kinds(table, columns, channels, named):
     """Return (kind of each row, likelihood rows, unbiased weights or None).
 
     Reports of one kind have proportional likelihood rows and the same weights. Proportional rows alone do not make a kind:
     the empty and the full set say the same of the groups, and count 0 and all of them.
     """
-    place = np.zeros(table.num_rows, dtype=np.int64)
-    if channels.level is not None:
-        name, places = channels.level
-        codes, texts = entries_of(table, name)
-        place = np.array([places.get(text.strip(), -1) for text in texts])[codes]
-    formats = [Format(protocol, columns, labels, named, channels.positions) for protocol in channels.protocols]
+    place = channels.places(table)
+    formats = [Format(protocol, columns, channels.labels, named, channels.positions) for protocol in channels.protocols]
     code, tables, decoded, at = np.empty_like(place), [], [], 0
     for group in sent(table, formats, place):
         code[group.rows] = at + group.code

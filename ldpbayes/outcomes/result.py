@@ -233,19 +233,9 @@ class PrivateGroups(AbstractResult):
     @property
     def attrs(self) -> dict[str, Any]:
         """What made the result, for a page or a file."""
-        attrs = {
-            "value": self.value,
-            "target": self.target,
-            "method": self.method,
-            "reason": self.reason,
-            "n_records": self.n_records,
-            "n_bins": list(self.n_bins),
-            "random_seed": self.random_seed,
-            "ci_prob": self.ci_prob,
-            "outcome": self.outcome,
-        }
-        if self.method != "recipe":
-            attrs |= {"sampling": self.sampling, "k_hat": self.k_hat, "effective_draws": self.effective_draws}
+        names = ["value", "target", "method", "reason", "n_records", "random_seed", "ci_prob", "outcome"]
+        names += [] if self.method == "recipe" else ["sampling", "k_hat", "effective_draws"]
+        attrs = {name: getattr(self, name) for name in names} | {"n_bins": list(self.n_bins)}
         attrs["discrepancy"], attrs["discrepancy_allowed"] = self.check.worst
         attrs |= {"converged": int(self.trusted)} | ({"left_out": self.left_out} if self.left_out else {})
         attrs["who_decides"] = self.who_decides
@@ -261,12 +251,10 @@ class PrivateGroups(AbstractResult):
         """
         if self.discretization is None:
             return 0.0 if self.levels is not None else float("nan")
-        draws = [self.draws("share")[:, :, None], self.draws("mean")[:, :, None]]
-        if self.quantiles:
-            draws.append(self.draws("quantile", self.quantiles))
-        sd = np.concatenate(draws, axis=2).std(axis=0, ddof=1)
-        moved = np.abs(self.discretization)
-        scale = np.maximum(sd, 1e-12 * np.maximum(np.abs(np.concatenate(draws, axis=2)).max(axis=0), 1e-300))
+        of_quantiles = [self.draws("quantile", self.quantiles)] if self.quantiles else []
+        draws = np.concatenate([self.draws("share")[:, :, None], self.draws("mean")[:, :, None], *of_quantiles], axis=2)
+        moved, scale = np.abs(self.discretization), 1e-12 * np.maximum(np.abs(draws).max(axis=0), 1e-300)
+        scale = np.maximum(draws.std(axis=0, ddof=1), scale)
         return float(np.nanmax(np.where(moved > 0, moved / scale, 0.0)))
 
     @property

@@ -8,19 +8,21 @@ normal get importance weights, and σ is summed over a grid. See
 docs/theory/private-groups.md.
 """
 
+import abc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, cholesky_banded, helmert
+from scipy import sparse
+from scipy.linalg import cholesky_banded, helmert
 from scipy.special import softmax
 
-from ldpbayes.inference.nested import WAYS, Cores, Grid, nested
+from ldpbayes.arrays import times
+from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, nested
 from ldpbayes.inference.structure import DIFFERENCE, Factor
-from ldpbayes.inference.verdict import Verdict
 from ldpbayes.sources.records import Entries
 
 #: Scales σ of a curve per normal score^(3/2), the nodes of their sum …
@@ -35,8 +37,57 @@ SPREADS = np.geomspace(0.01, 5.0, 12)
 FALL = 9.0
 
 
-class Walk:
-    """The second-order random walk over m bins, for each of the k − 1 contrasts: precision DᵀD/(σ²h³) + level and slope.
+class Levels(abc.ABC):
+    """What is believed of the logits g (m, K) of m bins given a scale σ: contrasts are independent and normal.
+
+    A member states ``root(scale)``, a square A (m, m) with precision AᵀA, and ``free``, the rows of A that no scale changes.
+    """
+
+    scales: np.ndarray
+    size: int
+    #: Diagonals of the precision, from its main one down.
+    width: int
+    free: Any
+
+    @abc.abstractmethod
+    def root(self, scale: float) -> Any:
+        """Return A, an array or a sparse one."""
+
+    @abc.abstractmethod
+    def log_det(self, scale: float) -> float:
+        """Return the log-determinant of the precision of one contrast."""
+
+    @abc.abstractmethod
+    def log_prior(self, scale: Any) -> Any:
+        """Return the log-density of log σ, without its constant."""
+
+    def log_hyperprior(self, g: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return the log-density of what few unknowns have a proper prior, the free ones and log σ, of draws (S, m, K)."""
+        return self.log_prior(scale) - 0.5 * (times(self.free, g) ** 2).sum(axis=(1, 2))
+
+    def times(self, g: np.ndarray, scale: float) -> np.ndarray:
+        """Return precision @ g for g of shape (…, m, K)."""
+        root = self.root(scale)
+        return times(root.T, times(root, g))
+
+    def quadratic(self, g: np.ndarray, scale: float) -> np.ndarray:
+        """Return gᵀ precision g of draws (S, m, K), without the loss of digits that the precision itself would have."""
+        return (times(self.root(scale), g) ** 2).sum(axis=(1, 2))
+
+    def factor(self, information: np.ndarray, scale: float) -> Factor:
+        """Return the factor of precision + information (m, K, K)."""
+        (m, K), root = information.shape[:2], self.root(scale)
+        precision, bands = root.T @ root, np.zeros((self.width * K, m * K))
+        for d in range(self.width):
+            bands[d * K, : (m - d) * K] += np.repeat(precision.diagonal(-d), K)
+        for c in range(K):
+            for below in range(c, K):
+                bands[below - c, c::K] += information[:, below, c]
+        return Factor(cholesky_banded(bands, lower=True, check_finite=False), (m, K), banded=True)
+
+
+class Walk(Levels):
+    """The second-order random walk over m bins, with a proper prior of level and slope alone.
 
     Parameters
     ----------
@@ -49,131 +100,53 @@ class Walk:
     """
 
     scales = SCALES
-    ordered = True
+    width = 3
 
     def __init__(self, size: int, width: float, middle: int) -> None:
-        self.size, self.width, self.middle = size, width, min(middle, size - 2)
+        self.size, self.step, at = size, width, min(middle, size - 2)
+        self._rough = sparse.diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(size - 2, size)) / width**1.5
+        slope = 1 / (SLOPE * width)
+        self.free = sparse.csr_array(([1 / LEVEL, -slope, slope], ([0, 1, 1], [at, at, at + 1])), shape=(2, size))
 
     def log_prior(self, scale: Any) -> Any:
         """Return the log-density of log σ, Student's t with four degrees of freedom, without its constant."""
         return -2.5 * np.log1p((np.log(scale / TYPICAL) / RANGE) ** 2 / 4)
 
-    def log_hyperprior(self, g: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Return the log-density of what few unknowns have a proper prior, level, slope and log σ, of draws (S, m, K)."""
-        level, slope = self._free(g)
-        return self.log_prior(scale) - 0.5 * ((level / LEVEL) ** 2 + (slope / SLOPE) ** 2).sum(axis=1)
-
-    def _free(self, g):
-        """Return what the differences leave free, level and slope at the middle, two (S, K) arrays."""
-        at = self.middle
-        return g[:, at], (g[:, at + 1] - g[:, at]) / self.width
-
-    def bands(self, scale: float) -> np.ndarray:
-        """Return the lower bands of the precision, (3, m)."""
-        free, rough = self._bands
-        return free + rough / scale**2
-
-    @cached_property
-    def _bands(self):
-        """Lower bands of level and slope, and of the walk with scale 1: columns five apart have no row in common."""
-        each = np.arange(self.size)
-        apart = (each % 5 == np.arange(5)[:, None]).astype(float)[..., None]
-        free, rough = self.times(apart, np.inf), self.times(apart, 1.0)
-        whole = np.pad(np.stack([free, rough - free])[..., 0], ((0, 0), (0, 0), (0, 2)))
-        return np.stack([whole[:, each % 5, each + below] for below in range(3)], axis=1)
+    def root(self, scale: float) -> Any:
+        return sparse.vstack([self._rough / scale, self.free], format="csr")
 
     def log_det(self, scale: float) -> float:
-        """Return the log-determinant of the precision of one contrast."""
-        rough = (self.size - 2) * (2 * math.log(scale) + 3 * math.log(self.width))
-        return -rough - 2 * math.log(LEVEL) - 2 * math.log(SLOPE * self.width)
-
-    def times(self, g: np.ndarray, scale: float) -> np.ndarray:
-        """Return precision @ g for g of shape (…, m, K)."""
-        rough = (g[..., 2:, :] - 2 * g[..., 1:-1, :] + g[..., :-2, :]) / (scale**2 * self.width**3)
-        out = np.zeros_like(g)
-        out[..., 2:, :] += rough
-        out[..., 1:-1, :] -= 2 * rough
-        out[..., :-2, :] += rough
-        at = self.middle
-        slope = (g[..., at + 1, :] - g[..., at, :]) / (SLOPE * self.width) ** 2
-        out[..., at, :] += g[..., at, :] / LEVEL**2 - slope
-        out[..., at + 1, :] += slope
-        return out
-
-    def quadratic(self, g: np.ndarray, scale: float) -> np.ndarray:
-        """Return gᵀ precision g of draws (S, m, K), without the loss of digits that the precision itself would have."""
-        rough = g[:, 2:] - 2 * g[:, 1:-1] + g[:, :-2]
-        level, slope = self._free(g)
-        out = (rough**2).sum(axis=(1, 2)) / (scale**2 * self.width**3)
-        return out + (level**2).sum(axis=1) / LEVEL**2 + (slope**2).sum(axis=1) / SLOPE**2
-
-    def factor(self, information: np.ndarray, scale: float) -> Factor:
-        """Return the factor of precision + information (m, K, K)."""
-        m, K = information.shape[:2]
-        bands = np.zeros((3 * K, m * K))
-        for d, band in enumerate(self.bands(scale)):
-            bands[d * K] += np.repeat(band, K)
-        for c in range(K):
-            for below in range(c, K):
-                bands[below - c, c::K] += information[:, below, c]
-        return Factor(cholesky_banded(bands, lower=True, check_finite=False), (m, K), banded=True)
+        rough = (self.size - 2) * (2 * math.log(scale) + 3 * math.log(self.step))
+        return -rough - 2 * math.log(LEVEL) - 2 * math.log(SLOPE * self.step)
 
 
-class Exchange:
+class Exchange(Levels):
     """Levels of categories without an order: normal about a common one, (σ² I + LEVEL² 1 1ᵀ) for each contrast.
 
     Parameters
     ----------
     size : int
+        Of one category the level is normal with standard deviation LEVEL, whatever its negligible spread.
     """
 
     scales = SPREADS
-    ordered = False
 
     def __init__(self, size: int) -> None:
-        self.size = size
+        self.size = self.width = size
+        if size == 1:
+            self.scales = SPREADS[:1]
+        self.free = np.full((1, size), 1 / (LEVEL * size))
 
     def log_prior(self, scale: Any) -> Any:
         """Return the log-density of log σ, half-t with three degrees of freedom, without its constant."""
         return np.log(scale) - 2 * np.log1p(scale**2 / 3)
 
-    def log_hyperprior(self, g: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Return the log-density of the common level and of log σ, of draws (S, m, K)."""
-        return self.log_prior(scale) - 0.5 * ((g.mean(axis=1) / LEVEL) ** 2).sum(axis=1)
+    def root(self, scale: float) -> np.ndarray:
+        common = 1 / math.sqrt(scale**2 + self.size * LEVEL**2)
+        return np.eye(self.size) / scale + (common - 1 / scale) / self.size
 
     def log_det(self, scale: float) -> float:
-        """Return the log-determinant of the precision of one contrast."""
         return -2 * self.size * math.log(scale) - math.log1p(self.size * (LEVEL / scale) ** 2)
-
-    def times(self, g: np.ndarray, scale: float) -> np.ndarray:
-        """Return precision @ g for g of shape (…, m, K)."""
-        common = (LEVEL / scale**2) ** 2 / (1 + self.size * (LEVEL / scale) ** 2)
-        return g / scale**2 - common * g.sum(axis=-2, keepdims=True)
-
-    def quadratic(self, g: np.ndarray, scale: float) -> np.ndarray:
-        """Return gᵀ precision g of draws (S, m, K)."""
-        mean = g.mean(axis=1)
-        apart = ((g - mean[:, None]) ** 2).sum(axis=(1, 2)) / scale**2
-        return apart + (mean**2).sum(axis=1) / (scale**2 / self.size + LEVEL**2)
-
-    def factor(self, information: np.ndarray, scale: float) -> Factor:
-        """Return the factor of precision + information (m, K, K)."""
-        m, K = information.shape[:2]
-        whole = np.zeros((m, K, m, K))
-        each = np.arange(m)
-        whole[each, :, each, :] = information
-        for c in range(K):
-            whole[:, c, :, c] += self.times(np.eye(m)[..., None], scale)[..., 0]
-        return Factor(cholesky(whole.reshape(m * K, m * K), lower=True, check_finite=False), (m, K))
-
-
-class Constant(Exchange):
-    """One level, normal with standard deviation LEVEL for each contrast."""
-
-    scales = SPREADS[:1]
-
-    def __init__(self) -> None:
-        super().__init__(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +154,7 @@ class Curve:
     """One curve of shares over bins: its reports and its prior."""
 
     entries: Entries
-    prior: Walk | Exchange
+    prior: Levels
 
     @property
     def visited(self) -> int:
@@ -248,37 +221,28 @@ class Curve:
         return np.tile(np.log(self.entries.pooled()) @ self.basis, (self.entries.n_cells, 1))
 
 
-class Curves(NamedTuple):
-    """Draws of curves that share a scale.
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Draws of curves that share a scale: ``drawn`` are those of their logits, and how far to trust them."""
 
-    Attributes
-    ----------
-    shares : tuple of (S, m, k) arrays
-        One array for each curve.
-    scale : (S,) array
-        σ of each draw.
-    sampling : {"weighted", "annealed"}
-        Weighted draws of the normal approximation, or of particles that moved from there to the posterior in steps.
-    verdict : Verdict
-        On the weights of all curves.
-    sound : tuple of bool
-        Whether the weights of each curve are accepted.
-    k_hat : float
-        Worst Pareto k̂ of the weights over curves.
-    effective : float
-        Least number of independent draws that those of a curve are worth.
-    log_prior : (S,) array
-        Log-density of the few unknowns with a proper prior: levels, slopes and log σ.
-    """
+    curves: Sequence[Curve]
+    drawn: Nested
 
-    shares: tuple[np.ndarray, ...]
-    scale: np.ndarray
-    sampling: str
-    verdict: Verdict
-    sound: tuple[bool, ...]
-    k_hat: float
-    effective: float
-    log_prior: np.ndarray
+    @property
+    def scale(self) -> np.ndarray:
+        """σ of each draw, (S,)."""
+        return self.drawn.at[:, 0]
+
+    @cached_property
+    def shares(self) -> list[np.ndarray]:
+        """The shares along each curve, (S, m, k)."""
+        return [curve.shares(g) for curve, g in zip(self.curves, self.drawn.g, strict=True)]
+
+    @property
+    def log_prior(self) -> np.ndarray:
+        """Log-density of the few unknowns with a proper prior, (S,): the free ones of each curve, and log σ, once."""
+        each = [curve.prior.log_hyperprior(g, self.scale) for curve, g in zip(self.curves, self.drawn.g, strict=True)]
+        return sum(each) - (len(each) - 1) * self.curves[0].prior.log_prior(self.scale)
 
 
 def approximated(curves: Sequence[Curve]) -> Cores:
@@ -305,10 +269,4 @@ def draw_curves(cores: Cores, draws: int, rng: np.random.Generator, ways: Sequen
     rng : Generator
     ways : sequence of str
     """
-    drawn, curves = nested(cores, draws, rng, ways), cores.families
-    prior, scale = curves[0].prior, drawn.at[:, 0]
-    shares = tuple(curve.shares(g) for curve, g in zip(curves, drawn.g, strict=True))
-    log_prior = sum(curve.prior.log_hyperprior(g, scale) for curve, g in zip(curves, drawn.g, strict=True))
-    log_prior = log_prior - (len(curves) - 1) * prior.log_prior(scale)  # which all have in common
-    sound = tuple(verdict.accepted for verdict in drawn.verdicts)
-    return Curves(shares, scale, drawn.way, drawn.verdict, sound, drawn.k_hat, drawn.effective, log_prior)
+    return Curves(cores.families, nested(cores, draws, rng, ways))

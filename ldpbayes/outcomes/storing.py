@@ -1,6 +1,7 @@
 """Private groups as a tree of arrays, which a file holds, and back."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import xarray as xr
 from ldpbayes.errors import DataError
 from ldpbayes.outcomes.checking import Check
 from ldpbayes.outcomes.measure import Atoms, Measure
+from ldpbayes.sources.base import foreign
 from ldpbayes.sources.keys import as_json, from_json
 
 #: What a file of such a result says that it holds.
@@ -29,7 +31,7 @@ def to_tree(found: Any) -> xr.DataTree:
     found : PrivateGroups
     """
     attrs: dict[str, Any] = {name: getattr(found, name) for name in (*_TEXTS, *_NUMBERS, *_WHOLE)}
-    attrs |= {name: json.dumps(list(getattr(found, name))) for name in ("groups", "by", "quantiles", "n_bins", "hanging")}
+    attrs |= {name: json.dumps(list(getattr(found, name))) for name in _LISTS}
     attrs["levels"] = json.dumps(None if found.levels is None else list(found.levels))
     attrs["cells"] = json.dumps([[_written(part) for part in key] for key in found.cells])
     attrs |= {"holds": HOLDS, "identified": int(found.check.identified)}
@@ -53,6 +55,7 @@ def to_tree(found: Any) -> xr.DataTree:
     return xr.DataTree.from_dict(groups)
 
 
+@foreign("holds private groups that are incomplete")
 def fields_of(tree: xr.DataTree) -> dict[str, Any]:
     """Return the fields of the private groups of a DataTree that to_tree made.
 
@@ -65,29 +68,19 @@ def fields_of(tree: xr.DataTree) -> dict[str, Any]:
     DataError
         Where it is no such tree, naming what is missing or wrong.
     """
-    try:
-        return _read(tree)
-    except DataError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as err:
-        raise DataError(f"holds private groups that are incomplete ({type(err).__name__}: {err})") from err
-
-
-def _read(tree):
-    """Return the fields, or raise whatever a damaged tree leads to."""
     attrs = tree.attrs
     fields: dict[str, Any] = {name: _text(attrs[name]) for name in _TEXTS}
     fields |= {name: float(attrs[name]) for name in _NUMBERS}
     fields |= {name: int(attrs[name]) for name in _WHOLE}
+    fields |= {name: tuple(map(read, json.loads(attrs[name]))) for name, read in _LISTS.items()}
+    groups, by, quantiles, n_bins = (fields[name] for name in ("groups", "by", "quantiles", "n_bins"))
     for name, allowed in (("target", TARGETS), ("method", METHODS), ("sampling", SAMPLINGS)):
         _need(fields[name] in allowed, f"{name} must be one of {', '.join(allowed)}")
-    groups, by = (tuple(map(_text, json.loads(attrs[name]))) for name in ("groups", "by"))
     _need(len(groups) > 1 and len(set(groups)) == len(groups), "groups must be different labels")
     _need(len(set(by)) == len(by), "covariates must have different names")
     levels = json.loads(attrs["levels"])
     levels = None if levels is None else tuple(map(_text, levels))
     _need(levels is None or len(set(levels)) == len(levels) > 1, "levels must be different labels")
-    quantiles = tuple(map(float, json.loads(attrs["quantiles"])))
     for prob in (*quantiles, fields["ci_prob"]):
         _need(0 < prob < 1, "probabilities must be between 0 and 1")
     _need(fields["n_records"] > 0 and fields["random_seed"] >= 0, "the number of records and the seed must not be negative")
@@ -96,36 +89,23 @@ def _read(tree):
     _need(
         cells and len(set(cells)) == len(cells) and all(len(key) == len(by) for key in cells), "cells must be different keys"
     )
-    n_bins, hanging = (tuple(map(int, json.loads(attrs[name]))) for name in ("n_bins", "hanging"))
-    _need(len(hanging) == len(n_bins) == len(cells) <= len(tree.children), "every cell must have its draws")
+    _need(len(fields["hanging"]) == len(n_bins) == len(cells) <= len(tree.children), "every cell must have its draws")
     nodes = [tree[f"cell_{c}"] for c in range(len(cells))]
     measures = tuple(_measure(node, size, len(groups)) for node, size in zip(nodes, n_bins, strict=True))
     _need(len({len(measure.mass) for measure in measures}) == 1, "all cells must have the same number of draws")
     shape = (len(cells), len(groups))
-    check = tree["check"]
-    arrays = [_array(check, name, shape) for name in ("discrepancy", "allowed")]
+    checked = tree["check"]
+    arrays = [_array(checked, name, shape) for name in ("discrepancy", "allowed")]
     _need(all(np.isfinite(array).all() for array in arrays) and (arrays[1] > 0).all(), "the check must hold finite numbers")
     moved = None
-    if "discretization" in check:
-        moved = _array(check, "discretization", (len(cells), 2 + len(quantiles), len(groups)))
+    if "discretization" in checked:
+        moved = _array(checked, "discretization", (len(cells), 2 + len(quantiles), len(groups)))
     recipe = None
     if "recipe_share" in nodes[0]:
         wanted = {"share": shape[1:], "mean": shape[1:], "quantile": (len(quantiles), len(groups))}
         recipe = tuple({name: _array(node, f"recipe_{name}", size) for name, size in wanted.items()} for node in nodes)
-    return dict(
-        groups=groups,
-        measures=measures,
-        cells=cells,
-        by=by,
-        levels=levels,
-        quantiles=quantiles,
-        n_bins=n_bins,
-        hanging=hanging,
-        check=Check(*arrays, bool(attrs["identified"])),
-        discretization=moved,
-        recipe=recipe,
-        **fields,
-    )
+    check = Check(arrays[0], arrays[1], bool(attrs["identified"]))
+    return fields | dict(measures=measures, cells=cells, levels=levels, check=check, discretization=moved, recipe=recipe)
 
 
 def _measure(node, size, k):
@@ -158,6 +138,10 @@ def _text(value):
     """Return a text."""
     _need(isinstance(value, str), "labels must be texts")
     return str(value)
+
+
+#: Lists, by what reads an entry of them.
+_LISTS: dict[str, Callable[[Any], Any]] = {"groups": _text, "by": _text, "quantiles": float, "n_bins": int, "hanging": int}
 
 
 def _written(part):

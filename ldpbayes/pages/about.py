@@ -28,10 +28,6 @@ _LONGEST = 60
 def about(collection: Collection | Cells) -> dict[str, str]:
     """Return what a reader should know of a collection before its numbers, by heading.
 
-    Parameters
-    ----------
-    collection : Collection or Cells
-
     Returns
     -------
     dict of str to str
@@ -137,12 +133,7 @@ def again(command: str, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def known_of(result: Any) -> dict[str, str]:
-    """Return seed, settings and the fingerprint of the data of a tree of arrays, by heading.
-
-    Parameters
-    ----------
-    result : DataTree
-    """
+    """Return seed, settings and the fingerprint of the data of a tree of arrays, by heading."""
     variables = result["observed_data"].data_vars if "observed_data" in result.children else {}
     arrays = {str(name): values.values for name, values in variables.items()}
     data = fingerprint_of_arrays(result["summary"]["category"].values, arrays)
@@ -156,10 +147,6 @@ def known_of(result: Any) -> dict[str, str]:
 def fingerprint(collection: Collection | Cells) -> str:
     """Return the SHA-256 of the categories and of all distinct reports with their counts.
 
-    Parameters
-    ----------
-    collection : Collection or Cells
-
     Returns
     -------
     str
@@ -171,11 +158,6 @@ def fingerprint(collection: Collection | Cells) -> str:
 
 def fingerprint_of_arrays(categories, observed: Mapping[str, np.ndarray]) -> str:
     """Return the SHA-256 of labels and of arrays by name; integers count by value, not by width.
-
-    Parameters
-    ----------
-    categories : sequence of str
-    observed : mapping of str to array
 
     Returns
     -------

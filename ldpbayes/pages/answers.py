@@ -1,12 +1,11 @@
 """The page of an answer: a table of numbers by their dimensions, and the sentence that says what they mean."""
 
-import functools
 from typing import Any
 
 import numpy as np
 
 from ldpbayes import plots
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of
 from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, odds_spec, of_asked, percent
 
 #: What says how well the other numbers are known.
@@ -77,9 +76,8 @@ def _figures(result):
     if "draws" in result.data_vars and "group" in result.dims:
         level = percent(result.attrs["ci_prob"])
         caption = f"{result.attrs['question']}, with {level} intervals; the line is the population."
-        draw = functools.partial(plots.plot_predictions, result, title="")
-        alone = functools.partial(plots.plot_predictions, result)
-        yield Figure("subgroups", caption, f"One line per subgroup: {caption} The table has the numbers.", draw, alone)
+        alt = f"One line per subgroup: {caption} The table has the numbers."
+        yield figure_of("subgroups", caption, alt, plots.plot_predictions, result)
 
 
 def _is_text(values) -> bool:

@@ -1,12 +1,11 @@
 """The page of a joint table."""
 
-import functools
 import math
 from dataclasses import replace
 
 from ldpbayes import plots
 from ldpbayes.answers import association as answers
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
 
@@ -31,12 +30,14 @@ def of_association(result, *, top: int = TOP) -> Page:
         _margins_table(margins),
         *(_conditional_table(result, pair["first"], pair["second"], ci_prob) for pair in ordered[:top]),
     )
-    figure = Figure(
+    figure = figure_of(
         "association",
         "The strongest pair: shares of the columns' levels given the rows'; colours are residuals from independence.",
         "Heat map of the pair of attributes with the strongest association.",
-        functools.partial(plots.plot_association, result, top=1, title=""),
-        functools.partial(plots.plot_association, result, top=min(top, TOP)),
+        plots.plot_association,
+        result,
+        top=1,
+        alone={"top": min(top, TOP)},
     )
     facts = {
         "attributes": {key: list(levels) for key, levels in answers.attributes_of(result).items()},
@@ -72,24 +73,23 @@ def _pair(tree, first, second, ci_prob):
     v = answers.cramers_v(tree, first, second, ci_prob=ci_prob)
     independent = answers.independence(tree, first, second)
     information = answers.mutual_information(tree, first, second, ci_prob=ci_prob)
-    facts = {
+    odds = answers.odds_ratio(tree, first, second, ci_prob=ci_prob)
+
+    def numbers(name, answer, middle="mean"):
+        single = answer[middle].size == 1
+        ends = [answer[end].item() for end in ("lower", "upper")] if single else None
+        return {name: answer[middle].item() if single else None, f"{name}_interval": ends}
+
+    return {
         "first": first,
         "second": second,
-        "cramers_v": float(v["mean"]),
-        "cramers_v_interval": [float(v["lower"]), float(v["upper"])],
-        "mutual_information": float(information["mean"]),
-        "mutual_information_interval": [float(information["lower"]), float(information["upper"])],
+        **numbers("cramers_v", v),
+        **numbers("mutual_information", information),
         "log_bayes_factor_independence": independent["log_bayes_factor"].item(),
         "probability_independent": independent["probability"].item(),
         "reason_independent": independent.reason,
-        "odds_ratio": None,
-        "odds_ratio_interval": None,
+        **numbers("odds_ratio", odds, "median"),
     }
-    odds = answers.odds_ratio(tree, first, second, ci_prob=ci_prob)
-    if odds["median"].size == 1:
-        facts["odds_ratio"] = float(odds["median"].values.item())
-        facts["odds_ratio_interval"] = [float(odds["lower"].values.item()), float(odds["upper"].values.item())]
-    return facts
 
 
 def _pairs_table(pairs, level):
@@ -120,7 +120,7 @@ def _margins_table(margins):
         labels = [(Column("attribute", "attribute", "text"), [name] * len(levels)), (column, levels)]
         tables.append(filled("Margins", [*labels, *rows.summary(margin, heading="share", priority=(0, 1, 0))]))
     whole = _joined(tables)
-    return replace(_joined([of_asked(table, "level") for table in tables]), whole=lambda: whole)
+    return replace(_joined([of_asked(table, "level") for table in tables]), whole=whole)
 
 
 def _joined(tables):
@@ -153,12 +153,10 @@ def _notes(tree):
     if tree.attrs.get("identifiability"):
         sentence = "The reports do not identify every association; where they do not, the answers are those of the prior."
         yield Note(Kind.WARNING, sentence)
-    if tree.attrs.get("caveat"):
-        yield Note(Kind.WARNING, tree.attrs["caveat"])
+    yield from stated(tree.attrs, (Kind.WARNING, "caveat"))
     yield Note(Kind.METHOD, f"Prior: {tree.attrs['prior']}.")
     yield Note(Kind.METHOD, as_sentences(f"{tree.attrs['method']}: {tree.attrs['reason']}"))
-    if tree.attrs.get("outcome"):
-        yield Note(Kind.DIAGNOSTIC if tree.attrs["converged"] else Kind.WARNING, tree.attrs["outcome"])
+    yield from stated(tree.attrs, (Kind.DIAGNOSTIC if tree.attrs["converged"] else Kind.WARNING, "outcome"))
 
 
 def _summary(tree, ordered):

@@ -8,7 +8,7 @@ from ldpbayes import plots
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.cells import adjusted_of_cells
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.pages.page import Column, Kind, Note, Page, Table, figure_of
 from ldpbayes.pages.prose import split
 
 #: Counts of the figure, which leaves room for the first rows of the table below it.
@@ -54,15 +54,14 @@ def _figures(result, collection):
 
     most = max(DRAWN // len(collection.tallies), 2)
 
-    def draw():
-        return plots.plot_expected(collection, maximize(collection.rows).p, most=most, title="")
-
-    def alone():
-        return plots.plot_expected(collection, maximize(collection.rows).p)
-
     caption = "Counts of the reports that came in, and of those expected at the maximum-likelihood estimate"
     caption += ": those that fit least." if any(len(tally.counts) > most for tally in collection.tallies) else "."
-    yield Figure("expected", caption, f"{caption} {result.verdict}", draw, alone)
+    yield figure_of("expected", caption, f"{caption} {result.verdict}", _expected, collection, most=most)
+
+
+def _expected(collection, **style):
+    """Return the picture at the maximum-likelihood estimate, which is computed where the picture is drawn."""
+    return plots.plot_expected(collection, maximize(collection.rows).p, **style)
 
 
 def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
@@ -92,10 +91,6 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
 
 def fakes_table(collection) -> Table:
     """Return how many fabricated reports would lift each share or let it overtake the next larger one.
-
-    Parameters
-    ----------
-    collection : Collection
 
     Raises
     ------

@@ -22,14 +22,11 @@ def of_crosscheck(check, *, title: str = "Cross-check") -> Page:
 
 def _of_one(check, title) -> Page:
     rows, away = Rows(check, "category"), check["away"]
-    columns = [rows.label("category")]
-    for name, heading, spec, priority, means in (
-        ("mean", "mean", ".4f", 0, ""),
-        ("sd", "sd", ".4f", 0, ""),
-        ("difference_sd", "NUTS − mean (sd)", "+.3f", 4, ""),
-        ("difference_mcse", "(MCSE)", "+.2f", 1, _MCSE),
-    ):
-        columns.append((Column(name, heading, spec=spec, priority=priority, means=means), rows.numbers(check[name])))
+    columns = [
+        *(rows.label("category"), rows.number("mean", "mean"), rows.number("sd", "sd")),
+        rows.number("difference_sd", "NUTS − mean (sd)", "+.3f", 4),
+        rows.number("difference_mcse", "(MCSE)", "+.2f", 1, _MCSE),
+    ]
     for name in map(str, away["estimator"].values):
         heading = f"{NAMES.get(name, name)} − mean (sd)"
         column = Column(f"{name}_difference_sd", heading, spec="+.2f", priority=3 + (name != "mle"))
@@ -42,19 +39,18 @@ def _of_one(check, title) -> Page:
 
 
 def _of_cells(check, title) -> Page:
-    rows = Rows(check, "cell")
-    columns = [rows.label("cell"), rows.label("reference")]
-    for name, heading, spec, priority, means in (
-        ("difference_sd", "largest difference (sd)", ".3f", 1, ""),
-        ("difference_mcse", "(MCSE)", ".2f", 0, _MCSE),
-    ):
-        column = Column(name, heading, spec=spec, priority=priority, means=means)
-        columns.append((column, rows.numbers(np.abs(check[name]).max("category"))))
+    worst = np.abs(check[["difference_sd", "difference_mcse"]]).max("category")
     predictive = check["predictive_p"].min("channel") if check.sizes["channel"] else xr.full_like(check["fitness_p"], np.nan)
-    columns.append((Column("predictive_p", "predictive p", spec=".3g"), rows.numbers(predictive)))
-    columns.append((Column("fitness_p", "least adjusted p", spec=".3g"), rows.numbers(check["fitness_p"])))
+    rows = Rows(check.assign(worst, predictive_p=predictive), "cell")
+    columns = [
+        *(rows.label("cell"), rows.label("reference")),
+        rows.number("difference_sd", "largest difference (sd)", ".3f", 1),
+        rows.number("difference_mcse", "(MCSE)", ".2f", 0, _MCSE),
+        rows.number("predictive_p", "predictive p", ".3g"),
+        rows.number("fitness_p", "least adjusted p", ".3g"),
+    ]
     heading = f"{title}: every cell by two methods"
-    notes = (Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness), _seed(check))
+    notes = tuple(_said(check))
     return Page(heading, (filled(heading, columns),), notes, facts=_facts(check), summary=as_sentences(check.sentence))
 
 
@@ -70,14 +66,9 @@ def _compared(check):
 
 
 def _figure(check, title):
-    draw = functools.partial(plots.plot_crosscheck, check, title=f"{title}: the same posterior by other means")
     caption = f"Differences from the posterior mean by {check['reference'].item()}, in its standard deviations."
+    draw = functools.partial(plots.plot_crosscheck, check, title=f"{title}: the same posterior by other means")
     return Figure("crosscheck", caption, f"One line per category. {caption} {_compared(check)}", draw)
-
-
-def _seed(check):
-    """Return the note on what makes the same again."""
-    return Note(Kind.DATA, f"Seed {check.attrs['random_seed']}.")
 
 
 def _notes(check):
@@ -86,10 +77,17 @@ def _notes(check):
         flagged = p < MIN_P_VALUE
         text = f"The posterior predicts the reports of {name}{' badly' if flagged else ''}: p = {p:.3f}."
         yield Note(Kind.WARNING if flagged else Kind.DIAGNOSTIC, text)
-    yield Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness)
+    fitness, seed = _said(check)
+    yield fitness
     converged = check["sampler_converged"].item()
     yield Note(Kind.DIAGNOSTIC if converged else Kind.WARNING, as_sentences(check["outcome"].item()))
-    yield _seed(check)
+    yield seed
+
+
+def _said(check):
+    """Yield the notes that every cross-check has."""
+    yield Note(Kind.WARNING if check.fitness_flagged else Kind.DIAGNOSTIC, check.fitness)
+    yield Note(Kind.DATA, f"Seed {check.attrs['random_seed']}.")
 
 
 def _facts(check):

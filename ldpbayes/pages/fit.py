@@ -15,7 +15,7 @@ from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.fitness.noncompliance import sensitivity
 from ldpbayes.inference.diagnostics import unknown_arrays
 from ldpbayes.inference.ends import level_of_largest
-from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, stated
+from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, percent
@@ -92,7 +92,9 @@ def _category_table(tree, title, top):
         columns += _estimator_columns(tree, rows, name, spec)
     if cells < count:
         phrases.append(f"the first{f' {cells}' if cells > 1 else ''} of {count:,} cells")
-    pairs = [pair for pair in columns if top == sys.maxsize or pair[0].kind == "text" or _any_finite(pair[1])]
+    # Without what no row has, such as the ends of F of a summary.
+    empty = [column.kind != "text" and not np.isfinite(np.array(values, dtype=float)).any() for column, values in columns]
+    pairs = [pair for pair, is_empty in zip(columns, empty, strict=True) if top == sys.maxsize or not is_empty]
     again = functools.partial(_category_table, tree, title)
     if not phrases and yes is None and len(pairs) == len(columns):
         return filled(title, columns, brief=again if count == 1 else None)
@@ -101,11 +103,6 @@ def _category_table(tree, title, top):
     return filled(
         title, pairs, note, whole=functools.partial(again, sys.maxsize), brief=again if phrases or count == 1 else None
     )
-
-
-def _any_finite(values):
-    """Return whether some entry of a column is known, as the ends of F of a summary are not."""
-    return bool(np.isfinite(np.asarray(list(values), dtype=float)).any())
 
 
 def _target_columns(tree, rows, target, spec, top):
@@ -207,9 +204,9 @@ def _by(summary):
 def _unknown_table(tree, name, top):
     """Return the table of an array of unknowns of the prior, such as the effects of groups."""
     data, dims = tree["summary"].to_dataset(), tree["posterior"][name].dims[2:]
-    spec, rows = f".{min(decimals(data[f'{name}_sd'].values), 4)}f", Rows(data, *dims)
+    rows = Rows(data, *dims)
     columns = [rows.label(str(dim), key=f"label_{dim}" if dim in _TAKEN else str(dim)) for dim in dims]
-    columns += rows.summary(data, prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
+    columns += rows.summary(data, prefix=f"{name}_", priority=(0, 1, 0))
     columns += rows.diagnostics(data, f"{name}_", (3, 2))
     return filled(f"{name[0].upper()}{name[1:]}".replace("_", " "), columns, _ARRAYS.get(name, "")).first(top)
 
@@ -236,15 +233,11 @@ def _notes(tree):
     yield Note(Kind.DATA, f"Prior {attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.")
     if said := _no_answer(tree):
         yield Note(Kind.WARNING, said)
-    if attrs.get("prior_reason"):
-        yield Note(Kind.METHOD, as_sentences(attrs["prior_reason"]))
+    yield from stated(attrs, (Kind.METHOD, "prior_reason"))
     yield from notes_of(tree)
     if attrs.get("draws") == "none" and "fitness" not in attrs:
         yield Note(Kind.DIAGNOSTIC, "Without draws a fit does not test whether the reports fit the design: check does.")
-    if attrs.get("order"):
-        yield Note(Kind.METHOD, attrs["order"])
-    if attrs.get("bayes_factors"):
-        yield Note(Kind.EVIDENCE, attrs["bayes_factors"])
+    yield from stated(attrs, (Kind.METHOD, "order"), (Kind.EVIDENCE, "bayes_factors"))
     if "estimate" in tree.children and tree["estimate"]["outcome"].ndim == 1:
         for name, text in zip(_estimators(tree), tree["estimate"]["outcome"].values, strict=True):
             label = NAMES.get(name, name)
@@ -265,12 +258,7 @@ def _no_answer(tree) -> str:
 
 
 def notes_of(tree):
-    """Yield the notes that posteriors of P and of coefficients have: method, verdict, what reports do not say, evidence.
-
-    Parameters
-    ----------
-    tree : DataTree
-    """
+    """Yield the notes that posteriors of P and of coefficients have: method, verdict, what reports do not say, evidence."""
     attrs = tree.attrs
     yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
     yield from stated(
@@ -300,12 +288,11 @@ def _figures(tree, top, collection):
         yield _sensitivity(tree, collection)
     if _predicts(tree, collection):
         caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."
-        draw = functools.partial(plots.plot_predictive, collection, tree, title="")
         if several:
             what = "distances of the counts of reports from what the posterior predicts"
             caption = f"Predictive check: {what}, group by group."
-            draw = functools.partial(plots.plot_predictive_cells, collection, tree, title="")
-        yield Figure("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), draw)
+        plot = plots.plot_predictive_cells if several else plots.plot_predictive
+        yield figure_of("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), plot, collection, tree)
 
 
 def _sensitivity(tree, collection):
@@ -315,7 +302,11 @@ def _sensitivity(tree, collection):
     which = "every γ that the reports allow" if "noncompliance_low" in tree.attrs else "γ within two sds of its estimate"
     caption = f"The share of {label} among those who follow the device, for {which}."
     alt = f"Curve: {caption} {tree.attrs.get('noncompliance', '')}".strip()
-    return Figure("sensitivity", caption, alt, lambda: plots.plot_sensitivity(sensitivity(collection, label, points=21)))
+    return Figure("sensitivity", caption, alt, functools.partial(_drawn_sensitivity, collection, label))
+
+
+def _drawn_sensitivity(collection, label):
+    return plots.plot_sensitivity(sensitivity(collection, label, points=21))
 
 
 def _predicts(tree, collection):
@@ -336,8 +327,7 @@ def _forest(tree, top):
     mean, low, high = (float(p[key].values[largest]) for key in ("mean", "lower", "upper"))
     alt = f"Forest plot: {caption} The largest of {p['mean'].size:,} categories is {summary['category'].values[largest]}"
     alt += f" with mean {mean:.3g} ({low:.3g} to {high:.3g}). The table has the numbers."
-    draw = functools.partial(plots.plot_forest, tree, top=min(top, DRAWN), title="")
-    return Figure("forest", caption, alt, draw, functools.partial(plots.plot_forest, tree, top=top))
+    return figure_of("forest", caption, alt, plots.plot_forest, tree, top=min(top, DRAWN), alone={"top": top})
 
 
 def _groups_figure(tree):
@@ -347,8 +337,7 @@ def _groups_figure(tree):
     which = f"the {DRAWN} of {total:,} groups with the least and the largest" if total > DRAWN else f"{total} groups"
     caption = f"Shares of {shown} in {which}: means and {level} intervals.{_decided(tree)}"
     alt = f"One line per group: {caption} {summary_of_fit(tree)}"
-    draw = functools.partial(plots.plot_groups, tree, top=1, most=DRAWN, title="")
-    return Figure("groups", caption, alt, draw, functools.partial(plots.plot_groups, tree))
+    return figure_of("groups", caption, alt, plots.plot_groups, tree, top=1, most=DRAWN)
 
 
 def _decided(tree):

@@ -34,9 +34,9 @@ def of_groups(
     heading = _capital(result.value) + (f" ({unit})" if unit else "")
     apart = f"{heading}: differences from {result.groups[0]}"
     tables = [
-        _value_table(result, heading, result.summary(), "value_", "estimate", top),
-        _share_table(result, top),
-        _value_table(result, apart, result.differences(), "difference_", "difference", top),
+        _table(result, heading, result.summary(), "value_", "estimate", top),
+        _table(result, "Shares of the groups", result.summary(), "share_", "share", top),
+        _table(result, apart, result.differences(), "difference_", "difference", top),
     ]
     title = f"{_capital(result.value)} by private group"
     about = {"Groups": f"{len(result.groups)} private groups: {listed(result.groups)}.", "Design": design}
@@ -120,56 +120,37 @@ def _spec(result, values):
     return ",.0f" if most >= 1000 else ".1f" if most >= 100 else ".2f" if most >= 10 else ".4g"
 
 
-def _share_table(result, top):
-    """Return the table of the groups' shares."""
+def _table(result, title, answer, key, heading, top):
+    """Return the table of shares, of mean and quantiles or the levels of an open category, or of differences of these.
 
-    def columns(rows, data):
-        mean, sd, interval = rows.summary(data, key="share_", heading="share", priority=(0, 2, 0))
-        return [mean, interval, sd, *_recipe_column(result, rows, data, "share", ".4f")]
-
-    return _table(result, "Shares of the groups", result.summary().sel(quantity=["share"]), columns, top)
-
-
-def _value_table(result, title, answer, key, heading, top):
-    """Return the table of mean and quantiles, or of the levels of an open category: of the groups, or of differences."""
-    answer = answer.sel(quantity=answer["quantity"] != "share")
-    spec = _spec(result, answer["mean"].values)
-
-    def columns(rows, data):
-        label, names = rows.label("quantity", result.value if result.levels is not None else "quantity")
-        (mean, values), sd, interval = rows.summary(data, key=key, heading=heading, spec=spec, priority=(0, 2, 0))
-        if "probability" in data:
-            above = Column("probability", "P(> 0)", spec=".3f", priority=1, means=_ABOVE)
-            more = [(above, rows.numbers(data["probability"]))]
-        else:
-            mean = replace(mean, full="posterior mean")
-            more = [sd, *(_recipe_column(result, rows, data, "value", spec) if result.levels is None else [])]
-        return [(label, list(map(quantity_name, names))), (mean, values), interval, *more]
-
-    return _table(result, title, answer, columns, top)
-
-
-def _recipe_column(result, rows, data, key, spec):
-    """Return the recipe's values as a column; none where there is no recipe."""
-    if result.recipe is None:
-        return []
-    settings = {"spec": spec, "priority": 1, "full": "reweighting recipe", "means": _RECIPE}
-    return [(Column(f"{key}_recipe", "recipe", **settings), rows.numbers(data["recipe"]))]
-
-
-def _table(result, title, data, columns, top):
-    """Return a table of the combinations with most records, which knows all of them."""
-    if "probability" not in data:
-        data = data.assign(recipe=_recipe(result, data))
-    per_cell, every = data.sizes["quantity"] * data.sizes["group"], list(range(len(result.cells)))
+    It shows the combinations with most records, and knows all of them.
+    """
+    of_shares = key == "share_"
+    answer = answer.sel(quantity=(answer["quantity"] == "share") == of_shares)
+    spec = ".4f" if of_shares else _spec(result, answer["mean"].values)
+    if "probability" not in answer:
+        answer = answer.assign(recipe=_recipe(result, answer))
+    per_cell, every = answer.sizes["quantity"] * answer.sizes["group"], list(range(len(result.cells)))
     shown = largest_cells(result, max(1, top // max(per_cell, 1)))
     note = "" if shown == every else f"The {len(shown):,} of {len(every):,} combinations with most records are shown."
 
     def table(cells, note, whole):
-        chosen = data.isel(cell=cells) if result.by else data
+        chosen = answer.isel(cell=cells) if result.by else answer
         rows = Rows(chosen, "cell", "group", "quantity")
-        keys = [rows.label(key, name) for key, name in zip(result.columns, result.by, strict=True)]
-        return filled(title, [*keys, rows.label("group"), *columns(rows, chosen)], note, whole=whole)
+        labels = [rows.label(name, by) for name, by in zip(result.columns, result.by, strict=True)] + [rows.label("group")]
+        (mean, values), sd, interval = rows.summary(chosen, key=key, heading=heading, spec=spec, priority=(0, 2, 0))
+        if not of_shares:
+            label, names = rows.label("quantity", result.value if result.levels is not None else "quantity")
+            labels.append((label, list(map(quantity_name, names))))
+        if "probability" in chosen:
+            above = Column("probability", "P(> 0)", spec=".3f", priority=1, means=_ABOVE)
+            more = [(above, rows.numbers(chosen["probability"]))]
+        else:
+            mean, more = mean if of_shares else replace(mean, full="posterior mean"), [sd]
+            if result.recipe is not None and (of_shares or result.levels is None):
+                settings = {"spec": spec, "priority": 1, "full": "reweighting recipe", "means": _RECIPE}
+                more.append((Column(f"{key}recipe", "recipe", **settings), rows.numbers(chosen["recipe"])))
+        return filled(title, [*labels, (mean, values), interval, *more], note, whole=whole)
 
     return table(shown, note, None if not note else lambda: table(every, "", None))
 

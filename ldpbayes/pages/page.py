@@ -1,6 +1,7 @@
 """The page: what a reader is shown of a fit, a cross-check, a plan or a study, before any renderer writes it."""
 
 import enum
+import functools
 import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, LDPBayesError, shown
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.prose import as_sentences, first_sentence
 from ldpbayes.pages.rendering import make_renderer
 
@@ -125,27 +126,6 @@ class Column:
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """Stands for a function whose result is known, so that it can be pickled: returns it, or raises why there is none."""
-
-    value: Any = None
-    error: LDPBayesError | None = None
-
-    @classmethod
-    def of(cls, function: Callable[[], Any]) -> "_Kept":
-        """Return what a function returns, or the sentence that it ends in, such as that matplotlib is not installed."""
-        try:
-            return function if isinstance(function, cls) else cls(function())
-        except LDPBayesError as err:
-            return cls(error=err)
-
-    def __call__(self):
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-
-@dataclass(frozen=True)
 class Table:
     """Rows of raw values under columns that know how to print them.
 
@@ -157,8 +137,8 @@ class Table:
         One value per column: text, a number, a pair for an interval, or None.
     note : str
         One sentence below the table, such as how many rows were left out.
-    whole : callable, optional
-        Returns the table with all rows, where this one shows a part of them. Files that have room write that one.
+    whole : Table or callable, optional
+        The table with all rows, or what returns it, where this one shows a part of them: what files with room write.
     brief : callable, optional
         Returns the table with at most so many rows, those that matter most; for where there is less room.
     """
@@ -167,12 +147,12 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple, ...]
     note: str = ""
-    whole: "Callable[[], Table] | None" = None
+    whole: "Table | Callable[[], Table] | None" = None
     brief: "Callable[[int], Table] | None" = None
 
     def __getstate__(self):
         """Return the fields with all rows in place of the function that would return them."""
-        return self.__dict__ | {"brief": None} | ({} if self.whole is None else {"whole": _Kept(self.whole())})
+        return self.__dict__ | {"brief": None, "whole": None if self.whole is None else self.complete()}
 
     def texts(self) -> list[list[str]]:
         """Return every cell as people read it."""
@@ -198,7 +178,7 @@ class Table:
         if self.brief is not None:
             return self.brief(top)
         note = f"{self.note} The first {top:,} of {len(self.rows):,} rows are shown.".lstrip()
-        return replace(self, rows=self.rows[:top], note=note, whole=self.whole or (lambda: self))
+        return replace(self, rows=self.rows[:top], note=note, whole=self.whole or self)
 
     def records(self) -> list[dict[str, Any]]:
         """Return every row as a dict by the keys of the columns."""
@@ -219,7 +199,7 @@ class Table:
 
     def complete(self) -> "Table":
         """Return the table with all its rows."""
-        return self if self.whole is None else self.whole()
+        return self if self.whole is None else self.whole if isinstance(self.whole, Table) else self.whole()
 
 
 @dataclass(frozen=True)
@@ -234,7 +214,7 @@ class Figure:
     alt : str
         What the figure shows, in words, for readers who do not see it.
     draw : callable
-        Returns a matplotlib Figure.
+        Returns a matplotlib Figure; one that can be pickled, with what it draws.
     alone : callable, optional
         Returns the figure for a file of its own, with its title and all that it has to show; as on the page by default.
     """
@@ -245,9 +225,11 @@ class Figure:
     draw: Callable[[], Any]
     alone: Callable[[], Any] | None = None
 
-    def __getstate__(self):
-        """Return the fields with the figure, drawn, in place of the function that would draw it."""
-        return self.__dict__ | {"draw": _Kept.of(self.draw), "alone": None}
+
+def figure_of(name: str, caption: str, alt: str, plot: Callable, *data: Any, alone: Any = None, **settings: Any) -> Figure:
+    """Return the figure that a function draws: on a page without a title and with its settings, else with ``alone``."""
+    own = functools.partial(plot, *data, **(alone or {}))
+    return Figure(name, caption, alt, functools.partial(plot, *data, **{"title": "", **settings}), own)
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,11 @@ def of_regression(result) -> Page:
     tables += _tables_beside(summary)
     if "parameter" in summary.coords:
         tables.append(_spread_table(summary))
-    changes = [str(name).removesuffix("_change_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]
-    tables += [_change_table(summary.drop_sel(category=attrs["reference"]), name) for name in changes]
+    against = summary.drop_sel(category=attrs["reference"])
+    for name in [str(name).removesuffix("_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]:
+        title = f"From the first to the last level of {name.removesuffix('_change')}"
+        settings = {"prefix": f"{name}_", "heading": "log odds", "priority": (0, 1, 0)}
+        tables.append(Rows(against, "category").table(title, **settings))
     return Page(
         attrs["title"],
         tuple(tables),
@@ -142,11 +145,6 @@ def _tables_beside(summary):
             yield Rows(summary, *dims).table(title, prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
 
 
-def _change_table(summary, name):
-    settings = {"prefix": f"{name}_change_", "heading": "log odds", "priority": (0, 1, 0)}
-    return Rows(summary, "category").table(f"From the first to the last level of {name}", **settings)
-
-
 def _notes(tree):
     """Yield the notes of a regression, in the order in which they are read."""
     attrs = tree.attrs
@@ -170,12 +168,13 @@ def _figures(tree):
     if not names:
         return
     table, which = _rows_to_predict({name: design[f"covariate {name}"].values for name in names}, design["n_reports"].values)
-
-    def draw():
-        return plots.plot_predictions(predictions(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]), title="")
-
     caption = f"Predicted shares with {level} intervals {which}."
+    draw = functools.partial(_predicted, tree, table)
     yield Figure("predictions", caption, f"One line per row of covariates: {caption}", draw)
+
+
+def _predicted(tree, table):
+    return plots.plot_predictions(predictions(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]), title="")
 
 
 def _rows_to_predict(columns, people):

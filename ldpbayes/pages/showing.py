@@ -21,14 +21,14 @@ PAGES = {
     "ldpbayes.fitness.crosschecking.CrossCheck": ("a CrossCheck", "crosscheck.of_crosscheck"),
     "ldpbayes.fitness.base.Fitness": ("a Fitness", "check.of_check"),
     "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "check.of_check_of_cells"),
-    "ldpbayes.fitness.noncompliance.Sensitivity": ("a Sensitivity", "sensitivity.of_sensitivity"),
-    "ldpbayes.answers.contamination.ContaminationHull": ("a ContaminationHull", "contamination.of_contamination"),
+    "ldpbayes.fitness.noncompliance.Sensitivity": ("a Sensitivity", "robust.of_sensitivity"),
+    "ldpbayes.answers.contamination.ContaminationHull": ("a ContaminationHull", "robust.of_contamination"),
     "ldpbayes.outcomes.result.PrivateGroups": ("PrivateGroups", "groups.of_groups"),
-    "ldpbayes.road.methods.Choice": ("a Choice", "choice.of_choice"),
-    "ldpbayes.sources.scanning.found.Found": ("the cells of a scan", "scan.of_scan"),
-    "ldpbayes.collections.cells.Cells": ("Cells", "collection.of_cells"),
-    "ldpbayes.collections.collection.Collection": ("a Collection", "collection.of_collection"),
-    "ldpbayes.collections.tally.Tally": ("a Tally", "collection.of_tally"),
+    "ldpbayes.road.methods.Choice": ("a Choice", "data.of_choice"),
+    "ldpbayes.sources.scanning.found.Found": ("the cells of a scan", "data.of_scan"),
+    "ldpbayes.collections.cells.Cells": ("Cells", "data.of_cells"),
+    "ldpbayes.collections.collection.Collection": ("a Collection", "data.of_collection"),
+    "ldpbayes.collections.tally.Tally": ("a Tally", "data.of_tally"),
     "xarray.core.dataset.Dataset": ("an Answer", "answers.of_dataset"),
 }
 _TREE, _PLAN = "xarray.core.datatree.DataTree", "ldpbayes.theory.planning.Plan"
@@ -36,6 +36,8 @@ _TRACE = "arviz.data.inference_data.InferenceData"
 _RESULT = "a result of fit, regress, associate or attach"
 #: Ending of the files that ``load`` reads.
 STORED = ".nc"
+#: Builders of the pages of data themselves.
+_OF_DATA = ("data.of_collection", "data.of_cells", "data.of_tally")
 #: The rows of a table, which any page can be asked for.
 _TOP = inspect.Parameter("top", inspect.Parameter.KEYWORD_ONLY, default=TOP)
 #: Facts without which a tree of arrays is no result.
@@ -79,14 +81,15 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     """
     name = _builder(result)
     if name is None:
-        if _is_trace(result):
+        names = _names(result)
+        if _TRACE in names or (_TREE in names and "posterior" in result.children):
             raise ArgumentError(f"show takes {_RESULT}; lb.pymc.attach(trace, data) turns a trace of PyMC into a result.")
         others = ", ".join(words for words, _ in PAGES.values())
         raise ArgumentError(f"show takes {_RESULT}, {others} or a list of Plan, got {shown(result)}.")
     module, function = name.split(".")
     build = getattr(importlib.import_module(f"ldpbayes.pages.{module}"), function)
     parameters = dict(list(inspect.signature(build).parameters.items())[1:])
-    data = result if "collection.of_" in name else collection
+    data = result if name in _OF_DATA else collection
     if collection is not None:
         checks.instance(collection, "collection", (Collection, Cells), "the Collection or Cells that the result is of")
         settings |= {"collection": collection} if "collection" in parameters else {}
@@ -140,8 +143,11 @@ def _builder(result) -> str | None:
     for name in names:
         if name in PAGES:
             return PAGES[name][1]
-    if _TREE in names:
-        return _builder_of_tree(result)
+    if _TREE in names:  # a tree of arrays says itself what it is the result of
+        if "summary" not in result.children or any(fact not in result.attrs for fact in _FACTS):
+            return None
+        kinds = {"regression": "regress.of_regression", "attributes": "association.of_association"}
+        return next((name for attr, name in kinds.items() if attr in result.attrs), "fit.of_fit")
     plans = isinstance(result, list | tuple) and bool(result) and all(_PLAN in _names(plan) for plan in result)
     return "plan.of_plan" if plans else None
 
@@ -149,21 +155,6 @@ def _builder(result) -> str | None:
 def _names(result) -> list[str]:
     """Return the full names of the classes of an object, its own first: nothing is imported to ask for them."""
     return [f"{cls.__module__}.{cls.__qualname__}" for cls in type(result).__mro__]
-
-
-def _is_trace(result) -> bool:
-    """Return whether an object without a page is what a sampler returns: a tree with a posterior, or one of older ArviZ."""
-    names = _names(result)
-    return _TRACE in names or (_TREE in names and "posterior" in result.children)
-
-
-def _builder_of_tree(tree) -> str | None:
-    """Return the builder for a tree of arrays, which says itself what it is the result of."""
-    if "summary" not in tree.children or any(fact not in tree.attrs for fact in _FACTS):
-        return None
-    if "regression" in tree.attrs:
-        return "regress.of_regression"
-    return "association.of_association" if "attributes" in tree.attrs else "fit.of_fit"
 
 
 def _checked(settings: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:

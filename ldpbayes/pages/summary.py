@@ -15,16 +15,7 @@ NAMED = 3
 
 
 def summary_of_fit(result) -> str:
-    """Return the answer of a result of fit(): the shares, or the range of one share over the groups.
-
-    Parameters
-    ----------
-    result : DataTree
-
-    Returns
-    -------
-    str
-    """
+    """Return the answer of a result of fit(): the shares, or the range of one share over the groups."""
     summary = result["summary"].to_dataset()
     start = f"From {_collected(result.attrs, 'cell' in summary.dims)}"
     if summary.sizes.get("cell") == 1:

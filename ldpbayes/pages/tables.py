@@ -43,7 +43,7 @@ def of_asked(whole: Table, key: str) -> Table:
     yes = asked(answers)
     if yes is None:
         return whole
-    return replace(whole, rows=tuple(row for row in whole.rows if row[place] == answers[yes]), whole=lambda: whole)
+    return replace(whole, rows=tuple(row for row in whole.rows if row[place] == answers[yes]), whole=whole)
 
 
 def decimals(sd: np.ndarray) -> int:
@@ -109,6 +109,10 @@ class Rows:
         """Return the column of the labels of a dimension, or of a coordinate along it."""
         return Column(key or name, heading or name, "text"), [str(label) for label in self(self.data[name])]
 
+    def number(self, key: str, heading: str, spec: str = ".4f", priority: int = 0, means: str = "") -> Filled:
+        """Return the column of a variable of numbers."""
+        return Column(key, heading, spec=spec, priority=priority, means=means), self.numbers(self.data[key])
+
     def pairs(self, lower: Any, upper: Any) -> list[tuple]:
         """Return the ends of intervals, one pair a row."""
         return list(zip(self.numbers(lower), self.numbers(upper), strict=True))
@@ -165,13 +169,6 @@ class Rows:
 
     def diagnostics(self, data: Any, prefix: str, priority: tuple[int, int]) -> list[Filled]:
         """Return R-hat and effective draws as columns."""
-        return [
-            (
-                Column("r_hat", "R-hat", spec=".3f", priority=priority[0], means=R_HAT),
-                self.numbers(data[f"{prefix}r_hat"]),
-            ),
-            (
-                Column("ess_bulk", "effective draws", spec=",.0f", priority=priority[1], means=EFFECTIVE),
-                self.numbers(data[f"{prefix}ess_bulk"]),
-            ),
-        ]
+        agreement = Column("r_hat", "R-hat", spec=".3f", priority=priority[0], means=R_HAT)
+        effective = Column("ess_bulk", "effective draws", spec=",.0f", priority=priority[1], means=EFFECTIVE)
+        return [(column, self.numbers(data[f"{prefix}{column.key}"])) for column in (agreement, effective)]

@@ -34,14 +34,12 @@ from ldpbayes.plots.base import (
     to_svg,
     wrapped,
 )
-from ldpbayes.plots.contamination import plot_contamination
 from ldpbayes.plots.crosschecking import plot_crosscheck
 from ldpbayes.plots.groups import plot_groups
-from ldpbayes.plots.missing import plot_missing
 from ldpbayes.plots.outcomes import plot_private_differences, plot_private_functions, plot_private_quantiles
 from ldpbayes.plots.predictive import plot_expected, plot_predictive, plot_predictive_cells
 from ldpbayes.plots.regression import plot_coefficients, plot_predictions
-from ldpbayes.plots.sensitivity import plot_sensitivity
+from ldpbayes.plots.robust import plot_contamination, plot_missing, plot_sensitivity
 
 __all__ = [
     "PALETTE",
@@ -263,12 +261,11 @@ def plot_study(
     size = WIDTH if columns == 1 else max(3.6 * columns, 7.0), 2.9 * rows + 1.1
     canvas = Canvas(ax, style, size, rows, columns)
     handles: dict[str, Any] = {}
-    styles = {
-        label: _style(i, canvas.colors) for i, label in enumerate(dict.fromkeys(_curve_name(line, lines) for line in data))
-    }
+    names = dict.fromkeys(_curve_name(line, lines) for line in data)
+    styles = {label: _style(i, canvas.colors) for i, label in enumerate(names)}
     for axes, (values, group) in zip(canvas.axes, shown.items(), strict=False):
-        for label, handle in _study_panel(axes, group, x, lines, styles):
-            handles.setdefault(label, handle)
+        for handle in _study_panel(axes, group, x, lines, styles):
+            handles.setdefault(handle.get_label(), handle)
         axes.set_title(
             ", ".join(_value_label(key, value) for key, value in zip(panels, values, strict=True)), fontsize=small
         )
@@ -279,7 +276,7 @@ def plot_study(
         axes.remove()
     more = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
     most, width = {1: 2, 2: 3}.get(columns, 5), 42 if columns == 1 else 30 * columns + 30
-    return canvas.finish("", handles.values(), handles.keys(), most=most, width=width, more=more)
+    return canvas.finish("", handles.values(), most=most, width=width, more=more)
 
 
 _AXES = {
@@ -297,7 +294,7 @@ _BOUNDS = (
 
 
 def _study_panel(axes, group, x, lines, styles):
-    """Draw the curves of one panel and yield (label, handle) of each."""
+    """Draw the curves of one panel and yield the legend's handles."""
     curves = {}
     for line in group:
         curve = curves.setdefault(_curve_name(line, lines), {})
@@ -308,15 +305,13 @@ def _study_panel(axes, group, x, lines, styles):
         value, error = (np.array([curve[k][key] or 0.0 for k in at]) for key in ("value", "standard_error"))
         bars = 2 * np.nan_to_num(error)
         bars = np.stack([np.minimum(bars, 0.8 * np.abs(value)), bars])  # a bar to zero has no end on a logarithmic axis
-        yield label, axes.errorbar(at, value, bars, **styles[label], ms=4, elinewidth=1, capsize=2)
+        yield axes.errorbar(at, value, bars, **styles[label], ms=4, elinewidth=1, capsize=2, label=label)
     for (key, label), style in zip(_BOUNDS, ("--", ":", "-."), strict=True):
         floor = {line[x]: line[key] for line in group if line[key] is not None}
         if floor:
-            yield label, axes.plot(sorted(floor), [floor[k] for k in sorted(floor)], style, color="0.4", lw=1)[0]
+            yield from axes.plot(sorted(floor), [floor[k] for k in sorted(floor)], style, color="0.4", lw=1, label=label)
     axes.set_xscale("log")
-    ticks = _spread({line[x] for line in group})
-    axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
-    axes.minorticks_off()
+    _plain_ticks(axes.xaxis, [line[x] for line in group])
     if all(line["value"] > 0 for line in group) and not group[0]["metric"].startswith("coverage"):
         axes.set_yscale("log")
     axes.grid(alpha=0.3, lw=0.5)
@@ -333,17 +328,6 @@ def _words(value):
 
 def _curve_name(line, lines):
     return " ".join(_words(line[key]) for key in lines)
-
-
-def _spread(values, most=5):
-    """Return some of the values, far enough apart on a logarithmic axis for their labels."""
-    ordered = sorted(values)
-    apart = np.log(ordered[-1] / ordered[0]) / most
-    chosen = ordered[:1]
-    for value in ordered[1:]:
-        if np.log(value / chosen[-1]) >= apart * (1 - 1e-9):
-            chosen.append(value)
-    return chosen
 
 
 def _value_label(key, value):

@@ -53,10 +53,6 @@ def _regression(value, name):
         raise ArgumentError(f"{name} must be what regress returned, got {shown(value)}.")
 
 
-def _at_least_one(value, name):
-    checks.integer(value, name, 1, 10**6)
-
-
 def _drawable(value, name):
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
@@ -94,7 +90,9 @@ _RULES = {
     "intercept": checks.flag,
     "random_seed": checks.generator,
     "ax": _drawable,
-    **dict.fromkeys(("top", "draws", "most", "most_panels", "most_columns"), _at_least_one),
+    **dict.fromkeys(
+        ("top", "draws", "most", "most_panels", "most_columns"), lambda value, name: checks.integer(value, name, 1, 10**6)
+    ),
     "style": _style_of,
     "target": lambda value, name: checks.choice(value, name, ("distribution", "frequency")),
     **dict.fromkeys(("unit", "label", "x"), checks.text),
@@ -198,14 +196,14 @@ class Canvas:
         else:
             self.axes = list(self.figure.subplots(rows, columns, squeeze=False, **shared).flat)
 
-    def finish(self, title, handles=None, labels=None, *, most=2, width=42, legend=True, more=""):
+    def finish(self, title, handles=None, *, most=2, width=42, legend=True, more=""):
         """Give a figure its title and legend and return it; axes of the caller get theirs inside and are returned.
 
         Parameters
         ----------
         title : str
             Where the caller has stated none.
-        handles, labels, most
+        handles, most
             As for ``legend_below``.
         width : int
             Characters on a line of the title.
@@ -227,7 +225,7 @@ class Canvas:
         if title:
             self.figure.suptitle(title, fontsize=TITLE)
         if legend:
-            legend_below(self.figure, handles, labels, most=most)
+            legend_below(self.figure, handles, most=most)
         return self.figure
 
 
@@ -269,17 +267,6 @@ def lines(axes, labels, width=28):
     return y
 
 
-def turning(canvas, threshold, at, symbol):
-    """Draw the threshold of a conclusion and the point at which it turns; return the legend's handles."""
-    (axes,), color = canvas.axes, canvas.colors[5]
-    if threshold is not None and not np.isnan(threshold):
-        axes.axhline(threshold, color="0.5", lw=1, ls="--")
-    if not np.isfinite(at):
-        return []
-    axes.axvline(at, color=color, lw=1, ls=":")
-    return axes.plot([at], [threshold], "o", color=color, label=f"turns at {symbol} = {at:.3g}")
-
-
 def share_label(of, decided):
     """Return the label of an axis of shares, with what they are of and where the prior decides; on one line if it fits."""
     text = f"share of people{of}"
@@ -308,7 +295,7 @@ class _Wrapper(textwrap.TextWrapper):
     wordsep_re = re.compile(r"(\s+|(?<=[/_])(?=[^\s/_]))")
 
 
-def legend_below(figure, handles=None, labels=None, *, most=3):
+def legend_below(figure, handles=None, *, most=3):
     """Put one legend below all axes, in as many columns as fit the width of the figure.
 
     Parameters
@@ -316,14 +303,12 @@ def legend_below(figure, handles=None, labels=None, *, most=3):
     figure : matplotlib.figure.Figure
     handles : sequence of artists, optional
         Without it, everything in the axes that has a label.
-    labels : sequence of str, optional
     most : int
         Most columns.
     """
     if handles is None:
-        pairs = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
-        handles, labels = [handle for handle, _ in pairs], [label for _, label in pairs]
-    texts = list(map(plain, (handle.get_label() for handle in handles) if labels is None else labels))
+        handles = [handle for axes in figure.axes for handle in axes.get_legend_handles_labels()[0]]
+    texts = [plain(handle.get_label()) for handle in handles]
     # A letter is about 0.56 of the size wide; the sample of a curve and the gaps take 4.8 sizes in each column.
     widths = [max((len(line) for line in text.splitlines()), default=0) * 0.56 * SMALL + 4.8 * SMALL for text in texts]
     columns = min(most, len(texts))

@@ -158,6 +158,6 @@ def _finish(canvas, title, second, result):
     left = f", {min(PANELS, len(result.cells))} of {len(result.cells)} combinations" if len(result.cells) > PANELS else ""
     for axes in canvas.axes:
         axes.grid(alpha=0.3, lw=0.5)
-    handles, labels = canvas.axes[0].get_legend_handles_labels()
+    handles, _ = canvas.axes[0].get_legend_handles_labels()
     text = f"{title}: {100 * result.ci_prob:g} % {second}{left}"
-    return canvas.finish(text, handles, labels, most=2 if len(labels) < 5 else 3, width=46)
+    return canvas.finish(text, handles, most=2 if len(handles) < 5 else 3, width=46)

@@ -1,4 +1,4 @@
-"""Numba kernels of the posterior methods: the recurrence over tallies, slices of pairs, multinomials.
+"""Numba kernels of the posterior methods: the recurrence over tallies and slices of pairs.
 
 Imported where first needed, so that nothing else pays for loading numba.
 """
@@ -215,59 +215,3 @@ def _log_prior(angle, shape_x, shape_y):
     if shape_y != 0:
         value += shape_y * math.log(max(math.cos(angle), 1e-300))
     return value
-
-
-@compiled(nogil=True)
-def multinomials(number, p, log_factorial, inverse, rng, out):
-    """Add a draw of Multinomial(number_s, p_s) to out (S, a), category by category: the others share what is left.
-
-    Parameters
-    ----------
-    number : (S,) int array
-    p : (S, a) array
-    log_factorial, inverse : arrays
-        log i! and 1/i of all i up to the largest number.
-    """
-    size, a = p.shape
-    for s in range(size):
-        left, mass = number[s], 1.0
-        for x in range(a - 1):
-            if left == 0:
-                break
-            share = min(p[s, x] / mass, 1.0) if mass > 0 else 1.0
-            drawn = _binomial(left, share, log_factorial, inverse, rng)
-            out[s, x] += drawn
-            left -= drawn
-            mass -= p[s, x]
-        out[s, a - 1] += left
-
-
-@compiled(nogil=True)
-def _binomial(n, chance, log_factorial, inverse, rng):
-    """Return a draw by inversion, from the mode outwards on both sides."""
-    q = min(chance, 1 - chance)
-    if q <= 0:
-        return n if chance > 0.5 else 0
-    mode = int((n + 1) * q)
-    top = log_factorial[n] - log_factorial[mode] - log_factorial[n - mode]
-    top += mode * math.log(q) + (n - mode) * math.log1p(-q)
-    u, below, above = rng.random(), mode, mode
-    odds, against = q / (1 - q), (1 - q) / q
-    down = up = math.exp(top)
-    u -= up
-    value = mode
-    while u >= 0 and (below > 0 or above < n):
-        if above < n:
-            up *= (n - above) * inverse[above + 1] * odds
-            above += 1
-            u -= up
-            if u < 0:
-                value = above
-                break
-        if below > 0:
-            down *= below * inverse[n - below + 1] * against
-            below -= 1
-            u -= down
-            if u < 0:
-                value = below
-    return value if chance <= 0.5 else n - value

@@ -123,7 +123,7 @@ def steps_and_deviations(u, z, out, frame, degrees, room):
 
 
 @compiled(nogil=True)
-def density(u, out, frame, law, power, room, form):
+def density(u, out, frame, law, room, form):
     """Return the log-density of coordinates u, and write its gradient to out.
 
     Parameters
@@ -133,8 +133,6 @@ def density(u, out, frame, law, power, room, form):
         See place.
     law : tuple
         Rates of the exponential priors of σ and of τ, (2,) array, and the degrees of freedom of the steps.
-    power : float
-        Of the posterior density over the standard normal one, which is multiplied by what is left.
     room : tuple
         That of place, and an array (3a + 1,) to work in.
     form : tuple of arrays
@@ -162,11 +160,6 @@ def density(u, out, frame, law, power, room, form):
     along_tau += 1.0 - rates[1] * tau
     out[0] = spread[0] * along_sigma + slant * along_tau
     out[1] = spread[1] * along_tau
-    if power != 1.0:
-        value *= power
-        for i in range(u.size):
-            value -= 0.5 * (1.0 - power) * u[i] * u[i]
-            out[i] = power * out[i] - (1.0 - power) * u[i]
     return value
 
 

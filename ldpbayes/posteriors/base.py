@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from ldpbayes import checks, progress
+from ldpbayes.collections.data import MOMENTS_ONLY
 from ldpbayes.collections.derived import evaluate_draws
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.inference.diagnostics import Diagnostics, of_independent
@@ -173,6 +174,8 @@ class Sample:
             p[chosen].reshape(*split, *p.shape[1:]),
             effective=found.effective,
             verdict=found.verdict,
+            weighted=(p, found.found.weight),
+            hyperparameters={name: v[chosen].reshape(split) for name, (dims, v) in variables.items() if not dims},
             variables={name: (dims, v[chosen].reshape(*split, *v.shape[1:])) for name, (dims, v) in variables.items()},
             known_at=lambda prob: {name: replace(found, prob=prob).known(values) for name, values in named.items()},
             facts=found.found.facts,
@@ -304,6 +307,8 @@ class AbstractPosterior(abc.ABC):
 
     def _seconds(self, plan: Plan, problem: Problem) -> float:
         """Return the predicted seconds of a whole fit: the engine's, of draws of F, and of what is said beside them."""
+        if not problem.alone:
+            return math.nan
         a = problem.n_categories
         seconds = (plan.pace or self.pace).seconds(plan.work, a)
         if math.isnan(seconds) or not problem.keeps_reports:
@@ -446,6 +451,8 @@ class Answer:
     @cached_property
     def parts(self) -> Parts:
         """What the result is made of; draws F where the engine did not."""
+        from ldpbayes.result.moments import frequency_intervals
+
         problem, sample = self.problem, self.sample
         draws, frequencies, stats, facts = sample.distribution, None, dict(sample.stats), dict(sample.facts)
         facts |= dict(sample.facts_at(self.asked["ci_prob"])) if sample.facts_at else {}
@@ -456,6 +463,9 @@ class Answer:
             facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
         if stated := problem.stated:
             facts |= stated
+            if stated["frequency_draws"] == MOMENTS_ONLY:
+                exact["frequency_mean"], exact["frequency_sd"] = self._known_moments()
+                exact |= frequency_intervals(exact, problem.n_users, self.asked["ci_prob"])
         elif sample.tallies is None:
             place, frequencies, facts["frequency_draws"] = self._frequencies()
             share = place.size / (draws.shape[0] * draws.shape[1])
@@ -494,7 +504,7 @@ class Answer:
         if mixture is None or mixture.parameter not in hyper:
             return None
         values = np.ravel(hyper[mixture.parameter])
-        return lambda places: np.stack([mixture.at(value).alpha for value in values[places]])
+        return lambda places: np.stack([mixture.given(value).alpha for value in values[places]])
 
     def _frequencies(self):
         """Return (places of the draws of P that are kept, as (chains, draws), their F, how F was drawn)."""

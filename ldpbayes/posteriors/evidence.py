@@ -175,8 +175,7 @@ def _factors(problems, evidences, known, limit):
         if (problem.collection is not None and problem.collection.ordered) or prior.walk() is not None:
             smooth = Smooth(n_categories=a)
             reference = "smooth" if prior == smooth else used
-            steps = walk.work(problem, (walk.STONES + 1 + walk.ROUNDS) * (walk.DRAWS + walk.TUNE))
-            seconds = walk.RandomWalk.pace.operation * steps
+            seconds = walk.RandomWalk.pace.operation * walk.work(problem, walk.EVIDENCE)
             if seconds < (10 * limit if reference == "smooth" else limit):
                 values["smooth"], errors["smooth"] = walk.log_evidence(
                     replace(problem, prior=smooth), np.random.default_rng(0)

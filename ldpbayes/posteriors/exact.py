@@ -1,21 +1,20 @@
 """Exact posterior of separable likelihoods: GRR with any number of channels, forced response, every two-category design."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import InfeasibleError
+from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.inference.ends import tails
 from ldpbayes.posteriors.base import AbstractPosterior, Answer, Pace, Plan, Watch
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct
-from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.mixing import Separable, blocks
-from ldpbayes.posteriors.mixture import sampled
+from ldpbayes.posteriors.mixing import Separable, blocks, entries_of, inverted
+from ldpbayes.posteriors.mixture import nodes_of, sampled
 from ldpbayes.posteriors.nodes import Nodes
 from ldpbayes.posteriors.problem import Problem, scaled
-from ldpbayes.posteriors.products import EVERY, Products, drawable, singling, tables
+from ldpbayes.posteriors.products import EVERY, drawable, tables
 from ldpbayes.priors import as_prior
 
 #: Above this many categories the covariance matrix is not stored with the result.
@@ -24,49 +23,90 @@ COVARIANCE_LIMIT = 2000
 FACTOR = 250
 
 
-@dataclass(frozen=True, eq=False)
 class ExactMoments:
-    """Posterior of P without draws.
+    """Posterior of P without draws, where every report singles out one category.
+
+    Under a Dirichlet prior, or under all that a prior mixes.
+
+    Parameters
+    ----------
+    rows : Rows
+    prior : AbstractPrior
 
     Attributes
     ----------
-    mean, variance : (a,) arrays
-        E[P|Y] and Var(P|Y).
-    log_evidence : float
-        log P(Y = these ordered reports) under the prior.
-    frequency_mean, frequency_sd : (a,) arrays
-        E and sd of the users' own frequencies F.
-    engine : ConditionedProduct
+    weights : (k,) array
+        Posterior weights of the Dirichlet priors.
+    engines : list of ConditionedProduct
+        Under each of them; ``engine`` is the first.
+    mean : (a,) array
+        E[P|Y].
     """
 
-    mean: np.ndarray
-    variance: np.ndarray
-    log_evidence: float
-    frequency_mean: np.ndarray
-    frequency_sd: np.ndarray
-    engine: ConditionedProduct = field(repr=False)
+    def __init__(self, rows, prior):
+        self._server = Separable([Problem(rows, prior, rows.n_reports, prior.n_categories, None)])
+        mixture = prior.mixture()
+        self._nodes = Nodes.alone(prior) if mixture is None else nodes_of(mixture, [self._server])[0]
+        self.weights = self._nodes.weights
+        self.engines = [self._server.engine(given) for given in self._nodes.priors]
+        if any(engine.rough.any() for engine in self.engines):
+            raise ConvergenceError("The transforms must die out, but these factors are too rough; use another method.")
+        self.engine = self.engines[0]
+        self.mean = self.weights @ np.concatenate([engine.mean for engine in self.engines])
 
     @cached_property
+    def entries(self):
+        """Entries of result.EXACT: moments of P and of the users' own frequencies F, and log P(Y), of ordered reports."""
+        return {name: values[0] for name, values in entries_of(self._server, self._nodes).items()}
+
+    @property
     def sd(self):
-        """Posterior standard deviations of P."""
-        return np.sqrt(self.variance)
+        """Posterior standard deviations of P, shape (a,)."""
+        return self.entries["distribution_sd"]
+
+    @property
+    def variance(self):
+        """Var(P|Y), shape (a,)."""
+        return self.sd**2
+
+    @property
+    def frequency_mean(self):
+        """E[F|Y], shape (a,)."""
+        return self.entries["frequency_mean"]
+
+    @property
+    def frequency_sd(self):
+        """Posterior standard deviations of F, shape (a,)."""
+        return self.entries["frequency_sd"]
+
+    @property
+    def log_evidence(self):
+        """log P(Y = these ordered reports) under the prior."""
+        return float(self.entries["log_evidence"])
 
     def covariance(self):
         """Return Cov(P|Y), shape (a, a)."""
-        return self.engine.covariance()
+        return entries_of(self._server, self._nodes, dependent=True)["distribution_cov"][0]
 
     def quantile(self, q):
         """Return the q-quantiles of every P_x: shape (a,), or (len(q), a) for several q."""
-        return self.engine.quantile(q)
+        if len(self.engines) == 1:
+            out = self.given(np.atleast_1d(q))[0]
+        else:
+            out = np.array([inverted(self.engines, self.weights, level, self.mean[None])[0] for level in np.atleast_1d(q)])
+        return out if np.ndim(q) else out[0]
+
+    def given(self, q):
+        """Return the quantiles under each of the Dirichlet priors, shape (k, len(q), a)."""
+        return np.array([engine.quantile(q)[:, 0] for engine in self.engines])
 
     def interval(self, ci_prob=0.95):
         """Return the ends of the equal-tailed intervals, two arrays of shape (a,)."""
-        tail = (1 - checks.level(ci_prob)) / 2
-        return self.quantile(np.array([tail, 1 - tail]))
+        return self.quantile(np.array(tails(checks.level(ci_prob))))
 
     def diagnostics(self):
-        """Return the route of the engine, its nodes and its self-checks as a dict."""
-        return checks_of(self.engine)
+        """Return the route of the engine under the first prior, its nodes and its self-checks as a dict."""
+        return self.engine.diagnostics()
 
 
 @dataclass(frozen=True)
@@ -105,13 +145,13 @@ class Exact(AbstractPosterior):
         InfeasibleError
             Where the likelihood is not separable.
         """
-        return exact_moments(scaled(collection).rows, as_prior(prior, collection.n_categories))
+        return ExactMoments(scaled(collection).rows, as_prior(prior, collection.n_categories))
 
     def run(self, plan, rng, watch):
         problem, server, facts = plan.state, Separable([plan.state]), {}
         (sample,), _ = sampled(Nodes.alone(problem.prior), [server], (self.chains, self.draws), [rng], rng, watch)
         exact, engine = dict(sample.exact), server.engine(problem.prior)
-        facts = {f"exact_{name}": value for name, value in checks_of(engine).items()}
+        facts = {f"exact_{name}": value for name, value in engine.diagnostics().items()}
         if problem.n_categories <= COVARIANCE_LIMIT:
             exact["distribution_cov"] = engine.covariance()[0]
         else:
@@ -148,40 +188,3 @@ def fit_alone(cells, prior, sizes, seeds, run):
     settings = [{"random_seed": seed, "ci_prob": run["ci_prob"]} for seed in seeds]
     several = zip(problems, samples, rngs, settings, plans, strict=True)
     return [Answer(method, problem, sample, rng, watch, asked, plan.reason) for problem, sample, rng, asked, plan in several]
-
-
-def checks_of(engine):
-    """Return the route of an engine of one set of factors, its nodes and its self-checks as a dict."""
-    return {
-        **engine.diagnostics(),
-        "mean_sum_error": float(abs(engine.mean.sum() - 1)),
-        "covariance_row_sum_error": engine.row_sum_error(),
-    }
-
-
-def exact_moments(rows, prior):
-    """Return the ExactMoments of separable rows under a Dirichlet prior.
-
-    Parameters
-    ----------
-    rows : Rows
-    prior : Dirichlet
-    """
-    return moments_of(singling(rows.separable()), prior.concentrations(), rows.n_reports)
-
-
-def moments_of(form, alpha, n):
-    """Return the ExactMoments of a separable form under Dirichlet(α).
-
-    Parameters
-    ----------
-    form : Separable
-    alpha : (a,) array
-    n : int
-        Number of users.
-    """
-    products = Products.of([form], alpha.size)
-    engine = products.engine(alpha)
-    log_evidence = engine.log_evidence + float(products.left_out(alpha)[0])
-    frequency = frequency_moments(engine.mean, engine.variance, alpha, n)
-    return ExactMoments(engine.mean, engine.variance, log_evidence, *frequency, engine)

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -79,29 +78,9 @@ class Accuracy:
         return {"pilot_distance": self.distance, "predicted_error": self.error, "predicted_by": self.by}
 
 
-class Expansion:
-    """A summary under a Dirichlet prior: Π_x g^{α_x − 1} exp(b_x g − D_x g²/2), conditioned on Σ g = 1.
-
-    Parameters
-    ----------
-    summary : Summary
-    alpha : (a,) array
-    """
-
-    def __init__(self, summary, alpha):
-        self.summary, self.alpha = summary, alpha
-        self.family = surrogate.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature)
-
-    @cached_property
-    def proposal(self):
-        """The surrogate that draws come from."""
-        return surrogate.Proposal(self.family)
-
-    @cached_property
-    def accuracy(self):
-        """The Accuracy, by the saddle point's moments."""
-        mean, variance = self.proposal.saddle_moments()
-        return accuracy(self.summary, mean, variance, self.proposal.factor_variance)
+def proposal_of(summary, alpha):
+    """Return the Proposal of a summary under Dirichlet(α): Π_x g^{α_x − 1} exp(b_x g − D_x g²/2), conditioned on Σ g = 1."""
+    return surrogate.Proposal(surrogate.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature))
 
 
 def accuracy(summary, mean, variance, spread):
@@ -160,8 +139,9 @@ def _off_by_pairs(missed, spread):
 
 
 def trusted(summary, alpha=None):
-    """Return the Accuracy of a summary; Jeffreys' prior stands for priors that are no Dirichlet."""
-    return Expansion(summary, np.full(summary.n_categories, 0.5) if alpha is None else alpha).accuracy
+    """Return the Accuracy of a summary under Dirichlet(α); Jeffreys' prior stands for priors that are no Dirichlet."""
+    proposal = proposal_of(summary, np.full(summary.n_categories, 0.5) if alpha is None else alpha)
+    return accuracy(summary, *proposal.saddle_moments(), proposal.factor_variance)
 
 
 def refusal(summary, found, label=""):
@@ -201,8 +181,18 @@ def refuse_doubtful_cells(cells):
     refuse_doubtful(summaries, summaries.values(), map(trusted, summaries.values()))
 
 
+def at_mean(rows, alpha=None):
+    """Return (Summary of rows at the posterior mean, with all reports for a sample, variances of the factors there).
+
+    By default under Jeffreys' prior.
+    """
+    proposal, _ = surrogate.expand(rows, np.full(rows.n_categories, 0.5) if alpha is None else alpha)
+    mean = np.maximum(proposal.saddle_moments()[0], 1e-12)
+    return replace(Summary.of(rows, mean / mean.sum()), sample=rows), proposal.factor_variance
+
+
 def of_rows(rows, alpha):
-    """Return (Expansion, Accuracy) of reports that were kept: expanded at the posterior mean, over the posterior's spread.
+    """Return (Summary, Accuracy) of reports that were kept: expanded at the posterior mean, over the posterior's spread.
 
     The spread takes up most of the third order, so that the fixed point does not show what is left. An expansion at the mean
     alone shows the third order itself, and what is left was below SPREAD_LEFT of that in every case measured.
@@ -213,33 +203,18 @@ def of_rows(rows, alpha):
     alpha : (a,) array or None
         By default that of Jeffreys.
     """
-    alpha = np.full(rows.n_categories, 0.5) if alpha is None else alpha
-    point, spread = _at_mean(rows, alpha)
-    seen = Expansion(point, alpha).accuracy
-    expansion = Expansion(replace(Summary.of(rows, point.pilot, spread), sample=rows), alpha)
-    return expansion, replace(seen, error=max(SPREAD_LEFT * seen.error / MARGINS[0], seen.pairs))
+    point, spread = at_mean(rows, alpha)
+    seen = trusted(point, alpha)
+    summary = replace(Summary.of(rows, point.pilot, spread), sample=rows)
+    return summary, replace(seen, error=max(SPREAD_LEFT * seen.error / MARGINS[0], seen.pairs))
 
 
-def summary_of(rows):
-    """Return the Summary of rows at the posterior mean under Jeffreys' prior, with all reports for a sample."""
-    return _at_mean(rows, np.full(rows.n_categories, 0.5))[0]
-
-
-def _at_mean(rows, alpha):
-    """Return (Summary of rows at the posterior mean, with all reports for a sample, variances of the factors there)."""
-    proposal, _ = surrogate.expand(rows, alpha)
-    mean = np.maximum(proposal.saddle_moments()[0], 1e-12)
-    return replace(Summary.of(rows, mean / mean.sum()), sample=rows), proposal.factor_variance
-
-
-def checked_expansion(likelihood, alpha):
-    """Return (Expansion, Accuracy) of reports that were kept, or of a summary, under Dirichlet(α).
-
-    The one road from an expansion to moments without draws.
+def checked_expansion(rows, alpha):
+    """Return what of_rows does: the one road from reports that were kept to moments of an expansion, without draws.
 
     Parameters
     ----------
-    likelihood : likelihood of one cell
+    rows : Rows
     alpha : (a,) array
 
     Raises
@@ -247,17 +222,11 @@ def checked_expansion(likelihood, alpha):
     InfeasibleError
         Where means or sds may be off by more than MAX_ERROR posterior sd.
     """
-    if not likelihood.keeps_reports:
-        expansion = Expansion(likelihood, alpha)
-        quality = expansion.accuracy
-    else:
-        expansion, quality = of_rows(likelihood.rows(), alpha)
-    if not quality.problem:
-        return expansion, quality
-    if not likelihood.keeps_reports:
-        raise InfeasibleError(refusal(expansion.summary, quality))
-    raise InfeasibleError(
-        "Moments without draws come here from an expansion of the log-likelihood of "
-        f"{expansion.summary.n_reports:,.0f} reports, which is not accurate enough: {quality.problem}. Leave out draws=0, "
-        "or make draws: they are weighted by the likelihood itself."
-    )
+    summary, quality = of_rows(rows, alpha)
+    if quality.problem:
+        raise InfeasibleError(
+            f"Moments without draws come here from an expansion of the log-likelihood of {summary.n_reports:,.0f} reports, "
+            f"which is not accurate enough: {quality.problem}. Leave out draws=0, or make draws: they are weighted by the "
+            "likelihood itself."
+        )
+    return summary, quality

@@ -9,8 +9,8 @@ from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.likelihoods import Summary
 from ldpbayes.priors.base import softmax
 
-#: Rows of one cell with more entries than this are not written out to weigh draws.
-MAX_WRITTEN = 2**24
+#: More entries (distinct reports × categories) than this are not written out.
+MAX_ENTRIES = 2**25
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,20 +182,12 @@ def log_weights(likelihoods, summaries, p):
 
     Cells without a summary are left out: the shape is (S, cells that have one).
     """
-    from ldpbayes.posteriors import _form_kernels
-
     places = [c for c, summary in enumerate(summaries) if summary is not None]
     out = np.empty((len(p), len(places)))
     for k, c in enumerate(places):
         q = np.ascontiguousarray(p[:, c].T)
         linear, curvature = summaries[c].linear, summaries[c].tangent_curvature
-        rows = likelihoods[c].rows()
-        if rows.n_rows * rows.n_categories <= MAX_WRITTEN:
-            logs = np.empty(len(p))
-            _form_kernels.of_draws(q, *merged(rows), logs)
-        else:
-            logs = likelihoods[c].log_likelihood(q)
-        out[:, k] = logs - linear @ q + 0.5 * curvature @ q**2
+        out[:, k] = likelihoods[c].log_likelihood(q) - linear @ q + 0.5 * curvature @ q**2
     return out
 
 

@@ -1,11 +1,9 @@
 """The users' own frequencies F = T/n, from the distribution P: moments without a sampler, and draws given draws of P."""
 
 import contextlib
-import functools
 import math
 
 import numpy as np
-from scipy.special import gammaln
 
 from ldpbayes.likelihoods import require_sampler
 from ldpbayes.priors.dirichlet import frequency_moments as frequency_moments
@@ -18,8 +16,6 @@ LEAST_SHARE = 0.25
 MATCHED, MATCHING_ROUNDS = 1e-3, 30
 #: Draws of P whose users are allocated together: enough to be quick, few enough to be interrupted.
 TOGETHER = 250
-#: Up to so many users the compiled draws are quicker, which look for them from the mode outwards.
-COMPILED = 10_000
 #: So many draws of P give the moments of F to a few percent of its sd.
 AVERAGED = 500
 
@@ -91,7 +87,6 @@ def frequency_draws(rows, distribution, rng, *, signal=None, watch=None, least=m
     least : float
     """
     sampler, out, finished = require_sampler(rows), np.empty(distribution.shape), 0
-    sampler.expect(len(out))
     blocks = [slice(start, min(start + TOGETHER, len(out))) for start in range(0, len(out), TOGETHER)]
     shown = sizes = [block.stop - block.start for block in blocks]
     if watch is not None:
@@ -116,20 +111,7 @@ def complete(tallies, distribution, n, rng):
         Number of users.
     rng : numpy.random.Generator
     """
-    from ldpbayes.posteriors._kernels import multinomials
-
-    left = n - np.rint(tallies.sum(axis=1)).astype(np.int64)
-    if (most := int(left.max())) > COMPILED:
-        tallies += rng.multinomial(left, distribution)
-    else:
-        multinomials(left, distribution, *_factorials(most), rng, tallies)
-
-
-@functools.lru_cache(maxsize=64)
-def _factorials(n):
-    """Return (log i!, 1/i) of i up to n, two (n + 1,) arrays."""
-    i = np.arange(n + 1.0)
-    return gammaln(i + 1), 1 / np.maximum(i, 1)
+    tallies += rng.multinomial(n - np.rint(tallies.sum(axis=1)).astype(np.int64), distribution)
 
 
 def frequency_draws_within(rows, distribution, rng, known, **watching):

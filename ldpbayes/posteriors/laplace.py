@@ -1,4 +1,4 @@
-"""Priors without an atom, without PyMC: the mode of the unknowns, proposals about it, and weights on the true posterior."""
+"""Weighted draws, without PyMC: of effects given their scales, where the prior has these; else about the mode."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -6,10 +6,12 @@ from typing import ClassVar
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.weighted import weighted
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
-from ldpbayes.posteriors.forms import Apart
+from ldpbayes.posteriors.forms import MAX_ENTRIES, Apart, Forms, entries
 
 #: More unknowns than this are left to NUTS: their Hessian is a dense matrix, and weights over so many seldom hold.
 MAX_UNKNOWNS = 400
+#: More unknowns, whose effects have a learnt scale, are far from their joint mode: weights about it came to nothing.
+MAX_SCALED = 60
 #: Operations of one evaluation of a prior's gradient, where an entry of the likelihood's rows takes one.
 EVALUATION = 3e4
 
@@ -17,6 +19,8 @@ EVALUATION = 3e4
 @dataclass(frozen=True)
 class Laplace(AbstractPosterior):
     """Importance sampling about the mode of the unconstrained unknowns; any prior without an atom, any protocol, no PyMC.
+
+    The prior is one of a single collection, or of all cells at once.
 
     Newton's method finds the mode of prior × likelihood in the prior's unknowns. Draws of a multivariate t distribution with
     the Hessian's shape, of few unknowns with two scales along each axis, are weighted by the true density, the weights
@@ -57,26 +61,23 @@ class Laplace(AbstractPosterior):
                 "The method laplace is for priors without a probability at one value; with it and without it the posterior "
                 "has a part each, and weights about the mode of one may miss most of the other."
             )
-        if prior.n_unknowns > MAX_UNKNOWNS:
-            return Refusal(
-                f"The method laplace takes at most {MAX_UNKNOWNS} unknowns; {prior.describe()} has {prior.n_unknowns}."
+        most, kind, way = MAX_UNKNOWNS, "unknowns", "about the mode"
+        if prior.varying:
+            most, kind, way = (
+                MAX_SCALED,
+                "unknowns of effects whose scale is learnt",
+                "of effects, given how much they vary,",
             )
-        entries = max(problem.entries, problem.n_categories)
+        if prior.n_unknowns > most:
+            return Refusal(f"The method laplace takes at most {most} {kind}; {prior.describe()} has {prior.n_unknowns}.")
         evaluations = 40 * prior.n_unknowns + self.draws * self.chains / 10
-        reason = "Weighted draws about the mode handle this prior; their Pareto k-hat shows whether to trust them."
-        return Plan(reason, evaluations * (EVALUATION + entries), problem)
+        work = evaluations * (EVALUATION + max(problem.entries, problem.n_categories)) if problem.alone else 0.0
+        reason = f"Weighted draws {way} handle this prior; their Pareto k-hat shows whether to trust them."
+        return Plan(reason, work, problem)
 
     def run(self, plan, rng, watch):
-        problem = plan.state
-        size, split = self.draws * self.chains, (self.chains, self.draws)
-        draws = weighted(Target(problem.prior, Apart((problem.likelihood,))), size, rng, watch)
-        chosen = draws.chosen(rng)
-        hyper = problem.prior.hyperparameters(draws.z[chosen])
-        return Sample(
-            draws.values[chosen].reshape(*split, *problem.prior.shape),
-            effective=draws.effective,
-            verdict=draws.verdict,
-            weighted=(draws.values, draws.found.weight),
-            hyperparameters={name: values.reshape(split) for name, values in hyper.items()},
-            facts=draws.found.facts,
-        )
+        prior, likelihoods = plan.state.prior, plan.state.likelihoods
+        written = not plan.state.alone and entries(likelihoods) <= MAX_ENTRIES
+        reports = Forms.of(likelihoods) if written else Apart(likelihoods)
+        found = weighted(Target(prior, reports), self.draws * self.chains, rng, watch)
+        return Sample.of_weights(found, prior, found.values, (self.chains, self.draws), rng)

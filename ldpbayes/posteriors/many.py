@@ -111,7 +111,7 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
             facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
         if first.keeps_reports and not servers[0].exact:  # under the concentrations in the middle of the nodes
             middle = np.exp(nodes.weights @ np.log([node.concentrations() for node in nodes.priors]))
-            own_accuracy = checked_expansion(first.likelihood, middle)[1]
+            own_accuracy = checked_expansion(first.rows, middle)[1]
     else:
         nodes = Nodes.alone(prior, float(sum(server.log_evidence(prior).sum() for server in servers)))
         facts, checked = servers[0].checked(prior)
@@ -165,8 +165,8 @@ def _servers(problems, method):
                 f"Moments of reports that do not single out one category each are made for at most {MAX_FACTORS:,} "
                 f"categories, got {first.n_categories:,}."
             )
-        expansion, checked = checked_expansion(first.likelihood, first.alpha)
-        problems = [replace(first, likelihood=expansion.summary)]
+        summary, checked = checked_expansion(first.rows, first.alpha)
+        problems = [replace(first, likelihood=summary)]
     return [server for kind, places in kinds.items() for server in blocks(kind, problems, places)], checked
 
 

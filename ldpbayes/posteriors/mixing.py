@@ -73,7 +73,7 @@ class _Factored:
             if len(self._engines) >= (KEPT if self.exact and self._products.cells == 1 else 1):
                 del self._engines[next(iter(self._engines))]
             total = float(alpha.sum())
-            engine = self._products.engine(alpha, start=self._start(total), sets=self._products.cells, route=self.route)
+            engine = self._products.engine(alpha, start=self._start(total), route=self.route)
             self._engines[key], self._tilts[total] = engine, engine.tilt
         return self._engines[key]
 

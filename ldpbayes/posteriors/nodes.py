@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from ldpbayes.priors import Dirichlet
-from ldpbayes.priors.base import AbstractMixture
+from ldpbayes.priors import Dirichlet, Learnt
 
 #: Nodes of the trapezoid rule in t ~ N(0, 1); the first ones reach so far out, and no others farther than the second number.
 NODES, REACH, FARTHEST = 13, 5.0, 8.0
@@ -32,7 +31,7 @@ class Nodes:
 
     Attributes
     ----------
-    mixture : AbstractMixture or None
+    mixture : Learnt or None
         None of one Dirichlet prior.
     values : (k,) array
         The hyperparameter at each node, in order of t.
@@ -50,7 +49,7 @@ class Nodes:
         Monte Carlo errors of log_evidences, where draws mend them.
     """
 
-    mixture: AbstractMixture
+    mixture: Learnt
     values: np.ndarray
     priors: tuple[Dirichlet, ...]
     weights: np.ndarray
@@ -86,11 +85,11 @@ class Nodes:
         log_density = curve(inside) + curve(inside, 1) * (t - inside) - 0.5 * t**2
         density = np.exp(log_density - log_density.max())
         cdf = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
-        return self.mixture.value(np.interp(np.asarray(levels) * cdf[-1], cdf, t))
+        return self.mixture.alpha(np.interp(np.asarray(levels) * cdf[-1], cdf, t))
 
 
 def place(
-    mixture: AbstractMixture,
+    mixture: Learnt,
     log_evidence: Callable[[Dirichlet], float],
     rough: Callable[[Dirichlet], float] | None = None,
     near: Nodes | None = None,
@@ -99,7 +98,7 @@ def place(
 
     Parameters
     ----------
-    mixture : AbstractMixture
+    mixture : Learnt
     log_evidence : callable
         The log-evidence of the reports under a Dirichlet prior.
     rough : callable, optional
@@ -109,15 +108,15 @@ def place(
     """
 
     def along(point):
-        return lambda t, _: (np.array([[float(point(mixture.at(value))) for value in mixture.value(t[0])]]), 0.0)
+        return lambda t, _: (np.array([[float(point(mixture.given(value))) for value in mixture.alpha(t[0])]]), 0.0)
 
     ends = np.array((-REACH, REACH) if near is None else near.t[[0, -1]])
     ends += np.array([-0.5, 0.5]) * (ends[0] == ends[1])  # of a single node, where reports leave one value
     good = along(log_evidence)
     (t, value, weight), total, error = integrated(good, good if rough is None else along(rough), *np.reshape(ends, (2, 1)))
     heavy = weight[0] > LIGHT
-    values, weights = mixture.value(t[0, heavy]), weight[0, heavy]
-    priors = tuple(mixture.at(value_of) for value_of in values)
+    values, weights = mixture.alpha(t[0, heavy]), weight[0, heavy]
+    priors = tuple(mixture.given(value_of) for value_of in values)
     return Nodes(mixture, values, priors, weights / weights.sum(), float(total[0]), value[0, heavy], float(error[0]))
 
 

@@ -6,13 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.errors import no_foreign_errors
 from ldpbayes.inference.effects import CAREFUL
-from ldpbayes.inference.nuts import STATISTICS, finished
+from ldpbayes.inference.nuts import by_nutpie
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, inside, whole
+from ldpbayes.posteriors.forms import MAX_ENTRIES
 
-#: Dense likelihood rows with more entries than this (rows × categories) are refused; O(a) likelihoods never are.
-MAX_ENTRIES = 2**25
 #: Operations of one gradient, where an entry of the rows takes one.
 GRADIENT = 2e3
 #: Gradients per draw, between the 7 of strong data and the 40 of badly scaled ones.
@@ -65,8 +63,6 @@ class NUTS(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         """Return the Sample; the same seed gives the same draws however many cores there are and whatever was compiled."""
-        import nutpie
-
         from ldpbayes.collections import tensor  # loads PyMC
 
         problem = plan.state
@@ -74,32 +70,18 @@ class NUTS(AbstractPosterior):
         rng.bit_generator.state = np.random.default_rng(next_seed).bit_generator.state  # F is drawn from the second stream
         model = tensor.build(problem.collection, problem.prior)
         compiled, seed = _compile(model), int(sampler_seed.generate_state(1)[0])
+        settings = {"draws": self.draws, "tune": self.tune, "chains": self.chains, "cores": self.chains, "seed": seed}
         for rate in dict.fromkeys((self.target_accept, max(self.target_accept, CAREFUL))):
-            with no_foreign_errors("The sampler nutpie"):
-                tree = nutpie.sample(
-                    compiled,
-                    draws=self.draws,
-                    tune=self.tune,
-                    chains=self.chains,
-                    cores=self.chains,
-                    seed=seed,
-                    target_accept=rate,
-                    progress_bar=watch.shown,
-                    save_warmup=False,
-                )
-            drawn, stats = tree["posterior"], tree["sample_stats"]
-            chains, length = finished(drawn["distribution"].values)
-            interrupted = (len(chains), length) < (self.chains, self.draws)
-            if interrupted or not stats["diverging"].any():
+            drawn, stats = by_nutpie(compiled, "distribution", watch.shown, target_accept=rate, **settings)
+            draws = drawn["distribution"]
+            if draws.shape[:2] < (self.chains, self.draws) or not stats["diverging"].any():
                 break
-        draws = drawn["distribution"].values[chains, :length]
-        names = [name for name in problem.prior.hyperparameter_names if name in drawn]
         return Sample(
             draws / draws.sum(axis=-1, keepdims=True),
             independent=False,
-            stats={new: stats[old].values[chains, :length] for old, new in STATISTICS.items() if old in stats},
+            stats=stats,
             facts={} if rate == self.target_accept else {"target_accept_used": rate},
-            hyperparameters={name: drawn[name].values[chains, :length] for name in names},
+            hyperparameters={name: drawn[name] for name in problem.prior.hyperparameter_names if name in drawn},
             interleaved=True,
         )
 

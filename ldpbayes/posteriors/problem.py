@@ -73,6 +73,11 @@ class Problem:
         """Numbers of a draw of P."""
         return self.n_categories
 
+    @property
+    def likelihoods(self) -> tuple:
+        """The likelihood of the one cell."""
+        return (self.likelihood,)
+
     @cached_property
     def rows(self):
         """The rows of the likelihood, or None where only sums over the reports are left."""
@@ -183,6 +188,7 @@ class Joint:
     cells: Cells
     prior: AbstractPrior
     alone: ClassVar[bool] = False
+    alpha: ClassVar[None] = None
 
     @property
     def data(self) -> Any:

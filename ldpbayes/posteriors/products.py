@@ -68,8 +68,8 @@ class Products:
         return logs + self.left_out(alpha), error
 
     def engine(self, alpha, **settings):
-        """Return the ConditionedProduct under Dirichlet(α), with its settings; of several cells ``sets`` is among them."""
-        return ConditionedProduct(*self.at(alpha), **settings)
+        """Return the ConditionedProduct of all cells under Dirichlet(α), with its settings."""
+        return ConditionedProduct(*self.at(alpha), sets=self.cells, **settings)
 
 
 def _stacked(forms, a):

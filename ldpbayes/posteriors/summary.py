@@ -4,10 +4,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.importance import resample
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal
 from ldpbayes.posteriors.expansion import of_rows, refusal, trusted
-from ldpbayes.posteriors.frequency import AVERAGED, moments_from_draws
 from ldpbayes.posteriors.laplace import Laplace
 from ldpbayes.posteriors.mixing import Expanded
 from ldpbayes.posteriors.mixture import Mixture, sampled
@@ -45,7 +43,7 @@ class OfSummary(AbstractPosterior):
             if problem.n_categories < 3:
                 return Refusal("Reports over two categories are not expanded: their posterior is exact.")
             own, expansion = of_rows(problem.rows, problem.alpha)
-            problem = replace(problem, likelihood=own.summary)
+            problem = replace(problem, likelihood=own)
         else:
             expansion = trusted(problem.likelihood, problem.alpha)
         if expansion.problem:
@@ -71,17 +69,8 @@ class OfSummary(AbstractPosterior):
     def run(self, plan, rng, watch):
         problem, found, other = plan.state
         sample = self._dirichlet(problem, rng, watch) if other is None else other[0].run(other[1], rng, watch)
-        exact = dict(sample.exact)
-        if "frequency_mean" not in exact:
-            exact["frequency_mean"], exact["frequency_sd"] = sample.frequency or self._averaged(sample, problem, rng)
         checked = f"{found.sentence} {sample.verdict.checked}".strip()
-        return replace(
-            sample,
-            verdict=replace(sample.verdict, checked=checked),
-            exact=exact,
-            intervals=_with_frequency(sample.intervals, exact, problem.n_users),
-            facts=dict(sample.facts) | found.facts(),
-        )
+        return replace(sample, verdict=replace(sample.verdict, checked=checked), facts=dict(sample.facts) | found.facts())
 
     def _dirichlet(self, problem, rng, watch):
         """Return the Sample under a Dirichlet prior: integrals are known but for transforms that do not die out."""
@@ -90,24 +79,3 @@ class OfSummary(AbstractPosterior):
         nodes = Nodes.alone(prior, float(server.log_evidence(prior)[0]))
         (sample,), _ = sampled(nodes, [server], (self.chains, self.draws), [rng], rng, watch)
         return sample
-
-    @staticmethod
-    def _averaged(sample, problem, rng):
-        """Return (mean, sd) of F by draws of P."""
-        if sample.weighted:
-            flat = sample.weighted[0][resample(sample.weighted[1], rng)]
-        else:
-            flat = sample.distribution.reshape(-1, problem.n_categories)
-        return moments_from_draws(problem.likelihood, flat[rng.permutation(len(flat))[:AVERAGED]])
-
-
-def _with_frequency(intervals, exact, n_reports):
-    """Return ci_prob → ends of intervals, with those of F from its moments and the interval of P."""
-
-    def both(ci_prob):
-        from ldpbayes.result.moments import frequency_intervals
-
-        ends = dict(intervals(ci_prob)) if intervals else {}
-        return frequency_intervals(exact | ends, n_reports, ci_prob) | ends
-
-    return both

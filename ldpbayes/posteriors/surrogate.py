@@ -331,8 +331,8 @@ def expanded(rows, alpha, pilot):
     shared, scale = total / (a - 1), a / (a - 1)
     first, second, third = rows.counts / u, rows.counts / u**2, rows.counts / u**3
     gradient, cross, mixed = rows.rmatvec(np.column_stack([first, second * total, third * shared**2])).T
-    curvature = tangent_curvature(rows.gram_diagonal(second), cross)
-    cubes = scale**3 * rows.gram_diagonal(third, 3) - 3 * scale**2 * rows.gram_diagonal(third * shared)
+    curvature = tangent_curvature(rows.rmatvec(second, 2), cross)
+    cubes = scale**3 * rows.rmatvec(third, 3) - 3 * scale**2 * rows.rmatvec(third * shared, 2)
     cubes += 3 * scale * mixed - third @ shared**3
     skew = np.clip(cubes / curvature, np.sqrt(curvature / STRAIGHT), NEVER_ZERO / pilot)
     # Where nothing is left of a category's curvature the derivatives are not nearly diagonal, least of all the third.

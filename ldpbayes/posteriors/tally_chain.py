@@ -11,7 +11,7 @@ from scipy.special import betaln, digamma, gammaln, logsumexp
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
-from ldpbayes.inference.importance import Weighted, resample, weigh
+from ldpbayes.inference.importance import Weighted, weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods import require_sampler
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Sample
@@ -163,37 +163,40 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """What is known of a block of categories beside the chain: its prior, and reports that name the block or the others.
+    """What is known of a block of categories beside the chain: a Beta(b₁, b₀) for its share, instead of that of the chain.
 
-    Given the tally M of the block its share is Beta(b₁ + M + d₁, b₀ + N − M + d₀), where the chain alone has Beta(A₁ + M,
-    A₀ + N − M).
+    Given the tally M of the block its share is Beta(b₁ + M, b₀ + N − M), where the chain alone has Beta(A₁ + M, A₀ + N − M).
 
     Attributes
     ----------
-    prior, chain, reports : (2,) arrays
-        b, A and d: of the block, and of the others.
+    prior, chain : (2,) arrays
+        b and A: of the block, and of the others.
     total : int
         N, the reports of the chain.
     """
 
     prior: np.ndarray
     chain: np.ndarray
-    reports: np.ndarray
     total: int
 
     def log_weight(self, tally: np.ndarray) -> np.ndarray:
-        """Return the log of the weight of tallies of the block beside that of the chain, without Γ(A)/Γ(A + N)."""
-        (inside, outside), (b, c) = self._ends(tally), self.prior
-        by_chain = gammaln(self.chain[0] + tally) + gammaln(self.chain[1] + self.total - tally)
-        return betaln(inside, outside) - betaln(b, c) + gammaln(self.chain).sum() - by_chain
+        """Return the log of the weight of tallies of the block beside that of the chain, but for a constant."""
+        return betaln(*_ends(self.prior, tally, self.total)) + self.log_given(tally)
+
+    def log_given(self, tally: np.ndarray) -> np.ndarray:
+        """Return log of Γ(A)/Γ(A + M) of the block and of the others, which the chain does not have."""
+        inside, outside = _ends(self.chain, tally, self.total)
+        return gammaln(self.chain).sum() - gammaln(inside) - gammaln(outside)
 
     def slope(self, tally: Any) -> Any:
         """Return the derivative of log_weight."""
-        (inside, outside), left = self._ends(tally), self.total - tally
-        return digamma(inside) - digamma(outside) - digamma(self.chain[0] + tally) + digamma(self.chain[1] + left)
+        (b, c), (inside, outside) = _ends(self.prior, tally, self.total), _ends(self.chain, tally, self.total)
+        return digamma(b) - digamma(c) - digamma(inside) + digamma(outside)
 
-    def _ends(self, tally):
-        return self.prior[0] + tally + self.reports[0], self.prior[1] + self.total - tally + self.reports[1]
+
+def _ends(prior, tally, n):
+    """Return the parameters of the Beta of the share of a block, of n reports with these tallies of it."""
+    return prior[0] + tally, prior[1] + n - tally
 
 
 @dataclass(frozen=True)
@@ -230,20 +233,11 @@ class TallyChain(AbstractPosterior):
         return Plan(reason, work, (problem, *chain))
 
     def run(self, plan, rng, watch):
-        problem, chain, sides = plan.state
+        problem, chain, lists = plan.state
+        if lists is not None:
+            return lists.sample(self, plan.reason, rng)
         size, n = self.chains * self.draws, problem.n_users
         shape, back = (self.chains, self.draws, -1), np.argsort(chain.order)
-        if sides is not None:
-            weights, tallies = _weighted(chain, sides, PROPOSALS * size, rng)
-            chosen = rng.permutation(resample(weights.weight, rng, size))
-            return Sample(
-                weights.distribution[chosen].reshape(shape),
-                tallies[chosen].reshape(shape),
-                effective=min(weights.effective_sample, float(size)),
-                verdict=weights.judged(size),
-                weighted=(weights.distribution, weights.weight),
-                facts=weights.facts,
-            )
         before = chain.forward()
         total = chain.alpha.sum()
         evidence = gammaln(total) - gammaln(total + n) + float(before[-1][0]) + chain.constant
@@ -261,8 +255,8 @@ class TallyChain(AbstractPosterior):
         )
 
 
-def links(problem: Any) -> tuple[Links, Sides | None]:
-    """Return (Links, Sides or None) of a problem.
+def links(problem: Any) -> tuple[Links, "Lists | None"]:
+    """Return (Links, Lists where draws are weighted by the tally of a block, else None) of a problem.
 
     Raises
     ------
@@ -303,7 +297,9 @@ def links(problem: Any) -> tuple[Links, Sides | None]:
         return chain, None
     single = np.array([within[candidate].sum(), within[~candidate].sum()])
     prior = single if problem.alpha is not None else tree.conjugate[0]
-    return chain, Sides(prior, single, beside, int(chain.counts.sum() + chain.own.sum()))
+    own = Sides(single, single, int(chain.counts.sum() + chain.own.sum()))
+    blocks = tuple(map(np.flatnonzero, (candidate, ~candidate)))
+    return chain, Lists(prior + beside, ((chain, own),), blocks, -betaln(*prior))
 
 
 def is_chain(problem: Any) -> bool:
@@ -480,22 +476,142 @@ def _tilt_to(mean, values, logs):
     return theta
 
 
-def _weighted(chain, sides, size, rng):
-    """Return (Weighted, tallies) of P: draws of the chain under some tilts, weighted by the tally of the block."""
-    block, back, tilted = chain.block, np.argsort(chain.order), Tilted.roughly(chain, sides, size // FIRST, rng)
-    for wanted in WANTED:
-        tilted = tilted.led(sides, wanted, size, rng)
-        drawn, share = tilted.drawn.copy(), rng.beta(*sides._ends(tilted.tally))
-        gammas = rng.standard_gamma(chain.alpha + drawn)
-        p = np.empty_like(gammas)
-        for which, mass, reports in ((block, share, sides.reports[0]), (~block, 1 - share, sides.reports[1])):
-            split = gammas[:, which] / gammas[:, which].sum(axis=1, keepdims=True)
-            p[:, which] = mass[:, None] * split
-            drawn[:, which] += rng.multinomial(int(reports), split)
-        weighted = tilted.weighed(p[:, back], lambda tally: sides.log_weight(tally) + chain.constant)
-        if weighted.judged(size // PROPOSALS).accepted:
-            break
-    return weighted, drawn[:, back]
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """Chains about the same block of categories, each of respondents of its own, of which every one has tallies.
+
+    Of the n_k whose reports are in chain k let M_k be in the block. Its share is Beta(b + Σ M_k, c + Σ (n_k − M_k)) given
+    these, so that chains meet in them alone. With h_k(M) the chance of the reports of chain k and of M, which draws of it
+    give, P(M_1, M_2, …) ∝ Π h_k(M_k) B(b + Σ M_k, c + Σ (n_k − M_k)): a convolution.
+
+    Attributes
+    ----------
+    prior : (2,) array
+        b and c, with the reports that name the block alone or the others alone.
+    chains : sequence of (Links, Sides)
+        Within the block, and within the others, categories are combinations of theirs; the sides have their own shares.
+    blocks : pair of int arrays
+        The categories in the block and the others, in the order of these combinations.
+    constant : float
+        What is left of the log-evidence.
+    """
+
+    prior: np.ndarray
+    chains: Sequence[tuple[Links, Sides]]
+    blocks: Sequence
+    constant: float
+
+    @property
+    def total(self) -> int:
+        """Reports of all chains."""
+        return sum(own.total for _, own in self.chains)
+
+    def sample(self, method: AbstractPosterior, checked: str, rng: np.random.Generator) -> Sample:
+        """Return the Sample of so many draws as a method makes."""
+        size = method.chains * method.draws
+        pools = self._led([], PROPOSALS * size, rng)
+        for wanted in WANTED:
+            pools = self._led(pools, PROPOSALS * size, rng, wanted)
+            found = [self._judged(k, pools) for k in range(len(pools))]
+            verdicts = [one.judged(size) for one in found]
+            if all(one.accepted for one in verdicts):
+                break
+        chosen, log_evidence = self._drawn(pools, size, rng)
+        total = sum(pool.tally[own] for pool, own in zip(pools, chosen, strict=True))
+        share = rng.beta(*_ends(self.prior, total, self.total))
+        blocks = [part[:, None] for part in (share, 1 - share)]
+        for (chain, _), pool, own in zip(self.chains, pools, chosen, strict=True):
+            back = np.argsort(chain.order)
+            gammas, block = rng.standard_gamma(chain.alpha + pool.drawn[own])[:, back], chain.block[back]
+            for t, part in enumerate((gammas[:, block], gammas[:, ~block])):
+                split = part / part.sum(axis=1, keepdims=True)
+                blocks[t] = (blocks[t][:, :, None] * split[:, None, :]).reshape(size, -1)
+        places = np.concatenate(self.blocks)
+        p = np.empty((size, places.size))
+        p[:, places] = np.concatenate(blocks, axis=1)
+        worth = 1 / sum(1 / one.effective_sample for one in found)
+        return Sample(
+            p.reshape(method.chains, method.draws, -1),
+            effective=min(worth, float(size)),
+            verdict=next((one for one in verdicts if not one.accepted), Verdict(checked=checked)),
+            facts={
+                "k_hat": max(one.k_hat for one in found),
+                "shift_by_weights": max(one.shift for one in found),
+                "log_evidence": log_evidence + sum(chain.constant for chain, _ in self.chains) + self.constant,
+                "log_evidence_error": float(np.hypot.reduce([one.log_evidence_error for one in found])),
+            },
+        )
+
+    def _masses(self, pools, without=None):
+        """Return (distinct M, log h(M)) of all chains but one."""
+        pairs = [(pool, own) for k, (pool, (_, own)) in enumerate(zip(pools, self.chains, strict=False)) if k != without]
+        found = [(*pool.masses(), own) for pool, own in pairs]
+        return [(values, logs + own.log_given(values)) for values, logs, own in found]
+
+    def _led(self, pools, size, rng, wanted=None):
+        """Return draws of each chain where it and the others want them: led by draws so far, or roughly where none are."""
+        pools = list(pools)
+        for k, (chain, own) in enumerate(self.chains):
+            others = sum(one.total for j, (_, one) in enumerate(self.chains[: len(pools)]) if j != k)
+            values, logs = _sums(self._masses(pools, k))
+            b, c = _ends(self.prior, values, others)
+            weight = np.exp(logs + betaln(b, c) - logsumexp(logs + betaln(b, c)))
+            mean, square = weight @ (b / (b + c)), weight @ (b * (b + 1) / ((b + c) * (b + c + 1)))
+            number = (mean - square) / (square - mean**2)  # b + c of the Beta of the same mean and sd
+            near = replace(own, prior=number * np.array([mean, 1 - mean]))
+            if wanted is None:
+                pools.append(Tilted.roughly(chain, near, size // FIRST, rng))
+            else:
+                pools[k] = pools[k].led(near, wanted, size, rng)
+        return pools
+
+    def _judged(self, k, pools) -> Weighted:
+        """Return the weights of the draws of one chain beside all others, judged by the share of the block."""
+        (values, logs), own = _sums(self._masses(pools, k)), self.chains[k][1]
+
+        def log_weight(tally):
+            found, place = np.unique(tally, return_inverse=True)
+            ends = _ends(self.prior, values + found[:, None], self.total)
+            return (logsumexp(logs + betaln(*ends), axis=1) + own.log_given(found))[place]
+
+        each, counts = np.unique(pools[k].tally, return_counts=True)
+        b, c = _ends(self.prior, values + each[:, None], self.total)
+        weight = np.exp(logs + betaln(b, c) - logsumexp(logs + betaln(b, c), axis=1, keepdims=True))
+        means = np.repeat((weight * b / (b + c)).sum(axis=1), counts)
+        return pools[k].weighed(means[:, None], log_weight)
+
+    def _drawn(self, pools, size, rng):
+        """Return (the places in each pool of draws of all tallies together, log of the mean chance of all reports)."""
+        masses = self._masses(pools)
+        before = [_sums(masses[:k]) for k in range(len(masses) + 1)]
+        values, logs = before[-1]
+        logs = logs + betaln(*_ends(self.prior, values, self.total))
+        total = rng.choice(values, size=size, p=np.exp(logs - logsumexp(logs)))
+        chosen = []
+        for k in range(len(pools) - 1, -1, -1):
+            (own, mass), (sums, rest) = masses[k], before[k]
+            tally = np.empty(size, dtype=int)
+            for value in np.unique(total):
+                mine = np.flatnonzero(total == value)
+                place = np.minimum(np.searchsorted(sums, value - own), len(sums) - 1)
+                each = np.where(sums[place] == value - own, mass + rest[place], -np.inf)
+                tally[mine] = rng.choice(own, size=len(mine), p=np.exp(each - logsumexp(each)))
+            first, last = (np.searchsorted(pools[k].tally, tally, side) for side in ("left", "right"))
+            chosen.append(rng.integers(first, last))
+            total = total - tally
+        return chosen[::-1], float(logsumexp(logs))
+
+
+def _sums(masses):
+    """Return (sums of tallies, log of their mass) of lists' (tallies, log-masses), in the order of the sums."""
+    values, logs = np.zeros(1, dtype=int), np.zeros(1)
+    for own, mass in masses:
+        total, each = (values[:, None] + own).ravel(), (logs[:, None] + mass).ravel()
+        values, place = np.unique(total, return_inverse=True)
+        top = np.full(len(values), -np.inf)
+        np.maximum.at(top, place, each)
+        logs = top + np.log(np.bincount(place, np.exp(each - top[place])))
+    return values, logs
 
 
 def _log_sums(logs, axis):

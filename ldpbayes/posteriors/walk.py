@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import digamma, gammaln, logsumexp, polygamma, softmax
 
-from ldpbayes.inference import hmc, sampling, verdict
-from ldpbayes.inference.bridge import log_ratio
+from ldpbayes.inference import sampling, verdict
 from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
+from ldpbayes.inference.nested import annealed
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, Watch, whole
 from ldpbayes.posteriors.forms import Forms, StandIn, expand, log_weights, reweighed
@@ -32,10 +32,9 @@ LOOKED, SURE, LEAST = 60, 0.1, 0.02
 FARTHEST, FEWEST = 3.0, 0.2
 #: Variances of the logs of weights are drawn to one by so many draws.
 DRAWN_TO_ONE = 50
-#: Powers between the standard normal density and the posterior for the evidence, the draws at each, and those discarded.
-STONES, DRAWS, TUNE = 12, 200, 40
-#: Parts of the draws, one after the other, whose spread is the error of the evidence.
-BLOCKS = 8
+#: Particles that tell the evidence, and the share of the effective ones that is kept at a step of their way; as many draws
+#: take about as long.
+PARTICLES, KEPT_EFFECTIVE, EVIDENCE = 300, 0.97, 4000
 #: Gradients of a draw; operations of a gradient, and its parts per category.
 GRADIENTS, GRADIENT, PER_CATEGORY = 20, 500, 40
 
@@ -188,8 +187,6 @@ class Filtered:
         Of log τ along the coordinate of log σ.
     mean, precision : (a,) arrays
         The pseudo-reports.
-    power : float
-        Of the posterior density over the standard normal one: between the two lie densities that lead to the evidence.
     """
 
     form: Forms
@@ -199,7 +196,6 @@ class Filtered:
     slant: float
     mean: np.ndarray
     precision: np.ndarray
-    power: float = 1.0
 
     @classmethod
     def about(cls, form, law):
@@ -241,7 +237,7 @@ class Filtered:
         a, law = self.mean.size, self.law
         rates = np.array([law.rate, 1 / law.local]), float(law.degrees)
         room = _room(a), np.empty(self.size)
-        arguments = self.frame, rates, self.power, room, self.form.arrays
+        arguments = self.frame, rates, room, self.form.arrays
 
         def value_and_gradient(u):
             slope = np.empty(u.size)
@@ -324,43 +320,33 @@ def _room(a):
     return tuple(np.empty(a) for _ in range(5))
 
 
-def log_evidence(problem, rng, *, draws=DRAWS, stones=STONES):
-    """Return (log P(Y) under a random-walk prior, its standard error), by bridges between powers of the posterior.
+def log_evidence(problem, rng, *, particles=PARTICLES):
+    """Return (log P(Y) under a random-walk prior, its standard error), by annealed importance sampling.
 
-    In the coordinates of its draws the posterior is nearly standard normal. Chains run on the standard normal density times
-    (posterior/standard normal)^β at β = k/K, k = 0 … K, each started where the last one ended. The ratio of the constants
-    of two neighbours is the optimal bridge between their draws; BLOCKS blocks of the draws give the error. Where the
-    likelihood was expanded, a few weighted draws at β = 1 mend it.
+    In the coordinates of its draws the posterior is nearly standard normal: particles move from the standard normal law to
+    it. The error is that of their mean weight.
 
     Parameters
     ----------
     problem : Problem
     rng : numpy.random.Generator
-    draws, stones : int
-        Draws at each power, and K.
+    particles : int
     """
     form = form_of(problem, rng)
-    density, _, steps, _ = settled(form, problem.prior.walk(), RandomWalk(chains=1), rng)
-    density_of, at, powers, values = density.pair[0], [rng.standard_normal(density.size)], np.arange(stones + 1) / stones, []
-    for power in powers:
-        tempered = replace(density, power=float(power)).pair
-        hmc.moved(tempered, at, steps, TUNE, rng)
-        (u,), _ = hmc.moved(tempered, at, steps, draws, rng)
-        values.append([density_of(point)[0] + 0.5 * point @ point for point in u])
-    values = np.array(values)
+    density, *_ = settled(form, problem.prior.walk(), RandomWalk(chains=1), rng)
+    density_of, path = density.pair[0], []
+
+    def ratio(u):
+        values, slopes = zip(*(density_of(point) for point in u), strict=True)
+        return np.array(values) + 0.5 * (u**2).sum(axis=1), np.array(slopes) + u
+
+    with np.errstate(all="ignore"):  # a trajectory that leaves the posterior may overflow
+        annealed(ratio, density.size, path, KEPT_EFFECTIVE, particles // 4, rng)
+        u, log_weight = annealed(ratio, density.size, path, 0.0, particles, rng)
+    z = density.of(u)
     # What the form leaves out is a constant, the same at every draw, except where it is an expansion.
-    z = density.of(u[:: max(draws // 100, 1) if form.expanded.any() else draws])
     inside = [of_logits(form, point[-density.mean.size :])[0] for point in z]
-    gap = problem.rows.log_likelihood(np.ascontiguousarray(shares(z).T)) - inside
-    weight = np.exp(gap - gap.max())
-    constant, error = gap.max() + math.log(weight.mean()), weight.std() / weight.mean() / math.sqrt(len(gap))
-    # Draws of a chain resemble their neighbours: blocks in a row show that, every fourth draw would hide it.
-    estimates = [_bridged(powers, block) for block in np.array_split(values, BLOCKS, axis=1)]
-    spread = float(np.std(estimates, ddof=1)) / math.sqrt(BLOCKS)
-    return float(_bridged(powers, values) + constant + density.log_constant), math.hypot(spread, error)
-
-
-def _bridged(powers, values):
-    """Return the log of the ratio of the outermost constants from draws of the log-ratio at each power, (K + 1, n)."""
-    steps = zip(np.diff(powers), values[:-1], values[1:], strict=True)
-    return sum(log_ratio(step * below, step * above) for step, below, above in steps)
+    log_weight += problem.rows.log_likelihood(np.ascontiguousarray(shares(z).T)) - inside
+    weight = np.exp(log_weight - log_weight.max())
+    evidence = log_weight.max() + math.log(weight.mean()) + density.log_constant
+    return float(evidence), float(weight.std() / weight.mean() / math.sqrt(particles))

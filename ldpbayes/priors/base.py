@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr, ndtr
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from ldpbayes.collections import Cells
-    from ldpbayes.priors.dirichlet import Dirichlet
     from ldpbayes.priors.floor import Floor
+    from ldpbayes.priors.learnt import Learnt
     from ldpbayes.priors.loglinear import LogLinear
+    from ldpbayes.priors.smooth import Smooth
     from ldpbayes.priors.tree import AbstractTree
 
 #: A table of quantiles is refused where its spline falls over more of the probability than this.
@@ -71,45 +72,6 @@ class Linear:
         steps = [0 if term.root is None else term.root.shape[1] for term in terms]
         self.parts = np.array([(*term[:2], row, term.size, m) for term, row, m in zip(terms, rows[:-1], steps, strict=True)])
         self.roots = np.concatenate([np.zeros(0), *(np.ravel(term.root) for term in terms if term.root is not None)])
-
-
-class AbstractMixture(abc.ABC):
-    """A prior that is a one-parameter mixture of conjugate ones, so that exact methods can handle it.
-
-    The hyperparameter is a monotone function of t ~ N(0, 1).
-    """
-
-    #: The mixing hyperparameter, as results call it.
-    parameter: ClassVar[str]
-
-    @abc.abstractmethod
-    def at(self, value: float) -> "Dirichlet":
-        """Return the conjugate prior given the hyperparameter."""
-
-    @abc.abstractmethod
-    def value(self, t: np.ndarray) -> np.ndarray:
-        """Return the hyperparameter at t."""
-
-    @abc.abstractmethod
-    def coordinate(self, value: np.ndarray) -> np.ndarray:
-        """Return t at values of the hyperparameter."""
-
-
-@dataclass(frozen=True)
-class Walk:
-    """log p = a walk over the ordered categories + a deviation of each, up to a constant.
-
-    The walk's steps are σ t with t ~ Student-t(degrees) and σ ~ Exponential(rate); the deviations are N(0, τ²) with
-    τ ~ Exponential(mean ``local``).
-
-    Attributes
-    ----------
-    rate, degrees, local : float
-    """
-
-    rate: float
-    degrees: float
-    local: float
 
 
 class AbstractPrior(abc.ABC):
@@ -282,7 +244,8 @@ class AbstractPrior(abc.ABC):
 
     def weight(self) -> float:
         """Return how many open answers the prior weighs: Σα of a Dirichlet; nan where no number of answers says it."""
-        return float("nan")
+        alpha = self.concentrations()
+        return float("nan") if alpha is None else float(alpha.sum())
 
     # ---- capabilities: the object, or None -----------------------------------------------------------------------------
     def concentrations(self) -> np.ndarray | None:
@@ -300,8 +263,8 @@ class AbstractPrior(abc.ABC):
         """Return (α, x, (b, c)) where P ~ Dirichlet(α) and the last category is a share ~ Beta(b, c) of P_x, else None."""
         return None
 
-    def mixture(self) -> AbstractMixture | None:
-        """Return the mixture of Dirichlet priors that this prior is, where it has one mixing parameter, else None."""
+    def mixture(self) -> "Learnt | None":
+        """Return this prior where it is a mixture of Dirichlet priors with one mixing parameter, else None."""
         return None
 
     @property
@@ -350,8 +313,8 @@ class AbstractPrior(abc.ABC):
         """Whether a hyperparameter has a probability of its own at one value: weights about a mode may miss a part then."""
         return False
 
-    def walk(self) -> Walk | None:
-        """Return the random walk over ordered categories that this prior is, else None."""
+    def walk(self) -> "Smooth | None":
+        """Return this prior where it is a random walk over ordered categories, else None."""
         return None
 
 
@@ -367,11 +330,6 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     p = np.exp(logits - functools.reduce(np.maximum, np.moveaxis(logits, -1, 0))[..., None])
     p /= functools.reduce(np.add, np.moveaxis(p, -1, 0))[..., None]
     return p
-
-
-def product(matrix: Any, values: Any, xp: Any) -> Any:
-    """Return a known matrix times values, (…, m, k) in NumPy and (m, k) in PyTensor."""
-    return matrix @ values if xp is np else xp.dot(np.asarray(matrix, dtype=float), values)
 
 
 class Law(abc.ABC):

@@ -95,9 +95,6 @@ class Dirichlet(AbstractPrior):
     def concentrations(self) -> np.ndarray:
         return self.alpha
 
-    def weight(self) -> float:
-        return self.total
-
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
         return rng.dirichlet(self.alpha, size)
 

@@ -1,5 +1,6 @@
 """Cells that borrow strength: groups that vary about a common mean, days in their order, regions beside their neighbours."""
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -8,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import helmert
 
 from ldpbayes import checks
@@ -164,7 +166,7 @@ class Hierarchical(AbstractSoftmax):
         return {"scale": ""}
 
     def local(self) -> tuple[int, int] | None:
-        return self.field_.local(self._width + self._scales, self._width)
+        return None if self.field_.make else (self._width + self._scales, self._width)
 
     def spectrum(self, z: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
         first, second = self._width, self._width + self._scales
@@ -226,61 +228,37 @@ class Field:
     ----------
     what : str
     n_cells : int
-    make : callable
-        Returns the map, (cells, rank), where it must be written out.
+    make : callable, optional
+        Returns the map, (cells, rank), where it must be written out; without it each cell has its own number.
     settings : dict of arrays
         What a result keeps.
     """
 
     what: str
     n_cells: int
-    make: Callable[[], np.ndarray]
+    make: Callable[[], np.ndarray] | None = None
     settings: dict = field(default_factory=dict)
 
     @cached_property
     def root(self):
         """The map, (cells, rank)."""
-        return self.make()
+        return np.eye(self.n_cells) if self.make is None else self.make()
 
     @property
     def rank(self):
-        return self.root.shape[1]
+        return self.n_cells if self.make is None else self.root.shape[1]
 
     def of(self, effects):
         """Return the effects (…, cells, k) for standard normal numbers (…, rank, k)."""
-        return self.root @ effects
+        return effects if self.make is None else self.root @ effects
 
     def transposed(self, d):
         """Return the transposed map of d (cells, k), shape (rank, k)."""
-        return self.root.T @ d
+        return d if self.make is None else self.root.T @ d
 
     def norms(self):
         """Return the squared lengths of the map's columns, (rank,)."""
-        return (self.root**2).sum(axis=0)
-
-    def local(self, start, width):
-        """Return (start, width) where each cell has its own numbers, else None."""
-        return None
-
-
-class Groups(Field):
-    """Independent effects."""
-
-    @property
-    def rank(self):
-        return self.n_cells
-
-    def of(self, effects):
-        return effects
-
-    def norms(self):
-        return np.ones(self.n_cells)
-
-    def transposed(self, d):
-        return d
-
-    def local(self, start, width):
-        return start, width
+        return np.ones(self.n_cells) if self.make is None else (self.root**2).sum(axis=0)
 
 
 class Waves(Field):
@@ -327,7 +305,8 @@ def _root_of_walk(order, gaps):
     Reports say much about the slow waves of the walk and little about the fast ones: in this basis the posterior is nearly
     independent, where in the steps it is not. With steps of one length the basis is the discrete cosine transform.
     """
-    basis = _eigenroot(_path(gaps))
+    forward = np.diag(1 / gaps, 1)  # one over the variance of each step, between neighbours
+    basis = _eigenroot(forward + forward.T)
     root = np.empty_like(basis)
     root[order] = basis
     return root
@@ -371,18 +350,10 @@ def _eigenroot(weights):
     return vectors[:, positive] / np.sqrt(values[positive])
 
 
-def _path(gaps):
-    """Return the weights of the graph of a walk: one over the variance of each step, between neighbours."""
-    weights = np.zeros((gaps.size + 1, gaps.size + 1))
-    at = np.arange(gaps.size)
-    weights[at, at + 1] = weights[at + 1, at] = 1 / gaps
-    return weights
-
-
 def _field(structure, n_cells, cells) -> Field:
     """Return the field of a structure over the cells."""
     if isinstance(structure, str) and structure == "groups":
-        return Groups(f"{n_cells} groups", n_cells, partial(np.eye, n_cells))
+        return Field(f"{n_cells} groups", n_cells)
     if isinstance(structure, str):
         return _walk(n_cells, cells)
     weights = _adjacency(structure, n_cells, cells)
@@ -433,12 +404,8 @@ def _day(key):
     if isinstance(key, int) and not isinstance(key, bool) and 19_000_101 <= key <= 21_001_231:
         key = str(key)
     if isinstance(key, str):
-        for kind in (datetime.date, datetime.datetime):
-            try:
-                key = kind.fromisoformat(key)
-            except ValueError:
-                continue
-            break
+        with contextlib.suppress(ValueError):
+            key = datetime.datetime.fromisoformat(key)
     if isinstance(key, datetime.datetime):
         if key.tzinfo is not None:
             key = key.astimezone(datetime.UTC).replace(tzinfo=None)
@@ -469,17 +436,19 @@ def _adjacency(structure, n_cells, cells):
     labels = None if cells is None else list(cells.labels)
     pairs = _pairs(structure, n_cells)
     if pairs is None:
-        return _connected(_matrix(structure, n_cells, labels))
-    if labels is None:
+        matrix = _matrix(structure, n_cells, labels)
+    elif labels is None:
         raise ArgumentError("structure names neighbours by label, which only Cells have; give a matrix instead.")
-    places = {label: place for place, label in enumerate(labels)}
-    matrix = np.zeros((n_cells, n_cells))
-    for left, right in pairs:
+    else:
+        matrix, places = np.zeros((n_cells, n_cells)), {label: place for place, label in enumerate(labels)}
+    for left, right in pairs or ():
         i, j = _position(left, places), _position(right, places)
         if i == j:
             raise ArgumentError(f"structure must not make the cell {labels[i]!r} its own neighbour.")
         matrix[i, j] = matrix[j, i] = 1.0
-    return _connected(matrix)
+    if not matrix.any():
+        raise ArgumentError('structure must name at least one pair of neighbours; without any use "groups".')
+    return matrix
 
 
 def _pairs(structure, n_cells):
@@ -499,16 +468,10 @@ def _pairs(structure, n_cells):
 def _matrix(structure, n_cells, labels):
     """Return a matrix of weights; of a data frame, whose rows and columns may be named, in the order of the cells."""
     names = None
-    try:
+    with contextlib.suppress(AttributeError, TypeError):  # a method of lists, and missing elsewhere
         names = list(structure.index), list(structure.columns)
-    except (AttributeError, TypeError):  # a method of lists, and missing elsewhere
-        pass
     try:
-        dense = structure.toarray()
-    except AttributeError:
-        dense = structure
-    try:
-        matrix = np.asarray(dense, dtype=float)
+        matrix = np.asarray(structure.toarray() if sparse.issparse(structure) else structure, dtype=float)
     except (TypeError, ValueError):
         raise ArgumentError(
             "structure must be groups, days, a matrix with a row and a column for every cell, {label: labels of its "
@@ -530,12 +493,6 @@ def _matrix(structure, n_cells, labels):
         raise ArgumentError("structure must be symmetric: neighbours are so on both sides.")
     if matrix.diagonal().any():
         raise ArgumentError("structure must have a zero diagonal: no cell is its own neighbour.")
-    return matrix
-
-
-def _connected(matrix):
-    if not matrix.any():
-        raise ArgumentError('structure must name at least one pair of neighbours; without any use "groups".')
     return matrix
 
 

@@ -11,7 +11,7 @@ from scipy.special import digamma, gammaln, log_expit
 from ldpbayes import checks
 from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError
-from ldpbayes.priors.base import AbstractMixture, AbstractPrior
+from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.dirichlet import Dirichlet, sticks
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Learnt(AbstractPrior):
     median: float = 0.5
     sd: float = 1.0
     n_categories: int | None = None
+    #: The mixing hyperparameter, as results call it.
+    parameter: ClassVar[str] = "alpha"
 
     def __post_init__(self):
         for name in ("median", "sd"):
@@ -56,10 +58,6 @@ class Learnt(AbstractPrior):
     @property
     def n_unknowns(self) -> int:
         return self.n_categories
-
-    def alpha(self, t):
-        """Return α at t prior standard deviations of log α above its median."""
-        return self.median * np.exp(self.sd * np.asarray(t, dtype=float))
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
         shape = self.alpha(rng.standard_normal(size))[:, None]
@@ -124,22 +122,18 @@ class Learnt(AbstractPrior):
     def to_dict(self) -> dict[str, np.ndarray]:
         return {"median": np.array(self.median), "sd": np.array(self.sd)}
 
-    def mixture(self) -> "Concentration":
-        return Concentration(self)
+    # ---- the mixture of symmetric Dirichlet priors over t ~ N(0, 1) ------------------------------------------------------
+    def mixture(self) -> "Learnt":
+        return self
 
+    def given(self, value: float) -> Dirichlet:
+        """Return the conjugate prior given α."""
+        return Dirichlet(np.full(self.n_categories, float(value)))
 
-@dataclass(frozen=True, eq=False)
-class Concentration(AbstractMixture):
-    """The mixture of symmetric Dirichlet priors over t = (log α − log median)/sd ~ N(0, 1)."""
-
-    prior: Learnt
-    parameter: ClassVar[str] = "alpha"
-
-    def at(self, value: float) -> Dirichlet:
-        return Dirichlet(np.full(self.prior.n_categories, float(value)))
-
-    def value(self, t: np.ndarray) -> np.ndarray:
-        return self.prior.alpha(t)
+    def alpha(self, t: np.ndarray) -> np.ndarray:
+        """Return α at t prior standard deviations of log α above its median."""
+        return self.median * np.exp(self.sd * np.asarray(t, dtype=float))
 
     def coordinate(self, value: np.ndarray) -> np.ndarray:
-        return (np.log(value) - math.log(self.prior.median)) / self.prior.sd
+        """Return t at values of α."""
+        return (np.log(value) - math.log(self.median)) / self.sd

@@ -13,12 +13,11 @@ from scipy.special import logsumexp
 
 from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.likelihoods.tensor import along_axes
 from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw
 
 #: The basis of a log-linear model is written out up to so many entries.
 MAX_BASIS = 2**24
-#: Small attributes are joined into blocks of at most so many levels.
-BLOCK = 64
 #: Grid of log(σ/scale) for integrals over the sd of the interactions of one order.
 GRID = np.linspace(-14.0, 4.5, 371)
 #: Knots of log(square/scale²), square the sum of squares of the effects of a batch: its density is constant below the first,
@@ -103,15 +102,8 @@ class LogLinear(AbstractSoftmax):
 
     @cached_property
     def _contrasts(self):
-        """The square matrices [1, H_k] of the attributes, small ones joined into their Kronecker products."""
-        out = []
-        for size in self.sizes:
-            matrix = np.column_stack([np.ones(size), -helmert(size).T])
-            if out and len(out[-1]) * size <= BLOCK:
-                out[-1] = np.kron(out[-1], matrix)
-            else:
-                out.append(matrix)
-        return out
+        """The square matrices [1, H_k] of the attributes."""
+        return [np.column_stack([np.ones(size), -helmert(size).T]) for size in self.sizes]
 
     @property
     def n_effects(self) -> int:
@@ -125,13 +117,13 @@ class LogLinear(AbstractSoftmax):
         flat = effects.reshape(-1, self.n_effects)
         table = np.zeros((len(flat), self.n_categories))
         table[:, self._orders[0]] = flat
-        return _through(table, self._contrasts).reshape(*effects.shape[:-1], self.n_categories)
+        return along_axes(self._contrasts, table).reshape(*effects.shape[:-1], self.n_categories)
 
     def effects_of(self, slopes: np.ndarray) -> np.ndarray:
         """Return Bᵀ g for g of shape (a,) or (k, a)."""
         slopes = np.asarray(slopes, dtype=float)
         flat = slopes.reshape(-1, self.n_categories)
-        table = _through(flat, [basis.T for basis in self._contrasts])
+        table = along_axes([basis.T for basis in self._contrasts], flat)
         return table[:, self._orders[0]].reshape(*slopes.shape[:-1], self.n_effects)
 
     @cached_property
@@ -252,12 +244,3 @@ def _density_of_squares(size):
     from scipy.interpolate import CubicSpline
 
     return CubicSpline(SQUARES, logsumexp(_scale_terms(np.exp(0.5 * SQUARES), size), axis=-1))
-
-
-def _through(table, matrices):
-    """Return (⊗ matrices) applied to each row of table, shape (k, ·), axis by axis."""
-    for matrix in matrices:
-        rest = table.shape[1] // matrix.shape[1]
-        table = table.reshape(len(table), matrix.shape[1], rest).transpose(0, 2, 1) @ matrix.T
-        table = table.reshape(len(table), -1)
-    return table

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import helmert
+from scipy.sparse import csr_array
 
 from ldpbayes import checks
+from ldpbayes.arrays import times
 from ldpbayes.errors import ArgumentError
-from ldpbayes.priors.base import AbstractSoftmax, ExponentialLaw, Law, Linear, NormalLaw, ScaleLaw, Term, product
+from ldpbayes.priors.base import AbstractSoftmax, ExponentialLaw, Law, Linear, NormalLaw, ScaleLaw, Term
 
 #: Standard deviation of a slope: of the log odds between two categories, for one sd of the column.
 SCALE = 2.5
@@ -19,8 +21,6 @@ SCALE = 2.5
 INTERCEPT = math.pi
 #: Of the half-normal prior of the sd between groups.
 BETWEEN = 1.0
-#: From so many levels on, the effect of each cell is picked out; below it a product of matrices is as fast.
-MANY_LEVELS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,29 +61,6 @@ class Effects:
     def size(self) -> int:
         """Number of unknowns of each free category."""
         return len(self.levels) if self.root is None else self.root.shape[1]
-
-    @cached_property
-    def of_one(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The level of each cell and its entry, where no cell has several and there are MANY_LEVELS; else None."""
-        if len(self.levels) < MANY_LEVELS or (np.count_nonzero(self.matrix, axis=1) > 1).any():
-            return None
-        level = np.abs(self.matrix).argmax(axis=1)
-        return level, self.matrix[np.arange(len(level)), level, None]
-
-    def spread(self, effects: Any, xp: Any) -> Any:
-        """Return the matrix times the effects of the levels, (…, cells, k)."""
-        if xp is not np or self.of_one is None:
-            return product(self.matrix, effects, xp)
-        level, entry = self.of_one
-        return effects[..., level, :] * entry
-
-    def gathered(self, slope: np.ndarray) -> np.ndarray:
-        """Return the transposed matrix times numbers of the cells, (cells, k): their sums over each level."""
-        if self.of_one is None:
-            return self.matrix.T @ slope
-        level, entry = self.of_one
-        columns = (np.bincount(level, column, len(self.levels)) for column in (slope * entry).T)
-        return np.stack(list(columns), axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,40 +287,51 @@ class Regression(AbstractSoftmax):
             blocks[f"effects_{i}"] = NormalLaw(), (effect.size, free)
         return blocks
 
+    @property
+    def levelled(self) -> list[Any]:
+        """What has levels: monotone effects and effects of groups."""
+        return [*self.monotone, *self.effects]
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """All columns: X T, and those of the levels of each part, (cells, K)."""
+        return csr_array(np.hstack([self.columns, *(part.matrix for part in self.levelled)]))
+
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
-        eta = product(self.columns, values[""], xp)
-        for i, effect in enumerate(self.effects):
-            eta = eta + effect.spread(self._effects(values, i, xp), xp)
-        for i, rise in enumerate(self.monotone):
-            eta = eta + product(rise.matrix, self._rise(values, i, xp), xp)
+        rises = [self._rise(values, i, xp) for i in range(len(self.monotone))]
+        effects = [self._effects(values, i, xp) for i in range(len(self.effects))]
+        stacked = xp.concatenate([values[""], *rises, *effects], axis=-2)
+        eta = times(self.matrix, stacked) if xp is np else xp.dot(self.matrix.toarray(), stacked)
         return eta @ self.basis.T  # the logits sum to zero over the categories
 
     def _effects(self, values: Mapping[str, Any], i: int, xp: Any = np) -> Any:
         """Return the effects of the levels of factor i, in the basis, (…, levels, a − 1)."""
         root = self.effects[i].root
         effects = values[f"sd_{i}"][..., None] / math.sqrt(2) * values[f"effects_{i}"]
-        return effects if root is None else product(root, effects, xp)
+        return effects if root is None else xp.matmul(root, effects)
 
     def _rise(self, values: Mapping[str, Any], i: int, xp: Any = np) -> Any:
         """Return the monotone effect i of its levels, in the basis, (…, levels, a − 1)."""
         rise, steps = self.monotone[i], values[f"steps_{i}"]
         along = (steps / steps.sum(axis=-1, keepdims=True))[..., None] * values[f"change_{i}"]
-        return product(rise.root * (rise.scale / math.sqrt(2)), along, xp)
+        return xp.matmul(rise.root * (rise.scale / math.sqrt(2)), along)
 
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
         inner = slope @ self.basis
-        slopes = {"": self.columns.T @ inner}
-        for i, effect in enumerate(self.effects):
-            pulled = effect.gathered(inner) / math.sqrt(2)
-            pulled = pulled if effect.root is None else effect.root.T @ pulled
-            slopes[f"sd_{i}"] = (pulled * values[f"effects_{i}"]).sum()
-            slopes[f"effects_{i}"] = values[f"sd_{i}"] * pulled
+        ends = np.cumsum([self.design.shape[1], *(len(part.levels) for part in self.levelled)])[:-1]
+        first, *of_levels = np.split(self.matrix.T @ inner, ends)
+        slopes, more = {"": first}, iter(of_levels)
         for i, rise in enumerate(self.monotone):
-            pulled = rise.root.T @ (rise.matrix.T @ inner) * (rise.scale / math.sqrt(2))
+            pulled = rise.root.T @ next(more) * (rise.scale / math.sqrt(2))
             steps, along = values[f"steps_{i}"], (pulled * values[f"change_{i}"]).sum(axis=1)
             share = steps / steps.sum()
             slopes[f"change_{i}"] = share @ pulled
             slopes[f"steps_{i}"] = (along - share @ along) / steps.sum()
+        for i, effect in enumerate(self.effects):
+            pulled = next(more) / math.sqrt(2)
+            pulled = pulled if effect.root is None else effect.root.T @ pulled
+            slopes[f"sd_{i}"] = (pulled * values[f"effects_{i}"]).sum()
+            slopes[f"effects_{i}"] = values[f"sd_{i}"] * pulled
         return slopes
 
     @property
@@ -378,10 +366,11 @@ class Regression(AbstractSoftmax):
 
     @cached_property
     def linear(self) -> Linear | None:  # type: ignore[override]  # cached
-        rises = [rise.matrix * (rise.scale / math.sqrt(2)) for rise in self.monotone]
-        rises += [effect.matrix / math.sqrt(2) for effect in self.effects]
-        cell, index = np.nonzero(matrix := np.hstack([self.columns, *rises]))
-        columns = np.searchsorted(cell, np.arange(len(matrix) + 1)), index, matrix[cell, index]
+        units = [rise.scale for rise in self.monotone] + [1.0] * len(self.effects)
+        sizes = [len(part.levels) for part in self.levelled]
+        unit = np.append(np.ones(self.design.shape[1]), np.repeat(units, sizes) / math.sqrt(2))
+        starts, index = (place.astype(np.int64) for place in (self.matrix.indptr, self.matrix.indices))
+        columns = starts, index, self.matrix.data * unit[index]
         terms = [Term(0, 0, self.design.shape[1])]
         terms += [Term(2, self.spans[f"change_{i}"].start, len(r.levels), r.root) for i, r in enumerate(self.monotone)]
         for i, effect in enumerate(self.effects):  # the scales are taken out
@@ -419,19 +408,10 @@ class Regression(AbstractSoftmax):
         """Return the prior sd of the coefficients, shape (terms, a); zero for the reference category."""
         return np.sqrt((self.transform**2).sum(axis=1)[:, None] * (self.odds**2).sum(axis=0))
 
-    def start(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return z with these coefficients, (terms, a) in any parametrization of the softmax, and no effects of groups."""
-        z = np.zeros(self.n_unknowns)
-        inner = np.linalg.solve(self.transform, np.asarray(coefficients, dtype=float) @ self.basis)
-        z[: inner.size] = inner.ravel()
-        return z
-
     def coords(self) -> dict[str, Sequence]:
         """Return the labels of the dims of variables() other than cell and category."""
         coords: dict[str, Sequence] = {"term": list(self.terms)}
-        named: list[Any] = [*self.effects, *self.monotone]
-        for effect in named:
-            coords[f"{effect.name}_level"] = list(effect.levels)
+        coords |= {f"{part.name}_level": list(part.levels) for part in self.levelled}
         for rise in self.monotone:
             coords[f"{rise.name}_step"] = list(rise.levels[1:])
         return coords

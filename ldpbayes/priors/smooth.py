@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw, StudentLaw, Walk
+from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw, StudentLaw
 
 #: Prior mean of σ √a: how far the walk typically goes over all categories, in nats, when σ is at its prior mean.
 REACH = 1.4
@@ -49,14 +49,14 @@ class Smooth(AbstractSoftmax):
                 object.__setattr__(self, name, checks.positive(getattr(self, name), name))
         if self.n_categories is not None:
             object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
+            object.__setattr__(self, "rate", math.sqrt(self.n_categories) / REACH if self.rate is None else self.rate)
 
     @classmethod
     def named(cls) -> Mapping[str, Callable[[int], "Smooth"]]:
         return {"smooth": lambda n_categories: cls(n_categories=n_categories)}
 
-    def walk(self) -> Walk:
-        rate = math.sqrt(self.n_categories) / REACH if self.rate is None else self.rate
-        return Walk(rate, self.degrees, self.local)
+    def walk(self) -> "Smooth":
+        return self
 
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
         a = self.n_categories
@@ -64,30 +64,24 @@ class Smooth(AbstractSoftmax):
         return {"scale": (ScaleLaw(1), (1,)), "local": (ScaleLaw(1), (1,)), "": steps, "deviations": deviations}
 
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
-        law = self.walk()
-        walk = xp.cumsum(values["scale"] / law.rate * values[""], axis=-1)
+        walk = xp.cumsum(values["scale"] / self.rate * values[""], axis=-1)
         start = xp.zeros_like(walk[..., :1])
-        return xp.concatenate([start, walk], axis=-1) + values["local"] * law.local * values["deviations"]
+        return xp.concatenate([start, walk], axis=-1) + values["local"] * self.local * values["deviations"]
 
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
-        law, later = self.walk(), slope[::-1].cumsum()[::-1][1:]  # a step moves every later category
+        later = slope[::-1].cumsum()[::-1][1:]  # a step moves every later category
         return {
-            "scale": later @ values[""] / law.rate,
-            "local": slope @ values["deviations"] * law.local,
-            "": values["scale"] / law.rate * later,
-            "deviations": values["local"] * law.local * slope,
+            "scale": later @ values[""] / self.rate,
+            "local": slope @ values["deviations"] * self.local,
+            "": values["scale"] / self.rate * later,
+            "deviations": values["local"] * self.local * slope,
         }
 
     def learnt(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        law = self.walk()
-        return {"sigma": values["scale"][..., 0] / law.rate, "tau": values["local"][..., 0] * law.local}
+        return {"sigma": values["scale"][..., 0] / self.rate, "tau": values["local"][..., 0] * self.local}
 
     def log_hyperprior(self, draws: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        return -draws["sigma"] * self.walk().rate - draws["tau"] / self.local if {"sigma", "tau"} <= set(draws) else None
+        return -draws["sigma"] * self.rate - draws["tau"] / self.local if {"sigma", "tau"} <= set(draws) else None
 
     def describe(self) -> str:
         return f"smooth, random walk over ordered categories with Student-t({self.degrees:g}) steps and local deviations"
-
-    def to_dict(self) -> dict[str, np.ndarray]:
-        law = self.walk()
-        return {"rate": np.array(law.rate), "degrees": np.array(law.degrees), "local": np.array(law.local)}

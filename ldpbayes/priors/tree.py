@@ -100,10 +100,6 @@ class AbstractTree(AbstractParts):
         top, within = self.conjugate
         return top - np.array([within[list(block)].sum() for block in self.blocks])
 
-    def weight(self) -> float:
-        alpha = self.concentrations()
-        return float("nan") if alpha is None else float(alpha.sum())
-
     def concentrations(self) -> np.ndarray | None:
         if self.conjugate is None or (np.abs(self.excess) > 1e-12 * self.conjugate[0]).any():
             return None

@@ -4,47 +4,53 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbayes.doors import lazily
 
-if TYPE_CHECKING:  # so that editors complete the names that load on first use
-    from ldpbayes.protocols import combine, designs
-    from ldpbayes.protocols.attributes import Attributes
-    from ldpbayes.protocols.base import AbstractProtocol
-    from ldpbayes.protocols.block_design import BlockDesign
-    from ldpbayes.protocols.channel import Channel
-    from ldpbayes.protocols.cohort_rr import CohortRR
-    from ldpbayes.protocols.combine import compose, kronecker, mixture, product
+if TYPE_CHECKING:  # so that editors and type checkers know the names that load on first use
+    # isort: off
+    from ldpbayes.protocols import combine as combine, designs as designs
+    from ldpbayes.protocols.attributes import Attributes as Attributes
+    from ldpbayes.protocols.base import AbstractProtocol as AbstractProtocol
+    from ldpbayes.protocols.block_design import BlockDesign as BlockDesign
+    from ldpbayes.protocols.channel import Channel as Channel
+    from ldpbayes.protocols.cohort_rr import CohortRR as CohortRR
+    from ldpbayes.protocols.combine import compose as compose, kronecker as kronecker, mixture as mixture, product as product
     from ldpbayes.protocols.designs import (
-        ListExperiment,
-        cheater_detection,
-        christofides,
-        crosswise,
-        direct,
-        forced_response,
-        item_count,
-        kuk,
-        stochastic_lie_detector,
-        triangular,
-        unrelated_question,
-        warner,
+        ListExperiment as ListExperiment,
+        cheater_detection as cheater_detection,
+        christofides as christofides,
+        crosswise as crosswise,
+        direct as direct,
+        forced_response as forced_response,
+        item_count as item_count,
+        kuk as kuk,
+        stochastic_lie_detector as stochastic_lie_detector,
+        triangular as triangular,
+        unrelated_question as unrelated_question,
+        warner as warner,
     )
-    from ldpbayes.protocols.fake_data import FakeData
-    from ldpbayes.protocols.grr import GRR
-    from ldpbayes.protocols.hadamard import HadamardResponse
-    from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing
-    from ldpbayes.protocols.noncompliance import Noncompliance
-    from ldpbayes.protocols.rappor import Rappor
-    from ldpbayes.protocols.rappor_bits import RapporBits
-    from ldpbayes.protocols.registry import describe_protocols, make_protocol, protocol_names
-    from ldpbayes.protocols.repeated.d_bit_flip import DBitFlip
-    from ldpbayes.protocols.repeated.fresh import Repeated
-    from ldpbayes.protocols.repeated.histories import AbstractHistories
-    from ldpbayes.protocols.repeated.loloha import LOLOHA
-    from ldpbayes.protocols.repeated.memoized_grr import MemoizedGRR
-    from ldpbayes.protocols.repeated.memoized_rappor import MemoizedRappor
-    from ldpbayes.protocols.repeated.memoized_unary import MemoizedUnary
-    from ldpbayes.protocols.restricted import RestrictedResponse
-    from ldpbayes.protocols.sampled_attribute import SampledAttribute
-    from ldpbayes.protocols.subset import SubsetSelection
-    from ldpbayes.protocols.unary import UnaryEncoding
+    from ldpbayes.protocols.fake_data import FakeData as FakeData
+    from ldpbayes.protocols.grr import GRR as GRR
+    from ldpbayes.protocols.hadamard import HadamardResponse as HadamardResponse
+    from ldpbayes.protocols.local_hashing import LocalHashing as LocalHashing, PooledHashing as PooledHashing
+    from ldpbayes.protocols.noncompliance import Noncompliance as Noncompliance
+    from ldpbayes.protocols.rappor import Rappor as Rappor
+    from ldpbayes.protocols.rappor_bits import RapporBits as RapporBits
+    from ldpbayes.protocols.registry import (
+        describe_protocols as describe_protocols,
+        make_protocol as make_protocol,
+        protocol_names as protocol_names,
+    )
+    from ldpbayes.protocols.repeated.d_bit_flip import DBitFlip as DBitFlip
+    from ldpbayes.protocols.repeated.fresh import Repeated as Repeated
+    from ldpbayes.protocols.repeated.histories import AbstractHistories as AbstractHistories
+    from ldpbayes.protocols.repeated.loloha import LOLOHA as LOLOHA
+    from ldpbayes.protocols.repeated.memoized_grr import MemoizedGRR as MemoizedGRR
+    from ldpbayes.protocols.repeated.memoized_rappor import MemoizedRappor as MemoizedRappor
+    from ldpbayes.protocols.repeated.memoized_unary import MemoizedUnary as MemoizedUnary
+    from ldpbayes.protocols.restricted import RestrictedResponse as RestrictedResponse
+    from ldpbayes.protocols.sampled_attribute import SampledAttribute as SampledAttribute
+    from ldpbayes.protocols.subset import SubsetSelection as SubsetSelection
+    from ldpbayes.protocols.unary import UnaryEncoding as UnaryEncoding
+    # isort: on
 
 #: Modules of this package, and the names of each that are public here.
 _MODULES = {
@@ -81,51 +87,7 @@ _HOMES |= {name: f"protocols.{name}" for name in ("combine", "designs")}
 #: What all files of this package define, by name.
 _REGISTERED = ("PROTOCOLS", "DESIGNS", "COMBINATORS")
 
-__all__ = [
-    "GRR",
-    "LOLOHA",
-    "AbstractHistories",
-    "AbstractProtocol",
-    "Attributes",
-    "BlockDesign",
-    "Channel",
-    "CohortRR",
-    "DBitFlip",
-    "FakeData",
-    "HadamardResponse",
-    "ListExperiment",
-    "LocalHashing",
-    "MemoizedGRR",
-    "MemoizedRappor",
-    "MemoizedUnary",
-    "Noncompliance",
-    "PooledHashing",
-    "Rappor",
-    "RapporBits",
-    "Repeated",
-    "RestrictedResponse",
-    "SampledAttribute",
-    "SubsetSelection",
-    "UnaryEncoding",
-    "cheater_detection",
-    "christofides",
-    "compose",
-    "crosswise",
-    "describe_protocols",
-    "direct",
-    "forced_response",
-    "item_count",
-    "kronecker",
-    "kuk",
-    "make_protocol",
-    "mixture",
-    "product",
-    "protocol_names",
-    "stochastic_lie_detector",
-    "triangular",
-    "unrelated_question",
-    "warner",
-]
+__all__ = sorted(name for names in _MODULES.values() for name in names.split())
 
 _load, __dir__ = lazily(__name__, _HOMES | dict.fromkeys(_REGISTERED, "protocols.registry"))
 

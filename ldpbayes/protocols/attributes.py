@@ -14,6 +14,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.likelihoods import KroneckerRows
+from ldpbayes.likelihoods.tensor import along_axes
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, float_above
 from ldpbayes.protocols.columns import Integers
@@ -329,10 +330,10 @@ class KroneckerDecoder(AbstractDecoder):
 
     def oracle(self, rows):
         self._require_rank("a channel", "this one has")
-        return rows._backward(self._scores(rows), rows.counts) / rows.n_reports
+        return rows.backward(self._scores(rows), rows.counts) / rows.n_reports
 
     def scores(self, rows, weights):
-        return None if self.rank < self.n_categories else rows._forward(self._scores(rows), np.asarray(weights, dtype=float))
+        return None if self.rank < self.n_categories else rows.forward(self._scores(rows), np.asarray(weights, dtype=float))
 
     def _scores(self, rows):
         """Return what every distinct report of each attribute adds to the estimates of its levels."""
@@ -343,12 +344,8 @@ class KroneckerDecoder(AbstractDecoder):
         # E[M_y²] = ⊗ (M^k∘M^k) Q^k p, of which given the users E[M_y | x]² = [x' = x] varies not.
         self._require_rank("a channel", "this one has")
         p = self._checked(p, target)
-        table = p[None]
-        for decoder in self._inverses:
-            squared = decoder.inverse**2 @ decoder.matrix
-            rest = table.shape[1] // len(squared)
-            table = (table.reshape(1, len(squared), rest).transpose(0, 2, 1) @ squared.T).reshape(1, -1)
-        return (table[0] - (p if target == "frequency" else p**2)) / n
+        square = along_axes([decoder.inverse**2 @ decoder.matrix for decoder in self._inverses], p[None])[0]
+        return (square - (p if target == "frequency" else p**2)) / n
 
     def linear_system(self, reports, counts):
         decoder = self.protocol._matrix_decoder

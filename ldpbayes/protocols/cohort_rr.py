@@ -104,7 +104,7 @@ class AbstractCohorts(AbstractMapped):
     def identifying_matrix(self):
         """Return H, or HᵀH where that is smaller: it has the same null space."""
         if self.cohorts * self.buckets <= self.n_categories:
-            return np.concatenate([self._indicators(part) for part in self._blocks()])
+            return np.concatenate([self._indicators(part).toarray() for part in self._blocks()])
         if self.n_categories**2 > MAX_CHANNEL_ENTRIES or self.cohorts * self.n_categories**2 > MAX_MEETINGS:
             raise InfeasibleError(f"{self.name} with {self.n_categories} categories is too large to check for rank.")
         return self.meetings
@@ -137,14 +137,10 @@ class AbstractCohorts(AbstractMapped):
     def meetings(self):
         """HᵀH, shape (S, S): its entries count the cohorts where two maps meet."""
         meetings = np.zeros((self.n_categories, self.n_categories))
-        if min(self.buckets, self.n_categories) <= _FEW_BUCKETS:
-            for part in self._blocks():
-                indicators = self._indicators(part, np.float32)  # sums of ones are exact below 2^24
-                meetings += indicators.T @ indicators
-            return meetings
+        few = min(self.buckets, self.n_categories) <= _FEW_BUCKETS
         for part in self._blocks():
-            indicators = self._sparse_indicators(part)
-            meetings += (indicators.T @ indicators).toarray()
+            indicators = self._indicators(part).toarray() if few else self._indicators(part)
+            meetings += indicators.T @ indicators  # sums of ones are exact in single precision below 2^24
         return meetings
 
     @cached_property
@@ -166,19 +162,14 @@ class AbstractCohorts(AbstractMapped):
 
     def incidences(self):
         """Yield the rows of H of some cohorts, sparse; rows of buckets without a category may be left out."""
-        yield from map(self._sparse_indicators, self._blocks())
+        yield from map(self._indicators, self._blocks())
 
     def _blocks(self):
         """Return slices of cohorts whose indicators fit in a block."""
         return blocks(self.cohorts, min(self.buckets, self.n_categories) * self.n_categories, bits.BLOCK)
 
-    def _indicators(self, part, dtype=float):
-        """Return the rows of H of some cohorts, shape (cohorts min(k, S), S); rows of buckets without a category are 0."""
-        members = self._places[part][:, None, :] == np.arange(min(self.buckets, self.n_categories))[None, :, None]
-        return members.astype(dtype).reshape(-1, self.n_categories)
-
-    def _sparse_indicators(self, part):
-        """Return the same rows as a sparse matrix, of one entry for each category of a cohort."""
+    def _indicators(self, part):
+        """Return the rows of H of some cohorts, sparse (cohorts min(k, S), S); rows of buckets without a category are 0."""
         import scipy.sparse
 
         places = self._places[part]
@@ -186,7 +177,7 @@ class AbstractCohorts(AbstractMapped):
         rows = (np.arange(len(places))[:, None] * size + places).ravel()
         columns = np.tile(np.arange(self.n_categories), len(places))
         shape = len(places) * size, self.n_categories
-        return scipy.sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=shape)
+        return scipy.sparse.csr_array((np.ones(rows.size, dtype=np.float32), (rows, columns)), shape=shape)
 
 
 @dataclass(frozen=True)

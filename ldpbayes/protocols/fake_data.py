@@ -9,6 +9,7 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import AdditiveRows
+from ldpbayes.protocols import bits
 from ldpbayes.protocols.attributes import attribute_sizes
 from ldpbayes.protocols.sampled_attribute import AbstractCollected
 
@@ -130,7 +131,7 @@ class FakeData(AbstractCollected):
         out = np.empty((values.size, len(self.sizes)), dtype=np.int64)
         for k, (coder, x) in enumerate(zip(self.coded, levels, strict=True)):
             if self.fake == "zeros":
-                faked = coder.encode(coder.protocol.empty(values.size, rng))
+                faked = coder.encode(bits.bernoulli(values.size, self.sizes[k], coder.protocol.lam, rng))
             else:
                 faked = coder.privatize(rng.integers(self.sizes[k], size=values.size), rng)
             out[:, k] = np.where(drawn == k, coder.privatize(x, rng), faked)

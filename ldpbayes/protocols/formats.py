@@ -249,14 +249,7 @@ def _check_numbers(reports, width, what, names, limits):
 
 # ---- counting ----------------------------------------------------------------------------------------------------------
 def distinct(reports, counts=None):
-    """Return (distinct reports in sorted order, summed int64 counts) of a canonical report array.
-
-    Parameters
-    ----------
-    reports : array
-    counts : (m,) int64 array, optional
-        How often each came; once by default.
-    """
+    """Return (distinct reports in sorted order, summed int64 counts) of a canonical report array."""
     reports = np.ascontiguousarray(reports)
     spans = _spans(reports) if reports.size else None
     if spans is not None:
@@ -292,18 +285,7 @@ def keys(*parts):
 
 
 def places(every, reports):
-    """Return the place of each canonical report among distinct ones, all of which are there.
-
-    Parameters
-    ----------
-    every : array
-        Such as the reports of a tally, or all that a protocol can send.
-    reports : array
-
-    Returns
-    -------
-    (m,) int array
-    """
+    """Return the place of each canonical report among distinct ones, all of which are there."""
     codes, wanted = keys(every, reports)
     order = np.argsort(codes)
     return order[np.searchsorted(codes, wanted, sorter=order)]
@@ -421,16 +403,7 @@ def _check_below(numbers, name, limit, field=""):
 
 
 def parse_integers(column, name, limit):
-    """Return a column of whole numbers in 0..limit-1 as int64, or raise a DataError that names the first bad row.
-
-    Parameters
-    ----------
-    column : sequence of str, or Integers
-        Texts are plain decimal numbers.
-    name : str
-        Of the field, for messages.
-    limit : int
-    """
+    """Return a column of whole numbers in 0..limit-1 as int64, or raise a DataError that names the first bad row."""
     if isinstance(column, (Bytes, Lists)):
         refuse(column, f"{name} is a whole number from 0 to {limit - 1}")
     if isinstance(column, Integers):

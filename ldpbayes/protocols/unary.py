@@ -174,10 +174,6 @@ class UnaryEncoding(AbstractProtocol):
         thresholds[value] = kappa
         return np.packbits([entropy.bernoulli(threshold) for threshold in thresholds])
 
-    def empty(self, size, rng):
-        """Return reports of nobody's value: every bit is one w.p. λ, drawn with a numpy Generator, (size, ⌈a/8⌉)."""
-        return bits.bernoulli(size, self.n_categories, self.lam, rng)
-
     def empty_one(self):
         """Return one report of nobody's value from the operating system's entropy."""
         _, lam = self._thresholds

@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 
-from ldpbayes.compiling import compiled, reinterpreted
+from ldpbayes.compiling import compiled
 
 #: Draws that are computed together, and where their log odds are cut: e^325 and its reciprocal are far from the ends.
 BLOCK, LARGEST = 64, 325.0
-
-
-_bits, _float = reinterpreted()
+#: Terms of the series of e^r, the last one first.
+TAYLOR = tuple(1 / math.factorial(k) for k in range(12, -1, -1))
 
 
 @compiled(nogil=True, fastmath={"contract"})
@@ -19,20 +18,10 @@ def _exp(x):
     shifted = x * 1.4426950408889634 + 6755399441055744.0  # the last bits are now those of k
     k = shifted - 6755399441055744.0
     r = x - k * 0.693147180369123816490 - k * 1.90821492927058770002e-10
-    y = 1 / 479001600.0
-    y = y * r + 1 / 39916800.0
-    y = y * r + 1 / 3628800.0
-    y = y * r + 1 / 362880.0
-    y = y * r + 1 / 40320.0
-    y = y * r + 1 / 5040.0
-    y = y * r + 1 / 720.0
-    y = y * r + 1 / 120.0
-    y = y * r + 1 / 24.0
-    y = y * r + 1 / 6.0
-    y = y * r + 0.5
-    y = y * r + 1.0
-    y = y * r + 1.0
-    return y * _float((_bits(shifted) << 52) + (1023 << 52))
+    y = 0.0
+    for term in TAYLOR:
+        y = y * r + term
+    return y * np.int64((np.float64(shifted).view(np.int64) << 52) + (1023 << 52)).view(np.float64)
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
@@ -68,15 +57,6 @@ def _mixed(entries, p, u):
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
-def _take_up(product, power):
-    """Move the exponents of products to powers of two."""
-    for s in range(BLOCK):
-        bits = _bits(product[s])
-        power[s] += (bits >> 52) - 1023
-        product[s] = _float((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000)
-
-
-@compiled(nogil=True, fastmath={"contract", "nsz"})
 def of_draws(coefficients, starts, index, value, entry_starts, row, weight, table, sizes, out, shares, expected):
     """Add the log-likelihoods of many draws to out, and sums over people of P to shares.
 
@@ -99,7 +79,7 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
     for r in range(len(table)):
         least[r] = math.log(max(table[r].min(), 1e-300))
     p, u = np.empty((a, BLOCK)), np.empty(BLOCK)
-    product, power, total = np.empty(BLOCK), np.empty(BLOCK, np.int64), np.empty(BLOCK)
+    product, total = np.empty(BLOCK), np.empty(BLOCK)
     near = np.zeros((free, coefficients.shape[1], BLOCK))
     summed = np.zeros((a, BLOCK))
     for first in range(0, size, BLOCK):
@@ -111,7 +91,6 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
         summed[:] = 0.0
         total[:] = 0.0
         product[:] = 1.0
-        power[:] = 0
         for c in range(sizes.size):
             cell = slice(starts[c], starts[c + 1])
             _shares(near, index[cell], value[cell], p, u)
@@ -126,7 +105,9 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
                     reached += least[r]
                     if reached < -600.0:
                         reached = least[r]
-                        _take_up(product, power)
+                        for s in range(BLOCK):
+                            total[s] += math.log(product[s])
+                        product[:] = 1.0
                     for s in range(BLOCK):
                         product[s] *= u[s]
                 else:
@@ -138,6 +119,6 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
                         for s in range(width):
                             expected[x, first + s] += entry * p[x, s] / u[s]
         for s in range(width):
-            out[first + s] += total[s] + math.log(product[s]) + power[s] * math.log(2.0)
+            out[first + s] += total[s] + math.log(product[s])
             for x in range(a):
                 shares[x, first + s] += summed[x, s]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import Law, NormalLaw, softmax
 from ldpbayes.priors.regression import SCALE, Regression, moments_of
@@ -19,7 +20,7 @@ LEAST = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class Beside(Regression):
-    """The prior of a regression, and of unknowns of another part: standard normal, some of them slopes of its columns W̃.
+    """The prior of a regression, and of unknowns of another part: what holds at the means of its columns W̃, and slopes.
 
     They say how the people of a category are divided into kinds (``owners``), which the columns of likelihood rows are.
     The columns W̃ are centred and divided by their sd, so that the other unknowns hold where they are at their means.
@@ -33,27 +34,30 @@ class Beside(Regression):
 
     other_design: np.ndarray = field(default_factory=lambda: np.ones((1, 1)))
     other_terms: tuple[str, ...] = ("Intercept",)
-    #: Name of the block of unknowns, and of the dim of its terms.
+    #: Name of the block of unknowns at the means, and of the dim of its terms; slopes are another block.
     part: ClassVar[str]
+    #: Law of the unknowns at the means.
+    law: ClassVar[Law] = NormalLaw()
     #: Prior sd of a slope, for one sd of its column.
     slope: ClassVar[float] = SCALE
     #: No engine compiles it as a whole.
     linear = None  # type: ignore[assignment]
 
     @abc.abstractmethod
-    def other_shape(self) -> tuple[int, ...]:
-        """Return the shape of the block of unknowns of the other part."""
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the shapes of the unknowns at the means, and of those that each column moves."""
 
     @abc.abstractmethod
-    def parts(self, z: np.ndarray) -> np.ndarray:
+    def parts(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the share of each kind among the people of its category, shape (…, cells, kinds)."""
 
     @abc.abstractmethod
-    def pulled_parts(self, z: np.ndarray, parts: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """Return the gradient in the other unknowns of a function of the parts with the gradient slope, (cells, kinds)."""
+    def pulled_parts(self, parts: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the gradients in both blocks of a function of the parts with the gradient slope, (cells, kinds)."""
 
     def kinds(self, z: np.ndarray) -> np.ndarray:
-        return self.to_simplex(z)[..., self.owners] * self.parts(z)
+        values = self.values(np.asarray(z, dtype=float))
+        return softmax(self.eta(values, np))[..., self.owners] * self.parts(values)
 
     def logits_of(self, z: np.ndarray) -> np.ndarray:
         """Return the logits of the shares of all kinds, (…, cells, kinds)."""
@@ -62,11 +66,15 @@ class Beside(Regression):
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
         return softmax(super().logits_of(z))
 
-    def pullback_logits(self, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        out, parts = super().pullback_logits(z, slope @ self.collapse), self.parts(z)
-        own = self.pulled_parts(z, parts, slope / np.maximum(parts, LEAST))
-        out[self.spans[self.part]] = own.ravel()
-        return out
+    def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
+        parts = self.parts(values)
+        own = self.pulled_parts(parts, slope / np.maximum(parts, LEAST))
+        return super().pulled(values, slope @ self.collapse) | dict(zip(self.others, own, strict=True))
+
+    @property
+    def others(self) -> tuple[str, str]:
+        """Names of the blocks of the other part."""
+        return self.part, f"{self.part}_slopes"
 
     @cached_property
     def _standard(self) -> tuple[np.ndarray, np.ndarray]:
@@ -81,24 +89,17 @@ class Beside(Regression):
 
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
         # Before the groups' effects, which stand last: see ``disjoint``.
-        blocks = dict(super().blocks())
-        effects = {name: blocks.pop(name) for pair in self.multiplied().items() for name in pair}
-        return {**blocks, self.part: (NormalLaw(), self.other_shape()), **effects}
-
-    def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
-        return super().pulled(values, slope) | {self.part: np.zeros_like(values[self.part])}
-
-    def others(self, z: np.ndarray) -> np.ndarray:
-        """Return the unknowns of the other part."""
-        return self.values(np.asarray(z, dtype=float))[self.part]
+        own, (first, moved) = dict(super().blocks()), self.shapes()
+        effects = {name: own.pop(name) for pair in self.multiplied().items() for name in pair}
+        slopes = NormalLaw(), (self.other_columns.shape[1], *moved)
+        return {**own, **dict(zip(self.others, ((self.law, first), slopes), strict=True)), **effects}
 
     def in_blocks(self, z: np.ndarray, each: Any, shape: tuple[int, ...]) -> np.ndarray:
-        """Return what a function makes of (people of each cell and category, z), shape (k, *shape), in blocks of draws."""
+        """Return what a function makes of (people of each cell and category, values), (k, *shape), in blocks of draws."""
         out, sizes = np.empty((len(z), *shape)), np.asarray(self.sizes)
-        step = max(BLOCK // len(self.owners) // len(self.design), 1)
-        for start in range(0, len(z), step):
-            part = slice(start, start + step)
-            out[part] = each(sizes[:, None] * self.to_simplex(z[part]), z[part])
+        for part in blocks(len(z), len(self.owners) * len(self.design), BLOCK):
+            values = self.values(z[part])
+            out[part] = each(sizes[:, None] * softmax(self.eta(values, np)), values)
         return out
 
     def coords(self) -> dict[str, Sequence]:

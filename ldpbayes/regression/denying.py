@@ -6,11 +6,13 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, log_ndtr
+from scipy.special import expit
 
 from ldpbayes.collections import Cells
 from ldpbayes.collections.noncompliance import deniers_stated
 from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.priors.base import Law
+from ldpbayes.priors.extended import logit_of_beta
 from ldpbayes.priors.regression import SCALE
 from ldpbayes.regression.beside import Beside, checked_intercept
 from ldpbayes.regression.formula import Formula
@@ -68,9 +70,9 @@ def apart(reports: Reports, stated: dict | None) -> Reports:
 
 @dataclass(frozen=True, eq=False)
 class Denied(Beside):
-    """The prior of a regression beside that of δ: logit δ_c = logit Φ(z₀) + 2.5 Σ_k W̃_ck z_k, z standard normal.
+    """The prior of a regression beside that of δ: logit δ_c = logit δ₀ + 2.5 Σ_k W̃_ck z_k, z standard normal.
 
-    δ is uniform where the columns W̃ are at their means: Beta(1, 1).
+    δ₀, where the columns W̃ are at their means, is uniform: Beta(1, 1).
 
     Parameters
     ----------
@@ -85,17 +87,16 @@ class Denied(Beside):
         super().__post_init__()
         checked_intercept(self.other_design, "deniers")
 
-    def other_shape(self) -> tuple[int, ...]:
-        return self.other_design.shape[1], len(self.denied)
+    @property
+    def law(self) -> Law:  # type: ignore[override]
+        return logit_of_beta(1.0, 1.0)
+
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (len(self.denied),), (len(self.denied),)
 
     @property
     def owners(self) -> np.ndarray:
         return np.array([*range(self.n_categories), *self.denied])
-
-    def _of_denial(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (logit of δ at the means (…, k), the other unknowns (…, terms − 1, k))."""
-        own = self.others(z)
-        return log_ndtr(own[..., 0, :]) - log_ndtr(-own[..., 0, :]), own[..., 1:, :]
 
     @cached_property
     def _distinct(self) -> tuple[np.ndarray, np.ndarray]:
@@ -103,24 +104,21 @@ class Denied(Beside):
         rows, which = np.unique(self.other_columns, axis=0, return_inverse=True)
         return rows, which.ravel()
 
-    def denial(self, z: np.ndarray) -> np.ndarray:
+    def denial(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return δ of every cell and category that is denied, shape (…, cells, k)."""
-        (middle, slopes), (rows, which) = self._of_denial(z), self._distinct
-        return expit(middle[..., None, :] + rows @ slopes)[..., which, :]
+        rows, which = self._distinct
+        return expit(values["denial"][..., None, :] + rows @ values["denial_slopes"])[..., which, :]
 
-    def parts(self, z: np.ndarray) -> np.ndarray:
-        delta = self.denial(z)
+    def parts(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        delta = self.denial(values)
         out = np.ones((*delta.shape[:-1], self.n_categories + len(self.denied)))
         out[..., list(self.denied)], out[..., self.n_categories :] = 1 - delta, delta
         return out
 
-    def pulled_parts(self, z: np.ndarray, parts: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    def pulled_parts(self, parts: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places, delta = list(self.denied), parts[:, self.n_categories :]
         along = (slope[:, self.n_categories :] - slope[:, places]) * delta * (1 - delta)
-        first = self.others(z)[0]
-        density = -0.5 * first**2 - 0.5 * np.log(2 * np.pi)
-        moved = np.exp(density - log_ndtr(first)) + np.exp(density - log_ndtr(-first))
-        return np.vstack([along.sum(axis=0) * moved, self.other_columns.T @ along])
+        return along.sum(axis=0), self.other_columns.T @ along
 
     def describe(self) -> str:
         return f"{super().describe()}, δ uniform where its columns are at their means, N(0, {SCALE:g}²) for one sd of them"
@@ -132,14 +130,12 @@ class Denied(Beside):
         """Return what a regression has, ``denial`` (of all who are of a category), and the coefficients of logit δ."""
         z, places = np.asarray(z, dtype=float), list(self.denied)
 
-        def share(people, z):
-            if len(self._distinct[0]) == 1:  # whoever they are
-                return self.denial(z)[..., 0, :]
-            return (people[..., places] * self.denial(z)).sum(axis=1) / people[..., places].sum(axis=1)
+        def share(people, values):
+            return (people[..., places] * self.denial(values)).sum(axis=1) / people[..., places].sum(axis=1)
 
-        (middle, slopes), (mean, unit) = self._of_denial(z), self._standard
-        slopes = slopes * unit[:, None]
-        first = middle - (mean[:, None] * slopes).sum(axis=-2)
+        values, (mean, unit) = self.values(z), self._standard
+        slopes = values["denial_slopes"] * unit[:, None]
+        first = values["denial"] - (mean[:, None] * slopes).sum(axis=-2)
         coefficients = np.concatenate([first[..., None, :], slopes], axis=-2)
         own = {"denial": (("denied",), self.in_blocks(z, share, (len(places),)))}
         return super().variables(z) | own | {"denial_coefficients": (("denial_term", "denied"), coefficients)}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.regression.formula import Apply, Column, Formula, Literal, Node
+from ldpbayes.regression.formula import Apply, Column, Formula, Literal, Node, Term
 from ldpbayes.regression.functions import FACTOR, LEVELS, TABLE
 from ldpbayes.regression.table import distinct_rows
 
@@ -77,12 +77,8 @@ class Part:
         every = ["mean", *others] if self.sums else map(str, self.levels)
         return [f"{self.name}[{level}]" for level in (every if full else others)]
 
-    def size(self, full: bool) -> int:
-        """Return how many columns there are."""
-        return self.width if self.levels is None else len(self.levels) - (not full)
-
     def columns(self, data: Mapping[str, np.ndarray], rows: int, full: bool) -> np.ndarray:
-        """Return the columns, shape (rows, size)."""
+        """Return the columns, shape (rows, columns)."""
         if self.levels is None:
             found = np.asarray(evaluate(self.of, data), dtype=float)
             return found.reshape(rows, self.width)
@@ -166,8 +162,8 @@ class Columns:
     groups: tuple[Group, ...]
 
 
-#: A product of columns: parts by their numbers, each with all of its levels (True) or all but one.
-Block = tuple[tuple[int, bool], ...]
+#: A product of columns: parts, each with all of its levels (True) or all but one.
+Block = tuple[tuple[Part, bool], ...]
 
 
 class Design:
@@ -216,33 +212,27 @@ class Design:
                     f"has one level ({shown(str(frame[name].iloc[0]))}), so it explains nothing; leave it out", field=name
                 )
         data = arrays(self.frame)
-        self.parts: list[Part] = []
-        number: dict[Node, int] = {}
-        for node in dict.fromkeys(itertools.chain(*formula.terms, *(what for what, _ in formula.groups))):
-            number[node] = len(self.parts)
-            self.parts.append(self._part(node, data))
-        self.blocks: list[Block] = _coded([tuple(number[node] for node in term) for term in formula.terms], self.parts)
-        self.effects: list[tuple[Block, tuple[int, ...]]] = []
-        by: dict[Node, int] = {}
+        varying, grouping = zip(*formula.groups, strict=True) if formula.groups else ((), ())
+        parts = {node: self._part(node, data) for node in dict.fromkeys(itertools.chain(*formula.terms, *varying))}
+        by = {node: self._levels(node, data) for node in dict.fromkeys(itertools.chain(*grouping, formula.paths))}
+        self.parts = [*parts.values(), *by.values()]
+        self.blocks: list[Block] = _coded(formula.terms, parts)
+        #: Kind, what varies, and the parts between whose levels, of each grouping factor and effect over ordered levels.
+        self.effects: list[tuple[str, Block, tuple[Part, ...]]] = []
         for what, group in formula.groups:
-            for node in group:
-                if node not in by:
-                    by[node] = len(self.parts)
-                    self.parts.append(self._levels(node, data))
             full = ((), group) not in formula.groups
-            block = tuple((number[node], full and self.parts[number[node]].levels is not None) for node in what)
-            self.effects.append((block, tuple(by[node] for node in group)))
-        #: Combinations of levels that the rows have, of each grouping factor.
-        self.met = {numbers: self._met(numbers, data) for _, numbers in self.effects}
-        self.paths = [(node.name, self._levels(node, data)) for node in formula.paths]
-        named = [self._effect_name(block, group) for block, group in self.effects] + [part.name for _, part in self.paths]
-        for name in (*self.variables, *named):
+            block = tuple((parts[node], full and parts[node].levels is not None) for node in what)
+            self.effects.append(("group", block, tuple(by[node] for node in group)))
+        self.effects += [(node.name, (), (by[node],)) for node in formula.paths]
+        #: Combinations of levels that the rows have, of each grouping factor; of ordered levels all.
+        self.met = {between: self._met(kind, between, data) for kind, _, between in self.effects}
+        for name in (*self.variables, *(self._effect_name(*effect) for effect in self.effects)):
             if "/" in name or "\0" in name:
                 raise DataError(
                     "has a slash in its name, which no result can store; rename or compute the column", field=name
                 )
-        wide = [math.prod(self.parts[number].size(full) for number, full in block) for block in self.blocks]
-        wide += [len(self.met[by]) for _, by in self.effects] + [len(part.levels or ()) for _, part in self.paths]
+        wide = [math.prod(len(part.labels(full)) for part, full in block) for block in self.blocks]
+        wide += [len(self.met[by]) for _, _, by in self.effects]
         if sum(wide) > MAX_COLUMNS:
             raise DataError(
                 f"the design has {sum(wide):,} columns, more than {MAX_COLUMNS:,}; join levels of factors and groups"
@@ -339,29 +329,33 @@ class Design:
         for name, column in zip(self.terms, common.T, strict=True):
             _check(name, column)
         groups = []
-        for block, by in self.effects:
-            name, found = self._effect_name(block, by), self._grouped(by, data)
+        for kind, block, by in self.effects:
+            name, found = self._effect_name(kind, block, by), self._grouped(kind, by, data)
             value = self._product(block, data, rows)
             if value.shape[1] != 1:
                 raise ArgumentError(f"formula must have terms of one column before the bar, got ({name}).")
             _check(name, value[:, 0])
             groups.append(replace(found, name=name, value=value[:, 0]))
-        groups += [self._path(kind, part, data, rows) for kind, part in self.paths]
         return Columns(common, tuple(groups))
 
-    def _met(self, by, data):
-        """Return the combinations of levels of some parts that rows have, (combinations, parts)."""
-        sizes = [len(self.parts[number].levels or ()) for number in by]
-        keys = np.ravel_multi_index([self.parts[number].codes(data) for number in by], sizes)
-        return np.column_stack(np.unravel_index(np.unique(keys), sizes))
+    def _met(self, kind, by, data):
+        """Return the combinations of levels of some parts that rows have, (combinations, parts); of ordered levels all."""
+        if kind != "group":
+            return np.arange(len(by[0].levels))[:, None]
+        return np.unique(np.column_stack([part.codes(data) for part in by]), axis=0)
 
-    def _grouped(self, by, data):
-        """Return the Group of each row, in the combinations that the fit has met and then those that are new."""
+    def _grouped(self, kind, parts, data):
+        """Return the Group of each row, in the combinations that the fit has met and then those that are new.
+
+        A walk has a place for numbers between its levels, too; other ordered levels are those of the fit.
+        """
         import pandas as pd
 
-        parts, met = [self.parts[number] for number in by], self.met[by]
-        more: list[list] = [[] for _ in by]
-        codes = [part.codes(data, new) for part, new in zip(parts, more, strict=True)]
+        met = self.met[parts]
+        more: list[list] = [[] for _ in parts]
+        numbers = kind != "group" and _dtype(parts[0].levels) is None
+        open_ = kind == "group" or (kind == "rw" and numbers)
+        codes = [part.codes(data, new if open_ else None) for part, new in zip(parts, more, strict=True)]
         sizes = [len(part.levels or ()) + len(new) for part, new in zip(parts, more, strict=True)]
         key, known = np.ravel_multi_index(codes, sizes), np.ravel_multi_index(tuple(met.T), sizes)
         index = pd.Index(known).get_indexer(key)
@@ -370,31 +364,25 @@ class Design:
         named = [[*map(str, part.levels or ()), *map(str, new)] for part, new in zip(parts, more, strict=True)]
         rows = np.column_stack(np.unravel_index(np.append(known, rest), sizes)).tolist()
         levels = [":".join(names[k] for names, k in zip(named, row, strict=True)) for row in rows]
-        return Group("", tuple(levels[: len(known)]), index, np.ones(len(index)), new=tuple(levels[len(known) :]))
-
-    def _path(self, kind, part, data, rows):
-        """Return the Group of an effect over ordered levels; numbers between them have a place too."""
-        more: list[Any] = []
-        numbers = _dtype(part.levels) is None
-        code = part.codes(data, more if numbers and kind == "rw" else None)
-        places = np.asarray(part.levels, dtype=float) if numbers else np.arange(len(part.levels), dtype=float)
-        if not np.isfinite(np.asarray(more, dtype=float)).all():
-            raise DataError("has values that are not finite", field=part.name)
-        levels, new = (tuple(map(str, levels)) for levels in (part.levels, more))
-        return Group(part.name, levels, code, np.ones(rows), kind, places, new, np.asarray(more, dtype=float))
+        places, between = np.arange(float(len(known))), np.array(more[0] if numbers else (), dtype=float)
+        if not np.isfinite(between).all():
+            raise DataError("has values that are not finite", field=parts[0].name)
+        places = np.array(parts[0].levels, dtype=float) if numbers else places
+        split = tuple(levels[: len(known)]), tuple(levels[len(known) :])
+        return Group("", split[0], index, np.ones(len(index)), kind, places, split[1], between)
 
     def _product(self, block, data, rows):
-        parts = [self.parts[number].columns(data, rows, full) for number, full in block]
+        parts = [part.columns(data, rows, full) for part, full in block]
         with np.errstate(all="ignore"):
             return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(rows, -1), parts, np.ones((rows, 1)))
 
     def _names(self, block):
-        return [
-            ":".join(each) or "Intercept" for each in itertools.product(*(self.parts[n].labels(full) for n, full in block))
-        ]
+        return [":".join(each) or "Intercept" for each in itertools.product(*(part.labels(full) for part, full in block))]
 
-    def _effect_name(self, block, by):
-        names = [":".join(self.parts[number].name for number in numbers) for numbers in ([n for n, _ in block], by)]
+    def _effect_name(self, kind, block, by):
+        if kind != "group":
+            return by[0].name
+        names = [":".join(part.name for part in parts) for parts in ([part for part, _ in block], by)]
         return f"{names[0] or 1}|{names[1]}"
 
     def values(self, name: str, values: Any) -> np.ndarray:
@@ -421,8 +409,7 @@ class Design:
     @cached_property
     def factors(self) -> tuple[str, ...]:
         """Variables that some term takes as a factor: texts, booleans, and numbers inside C() or behind a bar."""
-        parts = [*self.parts, *(part for _, part in self.paths)]
-        inside = {part.of.name for part in parts if part.levels is not None and isinstance(part.of, Column)}
+        inside = {part.of.name for part in self.parts if part.levels is not None and isinstance(part.of, Column)}
         return tuple(name for name, variable in self.variables.items() if not variable.numeric or name in inside)
 
     @cached_property
@@ -557,7 +544,7 @@ def _check(name, column):
 
 
 # ---- coding --------------------------------------------------------------------------------------------------------------
-def _coded(terms: Iterable[tuple[int, ...]], parts: list[Part]) -> list[Block]:
+def _coded(terms: Iterable[Term], parts: Mapping[Node, Part]) -> list[Block]:
     """Return the columns of all terms, without those that earlier terms span already.
 
     A factor stands for its levels, or for all but one where the rest of its term is in the model: a product of factors is
@@ -567,7 +554,7 @@ def _coded(terms: Iterable[tuple[int, ...]], parts: list[Part]) -> list[Block]:
     spanned: dict[frozenset, set[frozenset]] = {}
     blocks: list[Block] = []
     for term in terms:
-        factors = [number for number in term if parts[number].levels is not None]
+        factors = [node for node in term if parts[node].levels is not None]
         others = frozenset(term) - set(factors)
         before = spanned.setdefault(others, set())
         new: list[tuple[frozenset, frozenset]] = [
@@ -594,7 +581,7 @@ def _coded(terms: Iterable[tuple[int, ...]], parts: list[Part]) -> list[Block]:
             new[j] = (new[i][0], new[i][1] | (new[j][0] - new[i][0]))
             del new[i]
         for reduced, full in new:
-            blocks.append(tuple((k, k in full) for k in term if k in others or k in reduced or k in full))
+            blocks.append(tuple((parts[k], k in full) for k in term if k in others or k in reduced or k in full))
     return blocks
 
 

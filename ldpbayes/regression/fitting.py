@@ -12,7 +12,8 @@ from ldpbayes.collections import Cells
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown
 from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
-from ldpbayes.inference.scaling import Scaled, by_weights
+from ldpbayes.inference.scaling import Scaled
+from ldpbayes.inference.structure import roots
 from ldpbayes.inference.verdict import ACCEPTED, refused
 from ldpbayes.inference.weighted import most_error, weighted
 from ldpbayes.posteriors.base import Sample, Watch
@@ -22,10 +23,11 @@ from ldpbayes.protocols.designs import ListExperiment
 from ldpbayes.regression import denying, lists, maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.reports import Reports, read_reports, reported, reports_of_cells
+from ldpbayes.regression.reports import Reports, protocols_of, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
 from ldpbayes.road.request import Request
+from ldpbayes.sources.records import report_columns
 
 if TYPE_CHECKING:
     from ldpbayes.result import Result
@@ -271,31 +273,20 @@ class Model:
             Where the reports are those of a list, and the answer is its trait.
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
-        first, cell = design.cells
-        labels = reports.pooled.categories if beside is None else reports.pooled.answers
-        labels = labels if experiment is None else experiment.traits
+        (first, cell), pooled, groups = design.cells, reports.pooled, design.columns.groups
+        columns, labels, more = design.columns.common[first], pooled.categories, {}
+        kind: type[Regression] = Regression
+        if experiment is not None:
+            kind, labels = lists.Listed, experiment.traits
+            more = {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
+        elif beside is not None:
+            kind, labels, places = denying.Denied, pooled.answers, tuple(x for x in pooled.owners if x is not None)
+            more = {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
-        levels = sum(len(group.levels) for group in design.columns.groups)
-        unknowns = (len(design.terms) + levels) * (len(labels) - 1)
-        if experiment is not None:
-            unknowns += len(experiment.categories) + len(design.terms) - 3
-        if unknowns > MAX_COLUMNS:
-            raise InfeasibleError(
-                f"The regression has {unknowns:,} unknowns, more than {MAX_COLUMNS:,}; join levels of factors and groups."
-            )
         scale, between = _scales(prior, design)
         people = np.bincount(cell, reports.count, len(first))
-        groups, columns = design.columns.groups, design.columns.common[first]
-        kind: type[Regression] = Regression
-        more: dict[str, Any] = {}
-        if experiment is not None:
-            kind = lists.Listed
-            more = {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
-        elif beside is not None:
-            kind, places = denying.Denied, tuple(x for x in reports.pooled.owners if x is not None)
-            more = {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
         regression = kind(
             columns,
             design.terms,
@@ -308,6 +299,10 @@ class Model:
             tuple(_monotone(group, first, people, between[group.name]) for group in groups if group.kind == "mo"),
             **more,
         )
+        if (unknowns := regression.n_unknowns) > MAX_COLUMNS:
+            raise InfeasibleError(
+                f"The regression has {unknowns:,} unknowns, more than {MAX_COLUMNS:,}; join levels of factors and groups."
+            )
         return cls(design, reports, cell, regression, Target(regression, reports.entries(cell, len(first))))
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
@@ -401,7 +396,12 @@ def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
         table = to_pandas(frame)
         if protocol is None:
             raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
-        used = reported(table, protocol, report, columns["design"], formula.answer)
+        used: tuple[str, ...] = ()  # the columns in which every row has its report, unless its design says which
+        if columns["design"] is None:
+            names = map(str, table.columns)
+            used = report_columns(
+                protocols_of(protocol, None)["all"], checks.columns(report, "report"), names, formula.answer
+            )
         cleaned, kept = clean(table, variables, missing=missing, reported=used)
         reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
     if gone := int((~kept).sum()):
@@ -547,14 +547,9 @@ def _posterior(model, request, watch):
         variance = maximum.sandwich(model.target, mode[0], model.cell, model.reports) / effect**2
     if method == "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS:
         raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
-    steps = {
-        "laplace": lambda: _about_the_mode(model, mode, request, rng, watch),
-        "chains": lambda: _by_chains(model, mode[0], request, watch),
-    }
-    if method == "laplace":
-        del steps["chains"]
-    elif chains_alone:
-        del steps["laplace"]
+    steps = {} if chains_alone else {"laplace": lambda: _about_the_mode(model, mode, request, rng, watch)}
+    if method != "laplace":
+        steps["chains"] = lambda: _by_chains(model, mode[0], request, watch)
     outcome = hand_over(in_order(steps), lambda sample: sample.verdict.problem)
     sample = outcome.answer
     facts |= sample.facts | {"reason": sample.facts["reason"] + outcome.before}
@@ -574,9 +569,7 @@ def _posterior(model, request, watch):
 
 def _warn_of_levels(model):
     """Warn of a factor with many weak levels that are plain columns: chains sample them, and random effects need none."""
-    plain = {place for block in model.design.blocks for place, _ in block}
-    for place in sorted(plain):
-        part = model.design.parts[place]
+    for part in dict.fromkeys(part for block in model.design.blocks for part, _ in block):
         levels = len(part.levels or ())
         if levels >= MANY_LEVELS and model.reports.count.sum() < WEAK_LEVEL * levels:
             warnings.warn(
@@ -645,12 +638,10 @@ def _stretched(model, sample, mode, variance):
     curvature = -model.target.hessian(mode)
     before = np.linalg.inv(curvature)
     after = before @ (variance + curvature + replace(model.target, flat=True).hessian(mode)) @ before
-    values, vectors = np.linalg.eigh(before)
-    if not values[0] > 0:  # a saddle of the likelihood: there is no normal law to start from
+    if not np.linalg.eigvalsh(before)[0] > 0:  # a saddle of the likelihood: there is no normal law to start from
         return sample
-    root, inverse = (vectors * values**power @ vectors.T for power in (0.5, -0.5))
-    values, vectors = np.linalg.eigh(root @ after @ root)
-    map_ = inverse @ (vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T) @ inverse
+    inverse, root = roots(before, 0.0)
+    map_ = inverse @ roots(root @ after @ root, 1e-300)[1] @ inverse
     centre = sample.unknowns.mean(axis=(0, 1))
     z = centre + (sample.unknowns - centre) @ map_
     named = model.variables(z)
@@ -797,6 +788,4 @@ def _scaled(prior, z, ci_prob):
     for batch in prior.varying:
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, batch.place], 300.0)) / batch.scale) ** 2
     values = prior.coefficients(z) * prior.spread[:, None]
-    under = (moments.reshape(2, *values.shape[1:]) for moments in by_weights(values.reshape(len(z), -1), log_prior))
-    settings = {"shares": False, "floor": FLOOR_ODDS, "ci_prob": ci_prob}
-    return Scaled.of(values.mean(axis=0), values.std(axis=0), tuple(under), **settings)
+    return Scaled.of_draws(values, log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob)

@@ -18,8 +18,9 @@ anywhere else: a formula has no way to reach Python.
 
 import itertools
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from ldpbayes.errors import ArgumentError, listed, shown
@@ -40,6 +41,14 @@ _TOKENS = re.compile(
 )
 #: How strongly signs bind, for printing.
 _STRENGTH = {**dict.fromkeys(_COMPARISONS, 1), "+": 2, "-": 2, "*": 3, "/": 3, "neg": 4, "**": 5}
+#: What an option must be: whether a value is that, and the words for it.
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "integer": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
+    "truth": (lambda value: isinstance(value, bool), "True or False"),
+    "numbers": (lambda v: isinstance(v, tuple) and all(isinstance(x, (int, float)) for x in v), "numbers such as c(1, 2)"),
+    "label": (lambda value: not isinstance(value, tuple), "a text or a number"),
+    "coding": (lambda value: value in CODINGS, " or ".join(CODINGS)),
+}
 _TRUTHS = {"True": True, "TRUE": True, "False": False, "FALSE": False}
 
 
@@ -166,13 +175,12 @@ class Formula:
         parser = _Parser(right, text)
         parsed = parser.sum()
         parser.expect("", "the end")
-        paths = tuple(term[0] for term in parsed.terms.values() if isinstance(term[0], Apply) and of_levels(term[0]))
-        products = [term[1:] for term in parsed.terms.values()] + [term for pair in parsed.groups for term in pair]
-        if any(map(of_levels, itertools.chain(*products))) or any(
-            of_levels(term[0]) for term in parsed.terms.values() if len(term) > 1
-        ):
+        others, alone = [], []
+        for term in parsed.terms.values():
+            (alone if len(term) == 1 and of_levels(term[0]) else others).append(term)
+        paths: Any = tuple(itertools.chain(*alone))
+        if any(map(of_levels, itertools.chain(*others, *itertools.chain(*parsed.groups)))):
             raise ArgumentError(f"formula must add rw() and mo(), not multiply or group them, got {shown(text)}.")
-        others = [term for term in parsed.terms.values() if not of_levels(term[0])]
         terms = ([()] if parsed.intercept in (None, True) else []) + sorted(others, key=len)
         if not terms:
             raise ArgumentError("formula must have at least one common term, such as the intercept 1.")
@@ -216,7 +224,7 @@ class _Parser:
             position = match.end()
             kind = match.lastgroup or ""
             if kind != "space":
-                self.tokens.append((kind, match[kind]))
+                self.tokens.append((kind, "**" if match[kind] == "^" else match[kind]))
         self.tokens.append(("end", ""))
 
     # ---- tokens --------------------------------------------------------------------------------------------------------
@@ -292,7 +300,7 @@ class _Parser:
 
     def power(self) -> _Sum:
         found = self.atom()
-        if self.accept("**", "^"):
+        if self.accept("**"):
             order = self.take() if self.kind == "number" else ""
             if not order.isdecimal() or not 1 <= int(order[:9]) <= MAX_ORDER:
                 raise self.refusal(f"a power of terms is a whole number from 1 to {MAX_ORDER}; I(x**2) squares a column")
@@ -340,7 +348,7 @@ class _Parser:
             self.expect(")")
             return term
         if self.accept("{"):
-            term = self.inner(self.comparison)
+            term = self.inner(self.arithmetic)
             self.expect("}")
             return self.of(self.applied("I", (term,)))
         if self.called():
@@ -377,7 +385,7 @@ class _Parser:
                 "compute other columns beforehand."
             )
         self.expect("(")
-        argument, options = self.inner(self.comparison), []
+        argument, options = self.inner(self.arithmetic), []
         while self.accept(","):
             option = ""
             if self.kind == "name" and self.tokens[self.at + 1] == ("sign", "="):
@@ -396,18 +404,9 @@ class _Parser:
                 hint = ". Levels are sorted, or in the order of an ordered Categorical; T(x, 'b') takes 'b' as the base"
                 has = f"has the options {listed(rules)}" if rules else "has no options"
                 raise self.refusal(f"{name} {has}{hint if option == 'levels' else ''}")
-            rule = rules[option]
-            right = {
-                "integer": isinstance(value, int) and not isinstance(value, bool),
-                "truth": isinstance(value, bool),
-                "numbers": isinstance(value, tuple) and all(isinstance(v, (int, float)) for v in value),
-                "label": not isinstance(value, tuple),
-                "coding": value in CODINGS if isinstance(value, str) else False,
-            }[rule]
-            if not right:
-                words = {"integer": "a whole number", "truth": "True or False", "numbers": "numbers such as c(1, 2)"}
-                words |= {"label": "a text or a number", "coding": " or ".join(CODINGS)}
-                raise self.refusal(f"{option} of {name} must be {words[rule]}")
+            is_right, words = _RULES[rules[option]]
+            if not is_right(value):
+                raise self.refusal(f"{option} of {name} must be {words}")
             checked[option] = value
         return checked
 
@@ -429,9 +428,6 @@ class _Parser:
             if name not in _TRUTHS and name not in CODINGS:
                 raise self.refusal(f"an option is a number, a text in quotes, True or False, got {shown(name)}")
             return _TRUTHS.get(name, name)
-        return self.signed()
-
-    def signed(self) -> float:
         sign = -1 if self.accept("-") else 1
         if self.kind != "number":
             raise self.refusal(f"a number is expected before {self.ahead()}")
@@ -444,42 +440,27 @@ class _Parser:
             raise self.refusal(f"the number {shown(written)} is too large")
         return value
 
-    def comparison(self) -> Node:
-        left = self.additive()
-        if sign := self.accept(*_COMPARISONS):
-            left = self.applied(sign, (left, self.additive()))
+    def arithmetic(self, least: int = 1) -> Node:
+        """Return the operands ahead and the signs between them that bind at least so strongly (_STRENGTH)."""
+        left = self.operand()
+        while (strength := _STRENGTH.get(self.token, 0)) >= least:
+            sign = self.take()
+            # Chains go from the left, powers from the right; comparisons are no chain.
+            read = partial(self.arithmetic, strength + (sign != "**"))
+            left = self.applied(sign, (left, self.inner(read) if sign == "**" else read()))
+            least = max(least, 2) if sign in _COMPARISONS else least
         return left
 
-    def additive(self) -> Node:
-        return self.chain(self.multiplicative, "+", "-")
-
-    def multiplicative(self) -> Node:
-        return self.chain(self.unary, "*", "/")
-
-    def chain(self, read, *signs: str) -> Node:
-        """Return operands joined by signs from the left."""
-        left = read()
-        while sign := self.accept(*signs):
-            left = self.applied(sign, (left, read()))
-        return left
-
-    def unary(self) -> Node:
-        if self.accept("-"):
-            return self.applied("neg", (self.inner(self.unary),))
-        if self.accept("+"):
-            return self.inner(self.unary)
-        operand = self.primary()
-        if self.accept("**", "^"):  # from the right, and before the sign on the left: -x**2 is -(x**2)
-            operand = self.applied("**", (operand, self.inner(self.unary)))
-        return operand
-
-    def primary(self) -> Node:
+    def operand(self) -> Node:
+        if sign := self.accept("-", "+"):  # after powers: -x**2 is -(x**2)
+            node = self.inner(partial(self.arithmetic, _STRENGTH["neg"]))
+            return self.applied("neg", (node,)) if sign == "-" else node
         if self.kind == "number":
             return Literal(self.number())
         if self.kind == "text":
             return Literal(self.take()[1:-1])
         if self.accept("("):
-            node = self.inner(self.comparison)
+            node = self.inner(self.arithmetic)
             self.expect(")")
             return node
         if self.called():

@@ -1,11 +1,11 @@
 """The functions that a formula may use: a closed table. Nothing else is ever called, whatever a formula or a file says."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.polynomial.legendre import legvander
 
 from ldpbayes.errors import ArgumentError, shown
 
@@ -30,7 +30,6 @@ class Function:
         Names of the options in their order, and what each must be: "integer", "truth", "numbers", "label" or "coding".
     makes : {"number", "columns", "factor", "levels"}
         An effect over ordered levels is one of "levels".
-    arguments : int
     texts : bool
         Whether values may be texts.
     """
@@ -39,15 +38,10 @@ class Function:
     fit: Callable[..., Mapping[str, Any]] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     makes: str = NUMBER
-    arguments: int = 1
     texts: bool = False
 
 
 # ---- functions with a memory ---------------------------------------------------------------------------------------------
-def _fit_center(x):
-    return {"centre": float(np.mean(x))}
-
-
 def _fit_scale(x):
     unit = float(np.std(x))
     if not unit > 0:
@@ -74,25 +68,19 @@ def _fit_poly(x, degree=1, raw=False):
             f"the degree of poly must be from 1 to {MAX_DEGREE} and below the number of values, got {shown(degree)}."
         )
     if raw:
-        return {"centres": [0.0] * degree, "norms": [1.0] * (degree + 1), "raw": True}
-    before, now = np.zeros(x.shape), np.ones(x.shape)
-    centres, norms = [], [float(len(x))]
-    for k in range(degree):
-        centres.append(float(x @ now**2 / norms[-1]))
-        before, now = now, (x - centres[-1]) * now - (norms[-1] / norms[-2] if k else 0.0) * before
-        norms.append(float(now @ now))
-    return {"centres": centres, "norms": norms, "raw": False}
+        return {"powers": np.arange(1, degree + 1)}
+    ends = np.array([x.min(), x.max()])
+    triangle = np.linalg.qr(_legendre(x, ends, degree), mode="r")
+    return {"ends": ends, "matrix": (np.linalg.inv(triangle) * np.sign(np.diag(triangle)))[:, 1:]}
 
 
-def _poly(x, centres, norms, raw):
-    """Return orthonormal polynomials by their recurrence, or powers."""
-    if raw:
-        return x[:, None] ** np.arange(1, len(centres) + 1)
-    before, now, out = np.zeros(x.shape), np.ones(x.shape), []
-    for k, centre in enumerate(centres):
-        before, now = now, (x - centre) * now - (norms[k] / norms[k - 1] if k else 0.0) * before
-        out.append(now / math.sqrt(norms[k + 1]))
-    return np.stack(out, axis=1)
+def _legendre(x, ends, degree):
+    return legvander((2 * x - ends.sum()) / np.diff(ends), degree)
+
+
+def _poly(x, ends=None, matrix=None, powers=None):
+    """Return polynomials that are orthonormal over the values of the fit, or powers."""
+    return x[:, None] ** powers if ends is None else _legendre(x, ends, len(matrix) - 1) @ matrix
 
 
 def _fit_bs(x, df=None, knots=None, degree=3):
@@ -137,7 +125,7 @@ FUNCTIONS: dict[str, Function] = {
     "round": _ROUND,
     "np.round": _ROUND,
     "I": Function(lambda x: x),
-    "center": Function(lambda x, centre: x - centre, _fit_center),
+    "center": Function(lambda x, centre: x - centre, lambda x: {"centre": float(np.mean(x))}),
     "scale": _SCALE,
     "standardize": _SCALE,
     "binary": _BINARY,
@@ -153,17 +141,17 @@ FUNCTIONS: dict[str, Function] = {
 #: Operators by their sign; "neg" is the sign before a number.
 OPERATORS: dict[str, Function] = {
     "neg": Function(np.negative),
-    "+": Function(np.add, arguments=2),
-    "-": Function(np.subtract, arguments=2),
-    "*": Function(np.multiply, arguments=2),
-    "/": Function(np.divide, arguments=2),
-    "**": Function(np.power, arguments=2),
-    "<": Function(np.less, arguments=2),
-    "<=": Function(np.less_equal, arguments=2),
-    ">": Function(np.greater, arguments=2),
-    ">=": Function(np.greater_equal, arguments=2),
-    "==": Function(lambda x, y: x == y, arguments=2, texts=True),
-    "!=": Function(lambda x, y: x != y, arguments=2, texts=True),
+    "+": Function(np.add),
+    "-": Function(np.subtract),
+    "*": Function(np.multiply),
+    "/": Function(np.divide),
+    "**": Function(np.power),
+    "<": Function(np.less),
+    "<=": Function(np.less_equal),
+    ">": Function(np.greater),
+    ">=": Function(np.greater_equal),
+    "==": Function(lambda x, y: x == y, texts=True),
+    "!=": Function(lambda x, y: x != y, texts=True),
 }
 TABLE: dict[str, Function] = FUNCTIONS | OPERATORS
 #: What a refusal lists.

@@ -95,8 +95,8 @@ class Listed(Beside):
         super().__post_init__()
         checked_intercept(self.other_design, "a list experiment")
 
-    def other_shape(self) -> tuple[int, ...]:
-        return (2 * len(self.contrasts) + self.other_design.shape[1] - 1,)
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (2, len(self.contrasts)), ()
 
     @cached_property
     def contrasts(self) -> np.ndarray:
@@ -112,29 +112,27 @@ class Listed(Beside):
     def owners(self) -> np.ndarray:
         return np.repeat([0, 1], len(self.applying))
 
-    def _apart(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (logits of c at the means of the columns (…, 2, J + 1), b (…, terms − 1))."""
-        numbers, first = self.others(z), 2 * len(self.contrasts)
-        each = numbers[..., :first].reshape(*numbers.shape[:-1], 2, -1) @ self.contrasts
-        return each[..., :1, :] + HALF * each[..., 1:, :], numbers[..., first:]
+    def _middle(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the logits of c at the means of the columns, (…, 2, J + 1)."""
+        each = values["item"] @ self.contrasts
+        return each[..., :1, :] + HALF * each[..., 1:, :]
 
-    def counts(self, z: np.ndarray) -> np.ndarray:
+    def counts(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return P(c | trait, cell), shape (…, cells, 2, J + 1)."""
-        middle, slopes = self._apart(z)
-        moved = (slopes @ self.other_columns.T)[..., None, None] * self.applying
-        shares = np.exp(np.clip(middle[..., None, :, :] + moved, -FAR, FAR))
+        moved = (values["item_slopes"] @ self.other_columns.T)[..., None, None] * self.applying
+        shares = np.exp(np.clip(self._middle(values)[..., None, :, :] + moved, -FAR, FAR))
         return shares / (shares @ np.ones(len(self.applying)))[..., None]  # a product: sums of few are slow
 
-    def parts(self, z: np.ndarray) -> np.ndarray:
-        counts = self.counts(z)
+    def parts(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        counts = self.counts(values)
         return counts.reshape(*counts.shape[:-2], -1)
 
-    def pulled_parts(self, z: np.ndarray, parts: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    def pulled_parts(self, parts: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         counts, along = (one.reshape(len(one), 2, -1) for one in (parts, slope))
         inner = counts * (along - (counts * along).sum(axis=-1, keepdims=True))
         moved = self.other_columns.T @ (inner.sum(axis=1) @ self.applying)
         pulled = inner.sum(axis=0) @ self.contrasts.T
-        return np.concatenate([pulled.sum(axis=0), (HALF * pulled).sum(axis=0), moved])
+        return np.stack([pulled.sum(axis=0), (HALF * pulled).sum(axis=0)]), moved
 
     def describe(self) -> str:
         items = f"log odds N(0, {INTERCEPT:.3g}²) of two numbers of other items, N(0, 1) by trait and for one sd"
@@ -150,12 +148,12 @@ class Listed(Beside):
             ``item_coefficients``, by how much a unit of a column changes the log odds of each item.
         """
         z = np.asarray(z, dtype=float)
-        (middle, slopes), (mean, unit) = self._apart(z), self._standard
-        slopes = slopes * unit
+        values, (mean, unit) = self.values(z), self._standard
+        middle, slopes = self._middle(values), values["item_slopes"] * unit
         at_zero = middle - middle[..., :1] - (slopes @ mean)[..., None, None] * self.applying
 
-        def average(people, z):
-            return np.einsum("sct,sctj->stj", people, self.counts(z)) / people.sum(axis=1)[..., None]
+        def average(people, values):
+            return np.einsum("sct,sctj->stj", people, self.counts(values)) / people.sum(axis=1)[..., None]
 
         dims = ("category", "items_applying")
         variables = {"items": (dims, self.in_blocks(z, average, (2, len(self.applying)))), "item_odds": (dims, at_zero)}

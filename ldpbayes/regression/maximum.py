@@ -117,11 +117,12 @@ def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) ->
 
 def starting_point(target: Target) -> np.ndarray:
     """Return unknowns under which every cell has about the distribution of all people together."""
-    prior = target.prior
-    coefficients = np.zeros((prior.design.shape[1], prior.n_categories))
+    prior, z = target.prior, np.zeros(target.prior.n_unknowns)
     if prior.intercept is not None:
-        coefficients[prior.intercept] = np.log(target.reports.pooled() @ prior.collapse)
-    return prior.start(coefficients)
+        logits = np.log(target.reports.pooled() @ prior.collapse) @ prior.basis
+        k, free = prior.intercept, logits.size
+        z[k * free : (k + 1) * free] = logits / prior.transform[k, k]
+    return z
 
 
 def climb(target: Target, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,10 +13,10 @@ from ldpbayes.collections.survey import SampleColumns, design_effect
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column
-from ldpbayes.sources.encode import Format
+from ldpbayes.sources.encode import Format, counts_of
 from ldpbayes.sources.frames import arrow_of
 from ldpbayes.sources.parameters import labels_of
-from ldpbayes.sources.records import Entries, entries_of, numbers_of, report_columns, sent, weights_of
+from ldpbayes.sources.records import Entries, entries_of, report_columns, sent, weights_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ def read_reports(
     for what, name in stated.items():
         if name is not None:
             check_column(names, name, "the frame ", f" for {what}")
-    protocols = _protocols(protocol, design)
+    protocols = protocols_of(protocol, design)
     first = next(iter(protocols.values()))
     labels = labels_of(categories, first) or tuple(str(x) for x in range(first.n_categories))
     report = checks.columns(report, "report")
@@ -139,23 +139,6 @@ def read_reports(
         return _reports(arrow, protocols, columns, labels, categories is not None, stated, answer)
     except DataError as err:  # the row of a table that nobody sees
         raise DataError(err.message, field=err.field) from None
-
-
-def reported(
-    table: Any, protocol: AbstractProtocol | Mapping[Any, AbstractProtocol], report: Any, design: str | None, answer: str
-) -> tuple[str, ...]:
-    """Return the columns in which every row has its report; none where the design of a row says which they are.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-    protocol, report, design, answer : as in read_reports
-    """
-    if design is not None:
-        return ()
-    return report_columns(
-        _protocols(protocol, None)["all"], checks.columns(report, "report"), map(str, table.columns), answer
-    )
 
 
 def _reports(table, protocols, columns, labels, labelled, stated, answer):
@@ -171,7 +154,11 @@ def _reports(table, protocols, columns, labels, labelled, stated, answer):
                 f"has the value {shown(value)}, for which protocol has no entry; it has {listed(place_of)}",
                 field=stated["design"],
             )
-    counts = np.ones(table.num_rows, dtype=np.int64) if stated["count"] is None else _counts(table, stated["count"])
+    counts = np.ones(table.num_rows, dtype=np.int64)
+    if stated["count"] is not None:
+        counts = counts_of(table, stated["count"])
+        if counts.sum(dtype=float) > MAX_COUNT:
+            raise DataError("counts must be at most 10**12 all together", field=stated["count"])
     formats = [Format(one, own, labels, labelled) for one, own in zip(protocols.values(), columns, strict=True)]
     code, rows, constants, tallies, channel, at = np.empty_like(place), [], [], [], [], 0
     for batch in sent(table, formats, place):
@@ -225,38 +212,22 @@ def _of_cell(cell: Any) -> tuple:
     return dense[place], constants[place], survey.counts.astype(float), survey.weights, survey.strata, survey.clusters
 
 
-def _protocols(protocol, design):
+def protocols_of(protocol: Any, design: str | None) -> dict[str, AbstractProtocol]:
     """Return {value of the design: protocol}, or {"all": protocol} without one."""
     if design is None:
         if isinstance(protocol, Mapping):
             raise ArgumentError("design must name the column whose values the mapping of protocols has, got none.")
-        if not isinstance(protocol, AbstractProtocol):
-            raise ArgumentError(
-                f"protocol must be a protocol such as GRR(4, epsilon=1.0), or a mapping of them with design=, got "
-                f"{_named(protocol)}."
-            )
-        return {"all": protocol}
-    if not isinstance(protocol, Mapping) or not protocol:
-        raise ArgumentError(
-            f"protocol must be a mapping from the values of {design!r} to protocols, got {_named(protocol)}."
-        )
-    for channel in protocol.values():
-        if not isinstance(channel, AbstractProtocol):
-            raise ArgumentError(f"protocol must map to protocols, got {_named(channel)}.")
-    sizes = {channel.n_categories for channel in protocol.values()}
-    if len(sizes) > 1:
-        raise ArgumentError(f"protocol must map to protocols over the same categories, got {listed(sorted(sizes))} of them.")
-    return {str(value): channel for value, channel in protocol.items()}
-
-
-def _counts(table, count):
-    """Return a column of counts; whole numbers in double precision, as pandas makes them, are some too."""
-    numbers = numbers_of(table, count)
-    if numbers is None or (numbers != np.round(numbers)).any():
-        raise DataError("counts must be whole numbers", field=count)
-    if not ((numbers >= 0) & (numbers <= MAX_COUNT)).all() or numbers.sum() > MAX_COUNT:
-        raise DataError("counts must be from 0 to 10**12, also all together", field=count)
-    return numbers.astype(np.int64)
+        rule = "a protocol such as GRR(4, epsilon=1.0), or a mapping of them with design="
+        return {"all": checks.instance(protocol, "protocol", AbstractProtocol, rule)}
+    rule = f"a mapping from the values of {design!r} to protocols"
+    channels: Mapping[Any, AbstractProtocol] = checks.instance(protocol, "protocol", Mapping, rule)
+    for channel in channels.values():
+        checks.instance(channel, "protocol", AbstractProtocol, rule)
+    sizes = {channel.n_categories for channel in channels.values()}
+    if len(sizes) != 1:
+        numbers = listed(sorted(sizes)) or "none"
+        raise ArgumentError(f"protocol must map to protocols over the same categories, got {numbers} of them.")
+    return {str(value): channel for value, channel in channels.items()}
 
 
 def _groups(table, name):
@@ -265,7 +236,3 @@ def _groups(table, name):
         return None
     codes, texts = entries_of(table, name)
     return np.array(texts, dtype=object)[codes]
-
-
-def _named(value):
-    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.sources.base import optional
+from ldpbayes.errors import DataError, listed, shown
+from ldpbayes.sources.base import foreign, optional
 
 
 def clean(
@@ -81,7 +81,9 @@ def clean(
             out[name] = values.to_numpy(dtype=bool)
         elif kind.startswith(("int", "uint")) and values.max() <= np.iinfo(np.int64).max:
             out[name] = values.to_numpy(dtype=np.int64)
-        elif kind.startswith(("int", "uint", "float", "double", "decimal")) or _all_numbers(values):
+        elif kind.startswith(("int", "uint", "float", "double", "decimal")) or (
+            kind == "object" and all(isinstance(value, (numbers.Real, Decimal)) for value in values)
+        ):  # such as decimals of a database
             out[name] = _floats(values, name)
         elif kind.startswith("complex"):
             raise DataError("holds complex numbers; a covariate is a real one", field=name)
@@ -110,18 +112,12 @@ def to_pandas(frame: Any) -> Any:
     if isinstance(frame, pandas.DataFrame):
         table = frame
     elif isinstance(frame, Mapping):
-        try:
+        with foreign("the columns do not make a table"):
             table = pandas.DataFrame({name: [value] if np.isscalar(value) else value for name, value in frame.items()})
-        except ValueError as err:
-            raise DataError(f"the columns do not make a table: {_first(err)}") from err
     else:
         from ldpbayes.sources.frames import eager
 
-        collected = eager(frame)
-        try:
-            table = collected.to_pandas()
-        except ImportError as err:
-            raise ArgumentError("Converting this frame needs pyarrow: pip install 'ldpbayes[frames]'.") from err
+        table = eager(frame).to_pandas()
     if len(set(map(str, table.columns))) < len(table.columns):
         raise DataError("the frame has two columns of the same name; rename one")
     return table.rename(columns=str).reset_index(drop=True)
@@ -134,17 +130,6 @@ def distinct_rows(columns: Sequence[np.ndarray], size: int) -> tuple[np.ndarray,
     table = pd.DataFrame({k: np.asarray(column) for k, column in enumerate(columns)})
     code = table.groupby(list(table), sort=False).ngroup().to_numpy() if columns else np.zeros(size, dtype=np.int64)
     return np.unique(code, return_index=True)[1], code
-
-
-def _first(err):
-    """Return the first line of a foreign error."""
-    text = next((line.strip() for line in str(err).splitlines() if line.strip()), type(err).__name__)
-    return text.rstrip(".")[:200]
-
-
-def _all_numbers(values):
-    """Return whether a column of objects holds numbers only, such as decimals of a database."""
-    return str(values.dtype) == "object" and all(isinstance(v, (numbers.Real, Decimal)) for v in values)
 
 
 def _floats(values, name):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ldpbayes.inference import target
-from ldpbayes.inference.structure import Dense
+from ldpbayes.inference.structure import Arrow
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.reports import Entries
 
@@ -36,7 +36,7 @@ class Target(target.Target):
     def whitened(self, gradient, centre, kept=None):
         if self.prior.disjoint() is not None:
             return super().whitened(gradient, centre, kept)
-        return Dense.at(gradient, centre if kept is None else centre[kept])  # of any number of unknowns
+        return Arrow.whole(gradient, centre if kept is None else centre[kept])  # of any number of unknowns
 
     def weighed_by(self, z, values):
         return z

@@ -2,9 +2,10 @@
 
 import numpy as np
 import xarray as xr
-from scipy.special import expit, log_softmax
+from scipy.special import expit, log_softmax, logsumexp
 
 from ldpbayes import checks
+from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 
 #: A pointwise log-likelihood with more entries than this is not written out.
@@ -62,9 +63,9 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied):
     coefficients = posterior["coefficients"].values
     coefficients = coefficients.reshape(-1, *coefficients.shape[2:])
     size, a = len(coefficients), coefficients.shape[-1]
-    out, step = np.empty((size, pair.shape[1])), max(1, BLOCK // (size * a))
-    for start in range(0, pair.shape[1], step):
-        cell, code = pair[:, start : start + step]
+    out = np.empty((size, pair.shape[1]))
+    for block in blocks(pair.shape[1], size * a, BLOCK):
+        cell, code = pair[:, block]
         eta = design["columns"].values[cell] @ coefficients
         for name in (str(name).removeprefix("index ") for name in design.data_vars if str(name).startswith("index ")):
             effects = posterior[name].values.reshape(size, -1, a)
@@ -85,9 +86,7 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied):
             logits = _flat(posterior["item_odds"])[:, None] + moved[..., None, None] * np.array(applying)
             rows = (np.exp(log_softmax(logits, axis=-1)) * rows).sum(axis=-1)
         with np.errstate(divide="ignore"):
-            joint = shares + np.log(rows)
-        top = joint.max(axis=-1, keepdims=True)
-        out[:, start : start + step] = top[..., 0] + np.log(np.exp(joint - top).sum(axis=-1)) + log_constants[code]
+            out[:, block] = logsumexp(shares + np.log(rows), axis=-1) + log_constants[code]
     return out
 
 

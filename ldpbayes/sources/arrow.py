@@ -21,17 +21,16 @@ def opened(data):
     """Return the Source of a table, a record batch, a reader or a dataset of Arrow, None for all else."""
     import pyarrow as pa
 
-    dataset, n_rows, read, schemas = sys.modules.get("pyarrow.dataset"), None, None, []
-    kinds = batch, table = pa.RecordBatch, pa.Table
+    dataset, schemas, n_rows, left = sys.modules.get("pyarrow.dataset"), [], None, [data]
+    kinds = pa.RecordBatch, pa.Table
     if isinstance(data, kinds):
-        rows = table.from_batches([data]) if isinstance(data, batch) else data
-        n_rows = rows.num_rows
+        n_rows = data.num_rows
+        rows = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
 
         def read(columns, most):
             return rows.to_batches(BATCH)
 
     elif isinstance(data, pa.RecordBatchReader):
-        left = [data]
 
         def read(columns, most):
             if most is not None:  # what is looked at would be lost
@@ -51,7 +50,7 @@ def opened(data):
             settings = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
             return data.to_batches(columns=columns, **settings)
 
-    if read is None:
+    else:
         return None
     return Source(data.schema.names, read, None, [texts_of(schema.metadata) for schema in schemas or [data.schema]], n_rows)
 

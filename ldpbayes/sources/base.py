@@ -8,19 +8,7 @@ from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, sho
 
 
 def check_total(n_read: int, n_out: int, source: object = None) -> None:
-    """Refuse to go on where reports were lost or doubled between their reading and the result.
-
-    Parameters
-    ----------
-    n_read, n_out : int
-        Reports as they were read, and those in the result.
-    source : path-like, optional
-
-    Raises
-    ------
-    DataError
-        Where the two differ.
-    """
+    """Refuse to go on where reports were lost or doubled between their reading and the result."""
     if n_read != n_out:
         raise DataError(
             f"{n_read:,} reports were read and {n_out:,} came out: the data changed while they were read, or ldpbayes is at "
@@ -42,18 +30,7 @@ def sorted_keys(keys):
 
 
 def check_column(names, name, subject="", use="", **at):
-    """Refuse a table that lacks a column, or has two of its name.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Those of the table.
-    name : str
-    subject, use : str
-        What the sentence begins with, and what the column is for.
-    **at
-        Where: fields of DataError.
-    """
+    """Refuse a table that lacks a column, or has two of its name; ``use`` says in the sentence what the column is for."""
     columns = list(names)
     if columns.count(name) != 1:
         problem = "has two columns" if name in columns else "has no column"
@@ -66,6 +43,12 @@ def is_whole(text):
     """Return whether a text is a whole number of at most 18 digits."""
     digits = text.removeprefix("-")
     return len(digits) < 19 and digits.isascii() and digits.isdecimal()
+
+
+def whole_or_texts(texts):
+    """Return texts as whole numbers where all of them are such in plain digits, else as they are; a missing one stays."""
+    plain = all(is_whole(text) and str(int(text)) == text for text in texts if text is not None)
+    return [int(text) if plain and text is not None else text for text in texts]
 
 
 def texts_of(metadata):

@@ -6,7 +6,7 @@ import glob
 import inspect
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -117,6 +117,13 @@ def _check_levels(source, columns, channels, column):
 class Rows:
     """What is asked of the rows of any source: arguments of ``read``."""
 
+    protocol: Any = None
+    report: Any = None
+    count: str | None = None
+    categories: Sequence[str] | None = None
+    name: str | None = None
+    epsilon_column: str | None = None
+    rate_column: str | None = None
     by: Any = None
     weights: str | None = None
     strata: str | None = None
@@ -127,33 +134,36 @@ class Rows:
     quarantine: Any = None
     missing: Any = None
 
-    @property
-    def sample(self) -> SampleColumns:
-        """The columns that say how the respondents were sampled."""
-        return SampleColumns(self.weights, self.strata, self.cluster, self.population_size)
+    def columns(self, by: Sequence[str], skipped: Skipped | None) -> Columns:
+        """Return the columns that are the same for all channels, with what takes bad rows."""
+        return Columns(
+            by=by,
+            user=self.by_user,
+            sample=SampleColumns(self.weights, self.strata, self.cluster, self.population_size),
+            skipped=skipped,
+            missing=Missing.of(self.missing, by),
+        )
 
-    @property
-    def stated(self) -> dict[str, Any]:
-        """The arguments that are not the default, by name."""
-        default = vars(Rows())
-        return {name: value for name, value in vars(self).items() if value != default[name]}
+    def refuse(self, names: Iterable[str], why: str) -> None:
+        """Refuse the first of some arguments that is given to a source that states it itself."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and (name != "bad_rows" or value != "refuse"):
+                raise ArgumentError(f"{name} must be left out: {why}.")
 
 
-def read_table(data: Any, rows: Rows, whole: bool = False, **layout: Any) -> Tally | Collection | Cells:
+#: Arguments about how the reports were made.
+LAYOUT = ("protocol", "report", "count", "categories", "name", "epsilon_column", "rate_column")
+
+
+def read_table(data: Any, rows: Rows, whole: bool = False) -> Tally | Collection | Cells:
     """Return the reports of files or of a data frame.
 
-    Parameters
-    ----------
-    data : path, list of paths or data frame
-    rows : Rows
-    whole : bool
-        Whether the result is never a Tally, and knows the name of its file and the numbers that the file publishes.
-    **layout
-        How the reports were made and the columns that hold them, as for ``read``.
+    With ``whole`` the result is never a Tally, and knows the name of its file and the numbers that the file publishes.
     """
     path = data if isinstance(data, (str, bytes, os.PathLike)) else None
     try:
-        return _read(open_source(data), rows, path if whole else None, **layout)
+        return _read(open_source(data), rows, path if whole else None)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     except ArgumentError as err:
@@ -162,51 +172,38 @@ def read_table(data: Any, rows: Rows, whole: bool = False, **layout: Any) -> Tal
         raise DataError(str(err).rstrip("."), source=path or None) from None
 
 
-def _read(source, rows, path, *, protocol=None, report=None, count=None, categories=None, name=None, **levels):
+def _read(source, rows, path):
     """Return the reports of a source; with a path always a Collection or Cells, named after the file."""
-    sample, report, by = rows.sample, checks.columns(report, "report"), checks.columns(rows.by, "by") or ()
-    name = "all" if name is None else checks.text(name, "name", empty=False)
-    names = {"count": count, "epsilon_column": None, "rate_column": None, **levels, "by_user": rows.by_user}
-    count, epsilon, rate, by_user = (checks.column(value, what) for what, value in names.items())
-    skipped, absent = Skipped.of(rows.bad_rows, rows.quarantine), Missing.of(rows.missing, by)
+    name = "all" if rows.name is None else checks.text(rows.name, "name", empty=False)
+    count, epsilon, rate, _ = (
+        checks.column(getattr(rows, what), what) for what in ("count", "epsilon_column", "rate_column", "by_user")
+    )
+    skipped, by = Skipped.of(rows.bad_rows, rows.quarantine), checks.columns(rows.by, "by") or ()
+    columns = replace(rows.columns(by, skipped), report=checks.columns(rows.report, "report"), count=count)
     source.lenient = skipped is not None
-    if path is not None and not source.names():  # an unreadable or empty file
-        raise DataError("has no columns")
-    columns = Columns(report, count, {}, by, skipped, absent)
-    levels = {"categories": parameters.labels_of(categories), "epsilon": epsilon, "rate": rate, "name": name}
-    channels = find_channels(source, protocol, columns, **levels)
-    cells = read_cells(source, channels, columns, by_user, sample)
-    skipped_sentence = "" if skipped is None else skipped.tell(rows.quarantine)
-    if not any(cells) and absent is not None and absent.counts:
+    labels = parameters.labels_of(rows.categories)
+    channels = find_channels(source, rows.protocol, columns, categories=labels, epsilon=epsilon, rate=rate, name=name)
+    cells = read_cells(source, channels, columns)
+    left_out = "" if skipped is None else skipped.tell(rows.quarantine)
+    if not any(cells) and columns.missing is not None and columns.missing.counts:
         raise DataError("has no answer: all are missing")
     if not any(cells):
-        raise DataError(f"has no good row: {skipped_sentence.rstrip('.')}" if skipped_sentence else "the frame has no rows")
-    labels = channels.categories or tuple(str(i) for i in range(channels.protocols[0].n_categories))
-    if not by and not sample and path is None and skipped is absent is None and len(cells) == 1:
+        raise DataError(f"has no good row: {left_out.rstrip('.')}" if left_out else "the frame has no rows")
+    plain = not by and not columns.sample and path is None and skipped is columns.missing is None
+    if plain and len(cells) == 1:
         return cells[0][()][0]
     facts: dict[str, Any] = {}
     if path is not None:
         named = {} if glob.has_magic(str(path)) else {"id": files.stem(files.as_path(path))}  # a pattern is no name
         facts |= named | ({} if by else {"published": published_of(source)})
-    data = assembled(cells, labels, columns, sample, facts)
+    data = assembled(cells, channels.labels, columns, facts)
     if path is not None and not by:
         data.announce()
     return data
 
 
-def read_cells(
-    source: Source, channels: Channels, columns: Columns, user: str | None, sample: SampleColumns
-) -> list[dict[tuple, tuple]]:
+def read_cells(source: Source, channels: Channels, columns: Columns) -> list[dict[tuple, tuple]]:
     """Return the tallies of the channels of a table, a dict for each.
-
-    Parameters
-    ----------
-    source : Source
-    channels : Channels
-    columns : Columns
-    user : str or None
-        The column of users.
-    sample : SampleColumns
 
     Returns
     -------
@@ -214,19 +211,20 @@ def read_cells(
         From the key of a cell to (tally, places of the reports in it, counts, entries of the columns of the sample), which
         is what ``SampleColumns.survey`` takes; without a sample only the tally is there.
     """
-    if user is not None and sample:
-        raise ArgumentError("weights, strata, cluster and population_size must be left out with by_user.")
-    if user is not None:
-        return [{key: (tally,) for key, tally in cells.items()} for cells in read_users(source, channels, columns, user)]
-    found = read_parts(source, channels, replace(columns, by=(*columns.by, *sample.names)))
+    sample = columns.sample
+    if columns.user is not None:
+        if sample:
+            raise ArgumentError("weights, strata, cluster and population_size must be left out with by_user.")
+        return [{key: (tally,) for key, tally in cells.items()} for cells in read_users(source, channels, columns)]
+    parts_of = read_parts(source, channels, columns, (*columns.by, *sample.names))
     out: list[dict] = []
-    for protocol, name, of_users in zip(channels.protocols, channels.names, found, strict=True):
+    for protocol, name, by_key in zip(channels.protocols, channels.names, parts_of, strict=True):
         cells: dict[tuple, list] = {}
-        for key, parts in of_users.items():
-            cells.setdefault(key[: len(columns.by)], []).extend((*piece, key[len(columns.by) :]) for piece in parts)
+        for key, parts in by_key.items():
+            cells.setdefault(key[: len(columns.by)], []).extend((*part, key[len(columns.by) :]) for part in parts)
         out.append({})
         for key, parts in cells.items():
-            reports, counts = (np.concatenate([piece[k] for piece in parts]) for k in (0, 1))
+            reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
             tally = Tally.trusted(protocol, reports, counts, name, channels.categories)
             out[-1][key] = (tally,)
             if sample:
@@ -236,11 +234,7 @@ def read_cells(
 
 
 def assembled(
-    found: Sequence[Mapping[tuple, tuple]],
-    categories: Sequence[str],
-    columns: Columns,
-    sample: SampleColumns,
-    facts: dict,
+    found: Sequence[Mapping[tuple, tuple]], categories: Sequence[str], columns: Columns, facts: dict
 ) -> Collection | Cells:
     """Return the Collection, or with grouping columns the Cells, of the tallies of all channels by cell.
 
@@ -251,7 +245,6 @@ def assembled(
     categories : sequence of str
     columns : Columns
         By which rows were grouped, left out and counted as missing.
-    sample : SampleColumns
     facts : dict
         Fields of the collection, or of all cells; ``id`` and ``title`` are those of the cells as a whole.
     """
@@ -263,8 +256,9 @@ def assembled(
     notes.append(sentence(missing, sum(tally.n_reports for tallies_of in tallies.values() for tally in tallies_of)))
     facts["notes"] = "\n".join(filter(None, notes))
     surveys: dict[Any, Any] = dict.fromkeys(keys)
-    if sample:
-        surveys = sample.surveys({key: [(i, *rest) for i, (_, *rest) in enumerate(rows)] for key, rows in groups.items()})
+    if columns.sample:
+        parts = {key: [(i, *rest) for i, (_, *rest) in enumerate(rows)] for key, rows in groups.items()}
+        surveys = columns.sample.surveys(parts)
     named = {name: facts.pop(name) for name in ("id", "title") if by and name in facts}
     collections = {}
     for key, tallies_of in tallies.items():
@@ -298,14 +292,13 @@ def _texts(source, column, where, lenient=False):
     """Return the distinct entries of a column, as texts, in order; missing ones are refused, or left out."""
     texts = {}
     for batch in source.condensed([column, *(name for name in where if name != column)], strict=not where):
-        rows, table = None, batch.table
+        if not set(where) <= set(batch.table.schema.names):
+            continue
         try:
-            if not set(where) <= set(table.schema.names):
-                continue
-            rows = matching(table, where)
-            codes, values = encoded_key(table if rows is None else table.take(rows), column, missing=lenient)
+            with batch.part(matching(batch.table, where)) as matched:
+                codes, values = encoded_key(matched.table, column, missing=lenient)
         except DataError as err:
-            raise batch.located(err, rows) from None
+            raise batch.located(err) from None
         present = (values[code] for code in set(codes.tolist()))
         texts.update(dict.fromkeys(str(value).strip() for value in present if value is not None))
         if len(texts) > MAX_CHANNELS:
@@ -321,15 +314,14 @@ def _by_epsilon(protocol, categories):
         raise ArgumentError("protocol must be given with epsilon_column: an object, or a name such as 'olh'.")
     if inspect.isfunction(protocol):
         return protocol
-    if isinstance(protocol, str):
-        if categories is None:
-            raise ArgumentError("categories must be named where protocol is a name.")
-        return lambda level: make_protocol(protocol, categories, {"epsilon": level})
-    settings = protocol.parameters()
-    if "epsilon" not in settings:
+    named = isinstance(protocol, str)
+    if named and categories is None:
+        raise ArgumentError("categories must be named where protocol is a name.")
+    design, settings = (protocol, {}) if named else (protocol.design, protocol.parameters())
+    if not named and "epsilon" not in settings:
         raise ArgumentError(f"epsilon_column must be left out: {shown(protocol)} takes its level from other parameters.")
     labels = [str(x) for x in range(protocol.n_categories)] if categories is None else categories
-    return lambda level: make_protocol(protocol.design, labels, settings | {"epsilon": level})
+    return lambda level: make_protocol(design, labels, settings | {"epsilon": level})
 
 
 def _by_rate(categories):

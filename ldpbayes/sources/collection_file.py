@@ -11,14 +11,12 @@ from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, u
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import ListExperiment, make_protocol
-from ldpbayes.sources.base import is_whole
+from ldpbayes.sources.base import whole_or_texts
 from ldpbayes.sources.channels import Rows, assembled, find_channels, read_cells
-from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import plain
 from ldpbayes.sources.skipping import Skipped
-from ldpbayes.sources.tally import Columns
 
 _TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _SAMPLE = ("weights", "strata", "cluster", "population_size")
@@ -120,17 +118,16 @@ def read_collection(path, rows=None):
     by = _grouping(rows.by, path)
     skipped = Skipped.of(rows.bad_rows, rows.quarantine)
     try:
-        absent, sample = Missing.of(rows.missing, by), rows.sample
+        columns = rows.columns(by, skipped)
         facts = {"id": files.stem(path)} | {key: stated[key] for key in _TEXTS if stated[key] is not None}
         facts |= {"ordered": bool(stated["ordered"]), "published": tuple(stated["published"] or ())}
         facts |= {"derived": tuple(_derived(name, entry) for name, entry in (stated["derived"] or {}).items())}
         own = [channel if rows.by_user is None else channel | {"by_user": rows.by_user} for channel in channels]
-        columns = Columns(by=by, skipped=skipped, missing=absent)
-        read = [_read_channel(path, categories, channel, i, columns, sample) for i, channel in enumerate(own)]
+        read = [_read_channel(path, categories, channel, i, columns) for i, channel in enumerate(own)]
         if skipped is not None:
             skipped.tell(rows.quarantine)
         read = [cells for channel_cells in read for cells in channel_cells]
-        collection = assembled(_plain(read), categories, columns, sample, facts)
+        collection = assembled(_plain(read), categories, columns, facts)
         if stated["noncompliance"]:
             collection = collection.with_noncompliers(stated["noncompliance"])
         if stated["deniers"]:
@@ -306,7 +303,7 @@ def _grouping(by, path):
     return by
 
 
-def _read_channel(path, categories, channel, position, columns, sample):
+def _read_channel(path, categories, channel, position, columns):
     """Return the tallies by key of every channel of a [[channels]] table; the only key is () without grouping columns."""
     name = channel.get("name", "all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}" if isinstance(name, str) else "channels"
@@ -322,13 +319,13 @@ def _read_channel(path, categories, channel, position, columns, sample):
     if stated["count"] is not None and not stated["count"].strip():
         raise DataError("count must name a column; leave it out where every row is one report", source=path, field=field)
     file, where = path.parent / stated["file"], stated["where"] or {}
-    columns = replace(columns, report=report, count=stated["count"], where=where)
+    columns = replace(columns, report=report, count=stated["count"], where=where, user=stated["by_user"])
     try:
         source = open_source(file)
         source.lenient = columns.skipped is not None
         levels = {"epsilon": stated["epsilon"], "rate": stated["rate"], "name": name}
         channels = find_channels(source, protocol, columns, categories=categories, **levels)
-        tallies = read_cells(source, channels, columns, stated["by_user"], sample)
+        tallies = read_cells(source, channels, columns)
         if not any(tallies):
             condition = " and ".join(f"{key} = {shown(value)}" for key, value in where.items())
             raise DataError(f"has no rows for channel {shown(name)}" + (f", where {condition}" if where else ""))
@@ -369,13 +366,9 @@ def _plain(channels):
 
     Grouping columns that hold only whole numbers, as numbers or in plain digits, give whole numbers; others give texts.
     """
-    texts = {key: tuple(map(str, key)) for tallies in channels for key in tallies}
-    columns = zip(*texts.values(), strict=True)
-    are_whole = [all(is_whole(text) and str(int(text)) == text for text in column) for column in columns]
-    plain = {
-        key: tuple(int(text) if number else text for text, number in zip(row, are_whole, strict=True))
-        for key, row in texts.items()
-    }
+    every = list(dict.fromkeys(key for tallies in channels for key in tallies))
+    columns = [whole_or_texts(list(map(str, column))) for column in zip(*every, strict=True)]
+    plain = dict(zip(every, zip(*columns, strict=True), strict=True)) if columns else {(): ()}
     return [{plain[key]: entry for key, entry in tallies.items()} for tallies in channels]
 
 

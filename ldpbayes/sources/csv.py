@@ -37,8 +37,8 @@ class CsvFile(AbstractFile):
 
     Attributes
     ----------
-    names : tuple of str
-        Of its columns.
+    cells : tuple of str
+        Names of the cells of a line.
     n_broken : int
         Lines that were left out.
     """
@@ -46,7 +46,7 @@ class CsvFile(AbstractFile):
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     header: ClassVar[int | None] = 1
 
-    names: tuple[str, ...] = ()
+    cells: tuple[str, ...] = ()
     n_broken: int = field(default=0, compare=False)
 
     def schema(self):
@@ -55,7 +55,7 @@ class CsvFile(AbstractFile):
         return pa.schema([(name, pa.string()) for name in self._header()])
 
     def pieces(self):
-        return [replace(self, names=self._header())]
+        return [replace(self, cells=self._header())]
 
     def _header(self):
         try:
@@ -71,9 +71,9 @@ class CsvFile(AbstractFile):
         import pyarrow as pa
         from pyarrow import csv as arrow
 
-        columns = columns or self.names[:1]  # where folders hold all that is asked for
-        places = [str(self.names.index(name)) for name in columns]
-        every = list(map(str, range(len(self.names))))
+        columns = columns or self.cells[:1]  # where folders hold all that is asked for
+        places = [str(self.cells.index(name)) for name in columns]
+        every = list(map(str, range(len(self.cells))))
         settings = {
             "read_options": arrow.ReadOptions(column_names=every, skip_rows_after_names=1, block_size=BLOCK),
             "parse_options": arrow.ParseOptions(
@@ -100,11 +100,11 @@ class CsvFile(AbstractFile):
         return "skip"
 
     def every_line(self):
-        return (line for line, row in self._slowly() if len(row) == len(self.names))
+        return (line for line, row in self._slowly() if len(row) == len(self.cells))
 
     def broken(self):
         for line, row in self._slowly() if self.n_broken else ():
-            if len(row) != len(self.names):
+            if len(row) != len(self.cells):
                 yield line, "has other cells than the header", ",".join(row)
 
     def _slowly(self):
@@ -118,9 +118,9 @@ class CsvFile(AbstractFile):
         try:
             with _reader(self.source) as rows:
                 for row in filter(None, rows):
-                    if len(row) != len(self.names):
+                    if len(row) != len(self.cells):
                         return DataError(
-                            f"has {len(row)} cells, the header {len(self.names)}", source=self.source, line=rows.line_num
+                            f"has {len(row)} cells, the header {len(self.cells)}", source=self.source, line=rows.line_num
                         )
         except csv.Error as problem:
             return DataError(f"is not a valid CSV file: {problem}", source=self.source, line=rows.line_num)
@@ -136,17 +136,7 @@ def _named(pa, batch, columns):
 
 
 def opened(path):
-    """Return the open CSV file; what begins as a file of another kind is refused by its name.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Raises
-    ------
-    DataError
-        Also where the header is separated by semicolons or tabs.
-    """
+    """Return the open CSV file; what begins as a file of another kind, or is separated otherwise, is refused."""
     handle = files.open_input(path)
     start = handle.peek(8)
     wrong = [f"is {kind}" for known, kind in _OTHERS.items() if start.startswith(known)]

@@ -4,6 +4,7 @@ import functools
 import operator
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from ldpbayes import checks, files
@@ -11,7 +12,7 @@ from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.sources.channels import Rows, read_table
+from ldpbayes.sources.channels import LAYOUT, Rows, read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
 from ldpbayes.sources.writing import write_reports
 
@@ -132,12 +133,9 @@ def read(
     >>> read(frame, GRR(2, epsilon=1.0), report="answer", categories=["no", "yes"], by="country")
     <Cells by country: 2 cells, 2 categories, 3 reports>
     """
-    layout = {"protocol": protocol, "report": report, "count": count, "categories": categories, "name": name}
-    layout |= {"epsilon_column": epsilon_column, "rate_column": rate_column}
-    sample: dict[str, Any] = {"weights": weights, "strata": strata, "cluster": cluster, "population_size": population_size}
-    options: dict[str, Any] = {"by_user": by_user, "bad_rows": bad_rows, "quarantine": quarantine, "missing": missing}
-    with files.keeping_inputs():
-        return _read(source, Rows(checks.columns(by, "by"), **sample, **options), False, layout)
+    layout = protocol, report, count, categories, name, epsilon_column, rate_column
+    sample = weights, strata, cluster, population_size
+    return _read(source, Rows(*layout, by, *sample, by_user, bad_rows, quarantine, missing), False)
 
 
 def collected(source: Any, **settings: Any) -> Collection | Cells:
@@ -154,45 +152,36 @@ def collected(source: Any, **settings: Any) -> Collection | Cells:
     DataError
         Also where the protocol is stated nowhere.
     """
-    names = ("protocol", "report", "count", "categories", "name", "epsilon_column", "rate_column")
-    layout = {name: settings.pop(name) for name in names if name in settings}
-    with files.keeping_inputs():
-        return _read(source, Rows(checks.columns(settings.pop("by", None), "by"), **settings), True, layout)
+    return _read(source, Rows(**settings), True)
 
 
-def _read(source, rows, whole, layout):
+@files.keeping_inputs()
+def _read(source, rows, whole):
     """Return the reports of a source by the reader of its kind."""
+    rows = replace(rows, by=checks.columns(rows.by, "by"))
     source = files.text_of(source) if isinstance(source, str | bytes | os.PathLike) else source
     path = source if isinstance(source, str) else ""
     if path.lower().endswith(".toml"):
-        _left_out(layout, "a collection file states it")
+        rows.refuse(LAYOUT, "a collection file states it")
         return read_collection(source, rows)
-    summaries = _summaries(source) if layout.get("protocol") is None else None
+    summaries = _summaries(source) if rows.protocol is None else None
     if summaries is not None:
-        _left_out(layout | rows.stated | {"by": None}, "a file of summaries has no reports")
+        rows.refuse((name for name in vars(rows) if name != "by"), "a file of summaries has no reports")
         return summaries.added(rows.by) if rows.by else summaries
-    return read_table(source, rows, whole, **layout)
+    return read_table(source, rows, whole)
 
 
 def _summaries(source):
     """Return the cells of files of summaries, those of the same key added up; None where the source is something else."""
     texts = source if isinstance(source, list | tuple) else [source]
-    if not texts or not all(isinstance(text, str | os.PathLike) for text in texts):
-        return None
-    if not all(files.is_parquet(os.fspath(text)) or os.path.isdir(text) for text in texts):
+    paths = [text for text in texts if isinstance(text, str | os.PathLike)]
+    if len(paths) < len(texts) or not all(files.is_parquet(text) or os.path.isdir(text) for text in paths):
         return None
     from ldpbayes.sources.scanning.found import of_file
     from ldpbayes.sources.scanning.summary_files import paths_of
 
     paths = paths_of(source)
     return functools.reduce(operator.add, map(of_file, paths)) if paths else None
-
-
-def _left_out(settings, why):
-    """Refuse the first setting that is given to a source that states it itself."""
-    for name, value in settings.items():
-        if value is not None:
-            raise ArgumentError(f"{name} must be left out: {why}.")
 
 
 def write(
@@ -257,7 +246,9 @@ def write(
         if protocol is None:
             raise ArgumentError("protocol must be given with reports; without it write takes a Collection, Tally or Cells.")
         return write_reports(path, thing, protocol, categories=categories, **columns)
-    _left_out({"protocol": protocol, "categories": categories, **columns}, f"a {type(thing).__name__} states it")
+    for name, value in {"protocol": protocol, "categories": categories, **columns}.items():
+        if value is not None:
+            raise ArgumentError(f"{name} must be left out: a {type(thing).__name__} states it.")
     scanned = isinstance(thing, AbstractResult) and files.as_path(path).suffix.lower() != ".toml"
     if scanned or (isinstance(thing, Cells) and not thing.keeps_reports):
         from ldpbayes.sources.scanning import summary_files

@@ -112,15 +112,10 @@ def cells(grouping, n_rows):
     if size > MOST_CODES:
         seen, place, counts = np.unique(code, return_inverse=True, return_counts=True)
     else:
-        counts = np.bincount(code, minlength=size)
-        seen, place = np.flatnonzero(counts), code
-        if len(seen) < size:
-            moved = np.empty(size, dtype=np.int64)
-            moved[seen] = np.arange(len(seen))
-            place, counts = moved[code], counts[seen]
-    if len(grouping) == 1:
-        return [(grouping[0][1][i],) for i in seen.tolist()], counts, place
-    first = np.full(len(seen), n_rows, dtype=np.int64)
+        every = np.bincount(code, minlength=size)
+        seen = np.flatnonzero(every)
+        place, counts = (np.cumsum(every > 0) - 1)[code], every[seen]
+    first = np.empty(len(seen), dtype=np.int64)
     first[place[::-1]] = np.arange(n_rows - 1, -1, -1)
     keys = zip(*([values[i] for i in codes[first].tolist()] for codes, values in grouping), strict=True)
     return list(keys), counts, place
@@ -150,15 +145,6 @@ def encoded_key(batch, name, missing=False):
 
 def arrow_column(array, name, labelled, positions):
     """Return an Arrow array of reports as parse_reports takes it.
-
-    Parameters
-    ----------
-    array : pyarrow.Array
-        Without missing entries.
-    name : str
-        The column, for messages.
-    labelled, positions : bool
-        As for ``columns.Integers``.
 
     Raises
     ------
@@ -305,29 +291,28 @@ class Format:
 
         columns = [self._codes(table, name) for name in self.report]
         grouping = [encoded_key(table, name) for name in by]
-        if any(found is None for found in columns) or len(columns) != len(self.protocol.report_fields):
+        if None in columns or len(columns) != len(self.protocol.report_fields):
             keys, _, group = cells(grouping, table.num_rows)
             ones = np.ones(table.num_rows, dtype=np.int64) if weights is None else weights
-            return keys, group.astype(np.int64), self.rows(table), ones
-        factors = [(codes, len(values)) for codes, values in (*grouping, *columns)]
-        code, size = crossed(factors)
-        first = None
-        if math.prod(n for _, n in factors) == size <= MOST_CODES:  # codes tell all values: no row is looked at again
+            return keys, group, self.rows(table), ones
+        sizes = [len(values) for _, values in (*grouping, *columns)]
+        code, size = crossed([(codes, len(values)) for codes, values in (*grouping, *columns)])
+        if math.prod(sizes) == size <= MOST_CODES:  # codes tell all values: no row is looked at again
             counts = np.bincount(code, minlength=size)
             seen = np.flatnonzero(counts)
-            counts = counts[seen] if weights is None else _weighed(code, weights, size)[seen]
-            indices = np.unravel_index(seen, [n for _, n in factors])
+            counts = (counts if weights is None else _weighed(code, weights, size))[seen]
+            indices, first = np.unravel_index(seen, sizes), None
         else:
             seen, first, place, counts = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
             counts = counts if weights is None else _weighed(place, weights, len(seen))
-            indices = tuple(codes[first] for codes, _ in factors)
+            indices = tuple(codes[first] for codes, _ in (*grouping, *columns))
         keys, _, group = cells([(index, values) for index, (_, values) in zip(indices, grouping, strict=False)], len(seen))
         taken = [
             (values.take(pa.array(index)), name)
             for (_, values), index, name in zip(columns, indices[len(by) :], self.report, strict=True)
         ]
         try:
-            return keys, group.astype(np.int64), self._parsed(taken), counts.astype(np.int64)
+            return keys, group, self._parsed(taken), counts
         except DataError as err:
             if err.line is None:
                 raise

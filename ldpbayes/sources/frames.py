@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from typing import Any
 
 from ldpbayes.errors import ArgumentError, DataError
@@ -23,8 +22,7 @@ def opened(data):
 
     def read(columns, most):
         chosen = frame.select(columns)
-        tables = _tables(chosen if most is None else chosen.head(most))
-        return itertools.chain.from_iterable(table.to_batches() for table in tables)
+        return _batches(chosen if most is None else chosen.head(most))
 
     return Source(names, read, functools.partial(_counted, frame) if lazy else None, n_rows=None if lazy else len(frame))
 
@@ -119,38 +117,17 @@ def _collected(frame):
     return frame.collect() if kind.is_polars() or kind.is_dask() else frame.collect("pyarrow")
 
 
-def _tables(frame):
-    """Yield a frame's rows as Arrow tables of about BATCH rows, without holding all of them where the engine can."""
+def _batches(frame):
+    """Yield a frame's rows as record batches, without holding all of them where the engine can."""
     with foreign("the frame cannot be read"):
-        batches = _lazy_batches(frame.to_native(), frame.implementation) if _is_lazy(frame) else None
-        if batches is not None:
-            yield from batches
-            return
-        frame = _collected(frame)
-        for start in itertools.count(0, BATCH):
-            block = frame[start : start + BATCH]
-            if not len(block):
-                return
-            yield _to_arrow(block)
-
-
-def _duckdb_reader(relation):
-    """Return the record batches of a DuckDB relation, under the name that its version gives them."""
-    try:
-        return relation.to_arrow_reader(BATCH)
-    except AttributeError:
-        return relation.fetch_arrow_reader(BATCH)
-
-
-def _lazy_batches(native, kind):
-    """Return the rows of a lazy frame as Arrow tables; None where the engine only collects it whole."""
-    import pyarrow as pa
-
-    try:
-        if kind.is_duckdb():
-            return (pa.Table.from_batches([batch]) for batch in _duckdb_reader(native))
-        if kind.is_polars():
-            return (batch.to_arrow() for batch in native.collect_batches(chunk_size=BATCH, maintain_order=True))
-    except AttributeError:  # of this version of Polars
-        pass
-    return None
+        native, kind = frame.to_native(), frame.implementation
+        if _is_lazy(frame) and kind.is_duckdb():
+            newer = "to_arrow_reader" in dir(native)
+            yield from native.to_arrow_reader(BATCH) if newer else native.fetch_arrow_reader(BATCH)
+        elif _is_lazy(frame) and kind.is_polars() and "collect_batches" in dir(native):
+            for batch in native.collect_batches(chunk_size=BATCH, maintain_order=True):
+                yield from batch.to_arrow().to_batches()
+        else:
+            frame = _collected(frame)
+            for start in range(0, len(frame), BATCH):
+                yield from _to_arrow(frame[start : start + BATCH]).to_batches()

@@ -23,12 +23,6 @@ def plain_keys(array: Any, name: str) -> list:
     Two keys are equal where their entries are: −0.0 is 0.0, a decimal without places is a whole number, and a time with a
     zone is its wall time with its distance from UTC, so that the two half past twos of a night in autumn are two.
 
-    Parameters
-    ----------
-    array : pyarrow.Array, pyarrow.ChunkedArray or list
-    name : str
-        The column, for messages.
-
     Raises
     ------
     DataError
@@ -97,13 +91,7 @@ def kinds_of(keys: Iterable[tuple]) -> tuple[frozenset[str], ...]:
 
 
 def check_kinds(kinds: Iterable[frozenset[str]], by: Sequence[str]) -> None:
-    """Refuse a grouping column whose entries are of several kinds: equal ones of them would be one cell.
-
-    Raises
-    ------
-    DataError
-        Naming the column.
-    """
+    """Refuse a grouping column whose entries are of several kinds: equal ones of them would be one cell."""
     for name, kinds_of_key in zip(by, kinds, strict=False):  # without rows there are no kinds
         if len(kinds_of_key) > 1:
             first, second, *_ = sorted(kinds_of_key)
@@ -119,12 +107,7 @@ _READ: dict[str, Callable] = {
 
 
 def as_json(part: Any) -> Any:
-    """Return an entry of a key as JSON holds it; ``from_json`` returns the entry.
-
-    Parameters
-    ----------
-    part : object
-    """
+    """Return an entry of a key as JSON holds it; ``from_json`` returns the entry."""
     if isinstance(part, decimal.Decimal):
         return {"decimal": str(part)}
     if isinstance(part, datetime.date) and finer(part):
@@ -136,12 +119,7 @@ def as_json(part: Any) -> Any:
 
 
 def from_json(part: Any) -> Any:
-    """Return the entry of a key that ``as_json`` wrote.
-
-    Parameters
-    ----------
-    part : object
-    """
+    """Return the entry of a key that ``as_json`` wrote."""
     if isinstance(part, dict):
         ((name, text),) = part.items()
         return _READ[name](text)

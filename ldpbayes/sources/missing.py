@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.sources.base import arrow_kind
 from ldpbayes.sources.encode import Format, cells, column, encoded_key, texts
+from ldpbayes.sources.stream import Batch
 
 #: Cells that a sentence names.
 NAMED = 10
@@ -37,14 +38,7 @@ class Missing:
 
     @classmethod
     def of(cls, missing: str | Sequence[str] | None, by: Sequence[str]) -> Missing | None:
-        """Return where to count missing answers, None where they are refused as bad rows are.
-
-        Parameters
-        ----------
-        missing : str or sequence of str, optional
-            Labels.
-        by : sequence of str
-        """
+        """Return where to count missing answers, None where they are refused as bad rows are."""
         if missing is None:
             return None
         labels = (missing,) if isinstance(missing, str) else checks.labels(missing, "missing", "a label or several")
@@ -56,35 +50,32 @@ class Missing:
         if both:
             raise ArgumentError(f"missing must be no category, got {shown(both[0])}, which is one.")
 
-    def split(self, table: Any, form: Format, weights: np.ndarray | None) -> tuple[Any, Any, np.ndarray | None, dict]:
-        """Return the rows of a table that hold an answer, their weights and places, None for all, and the others by cell.
 
-        Whole numbers that their frame holds as floats, for the sake of NaN, are whole numbers again.
+@contextlib.contextmanager
+def answers(missing: Missing | None, batch: Batch, form: Format) -> Iterator[tuple[Batch, dict]]:
+    """Yield the rows of a batch that hold an answer, as ``Batch.part`` does, and the number of the others by cell.
 
-        Parameters
-        ----------
-        table : pyarrow.Table
-        form : Format
-            All columns of a report are missing where no answer was given. The empty text is a set without members.
-        weights : (m,) int array, optional
-            How many answers each row stands for.
-        """
-        absent = np.ones(table.num_rows, dtype=bool)
+    All columns of a report are missing where no answer was given; the empty text is a set without members. Whole numbers
+    that their frame holds as floats, for the sake of NaN, are whole numbers again. Without ``missing`` all rows are taken.
+    """
+    rows = np.empty(0, dtype=np.int64)
+    if missing is not None:
         supports = form.protocol.supports()
-        labels = {*self.labels, *([""] if supports is None or supports.hashed is not None else [])}
-        for name in form.report:
-            absent &= _absent(table, name, labels)
+        labels = {*missing.labels, *([""] if supports is None or supports.hashed is not None else [])}
+        absent = np.logical_and.reduce([_absent(batch.table, name, labels) for name in form.report])
         rows = np.flatnonzero(absent)
-        if not len(rows):
-            return table, weights, None, {}
-        keys, sizes, place = cells([encoded_key(table, name) for name in self.by], table.num_rows)
-        many = rows * 0 + 1 if weights is None else weights[rows]
-        sizes = np.bincount(place[rows], many, len(keys)).astype(np.int64).tolist()
-        present = np.flatnonzero(~absent)
-        table, weights = table.take(present), None if weights is None else weights[present]
+    if missing is None or not len(rows):
+        yield batch, {}
+        return
+    keys, _, place = cells([encoded_key(batch.table, name) for name in missing.by], len(batch))
+    many = None if batch.weights is None else batch.weights[rows]
+    sizes = np.bincount(place[rows], many, len(keys)).astype(np.int64).tolist()
+    with batch.part(np.flatnonzero(~absent)) as present:
+        table = present.table
         for name in form.report:
             table = _whole(table, name, form.labels)
-        return table, weights, present, {tuple(map(str, key)): n for key, n in zip(keys, sizes, strict=True) if n}
+        lost = {tuple(map(str, key)): n for key, n in zip(keys, sizes, strict=True) if n}
+        yield replace(present, table=table), lost
 
 
 def _absent(table, name, labels):
@@ -118,15 +109,7 @@ def added(one: Mapping, other: Mapping) -> dict:
 
 
 def sentence(missing: Mapping[tuple[str, ...], int], n_reports: int) -> str:
-    """Return how many gave no answer, in all and by cell, the most first; empty where everyone gave one.
-
-    Parameters
-    ----------
-    missing : mapping
-        From keys of cells to numbers.
-    n_reports : int
-        Answers that were given.
-    """
+    """Return how many gave no answer, in all and by cell, the most first; empty where everyone gave one."""
     total = sum(missing.values())
     if not total:
         return ""

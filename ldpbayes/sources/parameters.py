@@ -24,14 +24,7 @@ _KEYS = {"protocol", "n_categories", "categories", "parameters"}
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """A protocol as the data or the caller states it.
-
-    Attributes
-    ----------
-    protocol : AbstractProtocol
-    categories : tuple of str or None
-        Labels of the categories, where they are stated.
-    """
+    """A protocol as the data or the caller states it."""
 
     protocol: AbstractProtocol
     categories: tuple[str, ...] | None = None

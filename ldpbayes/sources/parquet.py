@@ -71,14 +71,7 @@ class ParquetFile(AbstractFile):
 
 
 def read_batches(path: Any, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[Any]:
-    """Yield the rows of a Parquet file as Arrow tables; texts come as dictionaries.
-
-    Parameters
-    ----------
-    path : str
-    columns : sequence of str
-    groups : sequence of int, optional
-        Row groups; all by default.
+    """Yield the rows of a Parquet file, or of some of its row groups, as Arrow tables; texts come as dictionaries.
 
     Raises
     ------
@@ -86,43 +79,34 @@ def read_batches(path: Any, columns: Sequence[str], groups: Sequence[int] | None
         Where the file is malformed, or its pages would take too much memory.
     """
     import pyarrow as pa
-
-    waiting: list = []
-    rows, most = 0, BATCH
-    with foreign("is not a readable Parquet file", path):
-        for piece, fit in _parts(path, columns, groups):
-            if waiting and rows + piece.num_rows > min(most, fit):
-                yield pa.Table.from_batches(waiting)
-                waiting, rows, most = [], 0, BATCH
-            waiting.append(piece)
-            rows, most = rows + piece.num_rows, min(most, fit)
-        if waiting:
-            yield pa.Table.from_batches(waiting)
-
-
-def _parts(path, columns, groups):
-    """Yield (record batch, how many of such rows fit in one table)."""
     from pyarrow import parquet
 
     footer = known(path)
+    _check_rows(path, footer.metadata)
     codes = [name for name in columns if name in footer.texts]
     settings = {"metadata": footer.metadata, "read_dictionary": codes, "page_checksum_verification": True}
     with (
+        foreign("is not a readable Parquet file", path),
         parquet.ParquetFile(path, **settings) as file,
         open(path, "rb") as handle,
         mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
-        _check_rows(path, file.metadata)
-        groups = range(file.num_row_groups) if groups is None else groups
-        # Arrow holds the bytes of all that it reads in one go.
-        for together in runs(groups, _TOGETHER, lambda group: max(file.metadata.row_group(group).total_byte_size, 0)):
-            size = min(_most_rows(path, file, data, group, columns) for group in together)
-            for batch in file.iter_batches(size, row_groups=together, columns=list(columns), use_threads=False):
-                yield from ((piece, min(size, most)) for piece, most in sliced(batch))
+        for parts in runs(_parts(path, file, data, columns, groups), 1, lambda part: part[0].num_rows / part[1]):
+            yield pa.Table.from_batches([part for part, _ in parts])
+
+
+def _parts(path, file, data, columns, groups):
+    """Yield (record batch, how many of such rows fit in one table)."""
+    groups = range(file.num_row_groups) if groups is None else groups
+    # Arrow holds the bytes of all that it reads in one go.
+    for together in runs(groups, _TOGETHER, lambda group: max(file.metadata.row_group(group).total_byte_size, 0)):
+        size = min(_most_rows(path, file, data, group, columns) for group in together)
+        for batch in file.iter_batches(size, row_groups=together, columns=list(columns), use_threads=False):
+            yield from ((part, min(size, most)) for part, most in sliced(batch))
 
 
 def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
-    """Return the rows of a Parquet file that fit in one batch's bytes, or in so many batches as there are, as one table."""
+    """Return the rows of a Parquet file as one table."""
     import pyarrow as pa
 
     schema = known(path).schema
@@ -134,17 +118,7 @@ def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
 
 
 class _Known(NamedTuple):
-    """What the footer of a file says.
-
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-    metadata : pyarrow.parquet.FileMetaData
-    groups : list of list of dict
-        The chunks of columns in every row group, as ``_footer`` reads them.
-    texts : frozenset of str
-        Names of the columns of texts that Arrow can read as dictionaries.
-    """
+    """What the footer says: chunks of columns by row group, and the columns of texts that are read as dictionaries."""
 
     schema: Any
     metadata: Any
@@ -259,21 +233,17 @@ def sliced(batch):
 
 # ---- the footer and the headers of pages: Thrift's compact protocol --------------------------------------------------
 # PyArrow ends the process where its accessors of a column's metadata find something that they do not like, so that the
-# fields are read here. A struct is a dict of the numbers and types of the fields that are used, others are passed over.
-_I32, _I64 = 5, 6
-#: Bytes of the types that have a fixed width: booleans, whose value is their type outside of lists, bytes and doubles.
-_WIDTHS = {1: 0, 2: 0, 3: 1, 7: 8}
-_ENCODINGS, _CODEC, _VALUES, _STORED, _DATA, _DICTIONARY, _ENCRYPTED = 2, 4, 5, 7, 9, 11, 8
-#: Those of a column's chunk: what it holds and, where it is encrypted, how.
-_CHUNK = {
-    3: {_ENCODINGS: [_I32], _CODEC: _I32, _VALUES: _I64, _STORED: _I64, _DATA: _I64, _DICTIONARY: _I64},
-    _ENCRYPTED: {},
-}
-_FOOTER = {4: [{1: [_CHUNK]}]}
-_COUNT = {1: _I32}
-#: Those of a page: kind, bytes when decompressed and as stored, and by kind the header with the number of values.
-_PAGE = {1: _I32, 2: _I32, 3: _I32, 5: _COUNT, 7: _COUNT, 8: _COUNT}
+# fields are read here.
+#: Fields of a column's chunk: how it is encrypted, and what it holds.
+_ENCRYPTED, _CHUNK = 8, 3
+_ENCODINGS, _CODEC, _VALUES, _STORED, _DATA, _DICTIONARY = 2, 4, 5, 7, 9, 11
+#: By the kind of a page the field of the header whose field 1 is the number of values.
 _HEADERS = {0: 5, 2: 7, 3: 8}
+_KINDS = {0: "data", 2: "dictionary", 3: "data"}
+#: Bytes of the types of a fixed width: booleans in lists, bytes and doubles.
+_WIDTHS = {1: 1, 2: 1, 3: 1, 7: 8}
+#: What a struct that ends too early, or is another one, ends in.
+_BROKEN = (LookupError, TypeError, AttributeError, RecursionError)
 
 
 def _footer(path, n_columns):
@@ -289,12 +259,12 @@ def _footer(path, n_columns):
         handle.seek(max(size - 8 - int.from_bytes(handle.read(4), "little"), 0))
         data = handle.read()
     try:
-        groups = [group.get(1, []) for group in _Thrift(data).struct(_FOOTER).get(4, [])]
-    except (IndexError, RecursionError):
-        groups = None
-    if groups is None or any(len(chunks) != n_columns for chunks in groups):
-        raise DataError("has a footer that is broken", source=path)
-    return [[None if _ENCRYPTED in chunk else chunk.get(3) for chunk in chunks] for chunks in groups]
+        groups = [group.get(1, []) for group in _Thrift(data).struct().get(4, [])]
+        if any(len(chunks) != n_columns for chunks in groups):
+            raise IndexError
+        return [[None if _ENCRYPTED in chunk else chunk.get(_CHUNK) for chunk in chunks] for chunks in groups]
+    except _BROKEN:
+        raise DataError("has a footer that is broken", source=path) from None
 
 
 def _pages(data, chunk):
@@ -304,67 +274,51 @@ def _pages(data, chunk):
     ----------
     Apache Parquet, parquet.thrift: PageHeader.
     """
-    starts = [place for place in (chunk.get(_DICTIONARY, 0), chunk[_DATA]) if place > 0]
+    starts = [place for place in (chunk.get(_DICTIONARY), chunk[_DATA]) if isinstance(place, int) and place > 0]
     reader, seen = _Thrift(data, min(starts, default=0)), 0
     end = reader.at + chunk[_STORED] + 256  # old writers leave out the header of the dictionary
     while seen < chunk[_VALUES] and reader.at < min(end, len(data)):
         try:
-            header = reader.struct(_PAGE)
-        except (IndexError, RecursionError):
+            header = reader.struct()
+            kind, size, stored = header[1], header[2], header[3]
+            n_values = header.get(_HEADERS.get(kind), {}).get(1, 0)
+            if min(size, stored, n_values) < 0 or reader.at + stored > len(data):
+                raise IndexError
+        except _BROKEN:
             raise DataError("has a page whose header is broken") from None
-        size, stored = header.get(2, -1), header.get(3, -1)
-        n_values = header.get(_HEADERS.get(header.get(1)), {}).get(1, 0)
-        if size < 0 or stored < 0 or reader.at + stored > len(data) or n_values < 0:
-            raise DataError("has a page whose header is broken")
         reader.at += stored
-        kind = {0: "data", 3: "data", 2: "dictionary"}.get(header.get(1), "other")
-        seen += n_values if kind == "data" else 0
-        yield kind, size, n_values
+        seen += n_values if _KINDS.get(kind) == "data" else 0
+        yield _KINDS.get(kind, "other"), size, n_values
 
 
 class _Thrift:
-    """A place in bytes of Thrift's compact protocol; what ends too early, or is of another type, ends in an IndexError."""
+    """A place in bytes of Thrift's compact protocol; what ends too early ends in an IndexError."""
 
     def __init__(self, data, at=0):
         self.data, self.at = data, at
 
-    def struct(self, wanted, depth=0):
-        """Return {number of a field: value} of those that are wanted."""
-        if depth > 12:
-            raise IndexError
+    def struct(self):
+        """Return {number of a field: value}: whole numbers, lists and structs; None for all else."""
         out: dict[int, Any] = {}
         number = 0
         while byte := self.byte():
             number = number + (byte >> 4) if byte >> 4 else self.zigzag()
-            kind = wanted.get(number) if wanted else None
-            value = self.value(byte & 15, kind, depth)
-            if kind is not None:
-                out[number] = value
+            out[number] = None if byte & 15 in (1, 2) else self.value(byte & 15)  # the type of a boolean is its value
         return out
 
-    def value(self, kind, wanted, depth):
-        """Return a value."""
-        if wanted is not None and kind != (wanted if isinstance(wanted, int) else 9 if isinstance(wanted, list) else 12):
-            raise IndexError
+    def value(self, kind):
+        """Return a value of a type."""
         if kind in (4, 5, 6):
             return self.zigzag()
         if kind == 12:
-            return self.struct(wanted, depth + 1)
+            return self.struct()
         if kind in (9, 10):
             head = self.byte()
-            size, kind = self.varint() if head >> 4 == 15 else head >> 4, head & 15
-            if kind in _WIDTHS and not wanted:
-                self.at += size * max(_WIDTHS[kind], 1)
-                return None
-            items = []
-            for _ in range(size):
-                item = self.value(kind, wanted and wanted[0], depth + 1)
-                if wanted:
-                    items.append(item)
-            return items
-        passed = self.varint() if kind == 8 else _WIDTHS.get(kind)
-        if passed is None:
-            raise IndexError
+            size = self.varint() if head >> 4 == 15 else head >> 4
+            if size > len(self.data):  # every item takes a byte
+                raise IndexError
+            return [self.value(head & 15) for _ in range(size)]
+        passed = self.varint() if kind == 8 else _WIDTHS[kind]
         self.at += passed
         return None
 

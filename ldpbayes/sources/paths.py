@@ -13,9 +13,8 @@ from urllib.parse import unquote
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
-from ldpbayes.sources.base import arrow_kind, check_column, foreign, is_whole, texts_of
+from ldpbayes.sources.base import arrow_kind, check_column, foreign, texts_of, whole_or_texts
 from ldpbayes.sources.csv import CsvFile
-from ldpbayes.sources.encode import listed_texts
 from ldpbayes.sources.stream import Source, formats
 
 #: The folder of rows whose entry is missing.
@@ -51,34 +50,23 @@ class FileSource(Source):
     def metadata(self):
         return [texts_of(schema.metadata) for _, schema, _ in self._known]
 
-    def pieces(self, columns, strict=True):
+    def pieces(self, columns, strict=True, most=None):
         pieces, kinds = [], {}
         for file, schema, own in self._known:
             for name in columns if strict else ():
                 if name not in own:
                     check_column(schema.names, name, source=file.source, line=file.header)
                     _check_kind(schema.field(name).type, name, file.source, kinds)
-            folders = tuple((name, value) for name, value in own.items() if name in columns)
+            facts = {
+                "names": (*schema.names, *own),
+                "folders": tuple((name, value) for name, value in own.items() if name in columns),
+                "lenient": self.lenient,
+            }
             with foreign("cannot be read", file.source):
-                pieces += [replace(piece, folders=folders, lenient=self.lenient) for piece in file.pieces()]
+                pieces += [replace(piece, **facts) for piece in file.pieces()]
         sizes = [piece.n_rows for piece in pieces]
         self.n_rows = None if None in sizes else sum(sizes)
         return pieces
-
-    def batches(self, columns, strict=True):
-        held = {file.source: [*schema.names, *folders] for file, schema, folders in self._known}
-        for piece in self.pieces(columns, strict):
-            names = held[piece.source]
-            yield from piece.batches([name for name in columns if name in names], names)
-
-    def first(self, name):
-        for batch in self.batches([name], strict=False) if name in self.names() else ():
-            if batch.table.num_rows and name in batch.table.schema.names:
-                try:
-                    return listed_texts(batch.table.column(name).slice(0, 1), name)
-                except DataError as err:
-                    raise batch.located(err) from err
-        return []
 
     def marks(self):
         """Return the name, size and time of every file."""
@@ -115,10 +103,6 @@ def _check_kind(kind, name, path, kinds):
 
 def matching(sources: Iterable[Any]) -> list[str]:
     """Return the files that paths, folders and patterns stand for; a file that has two names, such as a link, comes once.
-
-    Parameters
-    ----------
-    sources : iterable of path-like
 
     Raises
     ------
@@ -158,10 +142,6 @@ def columns_of_folders(paths: Sequence[str]) -> dict[str, dict[str, str | int | 
     """Return the columns that names of folders such as ``country=NL`` hold, in a dict for every file.
 
     A column whose entries are whole numbers in all files holds numbers, another texts; an entry may be missing.
-
-    Parameters
-    ----------
-    paths : iterable of str
     """
     columns: dict[str, dict[str, str | int | None]] = {path: {} for path in paths}
     for path, values in columns.items():
@@ -170,9 +150,7 @@ def columns_of_folders(paths: Sequence[str]) -> dict[str, dict[str, str | int | 
             if equals and name:
                 values[unquote(name)] = None if text == _MISSING else unquote(text)
     for name in {name for values in columns.values() for name in values}:
-        texts = [str(entry) for values in columns.values() if (entry := values.get(name)) is not None]
-        if texts and all(is_whole(text) and str(int(text)) == text for text in texts):
-            for values in columns.values():
-                entry = values.get(name)
-                values.update({} if entry is None else {name: int(entry)})
+        held = [values for values in columns.values() if name in values]
+        for values, entry in zip(held, whole_or_texts([values[name] for values in held]), strict=True):
+            values[name] = entry
     return columns

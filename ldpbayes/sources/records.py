@@ -45,14 +45,6 @@ class Sent(NamedTuple):
 def sent(table: Any, formats: Sequence[Format], place: np.ndarray) -> Iterator[Sent]:
     """Yield the distinct reports of a table by protocol; protocols without a row are left out.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-    formats : sequence of Format
-        Of each protocol.
-    place : (n,) int array
-        The protocol of each row.
-
     Raises
     ------
     DataError
@@ -79,12 +71,6 @@ def sent(table: Any, formats: Sequence[Format], place: np.ndarray) -> Iterator[S
 def likelihood_rows(protocol: AbstractProtocol, reports: np.ndarray) -> Any:
     """Return the Rows of distinct reports, one for each.
 
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    reports : (m, …) array
-        As the protocol makes them.
-
     Raises
     ------
     InfeasibleError
@@ -104,17 +90,7 @@ def likelihood_rows(protocol: AbstractProtocol, reports: np.ndarray) -> Any:
 def report_columns(
     protocol: AbstractProtocol, report: Sequence[str] | None, names: Iterable[str], other: str | None = None
 ) -> tuple[str, ...]:
-    """Return the columns of one report: as stated, else by the protocol's own names, else the other one.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    report : sequence of str, optional
-    names : iterable of str
-        Those of the table.
-    other : str, optional
-        The column of reports that have one field.
-    """
+    """Return the columns of one report: as stated, else by the protocol's own names, else the other one."""
     fields, names = protocol.report_fields, list(names)
     if report is None:
         if all(name in names for name in fields):
@@ -153,15 +129,7 @@ class Entries:
     def counted(
         cls, cell: np.ndarray, row: np.ndarray, amount: np.ndarray | None, table: np.ndarray, n_cells: int, *rest: Any
     ) -> Self:
-        """Return the entries of records, each of which counts by an amount, or once.
-
-        Parameters
-        ----------
-        cell, row : (n,) int arrays
-        amount : (n,) array, optional
-        table, n_cells, *rest
-            As the attributes.
-        """
+        """Return the entries of records, each of which counts by an amount, or once."""
         m, key = len(table), cell * len(table) + row
         if n_cells * m <= 4 * len(key) + 10_000:
             unique, place = np.arange(n_cells * m), key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import warnings
@@ -50,14 +51,7 @@ class Skipped:
 
     @classmethod
     def of(cls, bad_rows: str, quarantine: Any = None) -> Skipped | None:
-        """Return where to keep bad rows, None where they are refused.
-
-        Parameters
-        ----------
-        bad_rows : {"refuse", "skip"}
-        quarantine : path-like, optional
-            A file that will hold them; checked before anything is read.
-        """
+        """Return where to keep bad rows, None where they are refused."""
         checks.choice(bad_rows, "bad_rows", ("refuse", "skip"))
         if quarantine is not None:
             if bad_rows == "refuse":
@@ -82,38 +76,24 @@ class Skipped:
         self.counts[reason] = self.counts.get(reason, 0) + n
         return reason
 
-    def add(self, batch: Batch, table: Any, rows: np.ndarray, err: DataError, weights: np.ndarray | None) -> None:
-        """Add rows of a batch.
-
-        Parameters
-        ----------
-        batch : Batch
-        table : pyarrow.Table
-            The rows.
-        rows : (k,) array of int
-            Their places in the batch.
-        err : DataError
-            What is wrong with them.
-        weights : (k,) array of int, optional
-            How many rows each of them stands for.
-        """
+    def add(self, bad: Batch, err: DataError) -> None:
+        """Add a batch of rows that have the same error."""
         message = _LAST.sub(lambda found: found[1] or "", err.message).partition("; fill them in")[0]
         reason = message if err.field is None else f"field {shown(err.field)}: {message}"
-        self._count(reason, len(rows) if weights is None else int(weights.sum()))
+        self._count(reason, bad.n_reports)
         room = max(self.most - len(self.rows), 0)
-        source = batch.piece.source if batch.piece else None
-        for row, entry in zip(rows[:room].tolist(), table.slice(0, room).to_pylist(), strict=True):
-            place = None if batch.piece is None else batch.first + row + 1
+        source = bad.piece.source if bad.piece else None
+        for row, entry in zip(bad.places[:room].tolist(), bad.table.slice(0, room).to_pylist(), strict=True):
+            place = None if bad.piece is None else row + 1
             self.rows.append((source or "", None, place, reason, json.dumps(entry, default=_text, ensure_ascii=False)))
 
     def finish(self, piece: Piece | None) -> None:
         """Add the lines of a piece that is read to its end: those of its bad rows, and those that are no rows at all."""
         if piece is None:
             return
-        rows = enumerate(self.rows)
-        places = [i for i, (source, line, row, *_) in rows if source == piece.source and row and line is None]
-        lines = piece.lines([self.rows[i][2] - 1 for i in places])
-        for i in places:
+        own = [i for i, (source, line, row, *_) in enumerate(self.rows) if source == piece.source and row and line is None]
+        lines = piece.lines([self.rows[i][2] - 1 for i in own])
+        for i in own:
             source, _, row, *rest = self.rows[i]
             self.rows[i] = (source, lines.get(row - 1), row, *rest)
         for line, message, text in piece.broken():
@@ -164,15 +144,14 @@ def _text(value):
 def good_rows(
     batches: Iterable[Batch], work: Callable, skipped: Skipped | None, alike: Mapping[str, Sequence[str]]
 ) -> Iterator[Any]:
-    """Yield what ``work(batch, table, weights, rows)`` returns for the rows of batches, or for those that are good.
+    """Yield what ``work`` returns for batches, or for their good rows.
 
     Parameters
     ----------
     batches : iterable of Batch
         In the order of their pieces.
     work : callable
-        Raises a DataError whose ``line`` is a bad row of the table that it gets: the rows of the batch, or those at the
-        places ``rows``.
+        Raises a DataError whose ``line`` is a bad row of the batch that it gets.
     skipped : Skipped, optional
         Takes the bad rows; without it the first of them is refused with its file and place.
     alike : mapping
@@ -183,41 +162,30 @@ def good_rows(
     DataError
         Also where it is not a row that is wrong.
     """
-    last = None
-    for batch in batches:
-        if skipped is not None and batch.piece is not last:
-            skipped.finish(last)
-            last = batch.piece
-        if batch.table.num_rows:
+    for piece, own in itertools.groupby(batches, lambda batch: batch.piece):
+        for batch in own:
             yield from _good_rows(batch, work, skipped, alike)
-    if skipped is not None:
-        skipped.finish(last)
+        if skipped is not None:
+            skipped.finish(piece)
 
 
 def _good_rows(batch, work, skipped, alike):
     """Yield what ``work`` returns for the good rows of a batch."""
-    waiting: list[np.ndarray | None] = [None]
-    while waiting:
-        rows = waiting.pop()
-        for _ in range(_TRIES):
-            table = batch.table if rows is None else batch.table.take(rows)
-            weights = batch.weights if rows is None or batch.weights is None else batch.weights[rows]
-            if rows is not None and not len(rows):
-                break
-            try:
-                yield work(batch, table, weights, rows)
-                break
-            except DataError as err:
-                if skipped is None or err.line is None or err.field == COLUMN:
-                    raise batch.located(err, rows) from None
-                names = alike.get(err.field or "", (err.field,))
-                bad = _same(table, err.line, [name for name in names if name in table.schema.names])
-                rows = np.arange(table.num_rows) if rows is None else rows
-                skipped.add(batch, table.filter(bad), rows[bad], err, None if weights is None else weights[bad])
-                rows = rows[~bad]
-        else:
-            half = 0 if rows is None else len(rows) // 2
-            waiting += [] if rows is None else [rows[half:], rows[:half]]
+    for _ in range(_TRIES):
+        if not len(batch):
+            return
+        try:
+            yield work(batch)
+            return
+        except DataError as err:
+            if skipped is None or err.line is None or err.field == COLUMN:
+                raise batch.located(err) from None
+            names = alike.get(err.field or "", (err.field,))
+            bad = _same(batch.table, err.line, [name for name in names if name in batch.table.schema.names])
+            skipped.add(batch.take(np.flatnonzero(bad)), err)
+            batch = batch.take(np.flatnonzero(~bad))
+    for half in np.array_split(np.arange(len(batch)), 2):
+        yield from _good_rows(batch.take(half), work, skipped, alike)
 
 
 def _same(table, row, names):
@@ -225,15 +193,11 @@ def _same(table, row, names):
     import pyarrow as pa
     from pyarrow import compute
 
-    same = np.full(table.num_rows, bool(names))
-    for name in names:
-        array = column(table, name, missing=True)
-        array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-        if pa.types.is_nested(array.type):
-            same[:] = False
-            break
-        entry = array[row]
-        equal = compute.equal(array, entry).fill_null(False) if entry.is_valid else array.is_null()
+    arrays = [column(table, name, missing=True) for name in names]
+    arrays = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in arrays]
+    same = np.full(table.num_rows, bool(arrays) and not any(pa.types.is_nested(array.type) for array in arrays))
+    for array in arrays if same.any() else ():
+        equal = compute.equal(array, array[row]).fill_null(False) if array[row].is_valid else array.is_null()
         same &= equal.to_numpy(zero_copy_only=False)
     same[row] = True
     return same

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import abc
 import collections
+import contextlib
 import functools
 import importlib
 import itertools
@@ -25,8 +26,8 @@ import os
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,8 +41,9 @@ BATCH = 2**20
 COUNT = "count of reports"
 
 
-class Batch(NamedTuple):
-    """Rows that follow each other in a source.
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows that follow each other in a source, or some of these.
 
     Attributes
     ----------
@@ -49,25 +51,60 @@ class Batch(NamedTuple):
     piece : Piece or None
         What they belong to; None for rows that an engine has grouped, which have no place.
     first : int
-        Rows of the file, or of what has no files, before them.
-    names : sequence of str or None
-        All columns of the file, for messages.
+        Rows of the file, or of what has no files, before the first of those that followed each other.
     weights : (m,) int64 array or None
-        How many rows each stands for, where an engine has grouped them.
+        How many reports each row stands for; one by default.
+    rows : (m,) int64 array or None
+        The places of these rows among those that followed each other; None where they are all of them.
     """
 
     table: Any
     piece: Piece | None = None
     first: int = 0
-    names: Sequence[str] | None = None
     weights: np.ndarray | None = None
+    rows: np.ndarray | None = None
 
-    def located(self, err: DataError, rows: np.ndarray | None = None) -> DataError:
-        """Return an error whose ``line`` is a row of the table, or of those at ``rows``, with its file and line or row."""
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    @property
+    def names(self) -> Sequence[str]:
+        """All columns of the file, for messages."""
+        return (self.piece.names if self.piece else None) or self.table.schema.names
+
+    @property
+    def n_reports(self) -> int:
+        """Number of reports that the rows stand for."""
+        return len(self) if self.weights is None else int(self.weights.sum())
+
+    @property
+    def places(self) -> np.ndarray:
+        """The rows of the file, or of what has no files, that these are, counted from zero."""
+        return self.first + (np.arange(len(self)) if self.rows is None else self.rows)
+
+    def take(self, rows: np.ndarray) -> Batch:
+        """Return the batch of some rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(
+            self, table=self.table.take(rows), weights=weights, rows=rows if self.rows is None else self.rows[rows]
+        )
+
+    @contextlib.contextmanager
+    def part(self, rows: np.ndarray | None) -> Iterator[Batch]:
+        """Yield the batch of some rows, None for all; the ``line`` of an error inside becomes that row of this batch."""
+        try:
+            yield self if rows is None else self.take(rows)
+        except DataError as err:
+            if rows is None or err.line is None:
+                raise
+            raise DataError(err.message, line=int(rows[err.line]), field=err.field) from None
+
+    def located(self, err: DataError) -> DataError:
+        """Return an error whose ``line`` is a row of this batch with its file and line or row."""
         source = err.source or (self.piece.source if self.piece else None)
         if err.line is None or self.piece is None:
             return DataError(err.message, source=source, field=err.field)
-        row = self.first + (err.line if rows is None else int(rows[err.line]))
+        row = int(self.places[err.line])
         line = self.piece.lines([row]).get(row)
         message = err.message if line else f"row {row + 1:,}: {err.message}"
         return DataError(message, source=source, line=line, field=err.field)
@@ -87,19 +124,22 @@ class Piece:
         Where it is known.
     table : pyarrow.Table, optional
         The rows, where no file holds them.
+    names : tuple of str, optional
+        All columns of the file.
     """
 
     source: str | None = None
     first_row: int = 0
     n_rows: int | None = None
     table: Any = None
+    names: tuple[str, ...] | None = None
 
     def tables(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield Arrow tables of these columns, in order."""
         yield self.table
 
-    def batches(self, columns: Sequence[str], names: Sequence[str] | None = None, least: int = 0) -> Iterator[Batch]:
-        """Yield the rows of the piece with their origin, in batches of at least so many rows.
+    def batches(self, columns: Sequence[str], least: int = 0) -> Iterator[Batch]:
+        """Yield the rows of the piece with their origin, in batches of at least so many rows; columns may be missing.
 
         Raises
         ------
@@ -109,8 +149,9 @@ class Piece:
         import pyarrow as pa
 
         first = self.first_row
-        for tables in runs(self.tables(columns), least):
-            yield Batch(pa.concat_tables(tables), self, first, names)
+        present = [name for name in columns if self.names is None or name in self.names]
+        for tables in runs(self.tables(present), least):
+            yield Batch(pa.concat_tables(tables), self, first)
             first += sum(map(len, tables))
         if self.n_rows is not None:
             check_total(self.n_rows, first - self.first_row, self.source)
@@ -221,32 +262,28 @@ class Source:
         """Return what changes when the rows do; None where ``Piece.identity`` does not name the same rows in another run."""
         return None
 
-    def pieces(self, columns: Sequence[str]) -> Iterable[Piece]:
+    def pieces(self, columns: Sequence[str], strict: bool = True, most: int | None = None) -> Iterable[Piece]:
         """Return the pieces, in order.
 
         Parameters
         ----------
         columns : sequence of str
             Those that will be read.
+        strict : bool
+            Whether every file must have every column; otherwise a table may lack one.
+        most : int, optional
+            Rows that are wanted, for engines that need not read the others.
 
         Raises
         ------
         DataError
             Where the source lacks one of them, or its parts do not agree.
         """
-        return joined(self._read(self._checked(columns), None))
+        return joined(self._read(self._checked([name for name in columns if strict or name in self.names()]), most))
 
-    def batches(self, columns: Sequence[str], strict: bool = True) -> Iterator[Batch]:
-        """Yield all rows, in order.
-
-        Parameters
-        ----------
-        columns : sequence of str
-        strict : bool
-            Whether every file must have every column; otherwise a table may lack one.
-        """
-        columns = [name for name in columns if strict or name in self.names()]
-        for piece in self.pieces(columns):
+    def batches(self, columns: Sequence[str], strict: bool = True, most: int | None = None) -> Iterator[Batch]:
+        """Yield all rows, in order; parameters as for ``pieces``."""
+        for piece in self.pieces(columns, strict, most):
             yield from piece.batches(columns)
 
     def grouped(self, columns: Sequence[str]) -> Batch | None:
@@ -271,8 +308,13 @@ class Source:
 
     def first(self, name: str) -> list:
         """Return the first entry of a column as a list, which is empty where there is none."""
-        tables = self._read([name], 1) if name in self.names() else ()
-        return next((listed_texts(table.column(name).slice(0, 1), name) for table in tables if table.num_rows), [])
+        for batch in self.batches([name], False, 1) if name in self.names() else ():
+            if len(batch) and name in batch.table.schema.names:
+                try:
+                    return listed_texts(batch.table.column(name).slice(0, 1), name)
+                except DataError as err:
+                    raise batch.located(err) from err
+        return []
 
     def _checked(self, columns):
         for name in columns:
@@ -281,14 +323,7 @@ class Source:
 
 
 def joined(batches: Iterable[Any], source: str | None = None) -> Iterator[Piece]:
-    """Yield the pieces of record batches; small ones are joined.
-
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-    source : str, optional
-        What the pieces belong to, for messages.
-    """
+    """Yield the pieces of record batches; small ones are joined."""
     import pyarrow as pa
 
     first = 0
@@ -323,26 +358,16 @@ def formats() -> dict[str, type[AbstractFile]]:
 
 
 def in_order(work: Callable, items: Iterable, jobs: int) -> Iterator:
-    """Yield (item, work(item)) in the order of the items, with up to ``jobs`` threads at work.
-
-    Parameters
-    ----------
-    work : callable
-    items : iterable
-    jobs : int
-    """
+    """Yield (item, work(item)) in the order of the items, with up to ``jobs`` threads at work."""
     if jobs == 1:
-        for item in items:
-            yield item, work(item)
+        yield from ((item, work(item)) for item in items)
         return
-    pool = ThreadPoolExecutor(jobs)
-    started = ((item, pool.submit(work, item)) for item in items)
-    try:
-        waiting = collections.deque(itertools.islice(started, jobs + 1))
-        while waiting:
-            item, future = waiting.popleft()
-            result = future.result()
-            waiting.extend(itertools.islice(started, 1))
-            yield item, result
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    waiting: collections.deque = collections.deque()
+    with ThreadPoolExecutor(jobs) as pool:
+        for item in items:
+            waiting.append((item, pool.submit(work, item)))
+            if len(waiting) > jobs:
+                item, future = waiting.popleft()
+                yield item, future.result()
+        for item, future in waiting:
+            yield item, future.result()

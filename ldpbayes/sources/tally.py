@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ldpbayes.arrays import groups_of
 from ldpbayes.checks import MAX_COUNT
+from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column, check_total
 from ldpbayes.sources.encode import Format, counts_of, encoded_key, matching
 from ldpbayes.sources.keys import check_kinds, kinds_of
-from ldpbayes.sources.missing import Missing, added
+from ldpbayes.sources.missing import Missing, added, answers
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Source
 
@@ -43,6 +44,28 @@ class Channels:
     level: tuple[str, dict[str, int]] | None = None
     positions: bool = False
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the categories, or their numbers."""
+        return self.categories or tuple(str(i) for i in range(self.protocols[0].n_categories))
+
+    @property
+    def columns(self) -> list[str]:
+        """The column that says which protocol made a report, where there is one."""
+        return [] if self.level is None else [self.level[0]]
+
+    def places(self, table) -> np.ndarray:
+        """Return which of the protocols made the report of each row of a table."""
+        if self.level is None:
+            return np.zeros(table.num_rows, dtype=np.int64)
+        name, levels = self.level
+        codes, values = encoded_key(table, name)
+        of = np.array([levels.get(str(value).strip(), -1) for value in values], dtype=np.int64)[codes]
+        if (of < 0).any():  # no level at all, or a file that changed since its column was looked at
+            row = int(np.argmax(of < 0))
+            raise DataError(f"has the unexpected entry {shown(values[codes[row]])}", line=row, field=name)
+        return of
+
 
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -58,6 +81,9 @@ class Columns:
         Column = value; only rows that match all of them are read.
     by : sequence of str
         Grouping columns.
+    user : str, optional
+        The column of users.
+    sample : SampleColumns
     skipped : Skipped, optional
         Takes bad rows, which are refused without it.
     missing : Missing, optional
@@ -68,28 +94,24 @@ class Columns:
     count: str | None = None
     where: Mapping[str, object] = field(default_factory=dict)
     by: Sequence[str] = ()
+    user: str | None = None
+    sample: SampleColumns = SampleColumns()  # noqa: RUF009  # it cannot be changed
     skipped: Skipped | None = None
     missing: Missing | None = None
 
 
-def read_parts(source: Source, channels: Channels, columns: Columns) -> list[dict[tuple, list]]:
-    """Return the canonical reports of a source by channel and key: lists of (reports, counts), not merged.
-
-    Parameters
-    ----------
-    source : Source
-    channels : Channels
-    columns : Columns
+def read_parts(source: Source, channels: Channels, columns: Columns, by: Sequence[str]) -> list[dict[tuple, list]]:
+    """Return the canonical reports of a source by channel and key in ``by``: lists of (reports, counts), not merged.
 
     Raises
     ------
     DataError
         Naming line and column where the source knows them.
     """
-    fold, n_read = _Fold(channels, columns), 0
+    fold, n_read = _Fold(channels, columns, by), 0
     cells_of: list[dict[tuple, list]] = [{} for _ in channels.names]
     totals = [0] * len(cells_of)
-    alike = {name: [*fold.fields, *fold.level] for name in fold.fields}
+    alike = {name: [*fold.fields, *channels.columns] for name in fold.fields}
     batches = source.condensed(fold.used, strict=not columns.where and len(cells_of) == 1)
     for many, absent, parts in good_rows(batches, fold.parts, columns.skipped, alike):
         n_read += many
@@ -103,86 +125,50 @@ def read_parts(source: Source, channels: Channels, columns: Columns) -> list[dic
                 cells_of[place].setdefault(keys[i], []).append((reports[rows], counts[rows]))
     check_total(n_read, sum(int(part[1].sum()) for cells in cells_of for parts in cells.values() for part in parts))
     for cells in cells_of:
-        check_kinds(kinds_of(cells), columns.by)
+        check_kinds(kinds_of(cells), by)
     return cells_of
 
 
 class _Fold:
     """From a batch to the canonical reports of each channel and cell."""
 
-    def __init__(self, channels, columns):
-        self.channels, self.columns = channels, columns
-        labels = channels.categories or [str(i) for i in range(channels.protocols[0].n_categories)]
+    def __init__(self, channels, columns, by):
+        self.channels, self.columns, self.by = channels, columns, by
         self.formats = []
         for protocol in channels.protocols:
             report = protocol.report_fields if columns.report is None else tuple(columns.report)
-            self.formats.append(Format(protocol, report, list(labels), channels.categories is not None, channels.positions))
+            named = channels.categories is not None
+            self.formats.append(Format(protocol, report, channels.labels, named, channels.positions))
         if columns.missing is not None:
-            columns.missing.check(labels)
+            columns.missing.check(channels.labels)
         self.fields = list(dict.fromkeys(name for form in self.formats for name in form.report))
-        for name in columns.by:
+        for name in by:
             if name == columns.count or name in self.fields:
                 raise ArgumentError(f"a grouping column must not hold the reports or their counts, got {shown(name)}.")
-        self.level = [channels.level[0]] if channels.level else []
         count = [columns.count] if columns.count else []
-        self.used = list(dict.fromkeys([*self.fields, *columns.where, *self.level, *columns.by, *count]))
+        self.used = list(dict.fromkeys([*self.fields, *columns.where, *channels.columns, *by, *count]))
 
-    def parts(self, batch, table, weights, places):
-        """Return (reports that were read, missing answers by cell, parts by channel) of a table of rows of a batch."""
-        rows, columns, names = None, self.columns, batch.names or table.schema.names
+    def parts(self, batch):
+        """Return (reports that were read, missing answers by cell, parts by channel) of a batch."""
+        columns, names = self.columns, batch.names
         absent: dict[tuple, int] = {}
+        parts: list[tuple] = []
         for name in columns.where:
             check_column(names, name)
-        if columns.where:
-            rows = matching(table, columns.where)
-        table, weights = _taken(table, weights, rows)
-        if not table.num_rows:
-            return 0, absent, []
-        try:
+        with batch.part(matching(batch.table, columns.where)) as matched:
+            if not len(matched):
+                return 0, absent, parts
             if columns.count:
                 check_column(names, columns.count)
-                counts = counts_of(table, columns.count)
-                weights = counts if weights is None else counts * weights
-            parts = []
-            for place, here in self._places(table):
-                for name in (*self.formats[place].report, *columns.by):
+                counts = counts_of(matched.table, columns.count)
+                matched = replace(matched, weights=counts if matched.weights is None else counts * matched.weights)
+            every = [(0, None)] if self.channels.level is None else groups_of(self.channels.places(matched.table))
+            for place, rows in every:
+                form = self.formats[place]
+                for name in (*form.report, *self.by):
                     check_column(names, name)
-                piece, many = _taken(table, weights, here)
-                present = None
-                try:
-                    if columns.missing is not None:
-                        piece, many, present, lost = columns.missing.split(piece, self.formats[place], many)
-                        absent = added(absent, lost)
-                    if piece.num_rows:
-                        parts.append((place, *self.formats[place].distinct(piece, columns.by, many)))
-                except DataError as err:
-                    raise moved(moved(err, present), here) from None
-        except DataError as err:
-            raise moved(err, rows) from None
-        n_rows = table.num_rows if weights is None else int(weights.sum())
-        return n_rows - sum(absent.values()), absent, parts
-
-    def _places(self, table):
-        """Yield (place of a channel, its rows or None for all)."""
-        if self.channels.level is None:
-            yield 0, None
-            return
-        name, levels = self.channels.level
-        codes, values = encoded_key(table, name)
-        of = np.array([levels.get(str(value).strip(), -1) for value in values], dtype=np.int64)[codes]
-        if (of < 0).any():  # no level at all, or a file that changed since its column was looked at
-            row = int(np.argmax(of < 0))
-            raise DataError(f"has the unexpected entry {shown(values[codes[row]])}", line=row, field=name)
-        every = np.flatnonzero(np.bincount(of)).tolist()
-        for place in every:
-            yield place, None if len(every) == 1 else np.flatnonzero(of == place)
-
-
-def _taken(table, weights, rows):
-    """Return some rows of a table and their weights; None for all."""
-    return (table, weights) if rows is None else (table.take(rows), None if weights is None else weights[rows])
-
-
-def moved(err, rows):
-    """Return an error whose line is a place among rows, None for all, as one of the table that they were taken from."""
-    return err if rows is None or err.line is None else DataError(err.message, line=int(rows[err.line]), field=err.field)
+                with matched.part(rows) as own, answers(columns.missing, own, form) as (answered, lost):
+                    absent = added(absent, lost)
+                    if len(answered):
+                        parts.append((place, *form.distinct(answered.table, self.by, answered.weights)))
+        return matched.n_reports - sum(absent.values()), absent, parts

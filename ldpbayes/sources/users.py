@@ -12,7 +12,7 @@ from ldpbayes.sources.base import check_total
 from ldpbayes.sources.tally import read_parts
 
 
-def read_users(source, channels, columns, user):
+def read_users(source, channels, columns):
     """Return the tallies of users of a source by cell, a dict for each channel.
 
     Parameters
@@ -22,8 +22,6 @@ def read_users(source, channels, columns, user):
         Of histories, or of any other protocols, by which each report was then made anew.
     columns : Columns
         With one column of reports per field of a single report.
-    user : str
-        The column of users.
 
     Returns
     -------
@@ -42,42 +40,41 @@ def read_users(source, channels, columns, user):
         )
     wholes = [protocol.repeats() for protocol in channels.protocols]
     pairs = zip(channels.protocols, wholes, strict=True)
-    singles = [protocol if design is None else design.single for protocol, design in pairs]
-    long = replace(channels, protocols=tuple(singles))
-    cells_of = read_parts(source, long, replace(columns, by=(*columns.by, user)))
+    long = replace(channels, protocols=tuple(protocol if design is None else design.single for protocol, design in pairs))
     seen: dict = {}
     out: list[dict] = []
-    for protocol, design, name, parts in zip(channels.protocols, wholes, channels.names, cells_of, strict=True):
+    parts_of = read_parts(source, long, columns, (*columns.by, columns.user))
+    for protocol, design, name, parts in zip(channels.protocols, wholes, channels.names, parts_of, strict=True):
         cells: dict = {}
-        tied = design is not None and design.memoized
-        for key, held in parts.items():
-            *cell, who = key
-            if checks.blank(who):
-                raise DataError("has a row without a user", field=user)
-            channel, before = seen.setdefault(who, (name, cell))
-            if channel != name:
-                raise DataError(f"user {shown(who)} has reports of two protocols, {channel} and {name}", field=user)
-            if before != cell and tied:
-                at = ", ".join(map(str, before)), ", ".join(map(str, cell))
-                raise DataError(
-                    f"user {shown(who)} has reports in two cells, {shown(at[0])} and {shown(at[1])}, which one permanent "
-                    "answer ties together; group users, not reports",
-                    field=user,
-                )
-            cells.setdefault(tuple(cell), []).append((who, held))
+        for (*cell, who), own in parts.items():
+            _check_user(who, name, cell, seen, design is not None and design.memoized, columns.user)
+            cells.setdefault(tuple(cell), []).extend((who, *part) for part in own)
         out.append({})
         for cell, users in cells.items():
-            reports = [part for _, held in users for part, _ in held]
-            counts = np.concatenate([many for _, held in users for _, many in held])
-            sizes = [sum(len(many) for _, many in held) for _, held in users]
-            who = np.repeat(user_array([name for name, _ in users]), sizes)
-            merged = np.concatenate(reports)
-            if (counts != 1).any():
-                merged, who = np.repeat(merged, counts, axis=0), np.repeat(who, counts)
+            who, reports, counts = zip(*users, strict=True)
+            counts = np.concatenate(counts)
+            merged = np.repeat(np.concatenate(reports), counts, axis=0)
+            who = np.repeat(np.repeat(user_array(who), [len(part) for part in reports]), counts)
             try:
                 law, histories = histories_of(protocol, merged, who)
-                check_total(int(counts.sum()), int(law.lengths(histories).sum()))
+                check_total(len(merged), int(law.lengths(histories).sum()))
             except DataError as err:
-                raise DataError(err.message, field=user) from None
+                raise DataError(err.message, field=columns.user) from None
             out[-1][cell] = Tally.trusted(law, histories, np.ones(len(histories), dtype=np.int64), name, channels.categories)
     return out
+
+
+def _check_user(who, channel, cell, seen, tied, column):
+    """Refuse a user without a name, with reports of two protocols, or in two cells where their reports are tied."""
+    if checks.blank(who):
+        raise DataError("has a row without a user", field=column)
+    first, before = seen.setdefault(who, (channel, cell))
+    if first != channel:
+        raise DataError(f"user {shown(who)} has reports of two protocols, {first} and {channel}", field=column)
+    if before != cell and tied:
+        at = ", ".join(map(str, before)), ", ".join(map(str, cell))
+        raise DataError(
+            f"user {shown(who)} has reports in two cells, {shown(at[0])} and {shown(at[1])}, which one permanent answer "
+            "ties together; group users, not reports",
+            field=column,
+        )

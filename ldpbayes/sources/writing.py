@@ -26,20 +26,7 @@ _FEW = 2**15
 def write_reports(
     path: Any, reports: Any, protocol: AbstractProtocol, /, *, categories: Sequence[str] | None = None, **columns: Any
 ) -> Any:
-    """Write reports as ``write`` does, whose parameters these are.
-
-    Parameters
-    ----------
-    path : path-like or None
-    reports : array, or iterator of batches
-    protocol : AbstractProtocol
-    categories : sequence of str, optional
-    **columns : array or scalar
-
-    Returns
-    -------
-    int or pyarrow.Table
-    """
+    """Write reports as ``write`` does, whose parameters these are."""
     if not isinstance(protocol, AbstractProtocol):
         raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {shown(protocol)}.")
     import pyarrow as arrow

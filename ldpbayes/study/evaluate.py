@@ -57,14 +57,7 @@ def truth(cell, rng):
 
 
 def posterior_moments(collection, prior, rng):
-    """Return (mean, variance) of P, shape (a,) each: those of quick_moments, else of the next method that a fit takes.
-
-    Parameters
-    ----------
-    collection : Collection
-    prior : Dirichlet
-    rng : numpy.random.Generator
-    """
+    """Return (mean, variance) of P, shape (a,) each: those of quick_moments, else of the next method that a fit takes."""
     quick = quick_moments(collection, prior, rng)
     if quick is not None:
         return quick

@@ -94,7 +94,7 @@ def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2"):
         value = oracle_risk(protocol, p, n, target, norm)
         return Value(value.value, 0.0, "oracle (an upper bound)")
     rows, ones = protocol.rows(protocol.all_reports(), np.ones(b)), np.ones(a)
-    spread_of_row = rows.square_matvec(ones) - rows.matvec(ones) ** 2 / a
+    spread_of_row = rows.matvec(ones, 2) - rows.matvec(ones) ** 2 / a
     trace = float(np.exp(rows.log_constants) @ (spread_of_row / rows.matvec(p)))
     variance = np.full(a, (a - 1) ** 2 / (a * trace))
     return Value(_error(variance, p, n, target, norm), 0.0, "trace of the information")

@@ -6,7 +6,7 @@ from ranks import LEVEL, RANKED, binomial_p, covered, p_value
 
 from ldpbayes import Cells, Collection, Tally, fit
 from ldpbayes.likelihoods import Summary
-from ldpbayes.posteriors.expansion import Expansion, summary_of
+from ldpbayes.posteriors.expansion import at_mean, proposal_of
 from ldpbayes.protocols import UnaryEncoding
 
 SIZE, REPORTS = 8, 3000
@@ -20,7 +20,7 @@ def replicate(seed):
     protocol = UnaryEncoding.optimized(SIZE, 1.0)
     truth = rng.multinomial(REPORTS, p)
     rows = Tally(protocol, *protocol.simulate(truth, rng)).rows
-    summary = summary_of(rows)
+    summary = at_mean(rows)[0]
     tree = fit(Summary.of(rows, summary.pilot), alpha, random_seed=seed, draws=RANKED, chains=1, ci_prob=0.9)
     draws = tree["posterior"]["distribution"].values.reshape(-1, SIZE)
     shown = tree["summary"].sel(target="frequency")
@@ -81,9 +81,7 @@ def test_hierarchical_models_on_summaries_agree_with_reports():
 def test_summaries_of_cells_are_near_their_reports():
     """The small sibling: where a hierarchical model looks at the likelihood, the summary is the reports' to 0.02 nats."""
     cells = regions(600)
-    mean = np.array(
-        [Expansion(summary_of(cell.rows), np.full(5, 2.0)).proposal.saddle_moments()[0] for cell in cells.values()]
-    )
+    mean = np.array([proposal_of(at_mean(cell.rows)[0], np.full(5, 2.0)).saddle_moments()[0] for cell in cells.values()])
     kept = cells.summaries(mean / mean.sum(axis=1, keepdims=True))
     rng = np.random.default_rng(1)
     for key, pilot in zip(cells, mean, strict=True):

@@ -9,15 +9,7 @@ from scipy.special import gammaln
 
 import ldpbayes as lb
 from ldpbayes.priors import Dirichlet, Learnt
-from ldpbayes.priors.learnt import Concentration
 from ldpbayes.protocols import GRR, UnaryEncoding
-
-
-class Tilted(Concentration):
-    """α(η) = η · base: no category is like another."""
-
-    def at(self, value):
-        return Dirichlet(value * self.prior.base)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,8 +18,9 @@ class Guessed(Learnt):
 
     base: np.ndarray = None
 
-    def mixture(self):
-        return Tilted(self)
+    def given(self, value):
+        """Return the prior with α(η) = η · base: no category is like another."""
+        return Dirichlet(value * self.base)
 
 
 A, CELLS = 6, 2

@@ -10,7 +10,7 @@ import pytest
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
-from ldpbayes.outcomes.fitting import analyse
+from ldpbayes.outcomes.fitting import Asked, analyse
 from ldpbayes.outcomes.records import read_records
 from ldpbayes.pages.groups import long_rows
 from ldpbayes.protocols import GRR, Channel, LocalHashing, UnaryEncoding
@@ -232,7 +232,7 @@ def test_the_recipe_s_bootstrap_is_monotone_and_near_the_truth():
     rng = np.random.default_rng(42)
     x, z = people(5000, 41)
     frame = pyarrow.table({"z": z, "report": GRR(2, 3.0).privatize(x, rng)})
-    forced = analyse(read_records(frame, "z", protocol=GRR(2, 3.0)), method="recipe", draws=50)
+    forced = analyse(read_records(frame, "z", protocol=GRR(2, 3.0)), Asked(method="recipe", draws=200))
     assert forced.method == "recipe" and forced.trusted
     draws = forced.draws("cdf", np.quantile(z, np.linspace(0, 1, 50)))
     assert (np.diff(draws, axis=2) >= -1e-12).all() and draws.min() >= 0 and draws.max() <= 1 + 1e-12
@@ -251,7 +251,7 @@ def test_a_rare_group_stays_with_the_smooth_curves():
     share = answer.shares().sel(group="1")
     assert answer.recipe[0]["share"][1] < -0.05 and answer.method == "smooth"
     assert float(share["lower"]) < 0.02 < float(share["upper"]) < 0.15
-    forced = analyse(read_records(frame, "z", protocol=GRR(2, EPSILON)), method="recipe", draws=25)
+    forced = analyse(read_records(frame, "z", protocol=GRR(2, EPSILON)), Asked(method="recipe", draws=100))
     assert forced.edges == ("1",) and not forced.trusted and "nobody in 1" in forced.outcome
 
 
@@ -347,6 +347,7 @@ BAD = {
     "rate above 1": ({"rate": [0.5, 1.5, 0.5, 0.5]}, DataError, r"rate must be a probability in \[0, 1\]"),
     "negative rate": ({"rate": [0.5, -0.5, 0.5, 0.5]}, DataError, r"rate must be a probability in \[0, 1\]"),
     "missing rate": ({"rate": [0.5, None, 0.5, 0.5]}, DataError, "empty|missing"),
+    "two columns beside a rate": ({"rate": [0.5] * 4, "report": ["report", "duration"]}, ArgumentError, "name one column"),
     "negative weight": ({"w": [1.0, -1.0, 1.0, 1.0]}, DataError, "negative"),
     "no weight": ({"w": [0.0] * 4}, DataError, "above 0"),
     "one bin": ({"bins": 1}, ArgumentError, "bins must be"),

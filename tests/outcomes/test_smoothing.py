@@ -102,8 +102,8 @@ def test_draws_agree_with_the_posterior_summed_over_a_grid(sampling, counts, mon
     mean = pooled @ shares
     sd = np.sqrt(pooled @ (shares - mean) ** 2)
     found = draw_curves(approximated([curve]), 4000, np.random.default_rng(5), WAYS[sampling == "annealed" :][:1])
-    assert found.sampling == sampling
-    worth = min(found.effective, 4000)
+    assert found.drawn.way == sampling
+    worth = min(found.drawn.effective, 4000)
     own = found.shares[0][:, :, 1]
     assert (np.abs(own.mean(axis=0) - mean) < 4.5 * sd / np.sqrt(worth)).all()
     np.testing.assert_allclose(own.std(axis=0), sd, rtol=4.5 / np.sqrt(worth))
@@ -129,7 +129,9 @@ def test_curves_that_share_a_scale_agree_with_the_grid(monkeypatch):
     share = np.exp(evidence - logsumexp(evidence))
     for way in WAYS[:2]:
         found = draw_curves(approximated(made), 3000, np.random.default_rng(6), [way])
-        assert abs((found.scale == 2.0).mean() - share[1]) < 4.5 * np.sqrt(share[1] * share[0] / found.effective) + 0.01
+        assert (
+            abs((found.scale == 2.0).mean() - share[1]) < 4.5 * np.sqrt(share[1] * share[0] / found.drawn.effective) + 0.01
+        )
 
 
 def test_bins_keep_ties_together_and_have_one_width_in_scores():

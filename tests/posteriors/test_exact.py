@@ -9,7 +9,7 @@ from scipy import integrate, stats
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import DenseRows
-from ldpbayes.posteriors.exact import Exact, exact_moments
+from ldpbayes.posteriors.exact import Exact, ExactMoments
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
 
@@ -80,7 +80,7 @@ SMALL = {
 def test_equals_enumeration(name):
     collection, alpha = SMALL[name]
     log_evidence, mean, cov = by_values(collection, alpha)
-    moments = exact_moments(collection.rows, Dirichlet(alpha))
+    moments = ExactMoments(collection.rows, Dirichlet(alpha))
     assert moments.log_evidence == pytest.approx(log_evidence, rel=1e-11)
     np.testing.assert_allclose(moments.mean, mean, rtol=1e-12)
     np.testing.assert_allclose(moments.covariance(), cov, rtol=1e-10, atol=1e-15)
@@ -121,7 +121,7 @@ def test_equals_convolution_at_medium_n(a, n, epsilon):
     alpha = np.linspace(0.4, 1.6, a)
     counts = np.bincount(collection.tallies[0].reports, collection.tallies[0].counts, a).astype(int)
     log_z, mean = by_convolution(counts.tolist(), math.expm1(epsilon), alpha.tolist())
-    moments = exact_moments(collection.rows, Dirichlet(alpha))
+    moments = ExactMoments(collection.rows, Dirichlet(alpha))
     log_evidence = log_z - n * math.log(a + math.expm1(epsilon)) + math.lgamma(alpha.sum()) - sum(map(math.lgamma, alpha))
     assert moments.log_evidence == pytest.approx(log_evidence, abs=1e-9)
     np.testing.assert_allclose(moments.mean, mean, rtol=1e-11)
@@ -162,7 +162,7 @@ def test_two_categories_by_adaptive_quadrature(protocol, counts, alpha):
             total += value
         return total
 
-    moments = exact_moments(collection.rows, Dirichlet(alpha))
+    moments = ExactMoments(collection.rows, Dirichlet(alpha))
     z, first = integral(0), integral(1)
     log_evidence = math.log(z) + peak - (math.lgamma(alpha[0]) + math.lgamma(alpha[1]) - math.lgamma(sum(alpha)))
     assert moments.log_evidence == pytest.approx(log_evidence, rel=1e-9)
@@ -174,7 +174,7 @@ def test_two_categories_by_adaptive_quadrature(protocol, counts, alpha):
 
 def test_nigeria():
     collection = survey(Tally(designs.forced_response(2 / 3, [1, 1]), [0, 1], [1604, 831]))
-    moments = exact_moments(collection.rows, Dirichlet.flat(2))
+    moments = ExactMoments(collection.rows, Dirichlet.flat(2))
     assert round(moments.mean[1], 5) == 0.26211
     assert round(moments.sd[1], 5) == 0.01441
     assert moments.quantile([0.025, 0.5, 0.975])[:, 1].round(5).tolist() == [0.23406, 0.26204, 0.29052]
@@ -183,7 +183,7 @@ def test_nigeria():
 def test_pure_powers_are_a_dirichlet():
     collection = survey(Tally(designs.direct(4), [0, 1, 2, 3], [5, 0, 100, 2]))
     alpha = np.array([5.5, 0.1, 102.0, 3.0])
-    moments = exact_moments(collection.rows, Dirichlet([0.5, 0.1, 2.0, 1.0]))
+    moments = ExactMoments(collection.rows, Dirichlet([0.5, 0.1, 2.0, 1.0]))
     np.testing.assert_allclose(moments.mean, alpha / alpha.sum(), rtol=1e-13)
     for x in range(4):
         marginal = stats.beta(alpha[x], alpha.sum() - alpha[x])
@@ -226,7 +226,7 @@ def test_draws_have_the_exact_mean_covariance_and_margins():
     collection = survey(
         Tally(GRR(4, 1.0), [0, 1, 2, 3], [50, 30, 20, 21]), Tally(GRR(4, 3.0), [0, 1, 2, 3], [9, 1, 2, 0], name="b")
     )
-    moments = exact_moments(collection.rows, Dirichlet([0.5, 0.5, 1.0, 0.5]))
+    moments = ExactMoments(collection.rows, Dirichlet([0.5, 0.5, 1.0, 0.5]))
     size = 20_000
     draws, _, _ = moments.engine.draws(size, np.random.default_rng(5))
     np.testing.assert_allclose(draws.sum(axis=1), 1)
@@ -235,7 +235,7 @@ def test_draws_have_the_exact_mean_covariance_and_margins():
     products = centred[:, :, None] * centred[:, None, :]
     error = products.std(axis=0) / math.sqrt(size)
     assert (np.abs(products.mean(axis=0) - moments.covariance()) < 4 * error).all()
-    for index, margin in moments.engine._margins(False):
+    for index, margin in moments.engine._margins:
         for x in np.flatnonzero(np.isin(moments.engine.group, index)):
             place = np.flatnonzero(index == moments.engine.group[x])[0]
             pit = np.array([margin.cdf(value)[place] for value in draws[:500, x]])
@@ -269,7 +269,7 @@ def test_refusals():
     rows = DenseRows(np.array([[0.5, 0.3, 0.2], [0.5, 0.7, 0.8]]), [3, 4])
     down = Channel([[0.1, 0.4, 0.4], [0.9, 0.6, 0.6]])
     with pytest.raises(InfeasibleError, match="single out one category"):
-        exact_moments(rows, Dirichlet.flat(3))
+        ExactMoments(rows, Dirichlet.flat(3))
     collection = survey(Tally(down, [0, 1], [3, 4]))
     with pytest.raises(InfeasibleError, match="less likely"):
         Exact().moments(collection, "flat")

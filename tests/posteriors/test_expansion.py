@@ -10,7 +10,7 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.fitting import select_method
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.expansion import Accuracy, Expansion, of_rows, summary_of
+from ldpbayes.posteriors.expansion import Accuracy, at_mean, of_rows, proposal_of, trusted
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import UnaryEncoding
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -27,13 +27,12 @@ def tally(protocol, n, seed=3):
 def held():
     """Reports of eight categories at epsilon 1, and their summary without a sample."""
     rows = tally(UnaryEncoding.optimized(8, 1.0), 3000).rows
-    return rows, replace(summary_of(rows), sample=None)
+    return rows, replace(at_mean(rows)[0], sample=None)
 
 
 def weighted(rows, summary, alpha, size=4000):
     """Return (means, sds) of draws of the summary's posterior, plain and weighted by the full likelihood."""
-    own = Expansion(summary, alpha)
-    p, log_surrogate = surrogate.proposals(own.proposal, size, np.random.default_rng(1))
+    p, log_surrogate = surrogate.proposals(proposal_of(summary, alpha), size, np.random.default_rng(1))
     out = []
     for likelihood in (summary, rows):
         log_weight = likelihood.log_likelihood(p.T) - log_surrogate
@@ -65,13 +64,13 @@ def test_frequencies_have_moments_and_no_draws():
     """Against dynamic programming, which is exact for few users."""
     collection = Collection([*"abc"], [tally(UnaryEncoding.optimized(3, 1.0), 80)])
     exact = make_method("tally_states", draws=10).posterior(collection, "jeffreys", random_seed=0)["exact"]
-    tree = fit(replace(summary_of(collection.rows)), "jeffreys", random_seed=1)
+    tree = fit(replace(at_mean(collection.rows)[0]), "jeffreys", random_seed=1)
     assert "frequency" not in tree["posterior"] and tree.attrs["frequency_draws"] == "moments only"
     shown = tree["summary"].sel(target="frequency")
     assert (np.abs(shown["mean"] - exact["frequency_mean"].values) / exact["frequency_sd"].values < 0.05).all()
     np.testing.assert_allclose(shown["sd"], exact["frequency_sd"], rtol=0.05)
     # The other way, which serves any prior: E[T | P] and Var(T | P) of the expansion over draws of P.
-    other = fit(replace(summary_of(collection.rows)), "learnt", random_seed=1)
+    other = fit(replace(at_mean(collection.rows)[0]), "learnt", random_seed=1)
     assert np.isfinite(other["summary"]["sd"].sel(target="frequency")).all()
 
 
@@ -107,13 +106,13 @@ def test_priors_that_are_no_dirichlet(held):
 
 def test_a_summary_that_may_be_off_is_refused_with_what_to_do():
     rows = tally(UnaryEncoding.optimized(8, 4.0), 1000).rows
-    for summary in (summary_of(rows), replace(summary_of(rows), sample=None)):
+    for summary in (at_mean(rows)[0], replace(at_mean(rows)[0], sample=None)):
         for method in ("auto", "summary"):
             with pytest.raises(InfeasibleError, match=r"^The summary \(1,000 reports\) .* Keep the reports as rows"):
                 fit(summary, "jeffreys", method)
     with pytest.raises(InfeasibleError, match="curvature"):
         rows = tally(HadamardResponse(16, 4.0), 20_000).rows
-        fit(replace(summary_of(rows), sample=None), "jeffreys")
+        fit(replace(at_mean(rows)[0], sample=None), "jeffreys")
     with pytest.raises(InfeasibleError, match="sd from the pilot"):
         fit(Summary.of(tally(UnaryEncoding.optimized(8, 2.0), 1000).rows, np.full(8, 1 / 8)), "jeffreys")
 
@@ -121,17 +120,17 @@ def test_a_summary_that_may_be_off_is_refused_with_what_to_do():
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 3.0])
 def test_the_prediction_is_above_the_error(epsilon):
     rows = tally(UnaryEncoding.optimized(8, epsilon), 2000).rows
-    summary, alpha = summary_of(rows), np.full(8, 0.5)
+    summary, alpha = at_mean(rows)[0], np.full(8, 0.5)
     (mean, _), (true, sd) = weighted(rows, summary, alpha)
     error = np.abs((mean - true) / sd).max()
-    predicted, bound = (Expansion(one, alpha).accuracy.error for one in (summary, replace(summary, sample=None)))
+    predicted, bound = (trusted(one, alpha).error for one in (summary, replace(summary, sample=None)))
     assert error < predicted + 0.01 and error < bound
     # A tenth of the reports predict about the same.
     users = tally(UnaryEncoding.optimized(8, epsilon), 2000)
     few = np.random.default_rng(2).binomial(users.counts, 0.2)
     part = Tally(users.protocol, users.reports[few > 0], few[few > 0]).rows
     part = replace(summary, sample=part, rate=0.2)
-    assert Expansion(part, alpha).accuracy.error == pytest.approx(predicted, abs=0.05)
+    assert trusted(part, alpha).error == pytest.approx(predicted, abs=0.05)
 
 
 def test_samples_add_up():
@@ -194,7 +193,7 @@ def test_two_categories_that_share_everything_are_no_diagonal(kind, epsilon, ref
     own, found = of_rows(rows, np.full(24, 0.5))
     assert bool(found.problem) == refused
     # Against the curvature of all pairs at the same point.
-    pilot = own.summary.pilot
+    pilot = own.pilot
     tangent = np.eye(24) - 1 / 24
     here = Summary.of(rows, pilot)
     weights = rows.counts / rows.matvec(pilot) ** 2

@@ -17,11 +17,10 @@ from ldpbayes.inference.effects import Bent
 from ldpbayes.inference.importance import moments
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.target import Target
-from ldpbayes.posteriors import _form_kernels
+from ldpbayes.posteriors import joint
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.forms import Apart, Forms, entries
-from ldpbayes.posteriors.joint import Rotating, Whitened, hmc
-from ldpbayes.posteriors.joint import sampled as joint
+from ldpbayes.posteriors.joint import Rotating, Whitened
 from ldpbayes.posteriors.problem import Joint, scaled
 from ldpbayes.priors import AbstractPrior, Hierarchical
 from ldpbayes.protocols import crosswise
@@ -184,7 +183,7 @@ def test_the_compiled_density_is_that_of_prior_and_likelihoods(prior):
         np.testing.assert_allclose(other, coordinates.gradient(slope), rtol=1e-8, atol=1e-8)
     for found in (offsets, compiled):  # each up to its constant
         np.testing.assert_allclose(found, found[:1] * len(found), atol=1e-8)
-    assert target.functions(coordinates) is not None
+    assert target.functions is not None
 
 
 def test_whitened_coordinates_make_the_hessian_one():
@@ -328,8 +327,7 @@ def test_trajectories_of_hmc_agree_with_nuts():
 class Uncompiled(Target):
     """The density without its compiled form."""
 
-    def functions(self, coordinates):
-        return None
+    functions = None
 
 
 @pytest.mark.parametrize("structure", ["groups", "days"])
@@ -448,16 +446,6 @@ def test_hmc_leaves_to_nuts_what_it_cannot_follow(monkeypatch):
     assert tree.attrs["method"] == "nuts" and "hmc ran first and was rejected: " in tree.attrs["reason"]
     with pytest.raises(ConvergenceError, match="cannot be trusted: trajectories of 2 steps"):
         fit(cells, "hierarchical", method="hmc", **settings)
-    monkeypatch.setattr(hmc, "MAX_DENSE", 2)
+    monkeypatch.setattr(joint, "MAX_DENSE", 2)
     refusal = Rotating().plan(Joint(cells, slopes_over(cells)))
     assert not refusal.feasible and "hmc takes at most 2 unknowns" in refusal.reason
-
-
-def test_likelihoods_of_draws_are_those_of_the_rows():
-    rng = np.random.default_rng(1)
-    rows = rng.integers(0, 2, (40, 5)) * 1.7 + 0.3
-    counts = np.array([0.5, 1, 2, 3, 7, 40, 2000, 1.25] * 5)
-    p, out = rng.dirichlet(np.ones(5), 70).T.copy(), np.empty(70)
-    order = np.lexsort(rows.T[::-1])
-    _form_kernels.of_draws(p, rows[order] / 2, counts[order], out)
-    np.testing.assert_allclose(out, counts @ np.log(rows / 2 @ p), rtol=1e-12)

@@ -1,16 +1,15 @@
 """Many cells in vectorized calls against one at a time; results without draws, and what they refuse."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from conditioned import Alone
 
 from ldpbayes import Cells, Collection, Tally, answers, fit, load, result, save, simulate
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.pages import show
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
-from ldpbayes.posteriors.exact import exact_moments
+from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.posteriors.many import undrawn
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.surrogate import ExpandedFactors
@@ -50,7 +49,7 @@ def test_batches_are_what_one_set_at_a_time_gives(size, kind, alpha):
     for i in range(3):
         if found.rough[i]:
             continue
-        one = ConditionedProduct(family.take(slice(i * size, (i + 1) * size)), np.arange(size))
+        one = Alone(family.take(slice(i * size, (i + 1) * size)), np.arange(size))
         sd = np.sqrt(one.variance)
         assert (np.abs(found.mean[i] - one.mean) < 1e-8 * sd).all()
         np.testing.assert_allclose(found.variance[i], one.variance, rtol=1e-7)
@@ -66,7 +65,7 @@ def test_sets_with_a_window_too_long_for_the_nodes_are_worked_on_by_counts():
     counts = np.random.default_rng(0).multinomial(1000, np.full(20, 0.05)).astype(float)
     for alpha in (0.015, 0.03):
         family = PowerFactors(np.full(20, alpha), np.full((20, 1), hit / other - 1), counts[:, None])
-        found, one = ConditionedProduct(family, np.arange(20), sets=1), ConditionedProduct(family, np.arange(20))
+        found, one = ConditionedProduct(family, np.arange(20), sets=1), Alone(family, np.arange(20))
         assert not found.rough[0]
         assert found.log_evidence[0] == pytest.approx(one.log_evidence, abs=1e-7)
         np.testing.assert_allclose(found.mean[0], one.mean, rtol=1e-9)
@@ -84,7 +83,7 @@ def test_cells_without_draws_are_those_of_single_fits(cells):
     assert "asked for" in tree.attrs["reason"] and tree.attrs["draws"] == "none"
     assert tree["summary"]["mean"].dims == ("target", "cell", "category")
     for i, cell in enumerate(cells.values()):
-        known = exact_moments(cell.rows, Dirichlet.flat(12))
+        known = ExactMoments(cell.rows, Dirichlet.flat(12))
         exact = tree["exact"].isel(cell=i)
         for name, value in {
             "distribution_mean": known.mean,
@@ -178,14 +177,14 @@ def test_what_cannot_be_done_without_draws(cells):
             fit(cells, prior, draws=0)
     with pytest.raises(ArgumentError, match="keys must be those of cells"):
         cells.take(["nowhere"])
-    assert replace(exact_moments(cells[1].rows, Dirichlet.flat(12))).mean.sum() == pytest.approx(1)
+    assert ExactMoments(cells[1].rows, Dirichlet.flat(12)).mean.sum() == pytest.approx(1)
 
 
 def test_two_categories_are_one_dimensional():
     tallies = [Tally(warner(0.7), [0, 1], counts) for counts in ([60, 40], [3, 0], [9000, 21_000])]
     tree = fit(Cells({i: Collection(["no", "yes"], [one]) for i, one in enumerate(tallies)}), "flat", draws=0)
     for i, one in enumerate(tallies):
-        known = exact_moments(one.rows, Dirichlet.flat(2))
+        known = ExactMoments(one.rows, Dirichlet.flat(2))
         np.testing.assert_allclose(tree["exact"]["distribution_mean"][i], known.mean, rtol=1e-8)
         np.testing.assert_allclose(tree["exact"]["distribution_lower"][i], known.interval()[0], atol=1e-6)
         assert float(tree["exact"]["log_evidence"][i]) == pytest.approx(known.log_evidence, abs=1e-7)
@@ -211,7 +210,7 @@ def test_large_alphabets_have_moments_and_the_largest_categories():
     assert not tree.attrs["prior_decides"]
     weak = Collection([str(x) for x in range(500)], [Tally(GRR(500, 1.0), np.arange(500), np.full(500, 2))])
     assert "with twice its weight" in fit(weak, "jeffreys", draws=0).attrs["decides"]
-    known = exact_moments(collection.rows, Dirichlet.jeffreys(size))
+    known = ExactMoments(collection.rows, Dirichlet.jeffreys(size))
     np.testing.assert_allclose(exact["exact"]["distribution_mean"], known.mean, rtol=1e-10)
 
 
@@ -290,8 +289,8 @@ def test_quantiles_by_the_saddle_point():
     rng = np.random.default_rng(3)
     counts = rng.multinomial(4000, rng.dirichlet(np.ones(60)))
     family = ExpandedFactors(np.full(60, 0.5), 0.3 * counts, np.full(60, 0.3 * 4000))
-    one = ConditionedProduct(family, np.arange(60))
-    found = ConditionedProduct(family, np.arange(60), route="saddle point").quantile(LEVELS)
+    one = Alone(family, np.arange(60))
+    found = Alone(family, np.arange(60), route="saddle point").quantile(LEVELS)
     assert (np.abs(found - one.quantile(LEVELS)) < 0.04 * np.sqrt(one.variance)).all()
 
 

@@ -10,7 +10,7 @@ from ldpbayes import Cells, Collection, Tally, fit
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors import mixing
 from ldpbayes.posteriors.base import Problem, Watch
-from ldpbayes.posteriors.exact import exact_moments
+from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.posteriors.nodes import Nodes
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
@@ -43,7 +43,7 @@ def tree(cells):
 
 def test_one_alpha_agrees_with_brute_force(cells, tree):
     prior, t = Learnt(n_categories=A), np.linspace(-2.0, 3.0, 31)
-    found = [[exact_moments(cell.rows, Dirichlet(np.full(A, v))) for cell in cells.values()] for v in prior.alpha(t)]
+    found = [[ExactMoments(cell.rows, Dirichlet(np.full(A, v))) for cell in cells.values()] for v in prior.alpha(t)]
     log_weight = np.array([sum(one.log_evidence for one in row) for row in found]) + stats.norm.logpdf(t)
     weight = np.exp(log_weight - logsumexp(log_weight))
     alpha = weight @ prior.alpha(t)

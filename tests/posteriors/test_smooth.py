@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes import GRR, Collection, Tally, fit
-from ldpbayes.posteriors.exact import exact_moments
+from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.smooth import Smooth
 
@@ -18,7 +18,7 @@ def test_smooth_populations_are_estimated_better_than_under_jeffreys():
     assert tree.attrs["method"] == "walk" and tree.attrs["converged"]
     assert "worth" not in tree.attrs  # the prior weighs no number of answers
     found = tree["summary"]["mean"].sel(target="distribution").values
-    jeffreys = exact_moments(collection.rows, Dirichlet.jeffreys(a)).mean
+    jeffreys = ExactMoments(collection.rows, Dirichlet.jeffreys(a)).mean
     assert ((found - p / p.sum()) ** 2).sum() < 0.6 * ((jeffreys - p / p.sum()) ** 2).sum()
     assert 0.02 < float(tree["posterior"]["sigma"].mean()) < 2
 

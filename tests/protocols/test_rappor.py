@@ -113,10 +113,10 @@ def test_level_rows_multiply_as_their_dense_twin():
     dense, p, r = rows.dense(), rng.random(3), rng.random(rows.n_rows)
     np.testing.assert_allclose(rows.matvec(p), dense @ p)
     np.testing.assert_allclose(rows.matvec(np.stack([p, p], axis=1)), (dense @ p)[:, None] * [1, 1])
-    np.testing.assert_allclose(rows.square_matvec(p), dense**2 @ p)
+    np.testing.assert_allclose(rows.matvec(p, 2), dense**2 @ p)
     np.testing.assert_allclose(rows.rmatvec(r), dense.T @ r)
     np.testing.assert_allclose(rows.gram(r), dense.T @ np.diag(r) @ dense)
-    np.testing.assert_allclose(rows.gram_diagonal(r), np.diag(dense.T @ np.diag(r) @ dense))
+    np.testing.assert_allclose(rows.rmatvec(r, 2), np.diag(dense.T @ np.diag(r) @ dense))
     assert rows.sampler().allocate_each(p[None], rng).sum() == rows.n_reports
 
 

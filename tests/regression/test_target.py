@@ -8,7 +8,7 @@ import ldpbayes as lb
 from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
 from ldpbayes.inference.effects import reported
-from ldpbayes.priors.regression import Effects
+from ldpbayes.priors.regression import Effects, Regression
 from ldpbayes.protocols.designs import warner
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.regression.fitting import Model, _read
@@ -144,16 +144,17 @@ def test_chains_go_on_for_what_a_result_reports():
 @pytest.mark.parametrize("levels", [3, 40])
 def test_effects_of_levels_are_the_product_with_their_matrix(levels):
     rng, level = np.random.default_rng(1), np.random.default_rng(2).integers(0, levels, 90)
-    matrix, effects = np.zeros((90, levels)), rng.standard_normal((5, levels, 2))
+    matrix = np.zeros((90, levels))
     matrix[np.arange(90), level] = rng.standard_normal(90) * rng.integers(0, 2, 90)  # of some cells zero
-    found = Effects("g", tuple(map(str, range(levels))), matrix)
-    assert (found.of_one is None) == (levels == 3)
-    np.testing.assert_allclose(found.spread(effects, np), matrix @ effects, rtol=1e-14, atol=1e-300)
-    np.testing.assert_allclose(found.spread(effects[0], np), matrix @ effects[0], rtol=1e-14, atol=1e-300)
-    slope = rng.standard_normal((90, 2))
-    np.testing.assert_allclose(found.gathered(slope), matrix.T @ slope, rtol=1e-12, atol=1e-13)
     matrix[:, 0] += 1  # a walk between levels, say: two entries in a row
-    assert Effects("g", tuple(map(str, range(levels))), matrix).of_one is None
+    design = np.column_stack([np.ones(90), rng.standard_normal(90)])
+    prior = Regression(design, n_categories=3, effects=(Effects("g", tuple(map(str, range(levels))), matrix),))
+    z = rng.standard_normal((5, prior.n_unknowns))
+    values = prior.values(z)
+    effects = values["sd_0"][..., None] / np.sqrt(2) * values["effects_0"]
+    expected = (prior.columns @ values[""] + matrix @ effects) @ prior.basis.T
+    np.testing.assert_allclose(prior.logits_of(z), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(prior.logits_of(z[0]), expected[0], rtol=1e-12, atol=1e-12)
 
 
 def test_a_factor_of_many_weak_levels_as_plain_columns_is_announced():

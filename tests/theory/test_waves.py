@@ -11,7 +11,7 @@ from scipy.stats import chi2
 import ldpbayes as lb
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.posteriors.exact import exact_moments
+from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, RestrictedResponse, SubsetSelection
 from ldpbayes.theory import planning, waves
@@ -57,7 +57,7 @@ def test_posterior_means_do_at_least_as_well_and_hardly_better():
     for p in draws[0, :200]:
         reports, counts = protocol.simulate(rng.multinomial(150, p), rng)
         seen = counts > 0
-        exact.append(exact_moments(protocol.rows(reports[seen], counts[seen]), prior).variance.sum())
+        exact.append(ExactMoments(protocol.rows(reports[seen], counts[seen]), prior).variance.sum())
     mean, error = np.mean(exact), np.std(exact) / np.sqrt(200)
     assert mean - 3 * error < predicted.error < 1.1 * mean
     assert predicted.before == pytest.approx((prior.mean * (1 - prior.mean)).sum() / (prior.total + 1), rel=0.05)

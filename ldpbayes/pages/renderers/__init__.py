@@ -41,10 +41,6 @@ def folder_of(path) -> pathlib.Path:
 def check_page(path) -> None:
     """Raise what writing a page there would end in, before time is spent on it.
 
-    Parameters
-    ----------
-    path : path-like
-
     Raises
     ------
     ArgumentError
@@ -62,11 +58,6 @@ def write(page: Page, path) -> None:
     """Write a page to a file, after its pictures, so that it never links what is not there; see ``ldpbayes.save``.
 
     Without matplotlib pages in Markdown and LaTeX have no figures.
-
-    Parameters
-    ----------
-    page : Page
-    path : path-like
     """
     checks.instance(page, "page", Page, "a Page")
     renderer = renderer_of(path)

@@ -5,13 +5,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.errors import ConvergenceError
-from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
+from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments, margins_of
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
-from ldpbayes.posteriors.conditioned_product.transform import ROUGH, Line, TransformRoute
+from ldpbayes.posteriors.conditioned_product.transform import Line, TransformRoute
 
-#: Sets of at most so many categories and counts are polynomials first, others only where their transforms do not die out.
-FEW, SHORT = 20, 4096
+#: Sets of at most so many counts are polynomials first, others only where their transforms do not die out.
+SHORT = 2048
 #: Means given the sum add up to one; where those of polynomials by transforms miss it by more, nodes were too few for a
 #: window that small concentrations stretch.
 OFF = 1e-8
@@ -19,7 +18,7 @@ OFF = 1e-8
 NEAR = 1e-5
 #: Complex numbers of the transforms of sets that are worked on together.
 TOGETHER = 2**20
-#: Nodes of a margin by the saddle point.
+#: Nodes of a factor, by whose moments the saddle point's margins go.
 NODES = 96
 
 
@@ -71,7 +70,7 @@ class Pairs:
         """(Left, right), two (1, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of the two categories of a set."""
         return -self.moments.variance[None], np.ones((1, self.moments.variance.size))
 
-    def margins(self, inner=False):
+    def margins(self):
         """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
         return [(x, margin) for x, margin, _ in self._margins], np.array([], dtype=int)
 
@@ -103,28 +102,30 @@ class Saddle:
         variance = self.factors.nodes(NODES).variance
         return (-variance / self.factors.each(self.factors.summed(variance)))[None], variance[None]
 
-    def margins(self, inner=False):
+    def margins(self):
         """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
-        factors, fine = self.factors, self.factors.nodes(NODES)
-        mean, variance = fine.centre + fine.mean_offset, fine.variance
-        total, spread = factors.each(factors.summed(mean)), factors.each(factors.summed(variance))
-        rest = np.maximum(spread - variance, 1e-12 * variance)
-        away = 1 - (total - mean)[:, None] - (fine.centre[:, None] + fine.offset)
-        log_density = np.log(np.maximum(fine.weight, 1e-300)) - 0.5 * away**2 / rest[:, None]
-        density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-        margin = Margin(factors.window[0], fine.step, density, fine.centre)
-        return [(np.arange(mean.size), margin)], np.array([], dtype=int)
+        return self._margins(np.arange(self.factors.centre.size)), np.array([], dtype=int)
 
     def margin_of(self, x):
         """Return the Margin of one factor of one set."""
-        ((_, every),), _ = self.margins()
-        return Margin(every.low[[x]], every.step[[x]], every.density[[x]], every.centre[[x]])
+        return self._margins(np.array([x]))[0][1]
+
+    def _margins(self, index):
+        factors, fine = self.factors, self.factors.nodes(NODES)
+        mean, variance = fine.centre + fine.mean_offset, fine.variance
+        left = 1 - factors.each(factors.summed(mean)) + mean
+        rest = np.maximum(factors.each(factors.summed(variance)) - variance, 1e-12 * variance)
+
+        def log_others(x, log_g, log_rest):
+            return -0.5 * (left[x, None] - np.exp(log_g)) ** 2 / rest[x, None]
+
+        return margins_of(factors, index, self.moments, log_others)
 
 
-def laws_of(factors, route=None, saddle=False):
+def laws_of(factors, route=None):
     """Return [(sets, law)] of TiltedFactors: which of the classes here each set goes with.
 
-    Pairs are one integral; few counts of few categories go to polynomials, others to transforms where these die out, then to
+    Pairs are one integral; few counts go to polynomials, others to transforms where these die out, then to
     polynomials where their means add up to one, and last to the saddle point.
 
     Parameters
@@ -132,13 +133,6 @@ def laws_of(factors, route=None, saddle=False):
     factors : TiltedFactors
     route : {"transform", "polynomial", "saddle point"}, optional
         That one for all sets.
-    saddle : bool
-        Whether sets may go with the saddle point.
-
-    Raises
-    ------
-    ConvergenceError
-        Where a set goes with none.
     """
     left, a = np.arange(factors.sets), factors.multiplicity.sum()
     if a == 2 and route is None:
@@ -147,7 +141,7 @@ def laws_of(factors, route=None, saddle=False):
         return [(left, Saddle(factors))]
     out, counts = [], _counts(factors)
     if counts is not None and route != "transform":
-        short = left if route else left[(counts <= SHORT) & (a <= FEW)]
+        short = left if route else left[counts <= SHORT]
         out += _polynomials(factors, short, counts)
         left = np.setdiff1d(left, short)
     if left.size:
@@ -156,9 +150,7 @@ def laws_of(factors, route=None, saddle=False):
             laws = [(sets, law, _good(law, NEAR).all()) for sets, law in _polynomials(factors, rough, counts)]
             out += [(sets, law) for sets, law, good in laws if good]
             rough = np.concatenate([np.array([], dtype=int), *(sets for sets, _, good in laws if not good)])
-        if rough.size and not saddle:
-            raise ConvergenceError(ROUGH)
-        elif rough.size:
+        if rough.size:
             out.append((rough, Saddle(factors.take(rough))))
     return out
 

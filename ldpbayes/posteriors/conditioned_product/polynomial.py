@@ -15,7 +15,7 @@ from scipy.special import gammaln
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product.coefficients import coefficients
 from ldpbayes.posteriors.conditioned_product.factors import DROP
-from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
+from ldpbayes.posteriors.conditioned_product.margins import Moments, margins_of
 
 #: Sums of counts that are all looked at; of more the ends are.
 SPAN = 512
@@ -250,35 +250,28 @@ class PolynomialRoute:
         """(Left, right), two (K, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories of a set."""
         return self._pieces[1] or self._worked_out(True)[1]
 
-    def margins(self, inner=False, chosen=None):
+    def margins(self, chosen=None):
         """Return [(factor indices, Margin)] of all factors, or those chosen, and none that would lose digits.
 
         The density of g_x is its own times that of the others' sum at 1 − g: a mixture over their Σ k of Gamma(A + Σ k, t),
         and thereby a polynomial in 1 − g, whose terms are all positive.
         """
-        factors, moments = self.factors, self.moments
-        index = np.arange(factors.centre.size) if chosen is None else chosen
-        alpha, total = factors.family.alpha, factors.each(factors.alpha_total)
-        tilt, margins = factors.each(factors.tilt), []
-        size = max(1, TOGETHER // (512 * POWERS + 4 * self._window[1]))
-        for start in range(0, index.size, size):
-            x = index[start : start + size]
+        factors, near = self.factors, np.log1p(-np.minimum(self.moments.mean, 1 - 1e-12))
+        rest, tilt = factors.each(factors.alpha_total) - factors.family.alpha, factors.each(factors.tilt)
+
+        def log_others(x, log_g, log_rest):
             pmf, low = self._others(x)
-            shape = (low + total[x] - alpha[x])[:, None] + np.arange(pmf.shape[1])
+            shape = (low + rest[x])[:, None] + np.arange(pmf.shape[1])
             with np.errstate(divide="ignore"):
                 log_weight = np.log(pmf) + shape * np.log(tilt[x])[:, None] - gammaln(shape)
+            at = near[x, None]
+            value = _log_polynomial(log_weight + at * np.arange(log_weight.shape[1]), log_rest - at)
+            # e^{−tg} of the factor and of the others are e^{−t} in all.
+            return tilt[x, None] * np.exp(log_g) + (shape[:, :1] - 1) * log_rest + value
 
-            def log_density(log_g, log_rest, x=x, log_weight=log_weight, power=shape[:, :1] - 1):
-                near = np.log1p(-np.minimum(moments.mean[x], 1 - 1e-12))[:, None]
-                others = _log_polynomial(log_weight + near * np.arange(log_weight.shape[1]), log_rest - near)
-                density = factors.log_density(x, moments.mean[x], log_g)
-                # e^{−tg} of the factor and of the others are e^{−t} in all.
-                return density + tilt[x, None] * np.exp(log_g) + power * log_rest + others
-
-            rest = total[x] - alpha[x]
-            arguments = moments.mean[x], moments.variance[x], alpha[x], rest
-            margins.append((x, Margin.of_logit(*arguments, log_density, inner)[0]))
-        return margins, np.array([], dtype=int)
+        index = np.arange(factors.centre.size) if chosen is None else chosen
+        size = max(1, TOGETHER // (512 * POWERS + 4 * self._window[1]))
+        return margins_of(factors, index, self.moments, log_others, size), np.array([], dtype=int)
 
     def _others(self, index):
         """Return (laws of the sum of all counts of a set but one of factor x, for x in index, lowest sum of each)."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.conditioned_product.factors import DROP, log_growth
-from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments
+from ldpbayes.posteriors.conditioned_product.margins import Moments, margins_of
 
 #: The line of ω is cut where the product of the transforms is below the first number, which loses nothing. It must end below
 #: the second, and what is below the third is left out.
@@ -18,8 +18,6 @@ TOLERANCE, LOUD, NEGLIGIBLE = 4e-16, 1e-13, 1e-19
 LOST, ROUGHLY_LOST = 1e-11, TOLERANCE**0.25
 #: Complex exponentials that this route may spend on a set before the polynomial route is preferred.
 WORK_LIMIT = 6e7
-#: Why the route fails.
-ROUGH = "The transforms must die out, but these factors are too rough; use another method."
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,17 +112,14 @@ class TransformRoute:
     Parameters
     ----------
     factors : TiltedFactors
-    line : Line, optional
-        With nodes in all sets; by default that of the factors.
+    line : Line
+        With nodes in all sets.
     """
 
     name = "transform"
 
-    def __init__(self, factors, line=None):
-        self.factors = factors
-        self.line = Line.of(factors, factors.multiplicity) if line is None else line
-        if not self.line.count.all():
-            raise ConvergenceError(ROUGH)
+    def __init__(self, factors, line):
+        self.factors, self.line = factors, line
 
     @cached_property
     def _blocks(self):
@@ -181,7 +176,7 @@ class TransformRoute:
         weighted = np.repeat(v, self.factors.multiplicity.size, axis=1) * centred
         return np.concatenate([weighted.real, -weighted.imag]), np.concatenate([centred.real, centred.imag])
 
-    def margins(self, inner=False):
+    def margins(self):
         """Return [(factor indices, Margin)] and the factors for which that would lose digits.
 
         The density of factor x is its own times that of the others' sum, from the product of all transforms over E_x:
@@ -193,21 +188,16 @@ class TransformRoute:
         limit = LOST if factors.is_polynomial else ROUGHLY_LOST
         lost = np.maximum((others * np.minimum(1e-16 / sizes, 1)).max(axis=0), others[-1]) > limit
         ratio, step = np.repeat(v, factors.multiplicity.size, axis=1) / e0[: len(v)], factors.each(self.line.step)
-        out = []
-        for index, nodes in self._blocks:
-            here = np.flatnonzero(~lost[index])
-            if not here.size:
-                continue
-            index, offset = index[here], nodes.offset[here]
-            density = np.zeros_like(offset)
-            turn = np.exp(-1j * step[index, None] * offset)
-            now = np.ones_like(turn)
-            for ratios in ratio[:, index, None]:
+
+        def log_others(x, log_g, log_rest):
+            turn = np.exp(-1j * step[x, None] * (np.exp(log_g) - factors.centre[x, None]))
+            now, density = np.ones_like(turn), np.zeros_like(log_g)
+            for ratios in ratio[:, x, None]:
                 density += now.real * ratios.real - now.imag * ratios.imag
                 now *= turn
-            density = np.maximum(nodes.weight[here] * density, 0)
-            out.append((index, Margin(factors.window[0][index], nodes.step[here], density, nodes.centre[here])))
-        return out, np.flatnonzero(lost)
+            return np.log(np.maximum(density, 1e-300))
+
+        return margins_of(factors, np.flatnonzero(~lost), self.moments, log_others), np.flatnonzero(lost)
 
     def margin_of(self, x):
         """Return the Margin of one factor of one set, its own density times that of the sum of the others.
@@ -217,16 +207,13 @@ class TransformRoute:
         ConvergenceError
             Where the transforms of the others do not die out.
         """
-        multiplicity, x, moments = self.factors.multiplicity.copy(), np.array([x]), self.moments
-        multiplicity[x] -= 1
-        alpha = self.factors.family.alpha[x]
+        others = self.factors.multiplicity.copy()
+        others[x] -= 1
 
-        def log_density(log_g, log_rest):
-            density = self.factors.log_density(x, moments.mean[x], log_g)
-            return density + self._part_log_density(multiplicity, log_rest[0])
+        def log_others(x, log_g, log_rest):
+            return self._part_log_density(others, log_rest[0])
 
-        rest = self.factors.alpha_total - alpha
-        return Margin.of_logit(moments.mean[x], moments.variance[x], alpha, rest, log_density)[0]
+        return margins_of(self.factors, np.array([x]), self.moments, log_others)[0][1]
 
     def _part_log_density(self, part, log_value):
         """Return the log-density, up to a constant, of the tilted sum Σ part_x g_x of one set at exp(log_value), (N,)."""

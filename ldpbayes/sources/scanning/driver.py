@@ -147,10 +147,9 @@ class Scan:
     def _pass(self, at: Pilots | None) -> Partial:
         """Return the total of one pass."""
         fold, name = self.fold, _COUNTING if at is None else _EXPANDING
-        if fold.countable:
-            batch = self.table.grouped(fold.columns)
-            if batch is not None:
-                return self._whole(fold.partial(batch))
+        batch = self.table.grouped(fold.columns) if fold.countable else None
+        if batch is not None:
+            return self._whole(fold.partial(batch))
         work = functools.partial(fold.partial, at=at)
         total = self.table.total(work, fold.columns)
         if total is not None:

@@ -21,7 +21,7 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total, sorted_keys
 from ldpbayes.sources.encode import Format, cells, encoded_key
 from ldpbayes.sources.keys import check_kinds, kinds_of
-from ldpbayes.sources.missing import Missing, sentence
+from ldpbayes.sources.missing import Missing, answers, sentence
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import pilots
@@ -30,7 +30,6 @@ from ldpbayes.sources.scanning.partials import NOTHING, Partial, ReportSample
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Batch, Piece
-from ldpbayes.sources.tally import moved
 
 #: The key of the only cell where no grouping columns are given.
 ALL = ("all",)
@@ -135,7 +134,7 @@ class Fold:
         skipped = Skipped(self.skip) if self.skip else None
         least = 0 if at is None else min(_ROWS_A_CELL * len(at.places), _MOST_ROWS)
         pieces = [piece] if isinstance(piece, Batch | Piece) else open_source(piece).pieces(self.columns)
-        batches = ([own] if isinstance(own, Batch) else own.batches(self.columns, None, least) for own in pieces)
+        batches = ([own] if isinstance(own, Batch) else own.batches(self.columns, least) for own in pieces)
         alike = {name: self.report for name in self.report}
         rows = itertools.chain.from_iterable(batches)
         return replace(sum(good_rows(rows, functools.partial(self._batch, at), skipped, alike), NOTHING), skipped=skipped)
@@ -156,33 +155,25 @@ class Fold:
                 field=COLUMN,
             )
 
-    def _batch(self, at, batch, table, weights, rows):
-        """Return the partial of a table: a batch, or its rows at some places."""
-        self._check_protocol(table)
-        present, absent = None, {}
-        if self.missing is not None:
-            table, weights, present, absent = self.missing.split(table, self._format, weights)
-            rows = rows if present is None else present if rows is None else rows[present]
-            if not table.num_rows:
-                return Partial((), missing=absent)
-        try:
-            return replace(self._answers(table, weights, at, batch, rows), missing=absent)
-        except DataError as err:
-            raise moved(err, present) from None
+    def _batch(self, at, batch):
+        """Return the partial of a batch."""
+        self._check_protocol(batch.table)
+        with answers(self.missing, batch, self._format) as (answered, absent):
+            found = self._answers(answered, at) if len(answered) else Partial(())
+        return replace(found, missing=absent)
 
-    def _answers(self, table, weights, at, batch, rows):
-        """Return the partial of a table whose rows all hold an answer."""
+    def _answers(self, batch, at):
+        """Return the partial of a batch whose rows all hold an answer."""
+        table = batch.table
         if self.countable:
-            keys, group, reports, counts = self._format.distinct(table, self.by, weights)
-            n_rows = table.num_rows if weights is None else int(weights.sum())
-            return self._partial(keys, n_rows, group=group, reports=reports, counts=counts)
-        keys, sizes, group = cells([encoded_key(table, name) for name in self.by], table.num_rows)
+            keys, group, reports, counts = self._format.distinct(table, self.by, batch.weights)
+            return self._partial(keys, batch.n_reports, rows=(group, reports, counts))
+        keys, sizes, group = cells([encoded_key(table, name) for name in self.by], len(batch))
         reports = self._format.rows(table)
         if at is None:
-            places = batch.first + (np.arange(len(reports)) if rows is None else rows)
-            samples = self._sampled(group, reports, batch.piece, places)
+            samples = self._sampled(keys, group, reports, batch)
             sums = self._supports(reports, group, sizes)
-            return self._partial(keys, table.num_rows, sums=sums, samples=samples, most=self.sample)
+            return self._partial(keys, len(batch), sums=sums, samples=samples, most=self.sample)
         return self._expanded(keys, sizes, group, reports, at)
 
     def _partial(self, keys, n_rows, **held):
@@ -210,21 +201,17 @@ class Fold:
         else:
             supports_held = _held(supports, reports, self.protocol)
             sums = passes.expansions(supports_held, group, points, supports.beta, spread)._asdict()
-        rows = {}
-        is_kept = np.array([key in at.kept for key in keys])
-        if is_kept.any():
-            supports_held = np.flatnonzero(is_kept[group])
-            ones = np.ones(len(supports_held), dtype=np.int64)
-            rows = {"group": group[supports_held].astype(np.int64), "reports": reports[supports_held], "counts": ones}
-        return self._partial(keys, len(reports), sums={"n": sizes, **sums}, **rows, merged=False)
+        kept = np.flatnonzero(np.array([key in at.kept for key in keys])[group])
+        rows = (group[kept], reports[kept], np.ones(len(kept), dtype=np.int64)) if len(kept) else None
+        return self._partial(keys, len(reports), sums={"n": sizes, **sums}, rows=rows, merged=False)
 
-    def _sampled(self, group, reports, piece, places):
+    def _sampled(self, cell_keys, group, reports, batch):
         """Return the samples of the cells of a batch; a report's key depends on the seed and its place in the source."""
         if not self.sample:
             return {}
-        place = int.from_bytes(hashlib.blake2b(piece.origin().encode(), digest_size=8).digest(), "little")
-        keys = hashing.derive((self.seed ^ place) % 2**63, places)
-        return {i: ReportSample.of(0, keys[rows], reports[rows], self.sample) for i, rows in groups_of(group)}
+        place = int.from_bytes(hashlib.blake2b(batch.piece.origin().encode(), digest_size=8).digest(), "little")
+        keys = hashing.derive((self.seed ^ place) % 2**63, batch.places)
+        return {cell_keys[i]: ReportSample.of(0, keys[rows], reports[rows], self.sample) for i, rows in groups_of(group)}
 
     # ---- between the passes ------------------------------------------------------------------------------------------
     def pilots(self, first: Partial) -> Pilots:
@@ -244,12 +231,10 @@ class Fold:
         """
         self._check_rows(first)
         places, members = self._shared(first)
-        n = np.zeros(len(members))
-        np.add.at(n, [places[key] for key in first.keys], first.total("n"))
-        shape = len(members), self.protocol.n_categories
-        held = {name: np.zeros(shape) for name, total in first.sums.items() if total.ndim > 1}
+        held = {name: np.zeros((len(members), *total.shape[1:])) for name, total in first.sums.items()}
         for name, total in held.items():
             np.add.at(total, [places[key] for key in first.keys], first.total(name))
+        n = held["n"]
         if self.protocol.supports() is not None:
             points, variances = pilots.from_supports(self.protocol, n, held["supports"])
         else:
@@ -374,9 +359,10 @@ class Fold:
 
     def _rows(self, partial):
         """Return {key: (reports, counts)} of the reports that a partial keeps."""
-        if partial.group is None:
+        if partial.rows is None:
             return {}
-        return {partial.keys[i]: (partial.reports[rows], partial.counts[rows]) for i, rows in groups_of(partial.group)}
+        group, reports, counts = partial.rows
+        return {partial.keys[i]: (reports[rows], counts[rows]) for i, rows in groups_of(group)}
 
     def _collection(self, key, rows, first):
         tally, texts = Tally.trusted(self.protocol, *rows, categories=self.labels), tuple(map(str, key))
@@ -384,8 +370,7 @@ class Fold:
 
     def _found(self, cells, first):
         keys = sorted_keys(cells)
-        places = {key: i for i, key in enumerate(first.keys)}
-        samples = {key or ALL: first.samples[places[key]] for key in keys if places[key] in first.samples}
+        samples = {key or ALL: first.samples[key] for key in keys if key in first.samples}
         named = {key or ALL: cells[key] for key in keys}
         notes = ["" if first.skipped is None else first.skipped.sentence, sentence(first.missing, first.n_rows)]
         found = Found(

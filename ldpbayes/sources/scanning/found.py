@@ -81,9 +81,6 @@ class Found(Cells, AbstractResult):
             return cell
         return replace(cell, sample=self.protocol.rows(sample.reports, np.ones(len(sample.keys))), rate=sample.rate)
 
-    def __repr__(self) -> str:
-        return super().__repr__().replace("<Cells", "<Found", 1)
-
     def __add__(self, other: Cells) -> Found:
         """Return the cells of both scans: those with the same key are added, new ones are appended.
 

@@ -18,6 +18,8 @@ from ldpbayes.sources.skipping import Skipped
 
 #: Rows of a table of counts that wait before they are merged.
 _WAITING = 2**16
+#: Names of the arrays of kept reports.
+_ROWS = ("group", "reports", "counts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +69,6 @@ class ReportSample:
         same = self.level == other.level and np.array_equal(self.keys, other.keys)
         return same and np.array_equal(self.reports, other.reports)
 
-    def __hash__(self) -> int:
-        return hash((self.level, self.keys.tobytes()))
-
 
 def _bound(level: int) -> np.uint64:
     return np.uint64(2**64 - 1 if level == 0 else 2 ** (64 - level))
@@ -90,16 +89,16 @@ class Partial:
         Whole numbers, or floating-point sums.
     errors : mapping of str to (cells, …) array
         What rounding took from each floating-point sum.
-    group, reports, counts : arrays
+    rows : tuple of arrays, optional
         Reports that are kept: the position of the cell in ``keys``, the canonical report, and how often it came.
     merged : bool
         Whether equal reports are merged as partials add up.
-    samples : mapping of int to ReportSample
-        By the position of the cell.
-    most : int
-        Largest size of a sample.
     settled : int
         Kept reports after the last merge.
+    samples : mapping of tuple to ReportSample
+        By the key of the cell.
+    most : int
+        Largest size of a sample.
     n_rows : int
         Reports that were read.
     kinds : tuple of frozenset
@@ -113,13 +112,11 @@ class Partial:
     keys: tuple[tuple, ...]
     sums: Mapping[str, np.ndarray] = field(default_factory=dict)
     errors: Mapping[str, np.ndarray] = field(default_factory=dict)
-    group: np.ndarray | None = None
-    reports: np.ndarray | None = None
-    counts: np.ndarray | None = None
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
     merged: bool = True
-    samples: Mapping[int, ReportSample] = field(default_factory=dict)
-    most: int = 0
     settled: int = 0
+    samples: Mapping[tuple, ReportSample] = field(default_factory=dict)
+    most: int = 0
     n_rows: int = 0
     kinds: tuple[frozenset[str], ...] = ()
     skipped: Skipped | None = None
@@ -131,55 +128,51 @@ class Partial:
             return NotImplemented
         places = {key: i for i, key in enumerate(self.keys)}
         moved = np.array([places.setdefault(key, len(places)) for key in other.keys], dtype=np.int64)
+        most, samples = max(self.most, other.most), dict(self.samples)
+        for key, sample in other.samples.items():
+            samples[key] = samples[key].joined(sample, most) if key in samples else sample
         sums, errors = self._added(other, moved, len(places))
-        samples = dict(self.samples)
-        for i, sample in other.samples.items():
-            at = int(moved[i])
-            samples[at] = samples[at].joined(sample, self.most) if at in samples else sample
-        (group, reports, counts), settled = self._rows(other, moved)
-        most = max(self.most, other.most)
-        n_rows = self.n_rows + other.n_rows
         kinds = tuple(mine | theirs for mine, theirs in zip(self.kinds, other.kinds, strict=False))
-        fields_of = group, reports, counts, self.merged and other.merged, samples, most, settled
-        skipped = other.skipped if self.skipped is None else self.skipped + other.skipped
-        missing = added(self.missing, other.missing)
-        return Partial(tuple(places), sums, errors, *fields_of, n_rows, kinds or self.kinds or other.kinds, skipped, missing)
+        rows, settled = self._joined(other, moved)
+        return Partial(
+            tuple(places),
+            sums,
+            errors,
+            rows=rows,
+            merged=self.merged and other.merged,
+            settled=settled,
+            samples=samples,
+            most=most,
+            n_rows=self.n_rows + other.n_rows,
+            kinds=kinds or self.kinds or other.kinds,
+            skipped=other.skipped if self.skipped is None else self.skipped + other.skipped,
+            missing=added(self.missing, other.missing),
+        )
 
     def __radd__(self, other: int) -> Partial:
         """Let sum() start from 0."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def _added(self, other, moved, n):
-        sums, errors = {}, {}
-        for name in dict.fromkeys([*self.sums, *other.sums]):
-            mine, theirs = _spread(self.sums.get(name), None, n), _spread(other.sums.get(name), moved, n)
-            mine = np.zeros_like(theirs) if mine is None and not self.keys else mine  # of no rows
-            theirs = np.zeros_like(mine) if theirs is None and not other.keys else theirs
-            if mine is None or theirs is None:
-                raise DataError("partials of different passes do not add up; add those of one pass")
-            total = mine + theirs
-            sums[name] = total
+        """Return the sums of both pieces over n cells, and what rounding took from them."""
+        if self.keys and other.keys and set(self.sums) != set(other.sums):
+            raise DataError("partials of different passes do not add up; add those of one pass")
+        sums, errors, mine = {}, {}, np.arange(len(self.keys))
+        for name in self.sums or other.sums:
+            one, two = _spread(self.sums, name, mine, n), _spread(other.sums, name, moved, n)
+            sums[name] = total = one + two
             if total.dtype.kind == "f":
-                virtual = total - mine
-                lost = (mine - (total - virtual)) + (theirs - virtual)
-                errors[name] = lost + sum(
-                    part
-                    for part in (_spread(self.errors.get(name), None, n), _spread(other.errors.get(name), moved, n))
-                    if part is not None
-                )
+                virtual = total - one
+                errors[name] = (one - (total - virtual)) + (two - virtual)
+                errors[name] += _spread(self.errors, name, mine, n) + _spread(other.errors, name, moved, n)
         return sums, errors
 
-    def _rows(self, other, moved):
-        if other.group is None or self.group is None:
-            rows = (self.group, self.reports, self.counts)
-            if other.group is not None:
-                rows = (moved[other.group], other.reports, other.counts)
-            return rows, self.settled
-        rows = (
-            np.concatenate([self.group, moved[other.group]]),
-            np.concatenate([self.reports, other.reports]),
-            np.concatenate([self.counts, other.counts]),
-        )
+    def _joined(self, other, moved):
+        """Return the kept reports of both pieces, and how many there were after the last merge."""
+        theirs = other.rows and (moved[other.rows[0]], *other.rows[1:])
+        if self.rows is None or theirs is None:
+            return self.rows or theirs, self.settled
+        rows = tuple(map(np.concatenate, zip(self.rows, theirs, strict=True)))
         if self.merged and other.merged and len(rows[0]) > 2 * self.settled + _WAITING:
             rows = merge(*rows)
             return rows, len(rows[0])
@@ -187,10 +180,10 @@ class Partial:
 
     def settle(self) -> Partial:
         """Return this partial with equal reports merged, where they are to be."""
-        if self.group is None or self.reports is None or self.counts is None or not self.merged:
+        if self.rows is None or not self.merged:
             return self
-        group, reports, counts = merge(self.group, self.reports, self.counts)
-        return replace(self, group=group, reports=reports, counts=counts, settled=len(group))
+        rows = merge(*self.rows)
+        return replace(self, rows=rows, settled=len(rows[0]))
 
     def total(self, name: str) -> np.ndarray:
         """Return a sum by its name, one entry per cell, with what rounding took from it."""
@@ -200,14 +193,14 @@ class Partial:
         """Return this partial as bytes, to send between machines or to keep."""
         arrays: dict[str, Any] = {f"sum {name}": value for name, value in self.sums.items()}
         arrays |= {f"error {name}": value for name, value in self.errors.items()}
-        for name in ("group", "reports", "counts"):
-            if getattr(self, name) is not None:
-                arrays[name] = getattr(self, name)
-        for i, sample in self.samples.items():
+        if self.rows is not None:
+            arrays |= dict(zip(_ROWS, self.rows, strict=True))
+        samples = [(i, self.samples[key]) for i, key in enumerate(self.keys) if key in self.samples]
+        for i, sample in samples:
             arrays |= {f"keys {i}": sample.keys, f"sample {i}": sample.reports}
         header = {
             "keys": [[as_json(part) for part in key] for key in self.keys],
-            "levels": {str(i): sample.level for i, sample in self.samples.items()},
+            "levels": {str(i): sample.level for i, sample in samples},
             "merged": self.merged,
             "most": self.most,
             "settled": self.settled,
@@ -234,25 +227,24 @@ class Partial:
             with np.load(io.BytesIO(data), allow_pickle=False) as held:
                 arrays = {name: held[name] for name in held.files}
             header = json.loads(bytes(arrays.pop("header")))
+            keys = tuple(tuple(from_json(part) for part in key) for key in header["keys"])
             samples = {
-                int(i): ReportSample(level, arrays.pop(f"keys {i}"), arrays.pop(f"sample {i}"))
+                keys[int(i)]: ReportSample(level, arrays[f"keys {i}"], arrays[f"sample {i}"])
                 for i, level in header["levels"].items()
             }
             return cls(
-                tuple(tuple(from_json(part) for part in key) for key in header["keys"]),
+                keys,
                 {name.removeprefix("sum "): value for name, value in arrays.items() if name.startswith("sum ")},
                 {name.removeprefix("error "): value for name, value in arrays.items() if name.startswith("error ")},
-                arrays.get("group"),
-                arrays.get("reports"),
-                arrays.get("counts"),
-                header["merged"],
-                samples,
-                header["most"],
-                header["settled"],
-                header["rows"],
-                tuple(map(frozenset, header["kinds"])),
-                header["skipped"] and Skipped(**header["skipped"]),
-                {tuple(key): n for key, n in header["missing"]},
+                rows=tuple(arrays[name] for name in _ROWS) if "group" in arrays else None,
+                merged=header["merged"],
+                settled=header["settled"],
+                samples=samples,
+                most=header["most"],
+                n_rows=header["rows"],
+                kinds=tuple(map(frozenset, header["kinds"])),
+                skipped=header["skipped"] and Skipped(**header["skipped"]),
+                missing={tuple(key): n for key, n in header["missing"]},
             )
         except Exception as err:
             raise DataError("is not a partial result of a scan") from err
@@ -271,12 +263,10 @@ def merge(group: np.ndarray, reports: np.ndarray, counts: np.ndarray) -> tuple[n
     return table[:, 0], table[:, 1:].reshape(-1, *reports.shape[1:]).astype(reports.dtype), counts
 
 
-def _spread(values, moved, n):
-    """Return sums over cells as sums over n cells, of which they are the first, or those at ``moved``."""
-    if values is None:
-        return None
-    if moved is None and len(values) == n:
-        return values
-    out = np.zeros((n, *values.shape[1:]), dtype=values.dtype)
-    np.add.at(out, slice(len(values)) if moved is None else moved, values)
+def _spread(sums, name, places, n):
+    """Return sums over cells as sums over n cells, among which they stand at these places; 0 where there are none."""
+    if name not in sums:
+        return 0
+    out = np.zeros((n, *sums[name].shape[1:]), dtype=sums[name].dtype)
+    out[places] = sums[name]
     return out

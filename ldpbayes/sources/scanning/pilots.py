@@ -95,17 +95,6 @@ def simplex_moments(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray,
 
     The factors are tilted by exp(λ p_x) with the λ at which their means sum to one; given that sum the variance of p_x is
     about V_x − V_x²/ΣV.
-
-    Parameters
-    ----------
-    mean, variance : (cells, a) arrays
-        m and v.
-
-    Returns
-    -------
-    mean : (cells, a) array
-        Above zero; each row sums to one.
-    variance : (cells, a) array
     """
     sd = np.sqrt(variance)
     a = mean.shape[1]

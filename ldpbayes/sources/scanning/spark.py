@@ -56,13 +56,13 @@ class SparkSource(Source):
         with _by_spark():
             return _collected(self._selected(columns).mapInArrow(_over_rows(partial), _RESULT))
 
-    def pieces(self, columns):
+    def pieces(self, columns, strict=True, most=None):
         raise ArgumentError(
             "source must be files to be read in pieces: the rows of a Spark data frame stay with its workers; call the scan."
         )
 
-    def batches(self, columns, strict=True):
-        for piece in super().pieces(columns):
+    def batches(self, columns, strict=True, most=None):
+        for piece in super().pieces(columns, strict, most):
             yield from piece.batches(columns)
 
     def _rows(self, columns, most):

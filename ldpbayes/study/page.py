@@ -4,8 +4,10 @@ import functools
 import math
 
 from ldpbayes import checks, plots
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.errors import ArgumentError
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
+from ldpbayes.study.base import Study
+from ldpbayes.study.runner import CELL_COLUMNS
 
 #: Panels of the figure, one below the other; the figure that ``ldpbayes study`` saves has more.
 PANELS = 8
@@ -22,20 +24,8 @@ _HEADERS = {
 _FLOORS = ("bound", "bound_any", "bound_finite")
 #: Headings of columns of texts that are no numbers.
 _LABELS = ("protocol", "population", "estimator", "of", "metric")
-_WHO = (
-    "protocol",
-    "n_categories",
-    "epsilon",
-    "n_reports",
-    "population",
-    "buckets",
-    "cohorts",
-    "times",
-    "fakes",
-    "estimator",
-    "target",
-    "metric",
-)
+#: What tells the results of a study apart.
+_WHO = (*CELL_COLUMNS, "estimator", "target", "metric")
 
 
 def of_study(table, study) -> Page:
@@ -75,10 +65,7 @@ def pivot(table, study):
 
     if not set(_WHO) <= set(checks.instance(table, "table", pa.Table, "what run_study returned").column_names):
         raise ArgumentError("table must be what run_study returned, got other columns.")
-    try:
-        curve = study.lines[-1]
-    except (AttributeError, TypeError, LookupError) as err:  # the class stands in a higher layer
-        raise ArgumentError(f"study must be a Study, got {shown(study)}.") from err
+    curve = checks.instance(study, "study", Study, "a Study").lines[-1]
     results = table.to_pylist()
     keys = [name for name in _WHO if name != curve]
     keys = [name for name in keys if len({line.get(name) for line in results}) > 1]

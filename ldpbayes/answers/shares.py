@@ -1,4 +1,4 @@
-"""Sums over categories, and the entropy."""
+"""Sums over categories, which of them are the most frequent, and the entropy."""
 
 import functools
 from collections.abc import Iterable
@@ -6,7 +6,9 @@ from collections.abc import Iterable
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import entr
 
+from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.collections import Collection
@@ -56,8 +58,7 @@ def entropy(
 ) -> Answer:
     """Return mean, sd, interval and Monte Carlo error of the entropy −Σ p log p, in nats."""
     draws, _ = base.draws_of(result, target, cell)
-    terms = np.where(draws > 0, draws * np.log(np.where(draws > 0, draws, 1.0)), 0.0)
-    return base.described(result, -terms.sum(axis=1), {}, ci_prob, "Entropy, in nats")
+    return base.described(result, entr(draws).sum(axis=1), {}, ci_prob, "Entropy, in nats")
 
 
 @base.part
@@ -76,3 +77,31 @@ def total(
     """
     draws, labels = base.draws_of(result, target, cell)
     return draws[:, base.positions(categories, labels)].sum(axis=1)
+
+
+@base.asks
+def probability_in_top(
+    result: xr.DataTree, k: int, *, target: str = "distribution", cell: str | tuple[str, ...] | None = None
+) -> Answer:
+    """Return the posterior probability that each category is among the k largest, with its Monte Carlo error.
+
+    The probabilities add up to k. Where a draw has ties at the k-th place, as frequencies of few users often do, the
+    places that are left are shared equally among the tied categories.
+
+    Parameters
+    ----------
+    k : int
+        From 1 to the number of categories.
+
+    Returns
+    -------
+    Answer
+        probability, mcse (category).
+    """
+    draws, category = base.draws_of(result, target, cell)
+    k = checks.integer(k, "k", minimum=1, maximum=category.size)
+    last = -np.partition(-draws, k - 1, axis=1)[:, k - 1 : k]
+    above, tied = draws > last, draws == last
+    inside = above + tied * ((k - above.sum(axis=1, keepdims=True)) / tied.sum(axis=1, keepdims=True))
+    values = {"probability": inside.mean(axis=0), "mcse": base.mcse(result, inside)}
+    return base.by_category(category, f"Among the {k} most frequent", values)

@@ -1,8 +1,8 @@
-"""What samplers of all cells at once share: cells in their forms, and weights on the reports."""
+"""All cells at once under a prior over them: chains on the cells in their forms, with weights on the reports."""
 
 import abc
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,17 +12,16 @@ from ldpbayes.inference import verdict
 from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_diagnostics, extremes, mcse_of_mean
 from ldpbayes.inference.effects import Chains, bent
 from ldpbayes.inference.sampling import going_on
+from ldpbayes.inference.structure import MAX_DENSE
 from ldpbayes.inference.target import Target
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import Plan, Refusal, Sample, whole
-from ldpbayes.posteriors.forms import Forms, entries, expand, improved, log_weights, reweighed
-from ldpbayes.posteriors.joint.base import AbstractJoint
+from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, inside, whole
+from ldpbayes.posteriors.forms import MAX_ENTRIES, Forms, entries, expand, improved, log_weights, reweighed
+from ldpbayes.posteriors.laplace import Laplace
 
 #: Cells with at most so many entries (distinct reports × categories) in all keep their rows: a gradient visits them all.
 FEW_ENTRIES = 60_000
-#: More entries than this are not written out.
-MAX_ENTRIES = 2**25
 #: Spread of the first expansion, as a share of the pooled mean.
 FIRST_SPREAD = 0.3
 #: Rounds in which stand-ins are improved, and cells that they do not fit enter with their rows instead; a joint weight may
@@ -35,8 +34,8 @@ LONGEST = 32
 PILOT = 150
 
 
-class AbstractSampled(AbstractJoint):
-    """A sampler of the prior's unknowns: NUTS, or Hamiltonian Monte Carlo where the posterior is nearly normal.
+class AbstractSampled(AbstractPosterior):
+    """A sampler of the prior's unknowns; ``distribution`` has shape (chains, draws, cells, categories).
 
     Separable reports and few distinct ones enter as they are. Other cells are expanded at their pooled mean p̄ with
     variances (0.3 p̄)², and again at the means and variances of two rough posteriors; the draws are weighted by full
@@ -45,6 +44,7 @@ class AbstractSampled(AbstractJoint):
     cells are sampled again; where that does not help, with all rows. A run whose draws are too few goes on.
     """
 
+    needs: ClassVar[tuple[str, ...]] = ()
     checked: ClassVar[Mapping] = {
         "draws": whole(4),
         "form": lambda value, name: checks.choice(value, name, ("auto", "rows", "summary")),
@@ -68,19 +68,33 @@ class AbstractSampled(AbstractJoint):
 
     def run(self, plan, rng, watch):
         problem, rows, size = plan.state
-        if rows:
-            return self._on_rows(problem, rng, watch, {})
-        sample = self._on_summaries(problem, rng, watch, size)
-        weighted = "k_hat" in sample.facts  # else the sampler itself gave up
-        if not (sample.rejected and weighted) or size > MAX_ENTRIES or self.form == "summary" or watch.interrupted:
-            return sample
-        return self._on_rows(problem, rng, watch, {"summaries_rejected": sample.verdict.problem})
-
-    # ---- the two forms ---------------------------------------------------------------------------------------------------
-    def _on_rows(self, problem, rng, watch, facts):
-        target = Target(problem.prior, Forms.of(problem.likelihoods))
-        run, sample = self._enough(problem, target, None, rng, watch)
-        return _doubted(replace(sample, facts=facts | run.facts | {"form": "reports"}), run.trouble)
+        prior, likelihoods = problem.prior, problem.likelihoods
+        summaries, z = (None, None) if rows else self._expanded(prior, likelihoods, rng)
+        facts: dict = {}
+        on_rows: set = set()
+        rounds = 0
+        while True:
+            target = Target(prior, Forms.of(likelihoods, summaries))
+            run, sample = self._enough(problem, target, z, rng, watch)
+            facts |= run.facts | {"form": "summaries" if summaries else "reports"}
+            sample = replace(sample, facts=dict(facts))
+            if run.trouble:
+                return replace(sample, verdict=verdict.refused(run.trouble))
+            if not summaries:
+                return sample
+            sample, better, blamed = self._weighted(problem, sample, summaries, rng)
+            if not sample.rejected or self.form == "summary" or watch.interrupted:
+                return _entered(sample, len(on_rows), len(likelihoods))
+            rounds += 1
+            on_rows |= blamed
+            z = run.z.reshape(-1, run.z.shape[-1])
+            if rounds < ROUNDS and entries([likelihoods[c] for c in on_rows]) <= max(FEW_ENTRIES, size / 4):
+                summaries = [None if c in blamed else summary for c, summary in enumerate(better)]
+                facts["cells_on_rows"] = len(on_rows)
+            elif size <= MAX_ENTRIES:
+                summaries, facts = None, {"summaries_rejected": sample.verdict.problem}
+            else:
+                return sample
 
     def _enough(self, problem, target, pilot, rng, watch):
         """Return (Run of chains that go on where their draws are too few, its Sample); as many are kept as asked for."""
@@ -123,96 +137,143 @@ class AbstractSampled(AbstractJoint):
                 break
         return judged, replace(sample, known=diagnostics)
 
-    def _on_summaries(self, problem, rng, watch, size):
-        prior, likelihoods = problem.prior, problem.likelihoods
+    def _expanded(self, prior, likelihoods, rng):
+        """Return (Summary or None of each cell, draws (S, u) of a rough posterior)."""
         centre = pooled_mean(likelihoods)
         shape = (len(likelihoods), centre.size)
         pilots, spreads = np.broadcast_to(centre, shape), np.broadcast_to((FIRST_SPREAD * centre) ** 2, shape)
         z = None
         for _ in range(2):
-            summaries = expand(likelihoods, pilots, spreads)
-            target = Target(prior, Forms.of(likelihoods, summaries))
+            target = Target(prior, Forms.of(likelihoods, expand(likelihoods, pilots, spreads)))
             z = bent(target, z).of(rng.standard_normal((PILOT, prior.n_unknowns)))
             p = prior.to_simplex(z)
             pilots, spreads = p.mean(axis=0), p.var(axis=0)
             pilots = pilots / pilots.sum(axis=1, keepdims=True)
-        summaries, on_rows = expand(likelihoods, pilots, spreads), set()
-        rounds = 0
-        while True:
-            target = Target(prior, Forms.of(likelihoods, summaries))
-            run, whole = self._enough(problem, target, z, rng, watch)
-            facts = run.facts | {"form": "summaries"} | ({"cells_on_rows": len(on_rows)} if on_rows else {})
-            whole = replace(whole, facts=facts)
-            if run.trouble:
-                return _doubted(whole, run.trouble)
-            sample, better, blamed = self._weighted(problem, whole, summaries, rng)
-            visited = entries([likelihoods[c] for c in blamed | on_rows])
-            if on_rows and not sample.rejected:
-                checked = f"{sample.verdict.checked} {_entered(len(on_rows), len(likelihoods))}"
-                sample = replace(sample, verdict=replace(sample.verdict, checked=checked))
-            rounds += 1
-            again = rounds < ROUNDS and visited <= max(FEW_ENTRIES, size / 4)
-            if not (sample.rejected and again) or self.form == "summary" or watch.interrupted:
-                return sample
-            on_rows |= blamed
-            summaries = [None if c in blamed else summary for c, summary in enumerate(better)]
-            z = run.z.reshape(-1, run.z.shape[-1])
+        return expand(likelihoods, pilots, spreads), z
 
     def _weighted(self, problem, unweighted, summaries, rng):
         """Return (a Sample on summaries, resampled within each chain by weights, better summaries, cells to blame)."""
         chains, length = unweighted.distribution.shape[:2]
         p = unweighted.distribution.reshape(chains * length, *problem.prior.shape)
         logs = log_weights(problem.likelihoods, summaries, p)
-        places = [c for c, summary in enumerate(summaries) if summary is not None]
         sample, weights = reweighed(unweighted, logs.sum(axis=1), rng)
         values = {"distribution": unweighted.distribution} | {name: v for name, (_, v) in unweighted.variables.items()}
         weight = weights.weight.reshape(chains, length)
-        entries = {name: of_chains(array, weight) for name, array in values.items()}
-        sample = replace(sample, known=entries, frequencies=None)
+        sample = replace(sample, known={name: of_chains(x, weight) for name, x in values.items()}, frequencies=None)
         if weights.verdict.accepted:
             return sample, summaries, set()
         better, left = improved(summaries, logs, p)
-        return sample, better, _widest(left, places)
+        places = [c for c, summary in enumerate(summaries) if summary is not None]
+        return sample, better, {places[k] for k in _widest(left)}
 
     def _sample(self, problem, run):
         """Return the Sample of a Run."""
-        chains, length = run.z.shape[:2]
-        flat = run.z.reshape(chains * length, -1)
+        flat, split = run.z.reshape(-1, run.z.shape[-1]), run.z.shape[:2]
         p = problem.prior.to_simplex(flat)
         variables = {
-            name: (dims, values.reshape(chains, length, *values.shape[1:]))
+            name: (dims, values.reshape(*split, *values.shape[1:]))
             for name, (dims, values) in problem.prior.variables(flat).items()
         }
-        draws = p.reshape(chains, length, *p.shape[1:])
-        return Sample(draws, independent=False, stats=run.stats, variables=variables)
+        return Sample(p.reshape(*split, *p.shape[1:]), independent=False, stats=run.stats, variables=variables)
+
+
+@dataclass(frozen=True)
+class Rotating(AbstractSampled):
+    """Hamiltonian Monte Carlo whose standard normal part is solved exactly, each cell in its cheapest form.
+
+    Parameters
+    ----------
+    draws, chains : int
+        Draws kept per chain, and chains. About 90 draws of each chain are discarded.
+    form : {"auto", "rows", "summary"}
+        What stands for cells whose reports are neither separable nor few: summaries, whose draws are weighted by the
+        reports, or the rows themselves.
+
+    Notes
+    -----
+    With log-density −|u|²/2 − V(u) and momentum v, a step is a kick v − (t/2)∇V(u), a rotation of (u, v) by the angle t,
+    and a kick. Only V is integrated with an error, so that few steps make a trajectory of a right angle, or of more
+    where reports say little, after which a draw has forgotten the one before. The energy decides on acceptance. Effects
+    are bent (inference.bending) so that they hardly depend on their scale. Where trajectories of 64 steps are still
+    refused too often, or lose their energy, NUTS takes over.
+
+    References
+    ----------
+    Shahbaba, Lan, Johnson and Neal 2014, Statistics and Computing 24, on splitting off the normal part; Neal 2011, Handbook
+    of Markov Chain Monte Carlo, chapter 5; the theory page on cells.
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    form: str = "auto"
+    name: ClassVar[str] = "hmc"
+
+    def prepare(self, problem):
+        prior = problem.prior
+        shaped = (prior.local() or prior.spectrum(np.zeros(prior.n_unknowns))) is not None
+        if prior.n_unknowns > MAX_DENSE and not shaped:
+            return Refusal(
+                f"The method hmc takes at most {MAX_DENSE} unknowns of a prior that does not know how they hang together; "
+                f"got {prior.n_unknowns}."
+            )
+        return super().prepare(problem)
+
+    def sampled(self, chains, rng, watch, going):
+        return chains.by_hmc(rng, watch, going)
+
+
+@dataclass(frozen=True)
+class Whitened(AbstractSampled):
+    """NUTS in coordinates whitened by the Hessian, each cell in its cheapest form; no model is compiled.
+
+    Parameters
+    ----------
+    draws, tune, chains : int
+        Draws kept and discarded per chain, and chains; ``tune`` counts where the coordinates are not whitened.
+    target_accept : float
+    form : {"auto", "rows", "summary"}
+        As of Rotating.
+    """
+
+    draws: int = 1000
+    tune: int = 1000
+    chains: int = 4
+    target_accept: float = 0.8
+    form: str = "auto"
+    name: ClassVar[str] = "nuts"
+    checked: ClassVar[Mapping] = {**AbstractSampled.checked, "tune": whole(50), "target_accept": inside}
+
+    def sampled(self, chains, rng, watch, going):
+        return chains.by_nuts(rng, watch, going, self.tune, self.target_accept)
+
+
+#: Methods for all cells by name, in the order in which ``auto`` considers them.
+JOINT: dict[str, type[AbstractPosterior]] = {cls.name: cls for cls in (Laplace, Rotating, Whitened)}
 
 
 def pooled_mean(likelihoods):
     """Return the posterior mean of one distribution of all cells whose reports need rows, under Jeffreys' prior."""
     held = [likelihood.rows() for likelihood in likelihoods if likelihood.separable() is None and likelihood.keeps_reports]
     rows = held[0] if len(held) == 1 else StackedRows(held)
-    proposal, _ = surrogate.expand(rows, np.full(rows.n_categories, 0.5))
-    mean = proposal.saddle_moments()[0]
+    mean = surrogate.expand(rows, np.full(rows.n_categories, 0.5))[0].saddle_moments()[0]
     return mean / mean.sum()
 
 
-def _doubted(sample, trouble):
-    """Return a sample as it is, or as one that cannot be trusted."""
-    return replace(sample, verdict=verdict.refused(trouble)) if trouble else sample
-
-
-def _widest(logs, places):
-    """Return the cells to blame for a joint weight: those that vary much alone, and the fewest beyond which LEFT is left."""
+def _widest(logs):
+    """Return whose parts of a weight are to blame: those that vary much alone, and the fewest beyond which LEFT is left."""
     variance = logs.var(axis=0)
     order = np.argsort(-variance)
     left = variance.sum() - np.cumsum(variance[order])
     fewest = int(np.argmax(left <= LEFT)) + 1 if variance.sum() > LEFT else 0
-    return {places[k] for k in order[: max(fewest, int((variance > ALONE).sum()))]}
+    return order[: max(fewest, int((variance > ALONE).sum()))].tolist()
 
 
-def _entered(on_rows, cells):
-    """Return the sentence about the cells that entered with their reports."""
-    return f"{on_rows} of the {cells} cells entered with their reports as they are."
+def _entered(sample, on_rows, cells):
+    """Return a Sample with the sentence about the cells that entered with their reports."""
+    if sample.rejected or not on_rows:
+        return sample
+    checked = f"{sample.verdict.checked} {on_rows} of the {cells} cells entered with their reports as they are."
+    return replace(sample, verdict=replace(sample.verdict, checked=checked))
 
 
 def of_chains(values, weight):

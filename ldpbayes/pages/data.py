@@ -1,0 +1,138 @@
+"""The pages of data before anything is fitted: a Collection, a Tally or Cells, a scan, and what ``auto`` considers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ldpbayes.collections import Cells, Collection, Tally, as_collection
+from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, Table
+from ldpbayes.pages.prose import number_of
+
+
+def of_collection(collection: Collection, *, title: str = "", top: int = TOP) -> Page:
+    """Return the Page of a Collection: its channels, and the reports that came in where they are few."""
+    heading = title or collection.title or collection.id
+    columns = (
+        Column("channel", "channel", "text"),
+        Column("design", "design", "text"),
+        Column("epsilon", "epsilon", spec=".4g"),
+        Column("reports", "reports", spec=",.0f"),
+    )
+    rows = tuple((t.name, t.protocol.design, float(t.protocol.epsilon), float(t.n_reports)) for t in collection.tallies)
+    listed = (
+        Column("channel", "channel", "text"),
+        Column("report", "report", "text"),
+        Column("count", "count", spec=",.0f"),
+    )
+    lines = []
+    if sum(len(tally.counts) for tally in collection.tallies) <= top:
+        for tally in collection.tallies:
+            texts = tally.protocol.format_reports(tally.reports, collection.categories[: tally.protocol.n_categories])
+            for text, count in zip(zip(*texts, strict=True), tally.counts.tolist(), strict=True):
+                lines.append((tally.name, ", ".join(map(str, text)), float(count)))
+    channels = Table(f"{heading}: channels", columns, rows)
+    reports = Table(f"{heading}: reports", listed, tuple(lines))
+    said = number_of(int(collection.n_reports), "report")
+    summary = f"{said} of {number_of(len(collection.categories), 'category', 'categories')}."
+    facts = {"categories": list(collection.categories), "channels": channels.records(), "reports": reports.records()}
+    tables = (channels, reports) if lines else (channels,)
+    return Page(heading, tables, facts=facts, summary=summary)
+
+
+def of_tally(tally: Tally, *, title: str = "", top: int = TOP) -> Page:
+    """Return the Page of a Tally, that of the collection with this one channel."""
+    return of_collection(as_collection(tally), title=title or tally.name, top=top)
+
+
+def of_cells(cells: Cells, *, title: str = "") -> Page:
+    """Return the Page of Cells: a row for each cell."""
+    heading = title or cells.title or cells.id
+    covariates = cells.covariates or {}
+    names = (*cells.by, *covariates)
+    columns = (
+        *(Column(name, name, "text") for name in names),
+        Column("channels", "channels", "text"),
+        Column("reports", "reports", spec=",.0f"),
+    )
+    rows = []
+    for i, (key, cell) in enumerate(zip(cells, cells.collections(), strict=True)):
+        channels = ", ".join(t.name for t in cell.tallies) if cell.keeps_reports else "summary"
+        entries = [str(values[i]) for values in covariates.values()]
+        rows.append((*map(str, key), *entries, channels, float(cell.n_reports)))
+    whole = Table(heading, columns, tuple(rows))
+    summary = f"{number_of(int(cells.n_reports), 'report')} in {number_of(len(cells), 'cell')}."
+    facts = {"categories": list(cells.categories), "by": list(cells.by), "cells": whole.records()}
+    return Page(heading, (whole,), facts=facts, summary=summary)
+
+
+def of_scan(result: Any, *, output: str | None = None) -> Page:
+    """Return the Page of the cells of a scan."""
+    protocol = result.protocol
+    extent = f"{number_of(result.n_reports, 'report')} in {number_of(len(result), 'cell')}"
+    sampled = bool(result.samples)
+    columns = (
+        *(Column(name, name, "text") for name in result.by),
+        Column("reports", "reports", spec=",.0f"),
+        Column("kept", "kept as", "text"),
+        *([Column("sample", "sampled reports", spec=",.0f", priority=1)] if sampled else []),
+        Column("category", "largest category of the pilot", "text", priority=3),
+        Column("share", "its share", spec=".4f", priority=2),
+    )
+    rows = [_row(key, cell, result, sampled) for key, cell in zip(result, result.collections(), strict=True)]
+    whole = Table(extent, columns, tuple(rows))
+    design = f"{protocol.design}, {protocol.n_categories} categories, epsilon {protocol.epsilon:.6g}"
+    notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(result))]
+    if result.notes:
+        notes.append(Note(Kind.DATA, result.notes))
+    if output is not None:
+        notes.append(Note(Kind.DATA, f"The posterior of each cell: ldpbayes fit {output}."))
+    facts = {
+        "protocol": protocol.design,
+        "epsilon": protocol.epsilon,
+        "categories": list(result.categories),
+        "by": list(result.by),
+        "cells": whole.records(),
+    }
+    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {extent}.")
+
+
+def _row(key: Sequence, cell: Any, result: Any, sampled: bool) -> tuple:
+    """Return the row of one cell."""
+    sample = result.samples.get(tuple(key))
+    size = [None if sample is None else len(sample.keys)] if sampled else []
+    names = [str(part) for part in key]
+    if cell.keeps_reports:
+        form = "counts" if result.protocol.countable() else "whole reports"
+        return (*names, cell.n_reports, form, *size, None, None)
+    top = int(cell.summary.pilot.argmax())
+    return (*names, cell.n_reports, "summary", *size, result.categories[top], float(cell.summary.pilot[top]))
+
+
+def _method(result: Any) -> str:
+    if result.protocol.countable():
+        return "One pass counted the reports; the counts are all that they say, and every method applies to them."
+    numbers = 4 * result.n_categories + 3
+    small = [cell for cell in result.collections() if cell.keeps_reports]
+    said = f"Two passes: support counts, then the likelihood at their posterior mean, the pilot: {numbers:,} numbers a cell."
+    if small:
+        said += f" {number_of(len(small), 'small cell')} of {len(result):,} kept all reports: a summary would be inaccurate."
+    return said
+
+
+def of_choice(choice, *, title: str = "Collection") -> Page:
+    """Return the Page of a Choice: every method considered, in order, whether it applies, and why."""
+    heading = f"{title}: what auto considers, in order"
+    columns = (
+        Column("method", "method", "text"),
+        Column("applies", "applies", "text"),
+        Column("seconds", "predicted seconds", spec=".2g", priority=1),
+        Column("reason", "why", "text"),
+    )
+    rows = []
+    for name, answer in choice.considered:
+        mark = "chosen" if name == choice.method.name else ("yes" if answer.feasible else "no")
+        rows.append((name, mark, float(answer.seconds), answer.reason))
+    facts = {"chosen": choice.method.name, "reason": choice.reason}
+    facts["considered"] = [{"method": n, "applies": a, "seconds": s, "reason": r} for n, a, s, r in rows]
+    notes = (Note(Kind.METHOD, choice.prior_reason),) if choice.prior_reason else ()
+    facts |= {"prior_reason": choice.prior_reason}
+    return Page(heading, (Table(heading, columns, tuple(rows)),), notes, facts=facts)
