@@ -67,7 +67,7 @@ class Fitted:
             self.sizes: NDArray = np.asarray(design["n_reports"].values, dtype=float)
             self._check(design)
             self._centres = [design[f"index {group.name}"].attrs.get("centre", 0.0) for group in self.design.columns.groups]
-        self.categories = [str(name) for name in base.variable(result, "posterior", "category").values]
+        self.categories = [str(name) for name in result.children["posterior"].dataset["category"].values]
         groups = self.design.columns.groups
         rows = [("coefficients", len(self.design.terms)), *((group.name, len(group.levels)) for group in groups)]
         columns: list[NDArray] = []
