@@ -12,7 +12,7 @@ from ldpbayes.answers.value import prior_of_shares, worth_given
 from ldpbayes.collections import Cells
 from ldpbayes.collections.cells import FACTS
 from ldpbayes.describing.compliance import EvidenceOf, findings
-from ldpbayes.estimators.confidence import confidence_of_cells
+from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.cells import verdict_of_cells
 from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
@@ -68,7 +68,7 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
     plain = [cell.keeps_reports and not cell.laws and not cell.weighted for cell in cells]
     if all(plain):
         with leaving_out(tree, "Confidence intervals"):
-            intervals = confidence_of_cells(cells, float(tree["summary"].attrs["ci_prob"]))
+            intervals = confidence_intervals(cells, float(tree["summary"].attrs["ci_prob"]))
             if all(intervals):
                 add_confidence(tree, data, intervals)
     places = np.flatnonzero(plain).tolist()
@@ -199,6 +199,6 @@ def _estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
     if all(estimates):
         add_estimates(tree, cells, estimates)
     if len(cells) * cells.n_categories <= MAX_INTERVALS and not (cells.weighted or cells.laws):
-        intervals = confidence_of_cells(list(cells.values()), float(tree["summary"].attrs["ci_prob"]))
+        intervals = confidence_intervals(list(cells.values()), float(tree["summary"].attrs["ci_prob"]))
         if all(intervals):
             add_confidence(tree, cells, intervals)

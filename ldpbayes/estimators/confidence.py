@@ -54,8 +54,8 @@ class Confidence:
     form: Binomials | None = None
 
 
-def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) -> Confidence | None:
-    """Return intervals that contain each share with at least this probability, for every distribution.
+def confidence_intervals(collections: Sequence[Collection | Tally], ci_prob: float = 0.95) -> list[Confidence | None]:
+    """Return intervals of each collection that contain each share with at least this probability, for every distribution.
 
     One channel whose support counts are binomial: C_x ~ Binomial(n, h + (g − h) p_x) gives the interval of Clopper and
     Pearson for its success probability, and thereby for p_x. Given F, C_x is the sum of Binomial(nF_x, g) and
@@ -67,13 +67,14 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
 
     Parameters
     ----------
-    collection : Collection or Tally
+    collections : sequence of Collection or Tally
+        Without sampling weights. Those with exact intervals are computed all at once.
     ci_prob : float
         Probability of each interval; they are not simultaneous.
 
     Returns
     -------
-    Confidence or None
+    list of Confidence or None
         None where the profile likelihood would take too long: more than some 2^30 multiplications.
 
     Raises
@@ -89,26 +90,11 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
     Examples
     --------
     >>> from ldpbayes.protocols.designs import warner
-    >>> found = confidence_intervals(Tally(warner(0.7), [0, 1], [60, 40]))
+    >>> (found,) = confidence_intervals([Tally(warner(0.7), [0, 1], [60, 40])])
     >>> found.method, found.lower[0].round(3).tolist(), found.upper[0].round(3).tolist()
     ('exact', [0.493, 0.008], [0.992, 0.507])
     """
-    collection = as_collection(collection)
-    ci_prob = checks.level(ci_prob)
-    if collection.weighted:
-        raise ArgumentError("collection must have no sampling weights; the MLE has standard errors that know the design.")
-    return confidence_of_cells([collection], ci_prob)[0]
-
-
-def confidence_of_cells(collections: Sequence[Collection], ci_prob: float) -> list[Confidence | None]:
-    """Return the confidence_intervals of many collections, those with exact intervals all at once.
-
-    Parameters
-    ----------
-    collections : sequence of Collection
-        Without sampling weights.
-    ci_prob : float
-    """
+    collections, ci_prob = [as_collection(collection) for collection in collections], checks.level(ci_prob)
     intervals: list[Confidence | None] = [None] * len(collections)
     exact = []
     for place, collection in enumerate(collections):

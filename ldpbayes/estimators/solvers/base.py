@@ -78,22 +78,7 @@ def certificate(rows, p, mass=None):
 
 
 def duality_gap(gradient, p, mass=None):
-    """Return the certificate for the gradient (a,) of the log-likelihood at p.
-
-    Parameters
-    ----------
-    gradient : (a,) array
-        Gradient of the log-likelihood at p.
-    p : (a,) array
-        On the simplex.
-    mass : (a,) array or None
-        m = α − 1 ≥ 0; None without a prior.
-
-    Returns
-    -------
-    float
-        In nats; inf if p gives a report, or a category with mass, probability zero.
-    """
+    """Return the certificate of p for the gradient (a,) of the log-likelihood at it, with the mass or None."""
     if not np.isfinite(gradient).all():
         return float("inf")
     level = float(gradient @ p)  # n, with the same rounding as the gradient
