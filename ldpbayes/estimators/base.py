@@ -3,6 +3,7 @@
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.arguments import explained
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods.expansion import shared_part
 
@@ -12,6 +13,16 @@ EXACT_INFORMATION_OPERATIONS = 4e9
 RANK_TOLERANCE = 1e-10
 #: Relative rounding error of the information matrix, per category.
 ROUNDING = 4 * np.finfo(float).eps
+#: What solvers and standard errors take.
+WORDS = {
+    "rows": "rows : Rows",
+    "p": "p : (a,) array\n    On the simplex.",
+    "mass": "mass : (a,) array or None\n    m = α − 1 ≥ 0 of a Dirichlet prior; None without a prior.",
+    "tolerance": "tolerance : float\n    Certified gap in nats at which a solver stops.",
+    "max_iterations": "max_iterations : int",
+}
+#: Describes it.
+described = explained(WORDS, {})
 
 
 def project(values, weights=None):
@@ -50,6 +61,7 @@ def project(values, weights=None):
         active = kept
 
 
+@described
 def tangent_diagonal(rows, v, sums=None):
     """Return D with dᵀ Lᵀ diag(v) L d ≈ Σ_x D_x d_x² for every d that sums to zero, shape (a,).
 
@@ -58,7 +70,6 @@ def tangent_diagonal(rows, v, sums=None):
 
     Parameters
     ----------
-    rows : Rows
     v : (n_rows,) array
         Curvatures, usually w/(Lp)².
     sums : (a,) array, optional
@@ -81,20 +92,14 @@ def tangent_diagonal(rows, v, sums=None):
     return np.maximum(diagonal - 2 * shared_part(diagonal, sums), 0.0)
 
 
+@described
 def information_covariance(rows, p, mass=None):
     """Return the inverse observed information about P at p on the simplex's tangent space: Cov of the MLE, shape (a, a).
 
     With I = Lᵀ diag(w/(Lp)²) L on the positive coordinates of p and Z an orthonormal basis of the directions that sum to
     zero there, Cov = Z (Zᵀ I Z)⁻¹ Zᵀ. Entries are nan for coordinates at 0 (they have no standard error) and for those
-    in a direction that the reports do not identify. A sum of coordinates θ = cᵀp has variance cᵀ Cov c.
-
-    Parameters
-    ----------
-    rows : Rows
-    p : (a,) array
-        An interior maximum, or one on the boundary: zeros are treated as known.
-    mass : (a,) array, optional
-        α − 1 of a Dirichlet prior, whose curvature mass/p² is then added.
+    in a direction that the reports do not identify. A sum of coordinates θ = cᵀp has variance cᵀ Cov c. A prior adds its
+    curvature mass/p².
 
     Returns
     -------
@@ -115,13 +120,13 @@ def observed_information(rows, p):
     return rows.gram(rows.counts / rows.matvec(p) ** 2)
 
 
+@described
 def tangent_covariance(information, p, mass=None):
     """Return what information_covariance does over the positive coordinates (f,), and what is not identified.
 
     Parameters
     ----------
     information : (a, a) array
-    p, mass : as in information_covariance
 
     Returns
     -------
@@ -152,18 +157,12 @@ def tangent_covariance(information, p, mass=None):
     return free, covariance, directions[:, ~positive], scale
 
 
+@described
 def standard_errors(rows, p, mass=None):
     """Return (standard errors (a,), True where exact) from the observed information at p.
 
     Exact (information_covariance) while rows × a² ≤ 4e9 multiplications, or where the tangent information is diagonal;
     otherwise √(1/D_x − D_x⁻²/Σ1/D) over the positive coordinates, within about 1 % where n is much larger than a.
-
-    Parameters
-    ----------
-    rows : Rows
-    p : (a,) array
-    mass : (a,) array, optional
-        As for information_covariance.
     """
     size = rows.n_categories
     separable = size > 2 and rows.separable() is not None
