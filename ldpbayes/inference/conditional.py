@@ -14,18 +14,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from ldpbayes.inference.middle import middle
-from ldpbayes.inference.newton import climb
 from ldpbayes.inference.structure import curvature, positive
 
 #: Information on a log scale below this counts as this.
 LEAST = 0.1
 #: Coordinates of a log scale at which quadratics are taken, beside the middle.
 APART = -2.0, 2.0
-#: A mode is close enough where a step gains so few nats.
-GAIN = 1e-4
 
 
 class Conditional:
@@ -49,34 +45,20 @@ class Conditional:
         self.owner = owner[self.rest]
         steps = [np.zeros(self.places.size), *(step * axis for step in APART for axis in np.eye(self.places.size))]
         self.at, self.forms = self.centre + self.spread * np.array(steps), [self._about(target.numbers(at))]
-        self.forms += [self._settled(log_scales) for log_scales in self.at[1:]]
+        for log_scales in self.at[1:]:
+            at[self.places] = log_scales
+            self.forms.append(self._about(target.numbers(middle(target, at, given=True)[0])))
 
-    def _value_and_gradient(self, b):
-        """Return the log-likelihood of b and its gradient."""
+    def _gradient(self, b):
+        """Return the gradient of the log-likelihood at b."""
         z = np.zeros(self.rest.size + self.places.size)
         z[self.rest] = b
-        value, slope = self.likelihood.value_and_gradient(z)
-        return value, slope[self.rest]
+        return self.likelihood.value_and_gradient(z)[1][self.rest]
 
     def _about(self, b):
         """Return (A, h) of the log-likelihood about b."""
-        bent = positive(curvature(lambda at: self._value_and_gradient(at)[1], b))
-        return bent, self._value_and_gradient(b)[1] + bent @ b
-
-    def _settled(self, log_scales):
-        """Return (A, h) about the mode of the unknowns given log scales."""
-        (bent, slope), scale = self.forms[0], self._scales(log_scales[None])[0]
-        factor = cho_factor(np.eye(scale.size) + scale[:, None] * bent * scale)
-
-        def density(x):
-            value, along = self._value_and_gradient(scale * x)
-            return value - 0.5 * x @ x, scale * along - x
-
-        def newton(x, along):
-            step = cho_solve(factor, along)
-            return step, 0.5 * float(along @ step), None
-
-        return self._about(scale * climb(density, newton, cho_solve(factor, scale * slope), settled=GAIN)[0])
+        bent = positive(curvature(self._gradient, b))
+        return bent, self._gradient(b) + bent @ b
 
     def _scales(self, log_scales):
         """Return D at log scales (S, d), shape (S, n)."""

@@ -16,7 +16,9 @@ NEAR = 0.002
 LONGEST = 0.7
 
 
-def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+def middle(
+    target: Any, z: np.ndarray | None = None, *, given: bool = False
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     """Return (unknowns in the middle of the posterior, share of each effect that the reports decide or None, and Fisher's
     information on the log scales).
 
@@ -25,6 +27,8 @@ def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.nda
     target : Target
     z : (u,) array, optional
         Where to start.
+    given : bool
+        Whether the scales stay: the mode of the others given these, then.
 
     Notes
     -----
@@ -37,7 +41,8 @@ def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.nda
     """
     batches, z = target.batches, np.zeros(target.prior.n_unknowns) if z is None else np.array(z, dtype=float)
     kept, variances, places = target.rest, np.ones(z.size), [batch.place for batch in batches]
-    z[places] = FIRST_SCALE if not z.any() else np.maximum(z[places], FIRST_SCALE)
+    if not given:
+        z[places] = FIRST_SCALE if not z.any() else np.maximum(z[places], FIRST_SCALE)
 
     def density(x):
         point = z.copy()
@@ -54,7 +59,7 @@ def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.nda
     near, before, length, information = NEAR * z.size, *(np.full(len(batches), start) for start in (0.0, 1.0, 1.0))
     for _ in range(ROUNDS):
         z[kept], _, coordinates = climb(density, newton, z[kept], STEPS, near)
-        if not batches:
+        if given or not batches:
             return z, None, information
         variances[kept] = coordinates.variances
         moved = 0.0

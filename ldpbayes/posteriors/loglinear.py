@@ -109,20 +109,9 @@ class Table:
         """Return log p(θ), the sds integrated over, less the log of its sum over the nodes, for θ (S, u)."""
         return self.prior.log_prior(effects) - logsumexp([self.prior.log_prior_given(effects, t) for t in nodes], axis=0)
 
-
-def draw_effects(prior: Any, rows: Any, draws: int, rng: np.random.Generator, watch: Any = None) -> Nested:
-    """Return draws of the effects of a log-linear prior, with the evidence of the reports.
-
-    Parameters
-    ----------
-    prior : LogLinear
-    rows : Rows
-    draws : int
-    rng : numpy.random.Generator
-    watch : Watch, optional
-    """
-    table = Table(prior, rows)
-    return nested(Cores.of([table], table.grid(), watch), draws, rng, WAYS, watch, "tables")
+    def drawn(self, draws: int, rng: np.random.Generator, watch: Any = None) -> Nested:
+        """Return draws of the effects, with the evidence of the reports."""
+        return nested(Cores.of([self], self.grid(), watch), draws, rng, WAYS, watch, "tables")
 
 
 def evidences(prior: Any, rows: Any, draws: int, rng: np.random.Generator) -> dict[str, float]:
@@ -142,7 +131,7 @@ def evidences(prior: Any, rows: Any, draws: int, rng: np.random.Generator) -> di
     """
     if prior.n_effects > MAX_EFFECTS or max(rows.n_rows, prior.n_categories) * prior.n_effects > MAX_ENTRIES:
         raise InfeasibleError(f"the evidence of {prior.n_effects:,} effects would take too long")
-    drawn = draw_effects(prior, rows, draws, rng)
+    drawn = Table(prior, rows).drawn(draws, rng)
     if not drawn.verdict.accepted:
         raise InfeasibleError(f"the draws for the evidence cannot be trusted: {drawn.verdict.problem}")
     (weights,) = drawn.weights
@@ -160,7 +149,7 @@ def of_independence(prior: Any, rows: Any, draws: int, rng: np.random.Generator)
     draws : int
     rng : numpy.random.Generator
     """
-    (weights,) = draw_effects(prior.independence(), rows, draws, rng).weights
+    (weights,) = Table(prior.independence(), rows).drawn(draws, rng).weights
     return {
         "log_evidence_independence": weights.log_evidence,
         "log_evidence_independence_error": weights.log_evidence_error,
@@ -217,12 +206,13 @@ class LogLinearTable(AbstractPosterior):
     def run(self, plan, rng, watch):
         problem = plan.state
         prior, size, split = problem.prior.log_linear(), self.draws * self.chains, (self.chains, self.draws)
-        found = draw_effects(prior, problem.rows, size, rng, watch)
+        table = Table(prior, problem.rows)
+        found = table.drawn(size, rng, watch)
         (effects,), (drawn,), (weights,) = found.g, found.drawn, found.weights
         facts = weights.facts
         if prior.order > 1:
             facts |= of_independence(prior, problem.rows, size, rng)
-        table, hyper = Table(prior, problem.rows), prior.draw_scales(effects, rng)
+        hyper = prior.draw_scales(effects, rng)
         return Sample(
             table.shares(effects).reshape(*split, *prior.shape),
             effective=found.effective,

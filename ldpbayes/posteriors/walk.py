@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import digamma, gammaln, logsumexp, polygamma, softmax
@@ -280,20 +280,14 @@ class Filtered:
         lower = np.linalg.cholesky(np.cov(logs[:, :2].T) + FIRST_SPREAD**2 / number * np.eye(2))
         spread[:2] = np.diag(lower)
         eta = z[:: max(number // LOOKED, 1), 2 * a + 1 :]
-        return replace(
-            self, middle=logs.mean(axis=0), spread=spread, slant=lower[1, 0], **pseudo_reports(self.form, eta)._asdict()
-        )
-
-
-class PseudoReports(NamedTuple):
-    """What the reports say of η, as normal ones would: a mean for each category, and its precision."""
-
-    mean: np.ndarray
-    precision: np.ndarray
+        mean, precision = pseudo_reports(self.form, eta)
+        return replace(self, middle=logs.mean(axis=0), spread=spread, slant=lower[1, 0], mean=mean, precision=precision)
 
 
 def pseudo_reports(form, eta, sure=SURE):
-    """Return the PseudoReports near draws of η (S, a); the curvature is at least a share of what is never negative.
+    """Return what the reports say of η near draws of it (S, a), as normal ones would: a mean and its precision, (a,) each.
+
+    The curvature is at least a share of what is never negative.
 
     Precisions are harmonic means over the draws: where reports only bound a share from above, its logit has a long tail in
     which they say nothing, and pseudo-reports that did would keep chains from it.
@@ -304,7 +298,7 @@ def pseudo_reports(form, eta, sure=SURE):
     precision = 1 / (1 / (bends + LEAST * bends.mean(axis=0) + 1e-300)).mean(axis=0)
     precision = np.maximum(precision, FEWEST / a)
     middle = eta.mean(axis=0)
-    return PseudoReports(middle + np.clip(slopes.mean(axis=0) / precision, -FARTHEST, FARTHEST), precision)
+    return middle + np.clip(slopes.mean(axis=0) / precision, -FARTHEST, FARTHEST), precision
 
 
 def of_logits(form, eta):
