@@ -13,7 +13,7 @@ from ldpbayes.answers.value import prior_of_shares, worth_given
 from ldpbayes.collections import Cells
 from ldpbayes.collections.cells import FACTS
 from ldpbayes.describing.compliance import EvidenceOf, findings
-from ldpbayes.estimators.confidence import confidence_of_cells
+from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.cells import verdict_of_cells
 from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
@@ -197,7 +197,7 @@ def _estimated(tree: xr.DataTree, data: Any, most: float = math.inf) -> list[lis
         add_estimates(tree, data, estimates)
     if all(map(_plain, cells)) and len(cells) * data.n_categories <= most:
         with leaving_out(tree, "Confidence intervals"):
-            intervals = confidence_of_cells(cells, float(tree["summary"].attrs["ci_prob"]))
+            intervals = confidence_intervals(cells, float(tree["summary"].attrs["ci_prob"]))
             if all(intervals):
                 add_confidence(tree, data, intervals)
     return estimates
