@@ -356,6 +356,9 @@ def joined(families):
 def proposals(engine, size, rng):
     """Return (draws of p, log of their density over that of the prior), for weights on the true likelihood.
 
+    p = g/Σg has the density Π_x p^{α_x−1}/Z_x times ∫ r^{Σα−1} Π_x exp(log_smooth(r p_x) − t r p_x) dr, over the radius; the
+    powers of p are the prior's.
+
     Parameters
     ----------
     engine : Proposal
@@ -363,20 +366,10 @@ def proposals(engine, size, rng):
     rng : numpy.random.Generator
     """
     alpha = engine.whole.alpha
-    p, log_radius = _propose(engine, size, rng)
-    return p, log_radius - (gammaln(alpha.sum()) - gammaln(alpha).sum() + engine.factor_log_mass.sum())
-
-
-def _propose(engine, size, rng):
-    """Return (draws of p, log ∫ r^{Σα−1} Π_x exp(log_smooth(r p_x) − t r p_x) dr): normalized factors, and their radius.
-
-    The density of p = g/Σg is Π_x p^{α_x−1}/Z_x times that integral; the powers of p are the prior's and cancel in the
-    weights.
-    """
-    log_g = engine.independent_log_draws(size, rng)  # under small concentrations all of g may underflow
-    p = softmax(log_g, axis=1)
+    p = softmax(engine.independent_log_draws(size, rng), axis=1)  # under small concentrations all of g may underflow
     step = max(1, TOGETHER // (RADII * p.shape[1]))
-    return p, np.concatenate([_log_radius(engine, p[start : start + step]) for start in range(0, size, step)])
+    log_radius = np.concatenate([_log_radius(engine, p[start : start + step]) for start in range(0, size, step)])
+    return p, log_radius - (gammaln(alpha.sum()) - gammaln(alpha).sum() + engine.factor_log_mass.sum())
 
 
 def _log_radius(engine, p):
