@@ -199,7 +199,7 @@ class Table:
 
     def complete(self) -> "Table":
         """Return the table with all its rows."""
-        return self if self.whole is None else self.whole if isinstance(self.whole, Table) else self.whole()
+        return self if self.whole is None else self.whole() if callable(self.whole) else self.whole
 
 
 @dataclass(frozen=True)

@@ -611,7 +611,7 @@ def _by_chains(model, mode, request, watch):
     error = float(effects.end_errors(values, z, prob).max(initial=0.0))
     step, named = max(z.shape[1] // request.draws, 1), model.variables(z, watch)
     entries = {
-        key: diagnostics.entries_of_chains(x.reshape(*z.shape[:2], -1), prob)
+        key: diagnostics.entries_of(x.reshape(*z.shape[:2], -1), {}, "", prob, False)
         for key, (_, x) in (named.items() if step > 1 else ())
     }
     kept = {key: (dims, x[:, step - 1 :: step]) for key, (dims, x) in named.items()}
