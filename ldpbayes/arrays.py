@@ -53,6 +53,8 @@ def groups_of(numbers: IntArray) -> Iterator[tuple[int, IntArray]]:
 
 def times(matrix: Any, values: np.ndarray) -> np.ndarray:
     """Return a matrix, which may be sparse, times each of some values (…, m, k)."""
+    if values.ndim == 2:
+        return matrix @ values
     rows = np.moveaxis(values, -2, 0)
     product = matrix @ rows.reshape(len(rows), -1)
     return np.moveaxis(product.reshape(-1, *rows.shape[1:]), 0, -2)

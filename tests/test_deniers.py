@@ -456,7 +456,7 @@ def test_the_gradient_beside_deniers_is_that_of_differences():
     )
     cells = cells.with_deniers(["b", "c"], "a", "direct")
     parsed, data = Formula.parse("answer ~ x"), denying.asked("x", cells, "answer")
-    design, reports, beside = fitting._read(parsed, data[0], None, None, "refuse", {}, data[1])
+    design, reports, beside = fitting._read(parsed, data[0], None, None, "refuse", {}, None, data[1])
     target = fitting.Model.of(design, denying.apart(reports, None), None, None, beside).target
     z = np.random.default_rng(3).normal(size=target.prior.n_unknowns)
     step = 1e-5 * np.eye(z.size)

@@ -19,6 +19,8 @@ from ldpbayes.priors.base import AbstractSoftmax, ExponentialLaw, Law, Linear, N
 SCALE = 2.5
 #: That of the intercept: the log odds between two categories of Jeffreys' Dirichlet(½) have variance 2ψ′(½) = π².
 INTERCEPT = math.pi
+#: Columns with more entries are multiplied without their zeros.
+DENSE = 2**14
 #: Of the half-normal prior of the sd between groups.
 BETWEEN = 1.0
 
@@ -293,15 +295,20 @@ class Regression(AbstractSoftmax):
         return [*self.monotone, *self.effects]
 
     @cached_property
-    def matrix(self) -> csr_array:
-        """All columns: X T, and those of the levels of each part, (cells, K)."""
-        return csr_array(np.hstack([self.columns, *(part.matrix for part in self.levelled)]))
+    def matrix(self) -> Any:
+        """All columns: X T, and those of the levels of each part, (cells, K); sparse where they have many entries."""
+        matrix = np.hstack([self.columns, *(part.matrix for part in self.levelled)])
+        return matrix if matrix.size <= DENSE else csr_array(matrix)
+
+    @cached_property
+    def _transposed(self):
+        return self.matrix.T
 
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
         rises = [self._rise(values, i, xp) for i in range(len(self.monotone))]
         effects = [self._effects(values, i, xp) for i in range(len(self.effects))]
         stacked = xp.concatenate([values[""], *rises, *effects], axis=-2)
-        eta = times(self.matrix, stacked) if xp is np else xp.dot(self.matrix.toarray(), stacked)
+        eta = times(self.matrix, stacked) if xp is np else xp.dot(csr_array(self.matrix).toarray(), stacked)
         return eta @ self.basis.T  # the logits sum to zero over the categories
 
     def _effects(self, values: Mapping[str, Any], i: int, xp: Any = np) -> Any:
@@ -319,7 +326,7 @@ class Regression(AbstractSoftmax):
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
         inner = slope @ self.basis
         ends = np.cumsum([self.design.shape[1], *(len(part.levels) for part in self.levelled)])[:-1]
-        first, *of_levels = np.split(self.matrix.T @ inner, ends)
+        first, *of_levels = np.split(self._transposed @ inner, ends)
         slopes, more = {"": first}, iter(of_levels)
         for i, rise in enumerate(self.monotone):
             pulled = rise.root.T @ next(more) * (rise.scale / math.sqrt(2))
@@ -369,8 +376,9 @@ class Regression(AbstractSoftmax):
         units = [rise.scale for rise in self.monotone] + [1.0] * len(self.effects)
         sizes = [len(part.levels) for part in self.levelled]
         unit = np.append(np.ones(self.design.shape[1]), np.repeat(units, sizes) / math.sqrt(2))
-        starts, index = (place.astype(np.int64) for place in (self.matrix.indptr, self.matrix.indices))
-        columns = starts, index, self.matrix.data * unit[index]
+        form = csr_array(self.matrix)
+        starts, index = form.indptr.astype(np.int64), form.indices.astype(np.int64)
+        columns = starts, index, form.data * unit[index]
         terms = [Term(0, 0, self.design.shape[1])]
         terms += [Term(2, self.spans[f"change_{i}"].start, len(r.levels), r.root) for i, r in enumerate(self.monotone)]
         for i, effect in enumerate(self.effects):  # the scales are taken out

@@ -6,13 +6,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_ndtr
 
 from ldpbayes.collections import Cells
 from ldpbayes.collections.noncompliance import deniers_stated
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.priors.base import Law
-from ldpbayes.priors.extended import logit_of_beta
+from ldpbayes.priors.base import Law, NormalLaw
 from ldpbayes.priors.regression import SCALE
 from ldpbayes.regression.beside import Beside, checked_intercept
 from ldpbayes.regression.formula import Formula
@@ -68,6 +67,17 @@ def apart(reports: Reports, stated: dict | None) -> Reports:
     return replace(reports, pooled=pooled, table=np.hstack([reports.table, denied]))
 
 
+class EvenLogit(NormalLaw):
+    """z ~ N(0, 1), which stands for the logit of the uniform number Φ(z)."""
+
+    def of(self, z, xp=np):
+        return log_ndtr(z) - log_ndtr(-z)
+
+    def slope(self, z):
+        density = self.log_density(z)
+        return np.exp(density - log_ndtr(z)) + np.exp(density - log_ndtr(-z))
+
+
 @dataclass(frozen=True, eq=False)
 class Denied(Beside):
     """The prior of a regression beside that of δ: logit δ_c = logit δ₀ + 2.5 Σ_k W̃_ck z_k, z standard normal.
@@ -82,14 +92,11 @@ class Denied(Beside):
 
     denied: tuple[int, ...] = ()
     part: ClassVar[str] = "denial"
+    law: ClassVar[Law] = EvenLogit()
 
     def __post_init__(self):
         super().__post_init__()
         checked_intercept(self.other_design, "deniers")
-
-    @property
-    def law(self) -> Law:  # type: ignore[override]
-        return logit_of_beta(1.0, 1.0)
 
     def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (len(self.denied),), (len(self.denied),)

@@ -380,7 +380,7 @@ def _with_reports(data):
     return data.take([key for key in data if key not in lost]), f"{len(lost)} of {len(data)} cells are left out. {why}"
 
 
-def _read(formula, frame, protocol, report, missing, columns, labels, of_denial):
+def _read(formula, frame, protocol, report, missing, columns, labels=None, of_denial=None):
     """Return (Design, Reports, Design of δ or None)."""
     variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()))))
     if isinstance(frame, Cells):

@@ -160,7 +160,7 @@ def test_monte_carlo_errors_count_weights_and_resampling():
     for _ in range(200):
         z = rng.standard_normal((300, 1))
         weights = weigh(z, 0.8 * z[:, 0])
-        draws = weighted.Draws(z, z, weights, 300, z)
+        draws = weighted.Draws(z, z, z, weights, 300, z)
         scatter.append(float(z[draws.chosen(rng)].mean()) - 0.8)
         stated.append(float(draws.known(z)["mcse"][0]))
         naive.append(1 / np.sqrt(weights.effective_sample))

@@ -34,9 +34,9 @@ def table(protocol, n=300, repeats=True, seed=0):
 def model(name, formula="answer ~ x + (1|g) + (x|g)", repeats=True, n=300):
     protocol = PROTOCOLS[name]
     labels = [str(x) for x in range(protocol.n_categories)]
-    columns = {"design": None, "count": "n", "weights": None, "categories": labels}
+    columns = {"design": None, "count": "n", "weights": None}
     formula = Formula.parse(formula)
-    design, reports, _ = _read(formula, table(protocol, n, repeats), protocol, "report", "refuse", columns)
+    design, reports, _ = _read(formula, table(protocol, n, repeats), protocol, "report", "refuse", columns, labels)
     return Model.of(design, reports, None, None)
 
 
@@ -103,7 +103,7 @@ def many_groups(n, groups, seed=1):
 
 
 def of_groups(groups):
-    columns = {"design": None, "count": None, "weights": None, "categories": None}
+    columns = {"design": None, "count": None, "weights": None}
     formula, data = Formula.parse("report ~ (1 | g)"), many_groups(600, groups)
     design, reports, _ = _read(formula, data, lb.GRR(2, 1.0), None, "refuse", columns)
     return Model.of(design, reports, None, None)
