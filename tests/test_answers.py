@@ -406,7 +406,7 @@ def test_intervals_of_the_largest_are_at_their_level():
     found, every = answers.largest(tree, 2), answers.largest(tree, 20, simultaneous=True)
     assert found["category"].values.tolist() == ["c0", "c1"] and found.attrs["level"] == pytest.approx(1 - 0.05 * 2 / 20)
     for answer, level in ((found, 0.995), (every, 1 - 0.05 / 20)):
-        known = confidence_intervals(collection, level)
+        known = confidence_intervals([collection], level)[0]
         np.testing.assert_allclose(answer["upper"], known.upper[0][: answer.sizes["category"]], atol=1e-9)
     assert "of the 2 shown on average" in found.attrs["sentence"] and "cover all 20" in every.attrs["sentence"]
     table = show(tree, top=2).tables[0]
@@ -428,7 +428,7 @@ def test_profile_intervals_are_widened_to_another_level():
     ]
     collection = Collection(list("abcde"), tallies)
     tree = fit(collection, random_seed=1, draws=250)
-    found, known = answers.largest(tree, 2), confidence_intervals(collection, 0.98)
+    found, known = answers.largest(tree, 2), confidence_intervals([collection], 0.98)[0]
     width = (known.upper - known.lower)[0][:2]
     assert (np.abs(found["lower"].values - known.lower[0][:2]) < 0.1 * width).all()
     assert (np.abs(found["upper"].values - known.upper[0][:2]) < 0.1 * width).all()

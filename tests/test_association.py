@@ -274,7 +274,7 @@ def test_a_single_direct_answer_has_an_answer():
     """Reports that one cell alone can make: the profile likelihood used to divide by their probability of 0."""
     direct_pair = lb.protocols.Attributes((direct(2), direct(2)))
     collection = lb.Collection(["n/n", "n/y", "y/n", "y/y"], lb.Tally(direct_pair, [[0, 0]], [3]))
-    found = confidence_intervals(collection)
+    found = confidence_intervals([collection])[0]
     np.testing.assert_allclose(found.lower[0], [math.exp(-1.920729 / 3), 0, 0, 0], atol=1e-4)  # n log p = −χ²/2
     np.testing.assert_allclose(found.upper[0, 1:], 1 - found.lower[0, 0], atol=1e-4)
 

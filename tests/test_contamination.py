@@ -92,7 +92,7 @@ def test_the_formula_of_one_category():
     share = form.counts / form.n
     np.testing.assert_allclose(hull.low[1], np.clip(((share - eta) / (1 - eta) - h) / (g - h), 0, 1))
     np.testing.assert_allclose(hull.high[1], np.clip((share / (1 - eta) - h) / (g - h), 0, 1))
-    exact = confidence_intervals(tally)  # the limits without fakes are those of every fit
+    exact = confidence_intervals([tally])[0]  # the limits without fakes are those of every fit
     inside = exact.lower[0] > 0
     np.testing.assert_allclose(hull.confidence_low[0][inside], exact.lower[0][inside], atol=1e-9)
     np.testing.assert_allclose(hull.confidence_high[0][inside], exact.upper[0][inside], atol=1e-9)

@@ -143,7 +143,7 @@ def test_intervals_without_a_prior_have_their_formulas():
     for end in binary.wilson(form):
         rate = other + (hit - other) * end[0]
         assert (count / n - rate) ** 2 == pytest.approx(1.959963984540054**2 * rate * (1 - rate) / n)
-    confident = confidence_intervals(Tally(protocol, [0, 1], [n - int(count), int(count)]))
+    confident = confidence_intervals([Tally(protocol, [0, 1], [n - int(count), int(count)])])[0]
     np.testing.assert_allclose(
         np.ravel(coverage.distribution_interval(form, 0.95)), [confident.lower[0, 1], confident.upper[0, 1]]
     )

@@ -11,7 +11,6 @@ from ldpbayes import GRR, Cells, fit, read, show, write
 from ldpbayes.collections.survey import design_effect
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.estimators import MLE, Oracle
-from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.methods import Exact
 from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.problem import scaled
@@ -431,8 +430,6 @@ def test_a_prior_over_weighted_cells_never_counts_them_as_whole_reports():
         cells.pooled()
     with pytest.raises(ArgumentError, match="cannot be added"):
         collection + other
-    with pytest.raises(ArgumentError, match="no sampling weights"):
-        confidence_intervals(collection)
 
 
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")

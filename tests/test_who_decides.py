@@ -87,7 +87,7 @@ def test_a_joint_fit_has_confidence_intervals_of_every_cell():
     cells = cells_of([3000, 2000, 1000], a=3)
     tree = fit(cells, CellsApart(LogisticNormal(3), 3), random_seed=1, draws=250)
     found = tree["confidence"]
-    own = confidence_intervals(cells["g1"])
+    own = confidence_intervals([cells["g1"]])[0]
     np.testing.assert_allclose(found["lower"].sel(target="distribution", cell="g1"), own.lower[0])
     assert tree.attrs["decided_by"] == "" and "is not stated" in tree.attrs["decides_note"]
     tree.attrs |= {"decides": "Here the prior decides in 1 of 3 cells (g2). More.", "prior_decides": 1}

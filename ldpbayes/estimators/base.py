@@ -3,6 +3,7 @@
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.arguments import explained
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods.expansion import shared_part
 
@@ -12,6 +13,16 @@ EXACT_INFORMATION_OPERATIONS = 4e9
 RANK_TOLERANCE = 1e-10
 #: Relative rounding error of the information matrix, per category.
 ROUNDING = 4 * np.finfo(float).eps
+#: What solvers and standard errors take.
+WORDS = {
+    "rows": "rows : Rows",
+    "p": "p : (a,) array\n    On the simplex.",
+    "mass": "mass : (a,) array or None\n    m = α − 1 ≥ 0 of a Dirichlet prior; None without a prior.",
+    "tolerance": "tolerance : float\n    Certified gap in nats at which a solver stops.",
+    "max_iterations": "max_iterations : int",
+}
+#: Describes it.
+described = explained(WORDS, {})
 
 
 def project(values, weights=None):
@@ -50,6 +61,7 @@ def project(values, weights=None):
         active = kept
 
 
+@described
 def tangent_diagonal(rows, v, sums=None):
     """Return D with dᵀ Lᵀ diag(v) L d ≈ Σ_x D_x d_x² for every d that sums to zero, shape (a,).
 
@@ -58,7 +70,6 @@ def tangent_diagonal(rows, v, sums=None):
 
     Parameters
     ----------
-    rows : Rows
     v : (n_rows,) array
         Curvatures, usually w/(Lp)².
     sums : (a,) array, optional
@@ -81,29 +92,22 @@ def tangent_diagonal(rows, v, sums=None):
     return np.maximum(diagonal - 2 * shared_part(diagonal, sums), 0.0)
 
 
+@described
 def information_covariance(rows, p, mass=None):
     """Return the inverse observed information about P at p on the simplex's tangent space: Cov of the MLE, shape (a, a).
 
     With I = Lᵀ diag(w/(Lp)²) L on the positive coordinates of p and Z an orthonormal basis of the directions that sum to
     zero there, Cov = Z (Zᵀ I Z)⁻¹ Zᵀ. Entries are nan for coordinates at 0 (they have no standard error) and for those
-    in a direction that the reports do not identify. A sum of coordinates θ = cᵀp has variance cᵀ Cov c.
-
-    Parameters
-    ----------
-    rows : Rows
-    p : (a,) array
-        An interior maximum, or one on the boundary: zeros are treated as known.
-    mass : (a,) array, optional
-        α − 1 of a Dirichlet prior, whose curvature mass/p² is then added.
+    in a direction that the reports do not identify. A sum of coordinates θ = cᵀp has variance cᵀ Cov c. A prior adds its
+    curvature mass/p².
 
     Returns
     -------
     (a, a) array
-
     """
     size = rows.n_categories
     out = np.full((size, size), np.nan)
-    free, covariance, unknown, scale = tangent_covariance(rows, p, mass)
+    free, covariance, unknown, scale = tangent_covariance(observed_information(rows, p), p, mass)
     lost = (np.abs(unknown) > 1e-6 * scale[:, None]).any(axis=1)
     covariance[lost, :] = covariance[:, lost] = np.nan
     if free.size > 1:
@@ -111,12 +115,18 @@ def information_covariance(rows, p, mass=None):
     return out
 
 
-def tangent_covariance(rows, p, mass=None):
+def observed_information(rows, p):
+    """Return Lᵀ diag(w/(Lp)²) L, shape (a, a)."""
+    return rows.gram(rows.counts / rows.matvec(p) ** 2)
+
+
+@described
+def tangent_covariance(information, p, mass=None):
     """Return what information_covariance does over the positive coordinates (f,), and what is not identified.
 
     Parameters
     ----------
-    rows, p, mass : as in information_covariance
+    information : (a, a) array
 
     Returns
     -------
@@ -132,17 +142,13 @@ def tangent_covariance(rows, p, mass=None):
     free = np.flatnonzero(p > 0)
     if free.size == 1:
         return free, np.zeros((1, 1)), np.zeros((1, 0)), np.ones(1)
-    information = rows.gram(rows.counts / rows.matvec(p) ** 2)[np.ix_(free, free)]
+    information = information[np.ix_(free, free)]
     if mass is not None:
         information[np.diag_indices(free.size)] += mass[free] / p[free] ** 2
     # Curvatures differ by p_x² between categories: scaled by the root of the diagonal, small categories keep precision.
     diagonal = information.diagonal()
     scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    normal = scale / np.linalg.norm(scale)
-    reflected = normal.copy()
-    reflected[0] += np.copysign(1.0, normal[0])
-    # A Householder reflection that sends the normal to the first axis: its other columns are the tangent's basis.
-    basis = (np.eye(free.size) - np.outer(reflected, reflected) * (2 / (reflected @ reflected)))[:, 1:]
+    basis = np.linalg.qr(scale[:, None], mode="complete")[0][:, 1:]  # of the directions that sum to zero, scaled
     values, vectors = np.linalg.eigh(basis.T @ (scale[:, None] * information * scale) @ basis)
     directions = scale[:, None] * (basis @ vectors)
     # The scaled information has a unit diagonal: what lies below its rounding is no information, even where it is all.
@@ -151,18 +157,12 @@ def tangent_covariance(rows, p, mass=None):
     return free, covariance, directions[:, ~positive], scale
 
 
+@described
 def standard_errors(rows, p, mass=None):
     """Return (standard errors (a,), True where exact) from the observed information at p.
 
     Exact (information_covariance) while rows × a² ≤ 4e9 multiplications, or where the tangent information is diagonal;
     otherwise √(1/D_x − D_x⁻²/Σ1/D) over the positive coordinates, within about 1 % where n is much larger than a.
-
-    Parameters
-    ----------
-    rows : Rows
-    p : (a,) array
-    mass : (a,) array, optional
-        As for information_covariance.
     """
     size = rows.n_categories
     separable = size > 2 and rows.separable() is not None

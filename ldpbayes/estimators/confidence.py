@@ -12,6 +12,7 @@ from ldpbayes import checks
 from ldpbayes.arrays import FloatArray, log_choose
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError
+from ldpbayes.estimators.base import observed_information, tangent_covariance
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.inference.ends import normal_reach, tails
 from ldpbayes.likelihoods import DenseRows, Rows
@@ -53,8 +54,8 @@ class Confidence:
     form: Binomials | None = None
 
 
-def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) -> Confidence | None:
-    """Return intervals that contain each share with at least this probability, for every distribution.
+def confidence_intervals(collections: Sequence[Collection | Tally], ci_prob: float = 0.95) -> list[Confidence | None]:
+    """Return intervals of each collection that contain each share with at least this probability, for every distribution.
 
     One channel whose support counts are binomial: C_x ~ Binomial(n, h + (g − h) p_x) gives the interval of Clopper and
     Pearson for its success probability, and thereby for p_x. Given F, C_x is the sum of Binomial(nF_x, g) and
@@ -66,13 +67,14 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
 
     Parameters
     ----------
-    collection : Collection or Tally
+    collections : sequence of Collection or Tally
+        Without sampling weights. Those with exact intervals are computed all at once.
     ci_prob : float
         Probability of each interval; they are not simultaneous.
 
     Returns
     -------
-    Confidence or None
+    list of Confidence or None
         None where the profile likelihood would take too long: more than some 2^30 multiplications.
 
     Raises
@@ -88,29 +90,14 @@ def confidence_intervals(collection: Collection | Tally, ci_prob: float = 0.95) 
     Examples
     --------
     >>> from ldpbayes.protocols.designs import warner
-    >>> found = confidence_intervals(Tally(warner(0.7), [0, 1], [60, 40]))
+    >>> (found,) = confidence_intervals([Tally(warner(0.7), [0, 1], [60, 40])])
     >>> found.method, found.lower[0].round(3).tolist(), found.upper[0].round(3).tolist()
     ('exact', [0.493, 0.008], [0.992, 0.507])
     """
-    collection = as_collection(collection)
-    ci_prob = checks.level(ci_prob)
-    if collection.weighted:
-        raise ArgumentError("collection must have no sampling weights; the MLE has standard errors that know the design.")
-    return confidence_of_cells([collection], ci_prob)[0]
-
-
-def confidence_of_cells(collections: Sequence[Collection], ci_prob: float) -> list[Confidence | None]:
-    """Return the confidence_intervals of many collections, those with exact intervals all at once.
-
-    Parameters
-    ----------
-    collections : sequence of Collection
-        Without sampling weights.
-    ci_prob : float
-    """
-    intervals: list[Confidence | None] = [None] * len(collections)
+    asked, ci_prob = [as_collection(collection) for collection in collections], checks.level(ci_prob)
+    intervals: list[Confidence | None] = [None] * len(asked)
     exact = []
-    for place, collection in enumerate(collections):
+    for place, collection in enumerate(asked):
         tally = collection.tallies[0]
         form = tally.protocol.binomials(tally.reports, tally.counts) if len(collection.tallies) == 1 else None
         if form is None:
@@ -352,35 +339,19 @@ def _second_order(rows: Rows, p: FloatArray, fall: float) -> tuple[FloatArray, F
     With H = Lᵀ diag(w/(Lp)²) L, the log-likelihood falls by d_x t + J_x t²/2 where p_x moves by t: 1/J_x is the variance of
     the estimate over the categories above zero and x, and d_x = n − (Lᵀ(w/Lp))_x for a share at zero, else zero.
     """
-    fitted = rows.matvec(p)
-    information = rows.gram(rows.counts / fitted**2)
-    slack = np.where(p > 0, 0.0, np.maximum(rows.n_reports - rows.rmatvec(rows.counts / fitted), 0.0))
-    free = np.flatnonzero(p > 0)
-    inner = information[np.ix_(free, free)]
-    values, vectors = np.linalg.eigh(inner)
-    positive = values > values[-1] * 1e-10
-    inverse = (vectors[:, positive] / values[positive]) @ vectors[:, positive].T
-    ones = inverse.sum(axis=1)
-    total = ones.sum()
-    curvature = np.empty(p.size)
-    variance = np.diag(inverse) - ones**2 / total
-    with np.errstate(divide="ignore"):
-        curvature[free] = np.where(variance > 1e-15, 1 / variance, np.inf if free.size == 1 else 0.0)
-    empty = np.flatnonzero(p == 0)
-    if empty.size:
-        cross = information[np.ix_(free, empty)]
-        moved = inverse @ cross
-        curvature[empty] = np.maximum(
-            np.diag(information)[empty] - (cross * moved).sum(axis=0) + (1 - moved.sum(axis=0)) ** 2 / total, 0.0
-        )
-    lost = np.zeros(p.size, dtype=bool)
-    if not positive.all():
-        lost[free] = (np.abs(vectors[:, ~positive]) > 1e-6).any(axis=1)
+    information, gradient = observed_information(rows, p), rows.rmatvec(rows.counts / rows.matvec(p))
+    free, covariance, unknown, scale = tangent_covariance(information, p)
+    slack = np.where(p > 0, 0.0, np.maximum(rows.n_reports - gradient, 0.0))
+    # A share at zero takes what it gains from the others, in their shares: Hp is the gradient, and pᵀHp is n.
+    away = information[free] - gradient[free, None]
+    curvature = np.diag(information) - 2 * gradient + rows.n_reports - ((covariance @ away) * away).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        reach = 2 * fall / (slack + np.sqrt(slack**2 + 2 * fall * curvature))
+        curvature[free] = 1 / np.diag(covariance)
+        reach = 2 * fall / (slack + np.sqrt(slack**2 + 2 * fall * np.maximum(curvature, 0.0)))
     if free.size == 1:  # one category has everything: it loses what the others gain
-        reach[free] = reach[empty].max(initial=0.0)
-    reach[lost | ~np.isfinite(reach)] = 1.0
+        reach[free] = reach[p == 0].max(initial=0.0)
+    reach[free[(np.abs(unknown) > 1e-6 * scale[:, None]).any(axis=1)]] = 1.0
+    reach[~np.isfinite(reach)] = 1.0
     return np.clip(p - reach, 0.0, 1.0), np.clip(p + reach, 0.0, 1.0)
 
 

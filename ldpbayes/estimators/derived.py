@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpbayes.collections import Derived
 from ldpbayes.collections.noncompliance import columns_of
-from ldpbayes.estimators.base import EXACT_INFORMATION_OPERATIONS, tangent_covariance
+from ldpbayes.estimators.base import EXACT_INFORMATION_OPERATIONS, observed_information, tangent_covariance
 from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.linearized import linearized
 
@@ -42,7 +42,7 @@ def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:
     rows, size = collection.rows, collection.n_categories
     work = rows.n_rows * float(size) ** 2 + 10.0 * size**3
     if estimate.name == "mle" and work <= EXACT_INFORMATION_OPERATIONS:
-        free, inside, unknown, scale = tangent_covariance(rows, p)
+        free, inside, unknown, scale = tangent_covariance(observed_information(rows, p), p)
         covariance = np.zeros((size, size))
         covariance[np.ix_(free, free)] = linearized(collection, p)[1][np.ix_(free, free)] if collection.weighted else inside
         gradients = [_gradient(item, value, p, collection) for item, value in zip(quantities, values, strict=True)]

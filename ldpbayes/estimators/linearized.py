@@ -5,7 +5,7 @@ from scipy.linalg import helmert
 
 from ldpbayes.collections.survey import DesignEffect
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.estimators.base import RANK_TOLERANCE
+from ldpbayes.estimators.base import tangent_covariance
 
 #: Likelihood rows with more entries than this are not written out.
 MAX_ENTRIES = 2**26
@@ -57,16 +57,10 @@ def linearized(collection, p) -> tuple[DesignEffect, np.ndarray]:
     effect = survey.design(scores[place], device)
     covariance = np.full((size, size), np.nan)
     if inside.size > 1:
-        covariance[np.ix_(free, free)] = _sandwich((scores.T * weight) @ scores, effect.variance, basis)
+        _, inverse, unknown, scale = tangent_covariance(survey.n * mixed, p[free])
+        bread = inverse @ basis
+        part = bread @ effect.variance @ bread.T
+        lost = (np.abs(unknown) > 1e-6 * scale[:, None]).any(axis=1)
+        part[lost, :] = part[:, lost] = np.nan
+        covariance[np.ix_(free, free)] = part
     return effect, covariance
-
-
-def _sandwich(information, variance, basis):
-    """Return Z J⁻¹ V J⁻¹ Zᵀ, nan for coordinates in a direction without information."""
-    values, vectors = np.linalg.eigh(information)
-    positive = values > RANK_TOLERANCE * max(values[-1], np.finfo(float).tiny)
-    inverse = basis @ (vectors[:, positive] / values[positive]) @ vectors[:, positive].T
-    out = inverse @ variance @ inverse.T
-    lost = (np.abs(basis @ vectors[:, ~positive]) > 1e-6).any(axis=1)
-    out[lost, :] = out[:, lost] = np.nan
-    return out

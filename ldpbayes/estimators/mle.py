@@ -13,7 +13,7 @@ from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.estimators.base import standard_errors
 from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.linearized import linearized
-from ldpbayes.estimators.solvers.base import LARGE_NEWTON_OPERATIONS, Solution, certificate
+from ldpbayes.estimators.solvers.base import LARGE_NEWTON_OPERATIONS, Solution, certificate, solver
 from ldpbayes.estimators.solvers.convex import constrained
 from ldpbayes.estimators.solvers.newton import newton
 from ldpbayes.estimators.solvers.quasi_newton import quasi_newton
@@ -118,26 +118,16 @@ class MLE:
         return estimate
 
 
+@solver
 def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto"):
     """Return the Solution of max Σ_j w_j log (Lp)_j + Σ_x mass_x log p_x over the simplex.
 
     Parameters
     ----------
-    rows : Rows
-    mass : (a,) array, optional
-        α − 1 ≥ 0; None for the likelihood alone.
-    tolerance : float
-        Largest certified gap in nats at which a solver stops.
-    max_iterations : int
     method : {"auto", "quasi-newton", "newton"}
         "quasi-newton" needs about ten passes over the rows; "newton" (interior point with the full Hessian) is for few
         categories or awkward rows. "auto" has the closed form of GRR without a prior, then takes the cheaper solver, and the
         other one where the first stops above the tolerance.
-
-    Returns
-    -------
-    Solution
-        The one with the smallest gap, which may be above the tolerance.
     """
     p = rows.closed_form() if mass is None and method == "auto" else None
     if p is not None:

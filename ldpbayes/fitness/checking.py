@@ -16,8 +16,7 @@ from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.copies import copies_checks
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
 from ldpbayes.fitness.nested import compliance_test, equality_test
-from ldpbayes.fitness.structural import structural_checks
-from ldpbayes.fitness.supports import support_checks
+from ldpbayes.fitness.structural import structural_checks, support_checks
 
 #: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
 MAX_GAP = 0.05

@@ -155,6 +155,43 @@ def add_up(rows, n_bytes, r):
 
 
 @compiled(nogil=True)
+def _log_sum(u, n):
+    """Return Σ log u over u[:n], one logarithm for eight; u is at least 1 and at most e^50, or of that order."""
+    total = 0.0
+    whole = n // 8 * 8
+    for i in range(0, whole, 8):
+        total += math.log(((u[i] * u[i + 1]) * (u[i + 2] * u[i + 3])) * ((u[i + 4] * u[i + 5]) * (u[i + 6] * u[i + 7])))
+    for i in range(whole, n):
+        total += math.log(u[i])
+    return total
+
+
+@compiled(nogil=True)
+def value_and_totals(rows, n_bytes, p, total, counts):
+    """Return Σ w log u, Σ w/u and Σ_j (w/u)_j [x ∈ S_j], eight entries a byte, with u = total + p(S), in one reading."""
+    tables, histograms, out = np.empty((n_bytes, 256)), np.zeros((n_bytes, 256)), np.empty(8 * n_bytes)
+    words, u, value, ratios = np.empty((rows.shape[1], BLOCK), dtype=np.uint64), np.empty(BLOCK), 0.0, 0.0
+    fill_tables(p, 1.0, tables)
+    for start in range(0, rows.shape[0], BLOCK):
+        n = min(BLOCK, rows.shape[0] - start)
+        _turn(rows, start, n, words)
+        _look_up_words(words, n, n_bytes, tables, u)
+        for i in range(n):
+            u[i] += total
+        value += _log_sum(u, n)
+        for i in range(n):
+            w = counts[start + i]
+            if w != 1.0:
+                value += (w - 1.0) * math.log(u[i])
+            u[i] = w / u[i]
+            ratios += u[i]
+        _add_words(words, n, n_bytes, u, histograms)
+    for c in range(n_bytes):
+        fold(histograms[c], out[8 * c : 8 * c + 8])
+    return value, ratios, out
+
+
+@compiled(nogil=True)
 def _add_three(words, n, n_bytes, first, second, third, histograms):
     for w in range(len(words)):
         stop = min(8, n_bytes - 8 * w)
@@ -181,18 +218,6 @@ def _sizes(words, n, out):
             x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
             x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
             out[i] += np.float64((x * ONES) >> np.uint64(56))
-
-
-@compiled(nogil=True)
-def _log_sum(u, n):
-    """Return Σ log u over u[:n], one logarithm for eight; u is at least 1 and at most e^50, or of that order."""
-    total = 0.0
-    whole = n // 8 * 8
-    for i in range(0, whole, 8):
-        total += math.log(((u[i] * u[i + 1]) * (u[i + 2] * u[i + 3])) * ((u[i + 4] * u[i + 5]) * (u[i + 6] * u[i + 7])))
-    for i in range(whole, n):
-        total += math.log(u[i])
-    return total
 
 
 @compiled(nogil=True)

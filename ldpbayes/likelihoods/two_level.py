@@ -166,6 +166,15 @@ class SupportRows(TwoLevelRows):
     def written(self, part):
         return 1 + self.beta * self._members(part)
 
+    def value_and_gradient(self, p):
+        """Return Σ w log(L p) (without constants) and its gradient, reading the bits of many reports once."""
+        if self.is_small or self.listed:
+            return super().value_and_gradient(p)
+        n_bytes = self.bits.shape[1]
+        scaled = _padded(self.beta * p, 8 * n_bytes)
+        value, ratios, totals = pass_kernels().value_and_totals(self.words, n_bytes, scaled, p.sum(), self.counts)
+        return value, ratios + self.beta * totals[: self.n_categories]
+
     def expansion(self, pilot, spread=None):
         if self.is_small or self.listed:
             return super().expansion(pilot, spread)

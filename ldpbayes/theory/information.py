@@ -125,8 +125,6 @@ def informations(protocol, p, *, simulations=20_000, random_seed=0):
     if law is not None and _inclusion_work(law) < listing:
         basis = helmert(a).T
         return (law.beta**2 * basis.T @ _inclusions(law, p) @ basis)[None], "quadrature"
-    if dense_feasible(protocol):
-        return dense_informations(protocol.channel(), p[None]), "sum over reports"
     if protocol.n_outputs is not None and protocol.n_outputs * float(a) ** 2 <= MAX_DENSE_WORK:
         return _listed(protocol, p)[None], "sum over reports"
     return _simulated(protocol, p, simulations, checks.generator(random_seed)), "Monte Carlo"
@@ -137,8 +135,6 @@ def dense_informations(channel, p):
     directions = channel @ helmert(channel.shape[1]).T
     mixed = p @ channel.T
     weight = np.divide(1.0, mixed, out=np.zeros_like(mixed), where=mixed > 0)
-    if len(p) == 1:
-        return (directions.T @ (weight[0][:, None] * directions))[None]
     size = directions.shape[1]
     pairs = (directions[:, :, None] * directions[:, None, :]).reshape(len(channel), -1)
     return (weight @ pairs).reshape(len(p), size, size)

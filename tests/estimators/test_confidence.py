@@ -110,10 +110,10 @@ def test_coverage_of_simulated_collections(name):
 def test_known_ends():
     """Clopper and Pearson's interval of 7 in 20, and the likelihood ratio where fewer came in than noise alone gives."""
     open_answers = Tally(designs.direct(2), [0, 1], [13, 7])
-    found = confidence_intervals(open_answers)
+    found = confidence_intervals([open_answers])[0]
     assert found.lower[0][1] == pytest.approx(0.1539, abs=1e-4) and found.upper[0][1] == pytest.approx(0.5922, abs=1e-4)
     assert found.lower[1].tolist() == found.upper[1].tolist() == [0.65, 0.35]  # F is seen
-    few = confidence_intervals(Tally(GRR(4, 1.0), [0, 1, 2, 3], [700, 250, 50, 0]))
+    few = confidence_intervals([Tally(GRR(4, 1.0), [0, 1, 2, 3], [700, 250, 50, 0])])[0]
     g, h = GRR(4, 1.0).hit_rates
 
     def fall(p):
@@ -140,7 +140,7 @@ def test_profile_likelihood_of_two_channels():
     """Two categories, two crosswise questions: the ends are where the log-likelihood is 1.92 below its maximum."""
     tallies = [Tally(designs.warner(q), [0, 1], c, name=f"{q}") for q, c in ((0.2, [700, 300]), (0.8, [290, 710]))]
     collection = Collection(["no", "yes"], tallies)
-    found = confidence_intervals(collection)
+    found = confidence_intervals([collection])[0]
     assert found.method == "profile likelihood" and found.form is None and np.isnan(found.lower[1]).all()
     ends = np.array([1 - found.lower[0][1], found.lower[0][1]]), np.array([1 - found.upper[0][1], found.upper[0][1]])
     best = max(float(collection.rows.log_likelihood(np.array([1 - p, p]))) for p in np.linspace(0.5, 0.999, 500))
@@ -151,7 +151,7 @@ def test_profile_likelihood_of_two_channels():
 def test_profile_likelihood_agrees_with_the_exact_interval_for_many_reports():
     """And its expansion to second order agrees with both, at shares of zero too."""
     tally = Tally(GRR(4, 1.0), [0, 1, 2, 3], [32_510, 26_500, 23_500, 17_490])
-    exact = confidence_intervals(tally)
+    exact = confidence_intervals([tally])[0]
     found = likelihood_intervals(tally.rows, 0.95)
     lower, upper, method = found.lower[0], found.upper[0], found.method
     assert method == "profile likelihood"
@@ -160,20 +160,20 @@ def test_profile_likelihood_agrees_with_the_exact_interval_for_many_reports():
     cohorts = CohortRR(12, 2.0, buckets=4, cohorts=16)
     p = np.append(np.full(6, 1 / 6), np.zeros(6))
     reports, counts = cohorts.simulate(np.random.default_rng(0).multinomial(20_000, p), np.random.default_rng(1))
-    found = confidence_intervals(Tally(cohorts, reports, counts))
+    found = confidence_intervals([Tally(cohorts, reports, counts)])[0]
     assert found.method == "profile likelihood, second order" and (found.upper[0] > 0).all()
     assert ((found.lower[0] <= p) & (p <= found.upper[0])).sum() >= 11
 
 
 def test_unidentified_shares_have_no_bounds():
     twins = Collection(list("abc"), [Tally(designs.stochastic_lie_detector(0.3), [0, 1], [40, 60])])
-    found = confidence_intervals(twins)
+    found = confidence_intervals([twins])[0]
     assert (found.upper[0] - found.lower[0] > 0.3).all()
 
 
 def test_bad_probability():
     with pytest.raises(ArgumentError, match="ci_prob must be"):
-        confidence_intervals(Tally(GRR(2, 1.0), [0, 1]), 1.0)
+        confidence_intervals([Tally(GRR(2, 1.0), [0, 1])], 1.0)[0]
 
 
 def zipf_fit(a, n, epsilon, prior="jeffreys"):

@@ -119,7 +119,7 @@ def test_reports_are_a_table_with_binomial_supports():
     truth = rng.multinomial(10**7, rng.dirichlet(np.ones(30)))
     tally = Tally(protocol, *protocol.simulate(truth, rng))
     assert tally.n_reports == 10**7 and len(tally.reports) <= protocol.n_outputs == 40
-    assert confidence_intervals(tally).method == "exact"
+    assert confidence_intervals([tally])[0].method == "exact"
     errors = (protocol.oracle(tally.rows) - truth / 10**7) / np.sqrt(protocol.oracle_variance(truth / 10**7, 10**7))
     assert np.abs(errors).max() < 4
 

@@ -371,8 +371,8 @@ def test_binomial_intervals_are_not_used_on_a_pool():
     pool, rng = PooledHashing(4, 1.0, seeds=16), np.random.default_rng(2)
     tally = Tally(pool, *pool.simulate([400, 300, 200, 100], rng))
     assert pool.hit_rates is None and pool.binomials(tally.reports, tally.counts) is None
-    assert confidence_intervals(tally).method == "profile likelihood"
-    assert confidence_intervals(Tally(LocalHashing(4, 1.0), tally.reports, tally.counts)).method == "exact"
+    assert confidence_intervals([tally])[0].method == "profile likelihood"
+    assert confidence_intervals([Tally(LocalHashing(4, 1.0), tally.reports, tally.counts)])[0].method == "exact"
 
 
 @pytest.mark.parametrize("seeds", [0, 2.5, "many", hashing.MAX_BUCKETS + 1, True])

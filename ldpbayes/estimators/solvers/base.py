@@ -5,17 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes.arguments import explained
+from ldpbayes.estimators.base import WORDS, described
 
 #: Describes what solvers take and return.
-solver = explained(
-    {
-        "rows": "rows : Rows",
-        "mass": "mass : (a,) array or None\n    m = α − 1 ≥ 0; None without a prior.",
-        "tolerance": "tolerance : float\n    Certified gap in nats at which the solver stops.",
-        "max_iterations": "max_iterations : int",
-    },
-    {"Returns": "Solution\n    The best point, whose gap may be above the tolerance."},
-)
+solver = explained(WORDS, {"Returns": "Solution\n    The best point, whose gap may be above the tolerance."})
 #: Multiplications of one full Newton step above which full Hessians are not formed.
 LARGE_NEWTON_OPERATIONS = 5e10
 
@@ -52,20 +45,13 @@ class Point:
         self.gap = duality_gap(gradient, p, mass)
 
 
+@described
 def certificate(rows, p, mass=None):
     """Return an upper bound on max_q objective(q) − objective(p), in nats.
 
     Without a prior: max_x g_x − n, g = Lᵀ(w/Lp). With one, only the likelihood is linearized: the bound is
     max_q Σ_x [g_x (q_x − p_x) + m_x log(q_x/p_x)], taken from above by its dual,
     λ − n + Σ_x m_x [log(m_x/((λ − g_x) p_x)) − 1] for any λ ≥ max g. See docs/theory/estimators.md.
-
-    Parameters
-    ----------
-    rows : Rows
-    p : (a,) array
-        On the simplex.
-    mass : (a,) array, optional
-        m = α − 1 ≥ 0.
 
     Returns
     -------
@@ -78,22 +64,7 @@ def certificate(rows, p, mass=None):
 
 
 def duality_gap(gradient, p, mass=None):
-    """Return the certificate for the gradient (a,) of the log-likelihood at p.
-
-    Parameters
-    ----------
-    gradient : (a,) array
-        Gradient of the log-likelihood at p.
-    p : (a,) array
-        On the simplex.
-    mass : (a,) array or None
-        m = α − 1 ≥ 0; None without a prior.
-
-    Returns
-    -------
-    float
-        In nats; inf if p gives a report, or a category with mass, probability zero.
-    """
+    """Return the certificate of p for the gradient (a,) of the log-likelihood at it, with the mass or None."""
     if not np.isfinite(gradient).all():
         return float("inf")
     level = float(gradient @ p)  # n, with the same rounding as the gradient
@@ -135,6 +106,7 @@ def prior_value(p, mass):
         return float(mass[active] @ np.log(p[active]))
 
 
+@described
 def line_search(rows, here, q, mass):
     """Return (the point accepted on the way from here to q, or None; passes used).
 
@@ -143,18 +115,10 @@ def line_search(rows, here, q, mass):
 
     Parameters
     ----------
-    rows : Rows
     here : Point
         Current point.
     q : (a,) array
         Proposed point of the simplex.
-    mass : (a,) array or None
-        m = α − 1 ≥ 0; None without a prior.
-
-    Returns
-    -------
-    Point or None, float
-        The accepted point, and the passes over the rows.
     """
     direction = q - here.p
     t, passes = 1.0, 0.0
