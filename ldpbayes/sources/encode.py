@@ -299,14 +299,15 @@ class Format:
         sizes = [len(values) for _, values in (*grouping, *columns)]
         code, size = crossed([(codes, len(values)) for codes, values in (*grouping, *columns)])
         if math.prod(sizes) == size <= MOST_CODES:  # codes tell all values: no row is looked at again
-            counts = np.bincount(code, minlength=size)
+            counts, place, first = np.bincount(code, minlength=size), code, None
             seen = np.flatnonzero(counts)
-            counts = (counts if weights is None else _weighed(code, weights, size))[seen]
-            indices, first = np.unravel_index(seen, sizes), None
+            counts, indices = counts[seen], np.unravel_index(seen, sizes)
         else:
             seen, first, place, counts = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
-            counts = counts if weights is None else _weighed(place, weights, len(seen))
             indices = tuple(codes[first] for codes, _ in (*grouping, *columns))
+        if weights is not None:  # whole numbers whose sums are exact in double precision
+            totals = np.bincount(place, weights).astype(np.int64)
+            counts = totals[seen] if first is None else totals
         keys, _, group = cells([(index, values) for index, (_, values) in zip(indices, grouping, strict=False)], len(seen))
         taken = [
             (values.take(pa.array(index)), name)
@@ -360,12 +361,6 @@ class Format:
                 raise DataError(problem, line=int(bad[0]), field=name)
             out[:, i] = values
         return self.protocol.check_reports(out)
-
-
-def _weighed(places, weights, n):
-    out = np.zeros(n, dtype=np.int64)
-    np.add.at(out, places, weights)
-    return out
 
 
 # ---- counts and conditions -------------------------------------------------------------------------------------------
