@@ -192,8 +192,8 @@ class StackedRows(Rows):
 
 #: Weights of so many entries of the rows, or of the rows once, are written out together.
 MAX_BLOCK = 2**17
-#: Draws × entries of the rows above the floor from which users are drawn one by one, compiled, where rows have few.
-COMPILED = 3e5
+#: Draws of a call × entries of the rows above the floor from which users are drawn one by one, compiled, where they are few.
+COMPILED = 5e4
 #: Users for each category of a row up to which they are few.
 FEW = 4
 

@@ -4,6 +4,7 @@ import abc
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -468,6 +469,11 @@ class AbstractListed(AbstractProtocol):
     @property
     def report_format(self):
         return Labels(self.n_outputs)
+
+
+def passed_on(wrapped: str, name: str) -> Any:
+    """Return a member of a protocol that is another one's: that of the protocol in the field ``wrapped``."""
+    return property(operator.attrgetter(f"{wrapped}.{name}"))
 
 
 def check_parameters(name, parameters, known, needed=()):

@@ -10,7 +10,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods.extended import ExtendedRows
-from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, check_parameters
+from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, check_parameters, passed_on
 from ldpbayes.protocols.registry import inner_protocol
 from ldpbayes.protocols.respondents import ATTACKS, NOBODY, AbstractLaw, Always, FairCoins, Uniform, targeted
 
@@ -189,17 +189,16 @@ class Noncompliance(AbstractProtocol):
     def epsilon(self):
         return math.inf
 
-    @property
-    def report_fields(self):
-        """Columns of one report in a file: those of the wrapped protocol."""
-        return self.compliers.report_fields
-
     def noncompliance(self):
         return self
 
     # ---- reports: those of the wrapped protocol -------------------------------------------------------------------------
-    def check_reports(self, reports):
-        return self.compliers.check_reports(reports)
+    report_fields = passed_on("compliers", "report_fields")
+    check_reports = passed_on("compliers", "check_reports")
+    n_outputs = passed_on("compliers", "n_outputs")
+    list_reports = passed_on("compliers", "all_reports")
+    log_public_share = passed_on("compliers", "log_public_share")
+    crafted = passed_on("compliers", "crafted")
 
     def parse_reports(self, columns, categories):
         return self.compliers.parse_reports(columns, categories[: self.compliers.n_categories])
@@ -210,24 +209,11 @@ class Noncompliance(AbstractProtocol):
     def report_columns(self, reports, categories):
         return self.compliers.report_columns(reports, categories[: self.compliers.n_categories])
 
-    @property
-    def n_outputs(self):
-        return self.compliers.n_outputs
-
-    def list_reports(self):
-        return self.compliers.all_reports()
-
     # ---- server ---------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         laws = np.stack([law.log_probabilities(self.compliers, reports) for law in self.laws], axis=1)
         laws -= self.compliers.log_public_share()  # the rows take the public seed as given
         return ExtendedRows(self.compliers.rows(reports, counts), laws)
-
-    def log_public_share(self):
-        return self.compliers.log_public_share()
-
-    def crafted(self, targets):
-        return self.compliers.crafted(targets)
 
     # ---- client ---------------------------------------------------------------------------------------------------------
     def randomize(self, values, rng):

@@ -10,7 +10,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import LevelRows
-from ldpbayes.protocols.base import AbstractProtocol, log_above
+from ldpbayes.protocols.base import AbstractProtocol, log_above, passed_on
 from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import Numbers
 from ldpbayes.protocols.rappor import Rappor
@@ -75,10 +75,8 @@ class RapporBits(AbstractProtocol):
         reports = np.indices((*ones.shape, 2)).reshape(3, -1).T
         return np.ascontiguousarray(reports), np.stack([sizes[:, None] - ones, ones], axis=2).ravel()
 
-    @property
-    def n_categories(self):
-        """Number of categories of the whole reports' protocol."""
-        return self.rappor.n_categories
+    n_categories = passed_on("rappor", "n_categories")
+    parameters = passed_on("rappor", "parameters")
 
     @property
     def epsilon(self):
@@ -123,9 +121,6 @@ class RapporBits(AbstractProtocol):
         bit = entropy.below(self.rappor.n_bits)
         answer = report[4 + bit // 8] >> (7 - bit % 8) & 1
         return np.array([int.from_bytes(report[:4].tobytes(), "big"), bit, answer], dtype=np.int64)
-
-    def parameters(self):
-        return self.rappor.parameters()
 
     @classmethod
     def from_parameters(cls, categories, parameters):

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from ldpbayes import checks
 from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, shown
-from ldpbayes.protocols.base import AbstractProtocol, check_parameters, float_above
+from ldpbayes.protocols.base import AbstractProtocol, check_parameters, float_above, passed_on
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.registry import inner_protocol
 from ldpbayes.protocols.repeated.histories import (
@@ -67,26 +67,18 @@ class Repeated(AbstractHistories):
             raise ArgumentError(f"protocol must make single reports; {self.protocol.name} makes histories already.")
         object.__setattr__(self, "times", check_times(self.times))
 
-    @property
-    def n_categories(self):
-        return self.protocol.n_categories
-
-    @property
-    def report_fields(self):
-        return self.protocol.report_fields
-
-    @property
-    def caveat(self):
-        return self.protocol.caveat
+    n_categories = passed_on("protocol", "n_categories")
+    report_fields = passed_on("protocol", "report_fields")
+    caveat = passed_on("protocol", "caveat")
+    has_full_rank = passed_on("protocol", "has_full_rank")
+    identifying_matrix = passed_on("protocol", "identifying_matrix")
 
     # ---- levels --------------------------------------------------------------------------------------------------------
     @property
     def epsilon_infinity(self):
         return math.inf
 
-    @property
-    def epsilon_one(self):
-        return self.protocol.epsilon
+    epsilon_one = passed_on("protocol", "epsilon")
 
     @property
     def epsilon_changing(self):
@@ -250,12 +242,6 @@ class Repeated(AbstractHistories):
             _, first, kind = np.unique(self._bytes(single), axis=0, return_index=True, return_inverse=True)
             starts = np.cumsum(lengths[part]) - lengths[part]
             yield part, starts, kind.reshape(-1), self.protocol.rows(single[first], np.ones(len(first)))
-
-    def has_full_rank(self):
-        return self.protocol.has_full_rank()
-
-    def identifying_matrix(self):
-        return self.protocol.identifying_matrix()
 
     # ---- client --------------------------------------------------------------------------------------------------------
     def draw(self, values, times, rng):

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from ldpbayes import entropy
 from ldpbayes.errors import ArgumentError
-from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.base import AbstractProtocol, passed_on
 from ldpbayes.protocols.formats import split_cohorts
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.repeated import memoized_bits
@@ -54,31 +54,18 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
             raise ArgumentError(f"protocol must be a Rappor, got {type(self.protocol).__name__}.")
         object.__setattr__(self, "times", check_times(self.times))
 
-    @property
-    def n_categories(self):
-        return self.protocol.n_categories
-
-    # ---- levels --------------------------------------------------------------------------------------------------------
-    @property
-    def epsilon_infinity(self):
-        return self.protocol.epsilon_longitudinal
-
-    @property
-    def epsilon_one(self):
-        return self.protocol.epsilon_one_time
+    n_categories = passed_on("protocol", "n_categories")
+    n_bits = passed_on("protocol", "n_bits")
+    table = passed_on("protocol", "table")
+    epsilon_infinity = passed_on("protocol", "epsilon_longitudinal")
+    epsilon_one = passed_on("protocol", "epsilon_one_time")
+    has_full_rank = passed_on("protocol", "has_full_rank")
+    identifying_matrix = passed_on("protocol", "identifying_matrix")
 
     def rates(self):
         return Rates(*self.stages) if self.protocol.assignment == "direct" else None
 
     # ---- reports -------------------------------------------------------------------------------------------------------
-    @property
-    def n_bits(self):
-        return self.protocol.n_bits
-
-    @property
-    def table(self):
-        return self.protocol.table
-
     @property
     def leading_fields(self):
         return ("cohort", len(self.table)), *super().leading_fields
@@ -95,12 +82,6 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
     def _thresholds(self):
         flip, p, q = self.protocol.thresholds
         return 2**entropy.BITS - flip, flip, q, p
-
-    def has_full_rank(self):
-        return self.protocol.has_full_rank()
-
-    def identifying_matrix(self):
-        return self.protocol.identifying_matrix()
 
     # ---- parameters ----------------------------------------------------------------------------------------------------
     def parameters(self):
