@@ -18,7 +18,7 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.road.methods import make_method
+from ldpbayes.road import methods
 
 PROTOCOLS = {"OUE": UnaryEncoding.optimized, "SS": SubsetSelection, "OLH": LocalHashing, "HR": HadamardResponse}
 #: Settings under which every method takes seconds to a minute; NUTS's compilation is timed apart.
@@ -43,12 +43,12 @@ def survey(protocol, n, seed=1):
 
 def run(name, collection):
     """Return (CPU seconds, tree or None where the method refuses or rejects itself)."""
-    method = make_method(name, **METHODS[name])
+    method = methods.METHODS[name](**METHODS[name])
     prior = as_prior("jeffreys", collection.n_categories)
     if not method.feasibility(collection, prior).feasible:
         return np.nan, None
     if name == "nuts":  # compiled once per structure; the second run measures sampling
-        make_method(name, draws=4, tune=50, chains=1).posterior(collection, prior, random_seed=1)
+        methods.METHODS[name](draws=4, tune=50, chains=1).posterior(collection, prior, random_seed=1)
     start = time.process_time()
     try:
         tree = method.posterior(collection, prior, random_seed=1)

@@ -15,45 +15,37 @@ from typing import TYPE_CHECKING
 from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:  # so that editors complete the names that load on first use
-    from ldpbayes import answers as answers
-    from ldpbayes import collections as collections
-    from ldpbayes import errors as errors
-    from ldpbayes import estimators as estimators
-    from ldpbayes import methods as methods
-    from ldpbayes import pages as pages
-    from ldpbayes import plots as plots
-    from ldpbayes import priors as priors
-    from ldpbayes import protocols as protocols
-    from ldpbayes import pymc as pymc
-    from ldpbayes import robust as robust
-    from ldpbayes import theory as theory
-    from ldpbayes.answers import comparisons as comparisons
-    from ldpbayes.answers import contrast as contrast
-    from ldpbayes.answers import poststratify as poststratify
-    from ldpbayes.answers import predictions as predictions
-    from ldpbayes.association import associate as associate
-    from ldpbayes.collections import Cells as Cells
-    from ldpbayes.collections import Collection as Collection
-    from ldpbayes.collections import Tally as Tally
-    from ldpbayes.errors import LDPBayesError as LDPBayesError
-    from ldpbayes.examples import list_examples as list_examples
-    from ldpbayes.examples import load_example as load_example
-    from ldpbayes.fitness import check as check
-    from ldpbayes.fitness.crosschecking import crosscheck as crosscheck
-    from ldpbayes.fitting import fit as fit
-    from ldpbayes.fitting import select_method as select_method
-    from ldpbayes.outcomes import by_private_group as by_private_group
-    from ldpbayes.pages import save as save
-    from ldpbayes.pages import show as show
-    from ldpbayes.protocols import GRR as GRR
-    from ldpbayes.protocols import make_protocol as make_protocol
-    from ldpbayes.regression import regress as regress
-    from ldpbayes.result import load as load
-    from ldpbayes.simulation import simulate as simulate
-    from ldpbayes.sources import scan as scan
-    from ldpbayes.sources.door import read as read
-    from ldpbayes.sources.door import write as write
-    from ldpbayes.theory.planning import plan as plan
+    from ldpbayes import (
+        answers,
+        collections,
+        errors,
+        estimators,
+        methods,
+        pages,
+        plots,
+        priors,
+        protocols,
+        pymc,
+        robust,
+        theory,
+    )
+    from ldpbayes.answers import comparisons, contrast, poststratify, predictions
+    from ldpbayes.association import associate
+    from ldpbayes.collections import Cells, Collection, Tally
+    from ldpbayes.errors import LDPBayesError
+    from ldpbayes.examples import list_examples, load_example
+    from ldpbayes.fitness import check
+    from ldpbayes.fitness.crosschecking import crosscheck
+    from ldpbayes.fitting import fit, select_method
+    from ldpbayes.outcomes import by_private_group
+    from ldpbayes.pages import save, show
+    from ldpbayes.protocols import GRR, make_protocol
+    from ldpbayes.regression import regress
+    from ldpbayes.result import load
+    from ldpbayes.simulation import simulate
+    from ldpbayes.sources import scan
+    from ldpbayes.sources.door import read, write
+    from ldpbayes.theory.planning import plan
 
 __version__ = "1.0.0rc1"
 

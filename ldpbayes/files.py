@@ -100,15 +100,6 @@ def check_output(path):
 
     Nothing is written, so that a long computation can check its outputs first.
 
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    pathlib.Path
-        ``path`` with symbolic links followed.
-
     Raises
     ------
     DataError
@@ -155,10 +146,6 @@ def check_outputs(*paths):
 
 def check_folder(path):
     """Raise the DataError that writing files into a folder would end in, where it is there or is to be made.
-
-    Parameters
-    ----------
-    path : path-like
 
     Raises
     ------
@@ -277,14 +264,6 @@ def stem(path):
 def open_input(path):
     """Open a regular file to read its bytes; nothing else is opened, for a pipe could wait forever.
 
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    binary file
-
     Raises
     ------
     DataError
@@ -318,14 +297,7 @@ def elsewhere(path):
 
 
 def read_text(path, limit=None):
-    """Return the text of a UTF-8 file (with or without a byte-order mark), or raise a DataError in one sentence.
-
-    Parameters
-    ----------
-    path : path-like
-    limit : int, optional
-        Most bytes that are read.
-    """
+    """Return the text of a UTF-8 file (with or without a byte-order mark), or raise a DataError in one sentence."""
     try:
         with open_input(path) as handle:
             data = handle.read() if limit is None else handle.read(limit + 1)

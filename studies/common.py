@@ -7,7 +7,7 @@ from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.expansion import checked_expansion, proposal_of
 from ldpbayes.posteriors.mixture import Mixture
-from ldpbayes.road.methods import make_method
+from ldpbayes.road.methods import METHODS
 from ldpbayes.simulation import population
 from ldpbayes.study import evaluate
 
@@ -52,7 +52,7 @@ def expanded(collection, prior, rng):
     if quick is not None:
         return quick
     # A fit would give the compliers' P alone.
-    tree = make_method("augmentation").posterior(collection, prior, random_seed=int(rng.integers(2**31)))
+    tree = METHODS["augmentation"]().posterior(collection, prior, random_seed=int(rng.integers(2**31)))
     summary = tree["summary"].sel(target="distribution")
     return summary["mean"].values, summary["sd"].values ** 2
 

@@ -787,13 +787,13 @@ INNER = {
 #: Methods through which engines ask protocols, priors and methods: no user calls them, and they check nothing twice.
 HOOKS = {
     # protocols
-    "binomials", "bit_counts", "crafted", "empty", "filters", "format_reports",
+    "binomials", "bit_counts", "crafted", "filters", "format_reports",
     "from_parameters", "gather", "least_squares", "lengths", "level_ratio", "likelihoods", "list_histories", "merged",
     "oracle", "parse_reports", "rational_channel", "report_columns", "rows",
     "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "text", "untext",
     "check_histories", "check_reports", "device", "draw", "draw_one", "list_reports", "randomize",
     "randomize_one", "bucket", "draw_cohorts", "draw_reports", "draw_seeds", "mapped", "ones", "permanent", "shown", "sums",
-    "coded_rows", "draw_permanent_one", "draw_public", "draw_public_one", "of_categories", "single_bits",
+    "coded_rows", "draw_permanent_one", "single_bits",
     # priors
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient",
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",

@@ -211,7 +211,7 @@ def test_what_no_report_is_is_refused_in_one_sentence():
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (gzip.compress(b"report\n0\n"), r"x\.csv: is compressed; unpack it first"),
+        (gzip.compress(b"report\n0\n", mtime=0), r"x\.csv: is compressed; unpack it first"),
         ("report\n0\n".encode("utf-16"), r"x\.csv: is UTF-16 text; write it as UTF-8"),
         (b"PK\3\4 of a workbook", r"x\.csv: is a workbook or an archive"),
         (b"PAR1 and so on", r"x\.csv: is a Parquet file; its name must end in \.parquet"),

@@ -8,7 +8,7 @@ from cases import CASES
 from ldpbayes import Collection, Tally
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Dirichlet
-from ldpbayes.road.methods import METHODS, make_method
+from ldpbayes.road.methods import METHODS
 
 #: Exact methods, with settings that state an error below TIGHT.
 EXACT = {"exact": {}, "quadrature": {"tolerance": 1e-9}, "tally_states": {}}
@@ -62,7 +62,7 @@ INDIRECT = [case for case in CASES if case.engines and case.name != "direct"]
 def truth(request):
     """(case name, collection of 80 users, the exact group by dynamic programming, which applies to every protocol)."""
     collection = collected(request.param, 3 if 3 in request.param.categories else 2, 1.5, 80)
-    reference = answered(make_method("tally_states", draws=10), collection, 0).exact
+    reference = answered(METHODS["tally_states"](draws=10), collection, 0).exact
     return request.param.name, collection, reference
 
 
@@ -74,7 +74,7 @@ def test_the_table_of_methods_is_complete():
 def test_exact_methods_agree(truth, name):
     """Means, sds, interval ends and evidence to TIGHT, in posterior sd and in nats."""
     case, collection, reference = truth
-    method = make_method(name, draws=10, chains=1, **EXACT[name])
+    method = METHODS[name](draws=10, chains=1, **EXACT[name])
     if name == "exact" and case not in SINGLED and collection.n_categories > 2:  # two categories are always exact
         assert "single out" in method.feasibility(collection, everybody(collection)).reason
         return
@@ -91,13 +91,13 @@ def test_exact_methods_agree(truth, name):
 @pytest.mark.parametrize("name", [name for name in SAMPLED if name != "nuts"])
 def test_draws_agree_with_the_exact_moments(truth, name):
     _, collection, reference = truth
-    check_draws(answered(make_method(name, **SAMPLED[name]), collection, 1), reference)
+    check_draws(answered(METHODS[name](**SAMPLED[name]), collection, 1), reference)
 
 
 @pytest.mark.calibrate  # each costs a compilation; tests/posteriors/test_nuts.py has counts, tests/test_model.py densities
 def test_nuts_agrees_with_the_exact_moments(truth):
     _, collection, reference = truth
-    check_draws(answered(make_method("nuts", **SAMPLED["nuts"]), collection, 1), reference)
+    check_draws(answered(METHODS["nuts"](**SAMPLED["nuts"]), collection, 1), reference)
 
 
 @pytest.mark.calibrate  # tests/posteriors/test_surrogate.py compares weighted draws of the same size
@@ -105,8 +105,8 @@ def test_nuts_agrees_with_the_exact_moments(truth):
 def test_mend_31_the_surrogate_agrees_with_the_exact_moments_of_every_protocol(case):
     """40 users over the most categories that the case has at epsilon 1, where no surrogate is rejected."""
     collection = collected(case, max(case.categories), 1.0, 40)
-    reference = answered(make_method("tally_states", draws=10), collection, 0).exact
-    check_draws(answered(make_method("surrogate", draws=500), collection, 1), reference, repeated=True)
+    reference = answered(METHODS["tally_states"](draws=10), collection, 0).exact
+    check_draws(answered(METHODS["surrogate"](draws=500), collection, 1), reference, repeated=True)
 
 
 def check_draws(parts, reference, repeated=False):

@@ -13,7 +13,7 @@ from ldpbayes.posteriors.augmentation import Augmentation
 from ldpbayes.posteriors.base import Pace
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.road.methods import METHODS, make_method
+from ldpbayes.road.methods import METHODS
 
 #: Methods for priors that are not Dirichlet: their tests are in tests/posteriors.
 OTHER_PRIORS = ("floor", "mixture", "laplace", "loglinear", "summary", "walk")
@@ -151,8 +151,6 @@ def test_bad_arguments(arguments, words):
 def test_wrong_objects_and_settings():
     with pytest.raises(ArgumentError, match="or Cells, got a list; make Cells"):
         fit([1, 2, 3])
-    with pytest.raises(ArgumentError, match="does not take these settings"):
-        make_method("exact", tune=5)
 
 
 def test_auto_returns_the_last_answer_with_its_problems_where_none_converged(monkeypatch):
@@ -176,7 +174,7 @@ def test_too_few_draws_to_diagnose_are_not_accepted(draws):
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "nuts"])
 def test_a_single_draw_is_refused(name):
     with pytest.raises(ArgumentError, match="draws must be an integer >= 2 with one chain"):
-        make_method(name, draws=1, chains=1)
+        METHODS[name](draws=1, chains=1)
 
 
 def test_without_draws_respondents_count_alike_and_the_result_says_who_decides():

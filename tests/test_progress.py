@@ -12,7 +12,7 @@ from ldpbayes.posteriors.frequency import TOGETHER
 from ldpbayes.progress import track
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.road.methods import METHODS, make_method
+from ldpbayes.road.methods import METHODS
 
 
 def interrupting(after):
@@ -63,16 +63,16 @@ def test_finished_keeps_what_was_done_before_an_interruption():
 def test_every_method_shows_its_progress_on_standard_error(name, capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     collection = collected(GRR(3, 1.0), 30)
-    make_method(name, draws=250).posterior(collection, "jeffreys", random_seed=1, progressbar=True)
+    METHODS[name](draws=250).posterior(collection, "jeffreys", random_seed=1, progressbar=True)
     out, err = capsys.readouterr()
     assert not out and "%" in err
 
 
 def test_interrupted_surrogate_keeps_the_weighted_blocks(monkeypatch):
     collection = collected(UnaryEncoding.optimized(6, 1.0), 800)
-    whole = make_method("surrogate", draws=500).weighted(collection, "jeffreys", random_seed=1)
+    whole = METHODS["surrogate"](draws=500).weighted(collection, "jeffreys", random_seed=1)
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)
-    found = make_method("surrogate", draws=500).weighted(collection, "jeffreys", random_seed=1)
+    found = METHODS["surrogate"](draws=500).weighted(collection, "jeffreys", random_seed=1)
     assert len(whole.distribution) == 2000 and np.array_equal(found.distribution, whole.distribution[:1000])
 
 
@@ -89,7 +89,7 @@ def test_interrupted_surrogate_says_so_and_auto_does_not_start_another_method(mo
 def test_interrupted_surrogate_that_cannot_be_trusted_stops(monkeypatch):
     collection = collected(neighbours(10), 60)
     with pytest.raises(ConvergenceError):
-        make_method("surrogate").posterior(collection, "jeffreys", random_seed=1)
+        METHODS["surrogate"]().posterior(collection, "jeffreys", random_seed=1)
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)
     with pytest.raises(KeyboardInterrupt, match="cannot be trusted"):
         fit(collection, "jeffreys", "surrogate", random_seed=1, estimates=False)

@@ -70,5 +70,5 @@ def command(
             printing.complain(f"{checkpoint} holds what was read: the same command goes on from there.", style=None)
         raise
     if output is not None:
-        summary_files.write(result, output, result.protocol, result.samples)
+        summary_files.write(result, output)
     outputs.show(outputs.page_of(result, output=None if output is None else str(output)), output=output)

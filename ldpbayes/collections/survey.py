@@ -316,15 +316,12 @@ def _codes(labels: Any, size: int, name: str) -> tuple[np.ndarray, list]:
     """Return (whole number per row, label of each number); None is one group."""
     if labels is None:
         return np.zeros(size, dtype=np.int64), [ALL]
-    array = np.asarray(labels, dtype=object)
-    if array.shape != (size,):
-        raise ArgumentError(f"{name} must have one entry per row of the scores ({size}), got shape {array.shape}.")
-    codes: dict = {}
-    for label in array:
-        if label is None or label != label or label == "":
-            raise DataError(f"{name} must not be missing")
-        codes.setdefault(label, len(codes))
-    return np.fromiter((codes[label] for label in array), dtype=np.int64, count=size), list(codes)
+    import pandas as pd
+
+    codes, named = pd.factorize(_column(np.asarray(labels, dtype=object), size, name))
+    if (codes < 0).any() or "" in named:
+        raise DataError(f"{name} must not be missing")
+    return codes, named.tolist()
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """What is said beside posteriors: of one collection, and of all cells at once."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,25 +53,13 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], prior: A
     scaled = None if problems else _of_cells_together(tree, data, prior, evidence_of)
     sentence, flagged = verdict_of_cells(data.labels, tree["cells"]["fitness_p"].values)
     tree.attrs |= {"fitness": sentence, "fitness_flagged": int(flagged)}
-    with leaving_out(tree, "Point estimates and confidence intervals"):
-        _estimates_alone(tree, data)
     tree.attrs |= decision_of_cells(data.labels, tree["cells"].to_dataset() if problems else None, scaled)
 
 
 def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence_of: EvidenceOf) -> None:
     """Add what is said of each cell, or of the one collection."""
-    cells, evidences = list(data.collections()), _known(tree)
-    estimates: list[list] = [[] for _ in cells]
-    with leaving_out(tree, "Point estimates"):
-        estimates = [point_estimates(cell) if cell.keeps_reports else [] for cell in cells]
-    if all(estimates):
-        add_estimates(tree, data, estimates)
-    plain = [cell.keeps_reports and not cell.laws and not cell.weighted for cell in cells]
-    if all(plain):
-        with leaving_out(tree, "Confidence intervals"):
-            intervals = confidence_intervals(cells, float(tree["summary"].attrs["ci_prob"]))
-            if all(intervals):
-                add_confidence(tree, data, intervals)
+    cells, evidences, estimates = list(data.collections()), _known(tree), _estimated(tree, data)
+    plain = [_plain(cell) for cell in cells]
     places = np.flatnonzero(plain).tolist()
     summary = tree["summary"].to_dataset().sel(target="distribution")
     mean, sd = (summary[name].values.reshape(len(cells), -1) for name in ("mean", "sd"))
@@ -155,6 +144,8 @@ def _of_cells_together(tree: xr.DataTree, cells: Cells, prior: Any, evidence_of:
         What scaling the prior of all cells does to their shares.
     """
     scaled = None
+    if len(cells) <= MAX_ESTIMATED:
+        _estimated(tree, cells, MAX_INTERVALS)
     with leaving_out(tree, "Who decides"):
         scaled, hyper = of_draws(tree, prior)
         if scaled is not None:
@@ -188,17 +179,25 @@ def _add_facts(tree, facts):
     tree["cells"] = xr.DataTree(group)
 
 
-def _estimates_alone(tree: xr.DataTree, cells: Cells) -> None:
-    """Add point estimates and confidence intervals of each cell alone to a result of cells fitted together.
+def _plain(cell: Any) -> bool:
+    """Return whether all reports of a cell were kept, count alike, and come from people who follow the device."""
+    return cell.keeps_reports and not cell.laws and not cell.weighted
 
-    Where all cells have their reports.
+
+def _estimated(tree: xr.DataTree, data: Any, most: float = math.inf) -> list[list]:
+    """Return the point estimates of each cell by itself, and add them where all have some.
+
+    With confidence intervals where cells times categories are at most ``most``.
     """
-    if "estimate" in tree.children or len(cells) > MAX_ESTIMATED or not cells.keeps_reports:
-        return
-    estimates = [point_estimates(cell) for cell in cells.values()]
+    cells = list(data.collections())
+    estimates: list[list] = [[] for _ in cells]
+    with leaving_out(tree, "Point estimates"):
+        estimates = [point_estimates(cell) if cell.keeps_reports else [] for cell in cells]
     if all(estimates):
-        add_estimates(tree, cells, estimates)
-    if len(cells) * cells.n_categories <= MAX_INTERVALS and not (cells.weighted or cells.laws):
-        intervals = confidence_intervals(list(cells.values()), float(tree["summary"].attrs["ci_prob"]))
-        if all(intervals):
-            add_confidence(tree, cells, intervals)
+        add_estimates(tree, data, estimates)
+    if all(map(_plain, cells)) and len(cells) * data.n_categories <= most:
+        with leaving_out(tree, "Confidence intervals"):
+            intervals = confidence_intervals(cells, float(tree["summary"].attrs["ci_prob"]))
+            if all(intervals):
+                add_confidence(tree, data, intervals)
+    return estimates

@@ -368,3 +368,56 @@ def density(u, out, room, frame, bent, reports):
 
 #: Moves chains along trajectories; the last parameters are what ``density`` takes after the first two.
 trajectories = compiled_trajectories(density)
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def given_scales(which, scales, curvatures, slopes, numbers, out, back, half):
+    """Write unknowns of standard normal ones, or these of those, given the scales; see conditional.Conditional.
+
+    Parameters
+    ----------
+    which : (S,) int array
+        The quadratic of each draw.
+    scales : (S, n) array
+        D.
+    curvatures, slopes : (K, n, n) and (K, n) arrays
+        A and h.
+    numbers, out : (S, n) arrays
+        v and x, or x and v.
+    back : bool
+        Whether v is written, rather than x.
+    half : (S,) array
+        Half the log-determinant of I + D A D is written to it.
+    """
+    n = out.shape[1]
+    lower, moved = np.empty((n, n)), np.empty(n)
+    for s in range(half.size):
+        curvature, slope, d = curvatures[which[s]], slopes[which[s]], scales[s]
+        half[s] = 0.0
+        for i in range(n):
+            row, summed = lower[i], 1.0 + d[i] * d[i] * curvature[i, i]
+            for j in range(i):
+                other, entry = lower[j], d[i] * curvature[i, j] * d[j]
+                for k in range(j):
+                    entry -= row[k] * other[k]
+                row[j] = entry / other[j]
+                summed -= row[j] * row[j]
+            row[i] = math.sqrt(summed)
+            half[s] += math.log(row[i])
+            along = d[i] * slope[i]
+            for k in range(i):
+                along -= row[k] * moved[k]
+            moved[i] = along / row[i]
+        if back:  # v = Lᵀ x − L⁻¹ D h
+            for i in range(n):
+                out[s, i] = -moved[i]
+            for i in range(n):
+                for k in range(i + 1):
+                    out[s, k] += lower[i, k] * numbers[s, i]
+            continue
+        for i in range(n):
+            moved[i] += numbers[s, i]
+        for i in range(n - 1, -1, -1):
+            out[s, i] = moved[i] / lower[i, i]
+            for k in range(i):
+                moved[k] -= lower[i, k] * out[s, i]

@@ -79,10 +79,6 @@ class Bend:
             y[..., span] = (z[..., span] - self.at[span] * np.exp(apart) * ratio) / np.sqrt(ratio)
         return y
 
-    def log_volume(self, y: np.ndarray) -> np.ndarray:
-        """Return the log of the volume of unknowns for a unit of bent unknowns, at these (S, u)."""
-        return sum((0.5 * np.log(ratio).sum(axis=-1) for _, _, ratio, *_ in self._factors(y)), np.zeros(len(y)))
-
     def pulled(self, z: np.ndarray, value: float, slope: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log-density of bent unknowns and its gradient, from those at the unknowns z (u,)."""
         slope = slope.copy()

@@ -258,17 +258,6 @@ def entries_of(draws, exact, name, ci_prob, independent, effective=None, diagnos
     return out | dict(zip(("lower", "upper", "lower_error", "upper_error"), ends, strict=True))
 
 
-def entries_of_chains(draws: np.ndarray, ci_prob: float) -> dict[str, np.ndarray]:
-    """Return the summary entries of a variable from chains (chains, draws, k): mean, sd, ends, errors and diagnostics.
-
-    Parameters
-    ----------
-    draws : (chains, draws, k) array
-    ci_prob : float
-    """
-    return entries_of(draws, {}, "", ci_prob, False)
-
-
 def chain_diagnostics(draws: np.ndarray) -> dict[str, np.ndarray]:
     """Return mcse, ess_bulk, ess_tail and r_hat of (chains, draws, k) arrays; nan for the quantities left out."""
     size = draws.shape[-1]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import MOST_SHARE, Bend
-from ldpbayes.inference.diagnostics import chain_diagnostics, entries_of_chains, extremes
+from ldpbayes.inference.diagnostics import chain_diagnostics, entries_of, extremes
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.middle import middle
 from ldpbayes.inference.sampling import Going, Run, by_hmc, by_nuts, going_on, settled
@@ -173,7 +173,7 @@ def end_errors(values: Callable[[np.ndarray], np.ndarray], z: np.ndarray, prob: 
         Of the intervals.
     """
     quantities = values(z.reshape(-1, z.shape[-1])).reshape(*z.shape[:2], -1)
-    entries = entries_of_chains(quantities[..., np.ptp(quantities, axis=(0, 1)) > 0], prob)
+    entries = entries_of(quantities[..., np.ptp(quantities, axis=(0, 1)) > 0], {}, "", prob, False)
     return np.concatenate([entries[name] / entries["sd"] for name in ("lower_error", "upper_error")])
 
 
@@ -189,21 +189,16 @@ class Bent:
         Unknowns.
     precision : (u,) array, optional
         Of bending.Bend at them; without it nothing is bent.
-    coordinates : Arrow, optional
-        Where they are known.
     """
 
-    def __init__(
-        self, target: Target, at: np.ndarray, precision: np.ndarray | None = None, coordinates: Arrow | None = None
-    ):
+    def __init__(self, target: Target, at: np.ndarray, precision: np.ndarray | None = None):
         self.target, size, point = target, at.size, at.copy()
         if precision is None:
             for batch in target.batches:
                 point[batch.span] = 0.0
         self.bend = Bend(target.batches, point, np.zeros(size) if precision is None else precision, target.normality)
-        self._within(coordinates or Arrow.plain(np.zeros(size)))
-        if coordinates is None:
-            self._within(target.whitened(lambda y: self.value_and_gradient(y)[1], self.bend.back(at)))
+        self._within(Arrow.plain(np.zeros(size)))
+        self._within(target.whitened(lambda y: self.value_and_gradient(y)[1], self.bend.back(at)))
 
     def _within(self, coordinates):
         """Take these coordinates, with the functions that are compiled for them."""
@@ -260,7 +255,3 @@ class Bent:
     def back(self, z: np.ndarray) -> np.ndarray:
         """Return the coordinates of unknowns, shape (…, u)."""
         return self.coordinates.back(self.bend.back(z))
-
-    def log_volume(self, u: np.ndarray) -> np.ndarray:
-        """Return the log of the volume of unknowns for a unit of coordinates, at these (S, u)."""
-        return self.coordinates.log_volume + self.bend.log_volume(self.coordinates.of(u))

@@ -125,7 +125,7 @@ class FromPrior:
     ----------
     prior : AbstractPrior
         With ``unknowns(size, rng)``.
-    frame : Bent
+    frame : Arrow or Conditional
         What the coordinates are of.
     """
 
@@ -143,7 +143,32 @@ class FromPrior:
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
         """Return the log-density at coordinates (S, u)."""
-        return self.prior.log_density(self.frame.of(u)) + self.frame.log_volume(u)
+        z, volume = self.frame.placed(u)
+        return self.prior.log_density(z) + volume
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Some coordinates by one proposal, and the others by a t distribution, whatever the first ones are.
+
+    Attributes
+    ----------
+    first : StudentT or Mixture
+    rest : StudentT
+    """
+
+    first: Any
+    rest: StudentT
+
+    def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return (draws, their log-densities)."""
+        (u, log_density), (v, of_rest) = self.first.draw(size, rng), self.rest.draw(size, rng)
+        return np.concatenate([u, v], axis=1), log_density + of_rest
+
+    def log_density(self, u: np.ndarray) -> np.ndarray:
+        """Return the log-density at coordinates (S, u)."""
+        width = self.rest.centre.size
+        return self.first.log_density(u[:, :-width]) + self.rest.log_density(u[:, -width:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +178,7 @@ class Mixture:
     Attributes
     ----------
     parts : tuple of proposals
-        StudentT, or FromPrior.
+        StudentT, FromPrior, or a Beside alone.
     shares : (parts,) array
         With sum one.
     sobol : bool

@@ -153,11 +153,6 @@ class Arrow:
         return not len(self.blocks)
 
     @property
-    def log_volume(self):
-        """Log of the volume of unknowns for a unit of coordinates."""
-        return np.linalg.slogdet(self.shared)[1] + np.linalg.slogdet(self.blocks)[1].sum()
-
-    @property
     def variances(self):
         """Of the unknowns, where the coordinates are standard normal."""
         diagonal = (self.blocks**2).sum(axis=1).ravel() + (self.border**2).sum(axis=0)
@@ -168,6 +163,11 @@ class Arrow:
         v, w = self._parts(u)
         cells = np.matmul(w[..., None, :], self.blocks).reshape(*u.shape[:-1], self.border.shape[1])
         return self.centre + np.concatenate([v @ self.shared, cells - v @ self.border], axis=-1)
+
+    def placed(self, u):
+        """Return (unknowns of coordinates (S, u), log of their volume for a unit of these)."""
+        volume = np.linalg.slogdet(self.shared)[1] + np.linalg.slogdet(self.blocks)[1].sum()
+        return self.of(u), np.full(len(u), volume)
 
     def gradient(self, slope):
         """Return the gradient in the coordinates, of one in the unknowns (u,)."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes.inference.effects import Bent, bent
+from ldpbayes.inference.conditional import Conditional
 from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.importance import Weighted, moments, resample, weigh
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.inference.proposals import FromPrior, Mixture, StudentT, fitted_parts
+from ldpbayes.inference.proposals import Beside, FromPrior, Mixture, StudentT, fitted_parts
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.verdict import Verdict
@@ -26,6 +26,8 @@ LARGEST_SHIFT = 3.0
 MAX_REFITS, GOOD_K_HAT = 7, 0.5
 #: … while there are this many effective draws for each unknown, and a fitted distribution for so many.
 LEAST_FOR_REFIT, DRAWS_EACH = 2, 20
+#: Least degrees of freedom of coordinates given scales, and those of each.
+GIVEN = 8.0, 1.5
 #: This share of the proposals comes from the prior, where the reports leave some unknown with this share of its prior sd.
 DEFENCE, WEAK = 0.1, 0.25
 #: Proposals of so few unknowns whose prior cannot propose have this share from one t fitted to all weighted draws, and from
@@ -33,8 +35,9 @@ DEFENCE, WEAK = 0.1, 0.25
 FEW, BROAD, WIDER = 6, 0.6, (1.0, 2.0, 5.0)
 #: So few unknowns have a mixture of fitted distributions, more have one; the first ones keep this share beside them.
 MAX_MIXED, FIRST = 24, 0.2
-#: So many unknowns with effects are bent about their middle, which hang together with their scales where the mode lies.
-MAX_BENT = 200
+#: So many unknowns with effects are proposed given their scales. A draw of n of these costs as many entries of the
+#: likelihood as it visits, and n³ over the second number.
+MAX_GIVEN, CUBES = 200, 40
 #: There are at most so many fitted distributions, the second number where many draws are weighted. Batches are twice as
 #: large as the one before, up to so many times LEAST_DRAWN.
 MOST_PARTS, LARGER = (6, 12), 8
@@ -57,6 +60,8 @@ ROOM = 4
 FAR, MOST_MISSED, DEEP = (1.0, 2.0, 3.0, 4.5, 6.0, 9.0), 50.0, 8.0
 #: That costs at most this share of the draws.
 CHECKED = 0.7
+#: Draws with an unknown beyond are lost: their scale is beyond floats.
+FARTHEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +160,13 @@ class Draws:
 class Proposal:
     """Distributions of coordinates: a first one, those fitted to weighted draws of proposals before, and the prior.
 
+    Where effects have scales, they are of the scales alone; the other coordinates are nearly standard normal.
+
     Attributes
     ----------
-    frame : Bent
-        The density in its coordinates.
+    target : Target
+    frame : Arrow or Conditional
+        Whose coordinates they are.
     first : StudentT
     defence : float
         Share of the prior, by which weights are bounded as the likelihood is.
@@ -171,7 +179,8 @@ class Proposal:
         Stands, with wider ones, where the prior would.
     """
 
-    frame: Bent
+    target: Target
+    frame: Arrow | Conditional
     first: StudentT
     defence: float = 0.0
     few: bool = True
@@ -183,27 +192,22 @@ class Proposal:
     def of(cls, target: Target, mode: tuple | None, watch: Any) -> "Proposal":
         """Return the first proposal; see ``weighted``."""
         size, weak = target.prior.n_unknowns, True
-        few = size <= MAX_MIXED or (bool(target.batches) and size <= MAX_BENT)
+        few = size <= MAX_MIXED or (bool(target.batches) and size <= MAX_GIVEN)
+        frame: Arrow | Conditional
         if few and target.batches:
-            frame = bent(target, None if mode is None else mode[0][None])
+            frame = Conditional(target, None if mode is None else mode[0])
         else:
             centre, values, vectors = find_mode(target, np.zeros(size), watch) if mode is None else mode
-            weak = 1 / math.sqrt(values.min()) > WEAK
-            frame = Bent(target, centre, coordinates=Arrow.along(centre, vectors / np.sqrt(values)))
-        first, broad = about(frame, few), size <= FEW and not target.defended
-        return cls(
-            frame, first, BROAD if broad else DEFENCE * (weak and target.defended), few, broad=first if broad else None
-        )
-
-    @property
-    def target(self) -> Target:
-        """What is proposed for."""
-        return self.frame.target
+            weak, frame = 1 / math.sqrt(values.min()) > WEAK, Arrow.along(centre, vectors / np.sqrt(values))
+        first, broad = about(target, frame, few), size <= FEW and not target.defended
+        bounded = weak and target.defended and first.centre.size == size
+        defence = BROAD if broad else DEFENCE * bounded
+        return cls(target, frame, first, defence, few, broad=first if broad else None)
 
     @property
     def sobol(self) -> bool:
         """Whether draws are Sobol points."""
-        return self.first.centre.size <= MAX_MIXED
+        return self.target.prior.n_unknowns <= MAX_MIXED
 
     @cached_property
     def mixture(self) -> Mixture:
@@ -211,6 +215,10 @@ class Proposal:
         laws, shares = (self.first, *self.fitted), np.ones(1)
         if self.shares is not None:
             shares = np.append(FIRST, (1 - FIRST) * self.shares)
+        width = self.target.prior.n_unknowns - self.first.centre.size
+        if width:
+            rest = StudentT(np.zeros(width), np.eye(width), max(GIVEN[0], GIVEN[1] * width))
+            laws, shares = (Beside(Mixture(laws, shares, sobol=True), rest),), np.ones(1)
         if self.defence:
             last: tuple = (FromPrior(self.target.prior, self.frame),)
             if self.broad is not None:
@@ -221,16 +229,16 @@ class Proposal:
 
     def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
         """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
-        worth, weight, u = found.found.effective_sample, found.found.weight, found.u
+        worth, weight, u = found.found.effective_sample, found.found.weight, found.u[:, : self.first.centre.size]
         size, degrees = u.shape[1], _degrees(u.shape[1])
         if worth < LEAST_FOR_REFIT * size:
             return None
-        if not self.sobol:
+        if size > MAX_MIXED:
             fitted = StudentT.fitted(u, weight, degrees)
             return None if fitted is None else replace(self, fitted=(fitted,), shares=np.ones(1))
         large = len(u) > 2 * LEAST_DRAWN
         number = int(np.clip(worth / (DRAWS_EACH * size), 1, MOST_PARTS[large]))
-        chosen = resample(found.tailed, rng, min(len(u), LEAST_DRAWN << large))
+        chosen = resample(found.tailed if u.shape == found.u.shape else weight, rng, min(len(u), LEAST_DRAWN << large))
         try:
             laws, shares = fitted_parts(u[chosen], number, degrees, rng)
         except np.linalg.LinAlgError:
@@ -249,7 +257,13 @@ def most_error(target: Target, few: bool | None = None) -> float:
         Whether many draws are worth their while; by default where there are few unknowns.
     """
     few = target.prior.n_unknowns <= MAX_MIXED if few is None else few
-    return target.end_errors[1 if few and CHEAP >= ROOM * LEAST_DRAWN * max(target.reports.visited, 1) else 2]
+    return target.end_errors[1 if few and CHEAP >= ROOM * LEAST_DRAWN * _cost(target, few) else 2]
+
+
+def _cost(target, few):
+    """Return how many entries of the likelihood a draw costs."""
+    size = target.prior.n_unknowns
+    return max(target.reports.visited, 1) + (size**3 // CUBES if few and target.batches else 0)
 
 
 def weighted(
@@ -271,7 +285,7 @@ def weighted(
     """
     source = Proposal.of(target, mode, watch)
     drawn = max(2 ** math.ceil(math.log2(size)), LEAST_DRAWN) if source.few else size
-    room = CHEAP / max(target.reports.visited, 1)
+    room = CHEAP / _cost(target, source.few)
     dear, times = drawn > room, min(room, target.most_drawn if source.few else MORE * size) / drawn
     most = drawn * 2 ** max(math.floor(math.log2(times)), 0)
     if dear:
@@ -283,6 +297,8 @@ def weighted(
         draws = _draws(source, drawn, size, prob, rng, watch)
         tried.append((draws, source))
         good = draws.good
+        if source.few and target.batches:  # where only ends are uncertain
+            good = good or (draws.verdict.next == "more" and draws.found.k_hat < GOOD_K_HAT)
         short = good and drawn < most and draws.lacking > 1
         if good and not short and (len(tried) > 1 or not source.sobol or dear):
             break
@@ -337,7 +353,7 @@ def _worth(batch):
     )
 
 
-def about(frame: Bent, few: bool) -> StudentT:
+def about(target: Target, frame: Any, few: bool) -> StudentT:
     """Return a t about the middle of coordinates: where many draws are worth it, its halves along axes have own scales.
 
     Else its centre is moved from the mode to the mean as far as third order shows. In coordinates v with unit Hessian
@@ -346,15 +362,23 @@ def about(frame: Bent, few: bool) -> StudentT:
 
     Parameters
     ----------
-    frame : Bent
+    target : Target
+    frame : Arrow or Conditional
     few : bool
     """
-    size = frame.target.prior.n_unknowns
-    proposal = StudentT(np.zeros(size), np.eye(size), _degrees(size))
+    size = target.prior.n_unknowns
+    chosen = frame.places.size if isinstance(frame, Conditional) and size > MAX_MIXED else size
+
+    def log_density(u):
+        z, volume = frame.placed(np.pad(u, ((0, 0), (0, size - chosen))))
+        return target.log_density(z)[0] + volume
+
+    proposal = StudentT(np.zeros(chosen), np.eye(chosen), _degrees(chosen))
     if few:
-        return proposal.looking(lambda u: frame.target.log_density(frame.of(u))[0] + frame.log_volume(u))
+        return proposal.looking(log_density)
     with np.errstate(all="ignore"):
-        here, *slopes = (frame.value_and_gradient(step)[1] for step in (np.zeros(size), *np.eye(size), *-np.eye(size)))
+        places = frame.of(np.concatenate([np.zeros((1, size)), np.eye(size), -np.eye(size)]))
+        here, *slopes = (frame.gradient(target.value_and_gradient(z)[1]) for z in places)
         shift = 0.5 * (np.array(slopes) - here).sum(axis=0)
     length = np.linalg.norm(shift)
     if not np.isfinite(length):
@@ -371,9 +395,12 @@ def _draws(source, drawn, size, prob, rng, watch):
     target = source.target
     u, log_proposal = source.mixture.draw(drawn, rng)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        z = source.frame.of(u)
+        z, volume = source.frame.placed(u)
+        lost = ~(np.abs(z) < FARTHEST).all(axis=1)
+        z[lost] = 0.0
         value, values = target.log_density(z, watch=watch)
-        weights = weigh(target.weighed_by(z, values), value + source.frame.log_volume(u) - log_proposal)
+        log_ratio = np.where(lost, -np.inf, value + volume - log_proposal)
+        weights = weigh(target.weighed_by(z, values), log_ratio)
     missed, allowed, aimed = _missed(source, z, weights), most_error(target, source.few), target.end_errors[0]
     return Draws(z, u, values, weights, size, target.judged(z, values), missed, prob, allowed, aimed)
 
@@ -389,6 +416,6 @@ def _missed(source, z, weights):
     with np.errstate(all="ignore"):
         value = target.log_density(np.concatenate([centre[None], points]))[0]
         u = source.frame.back(points)
-        log_ratio = value[1:] + source.frame.log_volume(u) - source.mixture.log_density(u)
+        log_ratio = value[1:] + source.frame.placed(u)[1] - source.mixture.log_density(u)
         log_ratio = np.where(value[1:] > value[0] - DEEP, log_ratio, -np.inf)
     return float(np.exp(np.clip(np.nanmax(log_ratio) - weights.log_evidence, -50.0, 50.0)))

@@ -221,7 +221,8 @@ class Rows(AbstractLikelihood):
     def value_and_gradient(self, p: FloatArray) -> tuple[float, FloatArray]:
         u = self.matvec(p)
         with np.errstate(divide="ignore"):
-            return float(self.counts @ np.log(u)), self.rmatvec(self.counts / u)
+            ratio = self.counts / u
+            return float(self.counts @ np.log(u, out=u)), self.rmatvec(ratio)
 
     @abc.abstractmethod
     def written(self, part: slice) -> FloatArray:

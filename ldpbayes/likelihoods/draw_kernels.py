@@ -35,15 +35,6 @@ def _fill(delta, first, tables):
                 tables[(q * 16 + b) * LANES + d] = sums[b, d]
 
 
-@compiled(nogil=True)
-def _look_up(rows, start, n, tables, out):
-    """Add the sums over the supports of n rows to out, flat (n, LANES)."""
-    lanes = np.uint64(LANES)
-    for w in range(rows.shape[1]):
-        for i in range(n):
-            _add_sixteen(out, np.uint64(i) * lanes, tables, np.uint64(w) * np.uint64(256) * lanes, rows[start + i, w])
-
-
 @compiled(nogil=True, fastmath={"contract", "nsz", "nnan"})
 def _reduce(sums, start, n, inverse, counts, state, logs):
     """Multiply up 1 + z and add up z over n rows, with z = sums · inverse; state is Σ w z, Π (1 + z), least and most."""
@@ -97,7 +88,7 @@ def remainders(rows, delta, total, inverse, counts, out, least, most):
     """
     tables = np.empty(delta.shape[0] * 4 * LANES, dtype=np.float32)
     sums = np.empty(BLOCK * LANES, dtype=np.float32)
-    state, logs = np.empty(4 * LANES), np.empty(LANES)
+    state, logs, lanes = np.empty(4 * LANES), np.empty(LANES), np.uint64(LANES)
     for first in range(0, delta.shape[1], LANES):
         _fill(delta, first, tables)
         _begin(state, logs)
@@ -106,7 +97,10 @@ def remainders(rows, delta, total, inverse, counts, out, least, most):
             for i in range(n):
                 for d in range(LANES):
                     sums[i * LANES + d] = total[first + d]
-            _look_up(rows, start, n, tables, sums)
+            for w in range(rows.shape[1]):
+                table = np.uint64(w) * np.uint64(256) * lanes
+                for i in range(n):
+                    _add_sixteen(sums, np.uint64(i) * lanes, tables, table, rows[start + i, w])
             if counts.size:
                 _reduce_weighted(sums, start, n, inverse, counts, state, logs)
             else:

@@ -179,10 +179,6 @@ class StackedRows(Rows):
     def log_likelihood(self, p):
         return sum(part.log_likelihood(p) for part in self.stacked)
 
-    def value_and_gradient(self, p):
-        values, gradients = zip(*(part.value_and_gradient(p) for part in self.stacked), strict=True)
-        return sum(values), sum(gradients)
-
     def find_separable(self):
         forms = [part.separable() for part in self.stacked]
         if any(form is None for form in forms):

@@ -104,42 +104,27 @@ def _look_up_words(words, n, n_bytes, tables, out):
     for i in range(n):
         out[i] = 0.0
     for w in range(len(words)):
-        c = 8 * w
-        if c + 8 <= n_bytes:
-            table = tables[c : c + 8].reshape(-1)
-            for i in range(n):
-                x, even, odd = words[w, i], 0.0, 0.0  # two sums, of which neither waits for the other
-                for b in range(0, 8, 2):
-                    even += table[np.int64(x & BYTE) + 256 * b]
-                    odd += table[np.int64((x >> np.uint64(8)) & BYTE) + 256 * b + 256]
-                    x >>= np.uint64(16)
-                out[i] += even + odd
-        else:
-            for i in range(n):
-                x = words[w, i]
-                for b in range(c, n_bytes):
-                    out[i] += tables[b, x & BYTE]
-                    x >>= np.uint64(8)
+        stop = min(8, n_bytes - 8 * w)
+        table = tables[8 * w : 8 * w + stop].reshape(-1)
+        for i in range(n):
+            x, total = words[w, i], 0.0
+            for c in range(stop):
+                total += table[np.int64(x & BYTE) + 256 * c]
+                x >>= np.uint64(8)
+            out[i] += total
 
 
 @compiled(nogil=True)
 def _add_words(words, n, n_bytes, r, histograms):
     """Add r[i] to histograms[c, byte c of report i] for i < n."""
     for w in range(len(words)):
-        c = 8 * w
-        if c + 8 <= n_bytes:
-            histogram = histograms[c : c + 8].reshape(-1)
-            for i in range(n):
-                x, weight = words[w, i], r[i]
-                for b in range(8):
-                    histogram[np.int64(x & BYTE) + 256 * b] += weight
-                    x >>= np.uint64(8)
-        else:
-            for i in range(n):
-                x, weight = words[w, i], r[i]
-                for b in range(c, n_bytes):
-                    histograms[b, x & BYTE] += weight
-                    x >>= np.uint64(8)
+        stop = min(8, n_bytes - 8 * w)
+        histogram = histograms[8 * w : 8 * w + stop].reshape(-1)
+        for i in range(n):
+            x, weight = words[w, i], r[i]
+            for c in range(stop):
+                histogram[np.int64(x & BYTE) + 256 * c] += weight
+                x >>= np.uint64(8)
 
 
 @compiled(nogil=True)

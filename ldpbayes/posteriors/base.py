@@ -127,8 +127,6 @@ class Sample:
         ci_prob → what takes the place of ``known``.
     frequencies : tuple, optional
         Of cells: draws of F for ``distribution``, as result.building.frequencies makes them.
-    interleaved : bool
-        Whether F is drawn for the first draw of every chain first, so that an interruption leaves equally long chains.
     unknowns : (chains, draws, u) array, optional
         The prior's unknowns, where somebody asks for them.
     """
@@ -151,7 +149,6 @@ class Sample:
     known: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     known_at: Callable[[float], Mapping[str, Mapping[str, np.ndarray]]] | None = None
     frequencies: tuple | None = None
-    interleaved: bool = False
     unknowns: np.ndarray | None = None
 
     @classmethod
@@ -288,13 +285,14 @@ class AbstractPosterior(abc.ABC):
     @final
     def plan(self, problem: Problem) -> Plan | Refusal:
         """Return prepare(problem), after the needs of the engine are checked."""
-        drawn = self.draws * self.chains * problem.numbers
+        numbers = math.prod(problem.prior.shape)
+        drawn = self.draws * self.chains * numbers
         if problem.alone and drawn > MAX_DRAWN:
             return Refusal(
                 f"Draws must hold at most {MAX_DRAWN:.0e} numbers (chains × draws × categories), got {drawn:.2g}; ask "
                 "for fewer draws, or for Exact().moments, which needs none."
             )
-        checks.draws_size(self.draws, self.chains, problem.numbers)
+        checks.draws_size(self.draws, self.chains, numbers)
         if "concentrations" in self.needs and problem.alpha is None:
             return Refusal(f"The method {self.name} needs a Dirichlet prior; this one is {problem.prior.describe()}.")
         if "rows" in self.needs and not problem.keeps_reports:
@@ -510,26 +508,17 @@ class Answer:
         """Return (places of the draws of P that are kept, as (chains, draws), their F, how F was drawn)."""
         sample, problem = self.sample, self.problem
         chains, length, a = sample.distribution.shape
-        order = np.arange(chains * length).reshape(chains, length)
-        flat = sample.distribution.reshape(-1, a)
-        if sample.interleaved:
-            flat = flat[order.T.ravel()]
-        order = order.T.ravel() if sample.interleaved else order.ravel()
+        flat, place = sample.distribution.reshape(-1, a), np.arange(chains * length)
         draws, how = frequency.frequency_draws_within(
             problem.rows, flat, self.rng, self._known_moments, signal=sample.signal, watch=self.watch, least=LEAST_KEPT
         )
-        if len(draws) == len(flat):
-            place = np.arange(len(flat)).reshape(chains, length)
-        elif sample.independent:
-            place = order[: len(draws) // chains * chains].reshape(chains, -1)
-        elif sample.interleaved:
-            place = order[: len(draws) // chains * chains].reshape(-1, chains).T
+        finished = len(draws)
+        if sample.independent:
+            place = place[: finished // chains * chains].reshape(chains, -1)
         else:  # whole chains, or what there is of the first
-            whole = max(len(draws) // length, 1)
-            place = order[: whole * length][: len(draws)].reshape(whole, -1)
-        rank = np.empty(order.size, dtype=int)
-        rank[order] = np.arange(order.size)
-        return place, draws[rank[place]], how
+            whole = max(finished // length, 1)
+            place = place[: min(whole * length, finished)].reshape(whole, -1)
+        return place, draws[place], how
 
     def _known_moments(self):
         """Return (mean, sd) of F: by conjugacy, or for any other prior from draws of P."""

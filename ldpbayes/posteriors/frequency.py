@@ -99,21 +99,6 @@ def frequency_draws(rows, distribution, rng, *, signal=None, watch=None, least=m
     return out[:finished]
 
 
-def complete(tallies, distribution, n, rng):
-    """Turn draws of the signal tallies into those of the tallies, in place: the other users take their categories by P.
-
-    Parameters
-    ----------
-    tallies : (S, a) float array
-    distribution : (S, a) array
-        The draws of P that belong to them.
-    n : int
-        Number of users.
-    rng : numpy.random.Generator
-    """
-    tallies += rng.multinomial(n - np.rint(tallies.sum(axis=1)).astype(np.int64), distribution)
-
-
 def frequency_draws_within(rows, distribution, rng, known, **watching):
     """Return (draws of F, how): exact ones where they are cheap enough, else draws of P moved to F's moments.
 

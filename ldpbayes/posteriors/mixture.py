@@ -13,7 +13,7 @@ from ldpbayes.inference.importance import resample
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors.base import AbstractPosterior, Answer, Plan, Problem, Refusal, Sample, Watch
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
-from ldpbayes.posteriors.frequency import complete, mixed_frequency_moments
+from ldpbayes.posteriors.frequency import mixed_frequency_moments
 from ldpbayes.posteriors.mixing import entries_of, plan_of, servers_of, shares
 from ldpbayes.posteriors.nodes import place
 from ldpbayes.priors import Dirichlet
@@ -163,8 +163,8 @@ def sampled(nodes, servers, shape, rngs, rng, watch):
                 beside = {"signal": tallies[0]}
             elif tallies:
                 tally = tallies[0].astype(float)
-                if server.signals:
-                    complete(tally, draws, problem.n_users, rngs[k])
+                if server.signals:  # the other users take their categories by P
+                    tally += rngs[k].multinomial(problem.n_users - np.rint(tally.sum(axis=1)).astype(np.int64), draws)
                 beside = {"tallies": tally.reshape(split), "facts": {"frequency_draws": "allocated"}}
             out[k] = replace(sample, distribution=draws.reshape(split), hyperparameters=hyper, **beside)
     return out, nodes

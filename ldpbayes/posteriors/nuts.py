@@ -82,7 +82,6 @@ class NUTS(AbstractPosterior):
             stats=stats,
             facts={} if rate == self.target_accept else {"target_accept_used": rate},
             hyperparameters={name: drawn[name] for name in problem.prior.hyperparameter_names if name in drawn},
-            interleaved=True,
         )
 
 

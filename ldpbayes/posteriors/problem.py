@@ -64,16 +64,6 @@ class Problem:
         return cls(collection.likelihood, prior, collection.n_reports, collection.n_categories, collection)
 
     @property
-    def data(self) -> Any:
-        """Where the likelihood comes from."""
-        return self.collection
-
-    @property
-    def numbers(self) -> int:
-        """Numbers of a draw of P."""
-        return self.n_categories
-
-    @property
     def likelihoods(self) -> tuple:
         """The likelihood of the one cell."""
         return (self.likelihood,)
@@ -189,16 +179,6 @@ class Joint:
     prior: AbstractPrior
     alone: ClassVar[bool] = False
     alpha: ClassVar[None] = None
-
-    @property
-    def data(self) -> Any:
-        """Where the likelihoods come from."""
-        return self.cells
-
-    @property
-    def numbers(self) -> int:
-        """Numbers of a draw of P."""
-        return len(self.cells) * self.cells.n_categories
 
     @property
     def n_categories(self) -> int:

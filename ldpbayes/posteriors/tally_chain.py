@@ -298,8 +298,8 @@ def links(problem: Any) -> tuple[Links, "Lists | None"]:
     single = np.array([within[candidate].sum(), within[~candidate].sum()])
     prior = single if problem.alpha is not None else tree.conjugate[0]
     own = Sides(single, single, int(chain.counts.sum() + chain.own.sum()))
-    blocks = [np.flatnonzero(of_block) for of_block in (candidate, ~candidate)]
-    return chain, Lists(prior + beside, ((chain, own),), blocks, -betaln(*prior))
+    places = np.flatnonzero(candidate), np.flatnonzero(~candidate)
+    return chain, Lists(prior + beside, ((chain, own),), places, -betaln(*prior))
 
 
 def is_chain(problem: Any) -> bool:

@@ -78,7 +78,7 @@ class TallyStates(AbstractPosterior):
 
     def _plan(self, g, n, merged=None):
         """Return the Plan or Refusal for g groups of categories and n reports."""
-        states, steps = _choose(n + g - 1, g - 1), _choose(n + g, g)
+        states, steps = (float(special.binom(n + g - k, g - k)) for k in (1, 0))
         work = g * (steps + STATE * states)
         size = f"{g} distinguishable categories and {n} reports: {states:.3g} tally states, {steps:.3g} steps"
         if states > MAX_STATES:
@@ -142,12 +142,6 @@ def tally_states(n, g):
 
     size = math.comb(n + g - 1, g - 1)
     return kernels.fill_tallies(np.empty((size, g), dtype=np.int16 if n < 2**15 else np.int32), n)
-
-
-def _choose(n, k):
-    """Return the binomial coefficient as a float, inf where it is above the range."""
-    log = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    return math.exp(log) if log < 700 else math.inf
 
 
 def _covariance(merged, states, probability):

@@ -264,12 +264,6 @@ class Coded:
             raise ArgumentError(f"An attribute with a set of bits has at most {MAX_BITS} categories, got {self.bits}.")
         self.n_codes = protocol.n_outputs if self.bits is None else 2**self.bits
 
-    def __eq__(self, other):
-        return isinstance(other, Coded) and self.protocol == other.protocol
-
-    def __hash__(self):
-        return hash(self.protocol)
-
     def encode(self, reports):
         """Return the codes of canonical reports, shape (m,)."""
         return np.asarray(reports, dtype=np.int64) if self.bits is None else bits.codes_of(reports, self.bits)

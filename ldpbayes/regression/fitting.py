@@ -204,11 +204,11 @@ def regress(
         raise ArgumentError("prior must be left out with method='mle', which has none.")
     parsed = Formula.parse(formula)
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
-    stated = {name: checks.column(value, name) for name, value in stated.items()} | {"categories": categories}
+    stated = {name: checks.column(value, name) for name, value in stated.items()}
     data, left_out = _with_reports(data)
-    protocol, stated["categories"] = lists.channels_of(protocol, categories, checks.columns(report, "report"))
+    protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
     data, of_denial, where = denying.asked(deniers, data, parsed.answer)
-    columns, reports, beside = _read(parsed, data, protocol, report, missing, stated, of_denial)
+    columns, reports, beside = _read(parsed, data, protocol, report, missing, stated, labels, of_denial)
     experiment = lists.traits_of(reports.pooled)
     if experiment is not None and of_denial is not None:
         raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
@@ -380,11 +380,12 @@ def _with_reports(data):
     return data.take([key for key in data if key not in lost]), f"{len(lost)} of {len(data)} cells are left out. {why}"
 
 
-def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
+def _read(formula, frame, protocol, report, missing, columns, labels, of_denial):
     """Return (Design, Reports, Design of δ or None)."""
     variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()))))
     if isinstance(frame, Cells):
-        extra = [name for name, value in (("protocol", protocol), ("report", report), *columns.items()) if value is not None]
+        given = {"protocol": protocol, "report": report, **columns, "categories": labels}
+        extra = [name for name, value in given.items() if value is not None]
         if extra:
             raise ArgumentError(f"{extra[0]} must be left out for Cells, which bring their reports along.")
         table = to_pandas(frame.key_columns() | (frame.covariates or {}))
@@ -403,7 +404,7 @@ def _read(formula, frame, protocol, report, missing, columns, of_denial=None):
                 protocols_of(protocol, None)["all"], checks.columns(report, "report"), names, formula.answer
             )
         cleaned, kept = clean(table, variables, missing=missing, reported=used)
-        reports = read_reports(table, kept, protocol, report, answer=formula.answer, **columns)
+        reports = read_reports(table, kept, protocol, report, formula.answer, columns, labels)
     if gone := int((~kept).sum()):
         dropped = f"{gone:,} of {kept.size:,} rows are left out: a covariate or the report is missing."
         reports = replace(reports, dropped=dropped)
@@ -610,7 +611,7 @@ def _by_chains(model, mode, request, watch):
     error = float(effects.end_errors(values, z, prob).max(initial=0.0))
     step, named = max(z.shape[1] // request.draws, 1), model.variables(z, watch)
     entries = {
-        key: diagnostics.entries_of_chains(x.reshape(*z.shape[:2], -1), prob)
+        key: diagnostics.entries_of(x.reshape(*z.shape[:2], -1), {}, "", prob, False)
         for key, (_, x) in (named.items() if step > 1 else ())
     }
     kept = {key: (dims, x[:, step - 1 :: step]) for key, (dims, x) in named.items()}

@@ -175,8 +175,8 @@ class Formula:
         parser = _Parser(right, text)
         parsed = parser.sum()
         parser.expect("", "the end")
-        others: list[tuple] = []
-        alone: list[tuple] = []
+        others: list[Term] = []
+        alone: list[Term] = []
         for term in parsed.terms.values():
             (alone if len(term) == 1 and of_levels(term[0]) else others).append(term)
         paths: Any = tuple(itertools.chain(*alone))

@@ -92,13 +92,8 @@ def read_reports(
     kept: np.ndarray,
     protocol: AbstractProtocol | Mapping[Any, AbstractProtocol],
     report: str | Sequence[str] | None,
-    *,
     answer: str,
-    design: str | None = None,
-    count: str | None = None,
-    weights: str | None = None,
-    strata: str | None = None,
-    cluster: str | None = None,
+    stated: Mapping[str, str | None] | None = None,
     categories: Sequence[str] | None = None,
 ) -> Reports:
     """Return the reports of a pandas frame.
@@ -113,8 +108,8 @@ def read_reports(
     report : str or sequence of str, optional
     answer : str
         Name of the private answer; also the default name of the column of reports.
-    design, count, weights, strata, cluster : str, optional
-        Columns.
+    stated : mapping of str to str or None, optional
+        Columns of ``design``, ``count``, ``weights``, ``strata`` and ``cluster``.
     categories : sequence of str, optional
 
     Raises
@@ -123,12 +118,12 @@ def read_reports(
         As read, and where designs do not fit the column.
     """
     names = [str(name) for name in table.columns]
-    SampleColumns(weights, strata, cluster)
-    stated = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
+    stated = dict.fromkeys(("design", "count", "weights", "strata", "cluster")) | dict(stated or {})
+    SampleColumns(stated["weights"], stated["strata"], stated["cluster"])
     for what, name in stated.items():
         if name is not None:
             check_column(names, name, "the frame ", f" for {what}")
-    protocols = protocols_of(protocol, design)
+    protocols = protocols_of(protocol, stated["design"])
     first = next(iter(protocols.values()))
     labels = labels_of(categories, first) or tuple(str(x) for x in range(first.n_categories))
     report = checks.columns(report, "report")

@@ -85,26 +85,22 @@ def add_estimates(result: xr.DataTree, data: Any, estimates: Sequence[Sequence[A
     none = np.full(len(labels), np.nan)
     by_name = [{estimate.name: estimate for estimate in cell} for cell in estimates]
 
-    def each(read, empty):
-        values = np.array([[read(cell[name]) if name in cell else empty for cell in by_name] for name in names])
-        return (("estimator", *data.dims[:-1]), values if len(data.dims) > 1 else values[:, 0])
-
-    def arrays(dim, read, empty):
-        dims, values = each(read, empty)
-        return ((*dims, dim), values)
+    def arrays(read, empty, *dims):
+        values = [np.array([read(cell[name]) if name in cell else empty for name in names]) for cell in by_name]
+        return (("estimator", *data.dims[:-1], *dims), _stacked(data, values, 1))
 
     variables = {
-        "value": arrays("category", lambda estimate: estimate.distribution, blank),
-        "standard_error": arrays("category", lambda e: blank if e.standard_error is None else e.standard_error, blank),
-        "log_likelihood": each(lambda estimate: estimate.log_likelihood, np.nan),
-        "gap": each(lambda estimate: estimate.gap, np.nan),
-        "outcome": each(lambda estimate: estimate.outcome, ""),
+        "value": arrays(lambda estimate: estimate.distribution, blank, "category"),
+        "standard_error": arrays(lambda e: blank if e.standard_error is None else e.standard_error, blank, "category"),
+        "log_likelihood": arrays(lambda estimate: estimate.log_likelihood, np.nan),
+        "gap": arrays(lambda estimate: estimate.gap, np.nan),
+        "outcome": arrays(lambda estimate: estimate.outcome, ""),
     }
     coords = data.coords() | {"category": categories, "estimator": names}
     if labels:
         coords["quantity"] = labels
         for key, field in (("derived", "derived"), ("derived_standard_error", "derived_error")):
-            variables[key] = arrays("quantity", lambda e, field=field: getattr(e, field), none)
+            variables[key] = arrays(lambda e, field=field: getattr(e, field), none, "quantity")
     result["estimate"] = xr.DataTree(xr.Dataset(variables, coords))
     return result
 
@@ -123,22 +119,18 @@ def add_confidence(result: xr.DataTree, data: Any, intervals: Sequence[Any]) -> 
     -------
     DataTree
     """
-
-    def stacked(arrays, axis):
-        return np.stack(arrays, axis=axis) if len(data.dims) > 1 else arrays[0]
-
     variables = {
-        name: (("target", *data.dims), stacked([getattr(ends, name) for ends in intervals], 1))
+        name: (("target", *data.dims), _stacked(data, [getattr(ends, name) for ends in intervals], 1))
         for name in ("lower", "upper")
     }
     if all(ends.form is not None for ends in intervals):
         fields_of = {"support_count": "counts", "rate_of_value": "hit", "rate_of_others": "other"}
         variables |= {
-            name: (data.dims, stacked([np.asarray(getattr(ends.form, field), float) for ends in intervals], 0))
+            name: (data.dims, _stacked(data, [np.asarray(getattr(ends.form, field), float) for ends in intervals]))
             for name, field in fields_of.items()
         }
         sizes = [float(np.ravel(ends.form.n)[0]) for ends in intervals]
-        variables["n_reports"] = (data.dims[:-1], np.array(sizes) if len(data.dims) > 1 else sizes[0])
+        variables["n_reports"] = (data.dims[:-1], _stacked(data, sizes))
     attrs = {"method": ", ".join(sorted({ends.method for ends in intervals})), "ci_prob": intervals[0].ci_prob}
     coords = data.coords() | {"target": ["distribution", "frequency"]}
     result["confidence"] = xr.DataTree(xr.Dataset(variables, coords, attrs))
@@ -163,15 +155,20 @@ def add_sensitivity(
         Of one number each.
     """
 
-    def entries(scaled: Sequence[Scaled], prefix: str = "") -> dict[str, np.ndarray]:
+    def entries(scaled: Sequence[Scaled]) -> dict[str, list]:
         arrays = {"prior_sensitivity": [one.prior for one in scaled], "reports_sensitivity": [one.reports for one in scaled]}
         arrays |= {"move": [one.moves for one in scaled], "decided_by": [np.array(VERDICTS)[one.verdict] for one in scaled]}
-        return {f"{prefix}{name}": np.stack(values) for name, values in arrays.items()}
+        return arrays
 
-    several = len(data.dims) > 1
-    variables = {name: (data.dims, x if several else x[0]) for name, x in entries(scaled).items()}
+    variables = {name: (data.dims, _stacked(data, values)) for name, values in entries(scaled).items()}
     coords = dict(data.coords()) | {"category": result["posterior"]["category"].values}
     if hyper:
-        variables |= {name: (("parameter",), x) for name, x in entries(list(hyper.values()), "parameter_").items()}
+        several = entries(list(hyper.values()))
+        variables |= {f"parameter_{name}": (("parameter",), np.stack(values)) for name, values in several.items()}
         coords["parameter"] = list(hyper)
     result["sensitivity"] = xr.DataTree(xr.Dataset(variables, coords))
+
+
+def _stacked(data: Any, values: Sequence[Any], axis: int = 0) -> Any:
+    """Return values of each cell, along an axis of their own, or that of the one collection."""
+    return np.stack(values, axis=axis) if len(data.dims) > 1 else values[0]

@@ -49,27 +49,6 @@ def checked(method: Any) -> str | AbstractPosterior:
     return method
 
 
-def make_method(name: str, **settings: Any) -> AbstractPosterior:
-    """Return a posterior method by its name, with its settings.
-
-    Parameters
-    ----------
-    name : str
-    **settings
-        Its fields.
-
-    Raises
-    ------
-    ArgumentError
-        On an unknown name or setting.
-    """
-    checks.choice(name, "method", tuple(METHODS))
-    try:
-        return METHODS[name](**settings)
-    except TypeError as err:
-        raise ArgumentError(f"method {name!r} does not take these settings: {err}.") from err
-
-
 @dataclass(frozen=True, repr=False)
 class Choice(AbstractResult):
     """What select_method chose.

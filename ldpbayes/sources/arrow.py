@@ -1,7 +1,5 @@
 """Arrow: tables, record batches, datasets and readers in memory, and files of Arrow IPC."""
 
-from __future__ import annotations
-
 import mmap
 import struct
 import sys
@@ -83,7 +81,6 @@ def _opened(path, columns=None):
     """Return the open file; of several columns only those in use are decoded."""
     import pyarrow as pa
 
-    files.open_input(path).close()
     with foreign("is not a readable Arrow file", path):
         file = pa.ipc.open_file(pa.memory_map(str(path)))
         if columns is None:

@@ -1,7 +1,5 @@
 """The channels of a table: one protocol for all rows, or a column that says which protocol, ε or rate made each report."""
 
-from __future__ import annotations
-
 import glob
 import inspect
 import math
@@ -47,28 +45,10 @@ def find_channels(
 ) -> Channels:
     """Return the channels of a table from what it states and what the caller states.
 
-    Parameters
-    ----------
-    source : Source
-        Of a lenient one, an ε or a rate that is missing or no number is left to the reader of the rows, who leaves them out.
-    protocol : AbstractProtocol, str, callable or None
-        None where the data state it. With ``epsilon`` it is the protocol at any level, whose other parameters
-        stay, the name of one, whose other parameters then follow from ε, or a function from ε to the protocol.
-    columns : Columns
-    categories : sequence of str, optional
-    epsilon, rate : str, optional
-        The column of every report's ε, or of the probability with which it was replaced by a uniform category.
-    name : str
-        Of the channel; several channels get a name each.
-
-    Returns
-    -------
-    Channels
-
-    Raises
-    ------
-    ArgumentError, DataError
-        In one sentence: where the protocol is stated nowhere, or differently in two places.
+    Without a protocol the data state it. With ``epsilon``, the column of every report's ε, it is the protocol at any level,
+    whose other parameters stay, the name of one, whose other parameters follow from ε, or a function from ε to the protocol.
+    ``rate`` is the column of the probability with which a report was replaced by a uniform category. Of a lenient source an
+    ε or a rate that is missing or no number is left to the reader of the rows. Several channels get a name each.
     """
     _check(protocol, epsilon, rate)
     if epsilon is not None or rate is not None:
@@ -236,17 +216,9 @@ def read_cells(source: Source, channels: Channels, columns: Columns) -> list[dic
 def assembled(
     found: Sequence[Mapping[tuple, tuple]], categories: Sequence[str], columns: Columns, facts: dict
 ) -> Collection | Cells:
-    """Return the Collection, or with grouping columns the Cells, of the tallies of all channels by cell.
+    """Return the Collection, or with grouping columns the Cells, of the tallies that ``read_cells`` found.
 
-    Parameters
-    ----------
-    found : sequence of mapping
-        As from ``read_cells``, one for each channel.
-    categories : sequence of str
-    columns : Columns
-        By which rows were grouped, left out and counted as missing.
-    facts : dict
-        Fields of the collection, or of all cells; ``id`` and ``title`` are those of the cells as a whole.
+    ``facts`` are fields of the collection, or of all cells; ``id`` and ``title`` are those of the cells as a whole.
     """
     by, missing = columns.by, {} if columns.missing is None else columns.missing.counts
     keys = sorted_keys({key for cells in found for key in cells})

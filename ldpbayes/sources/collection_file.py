@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ldpbayes import checks, files
-from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
+from ldpbayes.collections import Cells, Derived, Tally, as_collection
 from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, undenied
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
@@ -168,36 +168,33 @@ def write_collection(collection, path):
     files.check_output(table)
     if table.is_file() and not (path.is_file() and table.name in path.read_text(encoding="utf-8", errors="replace")):
         raise DataError(f"is there, and is not the table of {path.name}; name another file", source=table)
-    deniers = stated_deniers(collection) if isinstance(collection, Collection | Cells) else None
-    if deniers is not None and isinstance(collection, Cells):
-        collection = collection.with_cells({key: undenied(cell) for key, cell in collection.items()})
-    elif deniers is not None:
-        collection = undenied(collection)
-    by, parts = _parts(collection)
-    if not by:
-        collection = as_collection(collection)
-    sample, parts = _sampled(collection, by, parts)
-    fields = {field for _, tally in parts for field in tally.protocol.report_fields}
-    taken = ["channel", "count", *fields, *by, *sample.names]
+    if isinstance(collection, Cells) and not collection.keeps_reports:
+        raise ArgumentError("cells that are summaries must be written to a path that ends in .parquet.")
+    by = collection.by if isinstance(collection, Cells) else ()
+    collection = collection if by else as_collection(collection)
+    deniers = stated_deniers(collection)
+    if deniers is not None:
+        collection = (
+            collection.with_cells({k: undenied(cell) for k, cell in collection.items()}) if by else undenied(collection)
+        )
+    cells = {tuple(map(str, key)): cell for key, cell in collection.items()} if by else {(): collection}
+    sample, channels = _sampled(cells, _channels(cells))
+    tallies = [tally for parts in channels.values() for _, tally in parts]
+    taken = ["channel", "count", *(field for tally in tallies for field in tally.protocol.report_fields), *by, *sample.names]
     if twice := next((name for name in (*by, *sample.names) if taken.count(name) > 1), None):
         raise ArgumentError(f"the table needs the column {shown(twice)} for something else; rename that grouping column.")
-    channels = {}
-    for _, tally in parts:
-        channels.setdefault(tally.name, []).append(tally)
-    single = len(channels) == 1
-    lost = [(tuple(map(str, key)), cell.missing) for key, cell in collection.items()] if by else [((), collection.missing)]
-    lost = [(key, n) for key, n in lost if n]
+    lost = {key: cell.missing for key, cell in cells.items() if cell.missing}
     label = "no answer"
     while label in collection.categories:
         label += "?"
-    shared = {key: _shared(collection, key, by) for key in (*_TEXTS, "ordered", "published")}
-    document = {key: shared[key] for key in _TEXTS} | {"by": list(by)} | {key: getattr(sample, key) for key in _SAMPLE}
-    document |= {"missing": label if lost else None, "categories": list(collection.categories), "ordered": shared["ordered"]}
-    document["channels"] = [_channel_entry(tallies, table.name, single) for tallies in channels.values()]
+    facts = {key: _shared(collection, cells, key) for key in (*_TEXTS, "ordered", "published")}
+    document = {key: facts[key] for key in _TEXTS} | {"by": list(by)} | {key: getattr(sample, key) for key in _SAMPLE}
+    document |= {"missing": label if lost else None, "categories": list(collection.categories), "ordered": facts["ordered"]}
+    document["channels"] = [_channel_entry(parts, table.name, len(channels) == 1) for parts in channels.values()]
     document["derived"] = {
         item.name: {"of": list(item.of)} | ({"given": list(item.given)} if item.given else {}) for item in collection.derived
     }
-    document |= {"deniers": deniers, "published": list(shared["published"] or ())}
+    document |= {"deniers": deniers, "published": list(facts["published"] or ())}
     document = {key: value for key, value in document.items() if value}
     described = tomli_w.dumps(document, multiline_strings=True)
     if tomllib.loads(described) != document:  # carriage returns survive only in one-line strings
@@ -205,8 +202,7 @@ def write_collection(collection, path):
     # Both are finished before either takes its place: an interrupted run leaves the old pair.
     with files.replacing(table) as rows, files.replacing(path) as description:
         with open(rows, "w", encoding="utf-8", newline="") as handle:
-            lines = _table_lines(collection.categories, (*by, *sample.names), parts, single, lost, label)
-            files.write_rows(handle, lines)
+            files.write_rows(handle, _table_lines(document["categories"], (*by, *sample.names), channels, lost, label))
         description.write_text(described, encoding="utf-8", newline="\n")
 
 
@@ -221,78 +217,76 @@ def _lists(document):
     return {"categories": list(design.categories), "derived": {"trait": {"of": list(design.carriers)}}}
 
 
-def _parts(collection):
-    """Return the grouping columns and the list of (key, tally) of a collection, which has none, or of cells."""
-    if not isinstance(collection, Cells):
-        return (), [((), tally) for tally in as_collection(collection).tallies]
-    keys, parts = list(collection), []
-    for name, tallies in collection.channels().items():
-        if any(tally.protocol != tallies[0][1].protocol for _, tally in tallies):
+def _channels(cells):
+    """Return the (key, tally) of the cells by the name of their channel."""
+    channels: dict = {}
+    for key, cell in cells.items():
+        for tally in cell.tallies:
+            channels.setdefault(tally.name, []).append((key, tally))
+    for name, parts in channels.items():
+        if any(tally.protocol != parts[0][1].protocol for _, tally in parts):
             raise ArgumentError(f"channel {shown(name)} has another protocol in another cell; write the cells one by one.")
-        parts += [(tuple(map(str, keys[position])), tally) for position, tally in tallies]
-    if len({key for key, _ in parts}) < len(keys):
-        raise ArgumentError("cells that are summaries must be written to a path that ends in .parquet.")
-    odd = next((text for key, _ in parts for text in key if not text or text != text.strip()), None)
+    odd = next((text for key in cells for text in key if not text or text != text.strip()), None)
     if odd is not None:
         raise ArgumentError(f"keys of cells must be texts without blanks around them to be written, got {shown(odd)}.")
-    return collection.by, parts
+    return channels
 
 
-def _sampled(collection, by, parts):
-    """Return (SampleColumns, parts split by weight, stratum and cluster) of what was not sampled at random."""
-    collections = list(collection.values()) if by else [collection]
-    surveys = [cell.survey for cell in collections]
+def _sampled(cells, channels):
+    """Return (SampleColumns, channels split by weight, stratum and cluster) of what was not sampled at random."""
+    surveys = [cell.survey for cell in cells.values()]
     if all(survey is None for survey in surveys):
-        return SampleColumns(), parts
+        return SampleColumns(), channels
     stated = [None if survey is None else survey.columns() for survey in surveys]
     weights = next((columns.weights for columns in stated if columns is not None and columns.weights is not None), None)
     alike = [None if columns is None else replace(columns, weights=weights) for columns in stated]
     if any(columns is None or columns != alike[0] for columns in alike):
         raise ArgumentError("cells must all be sampled alike to be written in one file.")
-    sample = alike[0]
-    keys = [tuple(map(str, key)) for key in collection] if by else [()]
-    split = []
-    for key, cell in zip(keys, collections, strict=True):
+    split: dict = {name: [] for name in channels}
+    for key, cell in cells.items():
         for i, tally in enumerate(cell.tallies):
-            for own, place, counts in cell.survey.kinds(i, sample):
-                split.append(((*key, *own), Tally.trusted(tally.protocol, tally.reports[place], counts, tally.name)))
-    return sample, split
+            for own, place, counts in cell.survey.kinds(i, alike[0]):
+                part = Tally.trusted(tally.protocol, tally.reports[place], counts, tally.name)
+                split[tally.name].append(((*key, *own), part))
+    return alike[0], split
 
 
-def _shared(collection, name, by):
+def _shared(collection, cells, name):
     """Return a field of a collection; of cells, their own, or the one that all of them share, else None."""
-    if not by or name in ("id", "title"):
+    if name in ("id", "title"):
         return getattr(collection, name)
-    first, *others = (getattr(cell, name) for cell in collection.values())
+    first, *others = (getattr(cell, name) for cell in cells.values())
     return first if all(other == first for other in others) else None
 
 
-def _channel_entry(tallies, table, single):
-    """Return the [[channels]] table of one channel: a tally, or the tallies of its cells."""
-    tally = tallies[0]
+def _channel_entry(parts, table, single):
+    """Return the [[channels]] table of one channel."""
+    tally = parts[0][1]
     entry = {"name": tally.name, "protocol": tally.protocol.design, "file": table}
     entry |= {} if single else {"where": {"channel": tally.name}}
     fields = tally.protocol.report_fields
     entry |= {"report": fields[0] if len(fields) == 1 else list(fields), "count": "count"}
-    entry |= {"n": sum(tally.n_reports for tally in tallies)}
+    entry |= {"n": sum(tally.n_reports for _, tally in parts)}
     parameters = plain(tally.protocol.parameters(), _written)
     return entry | ({"parameters": parameters} if parameters else {})
 
 
-def _table_lines(categories, by, parts, single, lost, label):
+def _table_lines(categories, by, channels, lost, label):
     """Yield the lines of the table: channels share the columns of the same name and leave the others empty."""
-    fields = list(dict.fromkeys(field for _, tally in parts for field in tally.protocol.report_fields))
+    fields = list(dict.fromkeys(field for parts in channels.values() for field in parts[0][1].protocol.report_fields))
+    single = len(channels) == 1
     yield [*by, *([] if single else ["channel"]), *fields, "count"]
-    for key, tally in parts:
-        columns = tally.protocol.format_reports(tally.reports, categories)
-        texts = dict(zip(tally.protocol.report_fields, columns, strict=True))
-        cells = [texts.get(field, itertools.repeat("")) for field in fields]
-        names = [itertools.repeat(text) for text in (*key, *([] if single else [tally.name]))]
-        yield from zip(*names, *cells, tally.counts.tolist(), strict=False)
-    first = parts[0][1]
-    for key, n in lost:  # answers that are missing, as lines of the first channel
-        entries = (label if field in first.protocol.report_fields else "" for field in fields)
-        yield [*key, *[""] * (len(by) - len(key)), *([] if single else [first.name]), *entries, n]
+    for name, parts in channels.items():
+        for key, tally in parts:
+            columns = tally.protocol.format_reports(tally.reports, categories)
+            texts = dict(zip(tally.protocol.report_fields, columns, strict=True))
+            columns = [texts.get(field, itertools.repeat("")) for field in fields]
+            names = map(itertools.repeat, key if single else (*key, name))
+            yield from zip(*names, *columns, tally.counts.tolist(), strict=False)
+    name, parts = next(iter(channels.items()))
+    for key, n in lost.items():  # answers that are missing, as lines of the first channel
+        entries = (label if field in parts[0][1].protocol.report_fields else "" for field in fields)
+        yield [*key, *[""] * (len(by) - len(key)), *([] if single else [name]), *entries, n]
 
 
 def _grouping(by, path):

@@ -1,7 +1,5 @@
 """CSV files: Arrow reads them; Python's slower reader finds the words and the line of what is wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

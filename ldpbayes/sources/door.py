@@ -5,7 +5,7 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Collection, Tally
@@ -253,6 +253,5 @@ def write(
     if scanned or (isinstance(thing, Cells) and not thing.keeps_reports):
         from ldpbayes.sources.scanning import summary_files
 
-        texts = (cast(Any, thing).protocol, cast(Any, thing).samples) if scanned else ()
-        return summary_files.write(thing, path, *texts)
+        return summary_files.write(thing, path)
     return write_collection(thing, path)

@@ -1,7 +1,5 @@
 """From Arrow tables to reports: cells, counts, conditions, and columns of reports as protocols take them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -112,9 +110,12 @@ def cells(grouping, n_rows):
     if size > MOST_CODES:
         seen, place, counts = np.unique(code, return_inverse=True, return_counts=True)
     else:
-        every = np.bincount(code, minlength=size)
-        seen = np.flatnonzero(every)
-        place, counts = (np.cumsum(every > 0) - 1)[code], every[seen]
+        counts = np.bincount(code, minlength=size)
+        seen, place = np.flatnonzero(counts), code
+        if len(seen) < size:
+            place, counts = (np.cumsum(counts > 0) - 1)[code], counts[seen]
+    if len(grouping) == 1:
+        return [(grouping[0][1][i],) for i in seen.tolist()], counts, place
     first = np.empty(len(seen), dtype=np.int64)
     first[place[::-1]] = np.arange(n_rows - 1, -1, -1)
     keys = zip(*([values[i] for i in codes[first].tolist()] for codes, values in grouping), strict=True)
@@ -294,7 +295,7 @@ class Format:
         if None in columns or len(columns) != len(self.protocol.report_fields):
             keys, _, group = cells(grouping, table.num_rows)
             ones = np.ones(table.num_rows, dtype=np.int64) if weights is None else weights
-            return keys, group, self.rows(table), ones
+            return keys, group.astype(np.int64), self.rows(table), ones
         sizes = [len(values) for _, values in (*grouping, *columns)]
         code, size = crossed([(codes, len(values)) for codes, values in (*grouping, *columns)])
         if math.prod(sizes) == size <= MOST_CODES:  # codes tell all values: no row is looked at again
@@ -312,7 +313,7 @@ class Format:
             for (_, values), index, name in zip(columns, indices[len(by) :], self.report, strict=True)
         ]
         try:
-            return keys, group, self._parsed(taken), counts
+            return keys, group.astype(np.int64), self._parsed(taken), counts
         except DataError as err:
             if err.line is None:
                 raise

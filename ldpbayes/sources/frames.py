@@ -1,7 +1,5 @@
 """Data frames: pandas, Polars, DuckDB relations and whatever else narwhals reads, by their Arrow export."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """JSON lines, one object a row: Arrow reads them, and Python's slower reader finds the line of what is wrong."""
 
-from __future__ import annotations
-
 import json
 from typing import ClassVar
 
@@ -40,7 +38,6 @@ def _dataset(path):
     from pyarrow import dataset
     from pyarrow import json as arrow
 
-    files.open_input(path).close()
     options = dataset.JsonFileFormat(read_options=arrow.ReadOptions(block_size=BLOCK))
     try:
         table = dataset.dataset(str(path), format=options)

@@ -1,7 +1,5 @@
 """Keys of cells: entries of grouping columns as plain Python values that are equal where the entries are."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import sys

@@ -1,7 +1,5 @@
 """From any data to the source that reads it."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

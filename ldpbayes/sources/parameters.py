@@ -111,34 +111,12 @@ def protocols_of(
     given: AbstractProtocol | None = None,
     categories: Sequence[str] | None = None,
 ) -> tuple[dict[str, AbstractProtocol], tuple[str, ...] | None]:
-    """Return the protocols that a table states, and the labels of their categories; contradictions are refused.
+    """Return the protocols that a table states, by the text of its column, and the labels of their categories.
 
-    Parameters
-    ----------
-    texts : collection of str
-        Distinct entries of the column ``protocol``; none where the table has no such column.
-    metadata : collection of str or None
-        What the metadata of each file state, None where they state nothing: they then stand for all reports only beside
-        the caller's protocol.
-    given : AbstractProtocol, optional
-        The caller's protocol.
-    categories : sequence of str, optional
-        The caller's labels.
-
-    Returns
-    -------
-    protocols : dict
-        From the text of the column to its protocol. The only key is "" where the column is missing, and all reports then
-        have that protocol.
-    categories : tuple of str or None
-
-    Raises
-    ------
-    ArgumentError
-        Where the protocol is stated nowhere, or by some files alone.
-    DataError
-        On a malformed text, on protocols over different categories, and where column, metadata and argument contradict
-        each other.
+    ``texts`` are the distinct entries of the column ``protocol``, none where there is no such column: the only text is then
+    "". ``metadata`` are what those of each file state, None where they state nothing; they then stand for all reports only
+    beside the caller's protocol. Contradictions between column, metadata and arguments are refused, and a protocol that is
+    stated nowhere, or by some files alone.
     """
     column = {text: parse_protocol(text) for text in texts}
     courtesy = [parse_protocol(text) for text in dict.fromkeys(metadata) if text]

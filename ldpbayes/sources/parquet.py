@@ -4,8 +4,6 @@ A file of some hundred bytes can say that it holds a gigabyte: columns are compr
 written once. What a page takes is therefore read from the headers of the pages, and rows are read in batches that fit.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import mmap
@@ -18,7 +16,7 @@ from ldpbayes.errors import DataError
 from ldpbayes.sources.base import arrow_kind, foreign
 from ldpbayes.sources.stream import BATCH, AbstractFile, runs
 
-#: Rows of one piece: what is read between two notes in a checkpoint.
+#: Rows of one piece, at least: what is read between two notes in a checkpoint.
 _PIECE = 2**22
 
 #: Most bytes of one page, and about the most bytes of one column of a batch.
@@ -55,16 +53,12 @@ class ParquetFile(AbstractFile):
         return known(self.source).schema
 
     def pieces(self):
-        metadata = known(self.source).metadata
+        metadata, first = known(self.source).metadata, 0
         rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        out, groups, first, n = [], [], 0, 0
-        for i, size in enumerate([*rows, _PIECE + 1]):
-            if groups and n + size > _PIECE:
-                out.append(replace(self, first_row=first, n_rows=n, groups=tuple(groups)))
-                groups, first, n = [], first + n, 0
-            groups.append(i)
-            n += size
-        return out
+        for groups in runs(range(len(rows)), _PIECE, rows.__getitem__):
+            n = sum(rows[i] for i in groups)
+            yield replace(self, first_row=first, n_rows=n, groups=tuple(groups))
+            first += n
 
     def rows(self, columns):
         return read_batches(self.source, columns, self.groups)

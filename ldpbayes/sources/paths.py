@@ -1,7 +1,5 @@
 """Files of rows: one, several, a pattern or a folder of them; names of folders such as ``country=NL`` are columns."""
 
-from __future__ import annotations
-
 import functools
 import glob
 import os
@@ -22,12 +20,7 @@ _MISSING = "__HIVE_DEFAULT_PARTITION__"
 
 
 class FileSource(Source):
-    """One or more files, each in the format of its suffix; others are read as CSV.
-
-    Parameters
-    ----------
-    paths : list of str
-    """
+    """One or more files, each in the format of its suffix; others are read as CSV."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths

@@ -19,27 +19,13 @@ ROUNDS = 100
 
 
 class Sent(NamedTuple):
-    """The reports that came through one protocol.
-
-    Attributes
-    ----------
-    place : int
-        Of the protocol among those of the table.
-    rows : (n,) int array
-        The rows of the table.
-    code : (n,) int array
-        The number of the distinct report in each, in order of appearance.
-    reports : (m, …) array
-        The distinct reports, as the protocol makes them.
-    likelihood : Rows
-        Theirs, a row each.
-    """
+    """The reports that came through one protocol, whose place is given: their rows in the table and distinct reports."""
 
     place: int
     rows: np.ndarray
-    code: np.ndarray
+    code: np.ndarray  # the number of the distinct report in each row, in order of appearance
     reports: np.ndarray
-    likelihood: Any
+    likelihood: Any  # their Rows, one each
 
 
 def sent(table: Any, formats: Sequence[Format], place: np.ndarray) -> Iterator[Sent]:

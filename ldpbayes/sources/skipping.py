@@ -146,21 +146,9 @@ def good_rows(
 ) -> Iterator[Any]:
     """Yield what ``work`` returns for batches, or for their good rows.
 
-    Parameters
-    ----------
-    batches : iterable of Batch
-        In the order of their pieces.
-    work : callable
-        Raises a DataError whose ``line`` is a bad row of the batch that it gets.
-    skipped : Skipped, optional
-        Takes the bad rows; without it the first of them is refused with its file and place.
-    alike : mapping
-        From a column to the columns on which it hangs whether its entry is good; itself where it is not there.
-
-    Raises
-    ------
-    DataError
-        Also where it is not a row that is wrong.
+    ``work`` raises a DataError whose ``line`` is a bad row of the batch that it gets; ``skipped`` takes it, or it is refused
+    with its file and place. ``alike`` has the columns on which it hangs whether the entry of a column is good, itself where
+    it is not there.
     """
     for piece, own in itertools.groupby(batches, lambda batch: batch.piece):
         for batch in own:

@@ -184,9 +184,6 @@ class AbstractFile(Piece, abc.ABC):
 
     Attributes
     ----------
-    source : str
-    first_row : int
-    n_rows : int or None
     folders : tuple of (str, text, int or None)
         Columns that the names of the file's folders hold.
     lenient : bool
@@ -205,7 +202,7 @@ class AbstractFile(Piece, abc.ABC):
     def schema(self) -> Any:
         """Return the Arrow schema of the file."""
 
-    def pieces(self) -> Sequence[AbstractFile]:
+    def pieces(self) -> Iterable[AbstractFile]:
         """Return the parts of the file, in order; by default it has one."""
         return [self]
 

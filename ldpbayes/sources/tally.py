@@ -1,7 +1,5 @@
 """The tally of a stream: how often each report came, by channel and cell."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -13,20 +13,10 @@ from ldpbayes.sources.tally import read_parts
 
 
 def read_users(source, channels, columns):
-    """Return the tallies of users of a source by cell, a dict for each channel.
+    """Return the tallies of users of a source by cell, a dict for each channel: one report, a history, for each user.
 
-    Parameters
-    ----------
-    source : Source
-    channels : Channels
-        Of histories, or of any other protocols, by which each report was then made anew.
-    columns : Columns
-        With one column of reports per field of a single report.
-
-    Returns
-    -------
-    list of dict
-        From the key of a cell to its Tally, with one report, a history, for each user.
+    The channels are of histories, or of any other protocols, by which each report was then made anew; there is one column of
+    reports per field of a single report.
 
     Raises
     ------

@@ -66,15 +66,7 @@ def write_batches(path: Any, batches: Iterable[tuple], layout: Layout) -> int:
 
 
 class Layout:
-    """The columns of a file of reports through one protocol.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-    categories : sequence of str, optional
-    published : sequence of dict
-        Numbers that belong to the reports; as in ``Collection.published``.
-    """
+    """The columns of a file of reports through one protocol, and numbers that are published with them."""
 
     def __init__(self, protocol, categories, published=()):
         import pyarrow as arrow

@@ -19,7 +19,7 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.road.methods import make_method
+from ldpbayes.road.methods import METHODS
 
 PROTOCOLS = {
     "oue": UnaryEncoding.optimized,
@@ -43,7 +43,7 @@ def collected(protocol, n, rng):
 def reference(collection):
     """Return (mean, sd, MCSE of the mean, worst R-hat, least ESS) of a converged Gibbs run, longer until it is."""
     for thin in (2, 8, 40):
-        method = make_method("augmentation", draws=600, tune=200, chains=4, thin=thin)
+        method = METHODS["augmentation"](draws=600, tune=200, chains=4, thin=thin)
         tree = method.posterior(collection, "jeffreys", random_seed=thin)
         draws = np.moveaxis(tree["posterior"]["distribution"].values, -1, 0)
         r_hat, ess = array_stats.rhat(draws).max(), array_stats.ess(draws).min()
@@ -57,7 +57,7 @@ def check(name, a, n, epsilon):
     start = time.process_time()
     rng = np.random.default_rng([list(PROTOCOLS).index(name), a, n, int(10 * epsilon)])
     collection = collected(PROTOCOLS[name](a, epsilon), n, rng)
-    found = make_method("surrogate").weighted(collection, "jeffreys", random_seed=1)
+    found = METHODS["surrogate"]().weighted(collection, "jeffreys", random_seed=1)
     line = dict(protocol=name, categories=a, reports=n, epsilon=epsilon, k_hat=f"{found.k_hat:.2f}")
     line |= {
         "efficiency": f"{found.effective_sample / len(found.distribution):.2f}",

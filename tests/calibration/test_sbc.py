@@ -20,7 +20,7 @@ from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.priors import as_prior
 from ldpbayes.result.compliers import extended_draws
-from ldpbayes.road.methods import METHODS, make_method
+from ldpbayes.road.methods import METHODS
 
 #: Settings and replications. With weak data and 20 sweeps a draw Gibbs draws are nearly independent; so is every third of
 #: NUTS.
@@ -58,13 +58,13 @@ def draw_posterior(method, collection, prior, seed):
     try:
         return method.posterior(collection, prior, random_seed=seed, ci_prob=INTERVAL), 0
     except ConvergenceError:
-        other = make_method("augmentation", draws=RANKED, chains=4, thin=10)
+        other = METHODS["augmentation"](draws=RANKED, chains=4, thin=10)
         return other.posterior(collection, prior, random_seed=seed, ci_prob=INTERVAL), 1
 
 
 def replicate(engine, case, replications, stage):
     """Return ranks (replications, 3), hits of the method's own intervals of P and F (nan where it has none), hand-overs."""
-    method = make_method(engine, **ENGINES[engine][0])
+    method = METHODS[engine](**ENGINES[engine][0])
     a, n, levels = setting(engine, case)
     prior = as_prior("jeffreys", a)
     rng = np.random.default_rng([list(ENGINES).index(engine), [c.name for c in CASES].index(case.name), stage])

@@ -21,7 +21,7 @@ from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.protocols import GRR, Channel, designs, kronecker
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.road.methods import METHODS, make_method
+from ldpbayes.road.methods import METHODS
 
 WARNER = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [60, 40])])
 
@@ -112,7 +112,6 @@ def test_mend_9_a_share_of_tiny_shares_is_defined():
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: make_method("auto"), "method must be one of exact"),
         (lambda: fit(WARNER, exclude="magic"), "exclude must be one of"),
         (lambda: fit(WARNER, method="exact", exclude="exact"), "exclude must be empty"),
         (lambda: fit(WARNER, method=Exact), "method must be a name or a posterior method"),
@@ -127,7 +126,7 @@ def test_mend_13_arguments_are_refused(call, words):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_mend_13_a_generator_is_no_seed_and_is_refused_before_sampling(name, monkeypatch):
-    method = make_method(name)
+    method = METHODS[name]()
     monkeypatch.setattr(type(method), "run", lambda *_: pytest.fail("sampled"))
     with pytest.raises(ArgumentError, match="random_seed must be an integer >= 0 or None, got a numpy Generator"):
         method.posterior(WARNER, "flat", random_seed=np.random.default_rng(1))
@@ -147,7 +146,7 @@ def test_mend_13_one_name_may_be_excluded():
 )
 def test_mend_13_every_result_has_a_summary_and_its_seed(name):
     draws = 1000 if name == "summary" else 20  # weights of few draws are not trusted for every seed
-    collection, method = collected(GRR(3, 1.0), 40), make_method(name, draws=draws, chains=2)
+    collection, method = collected(GRR(3, 1.0), 40), METHODS[name](draws=draws, chains=2)
     tree = method.posterior(collection, "flat", random_seed=3)
     assert tree["summary"]["mean"].shape == (2, 3) and tree.attrs["random_seed"] == 3
     drawn = method.posterior(collection, "flat").attrs["random_seed"]
@@ -245,7 +244,7 @@ def test_mend_32_one_fit_looks_once():
 def test_mend_32_nothing_is_prepared_twice_at_a_hand_over_and_mend_29_its_sentences_start_in_upper_case(monkeypatch):
     calls = Counter()
     for name in METHODS:
-        kind = type(make_method(name))
+        kind = type(METHODS[name]())
 
         def counted(self, problem, name=name, original=kind.prepare):
             calls[name] += 1

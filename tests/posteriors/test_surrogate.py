@@ -17,7 +17,7 @@ from ldpbayes.posteriors.surrogate import ExpandedFactors, Proposal, Surrogate, 
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, SampledAttribute
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.road.methods import make_method
+from ldpbayes.road.methods import METHODS
 
 
 def collected(protocol, n, seed):
@@ -86,7 +86,7 @@ def test_every_protocol_against_an_exact_method(case):
     prior = Dirichlet.jeffreys(a)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        method, problem = make_method("tally_states", draws=250), Problem.of(collection, prior)
+        method, problem = METHODS["tally_states"](draws=250), Problem.of(collection, prior)
         exact = method.answer(problem, method.plan(problem), 1, 0.95).parts.exact  # of all kinds of respondents
     found = Surrogate(draws=1500).weighted(collection, prior, random_seed=1)
     assert not found.verdict.problem

@@ -47,18 +47,13 @@ class ConditionedProduct:
         """Return values (…, k·G) of factors by category, (…, k, a)."""
         return values.reshape(*values.shape[:-1], -1, self.multiplicity.size)[..., self.group]
 
-    def _each(self, sets):
-        """Return the places of the factors of some sets."""
-        size = self.multiplicity.size
-        return (sets[:, None] * size + np.arange(size)).ravel()
-
     @cached_property
     def _moments(self):
         """Means and variances of the factors (k·G,), log-evidences (k,)."""
         mean, variance = np.empty((2, self.factors.centre.size))
         log_evidence = np.empty(self.factors.sets)
         for sets, law in self._laws:
-            each, moments = self._each(sets), law.moments
+            each, moments = self.factors.members(sets), law.moments
             mean[each], variance[each], log_evidence[sets] = moments.mean, moments.variance, moments.log_evidence
         return mean, variance, log_evidence
 
@@ -152,14 +147,14 @@ class ConditionedProduct:
     @cached_property
     def _margins(self):
         """[(factor indices, Margin)] of all; what loses digits by transforms goes with polynomials, or alone."""
-        out = []
+        out, g = [], self.multiplicity.size
         for sets, law in self._laws:
-            each = self._each(sets)
-            margins, lost = law.margins()
+            each, lost = self.factors.members(sets), law.lost
+            margins = law.margins(np.setdiff1d(np.arange(each.size), lost))
             if lost.size and self.factors.is_polynomial:
-                whole, place = np.unique(lost // self.multiplicity.size, return_inverse=True)
-                chosen = place * self.multiplicity.size + lost % self.multiplicity.size
-                again = PolynomialRoute(law.factors.take(whole)).margins(chosen)[0]
+                whole, place = np.unique(lost // g, return_inverse=True)
+                chosen = place * g + lost % g
+                again = PolynomialRoute(law.factors.take(whole)).margins(chosen)
                 margins += [(lost[np.searchsorted(chosen, x)], margin) for x, margin in again]
             elif lost.size:
                 margins += [self._alone(law, x) for x in lost]
@@ -169,9 +164,9 @@ class ConditionedProduct:
     def _alone(self, law, x):
         """Return (its index, Margin) of a factor whose transforms lose digits; the saddle point serves where it has none."""
         k, place = divmod(int(x), self.multiplicity.size)
-        single = law if law.factors.sets == 1 else type(law)(law.factors.take([k]), law.line.take([k]))
+        single = law if law.factors.sets == 1 else law.take([k])
         try:
             margin = single.margin_of(place)
         except ConvergenceError:
-            margin = Saddle(single.factors).margin_of(place)
+            margin = Saddle(single.factors).margins(np.array([place]))[0][1]
         return np.array([x]), margin

@@ -146,13 +146,63 @@ class TiltedFactors:
 
     def __init__(self, family, multiplicity, start=None, sets=1):
         self.family, self.multiplicity, self.sets = family, multiplicity, sets
-        size = 64 if multiplicity.size <= MANY else FEW_NODES // 2
-        self.tilt, nodes, self.window = tilted_many(family, multiplicity, sets, size, NEAR, start)
+        self.tilt, nodes, self.window = self._tilted(start)
         self.centre = nodes.centre
+
+    @property
+    def _lowest(self):
+        """The lowest tilts of the sets, (k,): below it a factor has no mode."""
+        lowest = np.broadcast_to(self.family.lowest_tilt, self.family.alpha.shape)
+        return lowest.reshape(self.sets, -1).max(axis=1)
+
+    def _mode_tilts(self, bisections):
+        """Return tilts (k,) of modes that sum to one, by bisection over all sets at once."""
+        family = self.family
+        even = np.full(family.alpha.shape, 1 / self.multiplicity.sum())
+        bounds = (family.alpha / even + family.slope(even)).reshape(self.sets, -1)
+
+        def above(t):
+            return self.summed(family.modes(self.each(t))) > 1
+
+        return bisect(above, np.maximum(bounds.min(axis=1), self._lowest), bounds.max(axis=1), bisections)
+
+    def _tilted(self, start):
+        """Return (tilts (k,), Nodes, windows) of the factors of each set, tilted to mean one.
+
+        The tilt of modes that sum to one comes first, then Newton's method on the means, which halves the interval that it
+        has found where a step leaves it. Where it does not arrive from ``start``, that comes first after all.
+        """
+        family, lowest = self.family, self._lowest
+        size = 64 if self.multiplicity.size <= MANY else FEW_NODES // 2
+        if start is None or (start <= lowest).any():
+            start, tilt = None, self._mode_tilts(BISECTIONS)
+        else:
+            tilt = np.broadcast_to(start, self.sets).astype(float)
+        far, low, high = True, np.full(self.sets, -np.inf), np.full(self.sets, np.inf)
+        for _ in range(NEWTON_TILTS):
+            each = self.each(tilt)
+            centre = family.modes(each)
+            if far:  # a tilt that moves means by a part of an sd leaves the ends where they are
+                window = _window(family, each, centre)
+            nodes = _trapezoid(family, each, centre, *window, size)
+            excess, spread = self.summed(centre + nodes.mean_offset) - 1, self.summed(nodes.variance)
+            if (np.abs(excess) < NEAR * np.sqrt(spread)).all():
+                return tilt, nodes, window
+            far = (np.abs(excess) > BESIDE * np.sqrt(spread)).any()
+            low, high = np.where(excess > 0, tilt, low), np.where(excess > 0, high, tilt)
+            # On 1/Σ E[g], which is linear in t for gamma factors; halves where factors of two peaks lead to and fro.
+            moved = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
+            tilt = np.where(np.isfinite(high - low) & ((moved <= low) | (moved >= high)), 0.5 * (low + high), moved)
+        return (tilt, nodes, window) if start is None else self._tilted(None)
+
+    def members(self, sets):
+        """Return the places of the factors of some of the sets."""
+        size = self.multiplicity.size
+        return (np.asarray(sets)[:, None] * size + np.arange(size)).ravel()
 
     def take(self, sets):
         """Return the factors of some of the sets."""
-        members = (np.asarray(sets)[:, None] * self.multiplicity.size + np.arange(self.multiplicity.size)).ravel()
+        members = self.members(sets)
         out = object.__new__(TiltedFactors)
         out.family, out.multiplicity, out.sets = self.family.take(members), self.multiplicity, len(sets)
         out.tilt, out.centre, out.window = self.tilt[sets], self.centre[members], tuple(end[members] for end in self.window)
@@ -263,83 +313,13 @@ class RoughlyTilted(TiltedFactors):
 
     def __init__(self, family, multiplicity, sets=1):
         self.family, self.multiplicity, self.sets = family, multiplicity, sets
-        self.tilt = mode_tilts(family, multiplicity, sets, ROUGH_BISECTIONS)[0]
+        self.tilt = self._mode_tilts(ROUGH_BISECTIONS)
         self.centre = family.modes(self.each(self.tilt))
 
     @property
     def window_values(self):
         """Ends that leave out no count, two arrays of shape (k·G,)."""
         return np.zeros(self.centre.shape), np.full(self.centre.shape, 1e100)
-
-
-def mode_tilts(family, multiplicity, k, bisections):
-    """Return (tilts (k,) of modes that sum to one, the lowest tilts): they lie between the least and the largest bound.
-
-    Bisection is over all sets at once.
-
-    Parameters
-    ----------
-    family, multiplicity, k
-        As for tilted_many.
-    bisections : int
-    """
-    even = np.full(family.alpha.shape, 1 / multiplicity.sum())
-    bounds = (family.alpha / even + family.slope(even)).reshape(k, -1)
-    lowest = np.broadcast_to(family.lowest_tilt, family.alpha.shape).reshape(k, -1).max(axis=1)
-
-    def above(t):
-        return family.modes(np.repeat(t, multiplicity.size)).reshape(k, -1) @ multiplicity > 1
-
-    return bisect(above, np.maximum(bounds.min(axis=1), lowest), bounds.max(axis=1), bisections), lowest
-
-
-def tilted_many(family, multiplicity, k, size=96, close=1e-3, start=None):
-    """Return (tilts (k,), Nodes, windows) of k sets of factors that stand one after the other, each tilted to mean one.
-
-    The tilt of modes that sum to one comes first, by bisection, then Newton's method on the means, which halves the interval
-    that it has found where a step leaves it.
-
-    Parameters
-    ----------
-    family : PowerFactors or another family
-        k × G factors.
-    multiplicity : (G,) array
-        How many categories have each factor of a set.
-    k : int
-    size : int
-        Nodes of every factor.
-    close : float
-        How far from one the means may add up to, in sd of the sum.
-    start : float or (k,) array, optional
-        Where Newton's method starts; where it does not arrive, bisection comes first after all.
-    """
-
-    def each(t):
-        return np.repeat(t, multiplicity.size)
-
-    def together(values):
-        return values.reshape(k, -1) @ multiplicity
-
-    lowest = np.broadcast_to(family.lowest_tilt, family.alpha.shape).reshape(k, -1).max(axis=1)
-    if start is None or (start <= lowest).any():  # below the lowest tilt a factor has no mode
-        start, (tilt, lowest) = None, mode_tilts(family, multiplicity, k, BISECTIONS)
-    else:
-        tilt = np.broadcast_to(start, k).astype(float)
-    far, low, high = True, np.full(k, -np.inf), np.full(k, np.inf)
-    for _ in range(NEWTON_TILTS):
-        centre = family.modes(each(tilt))
-        if far:  # a tilt that moves means by a part of an sd leaves the ends where they are
-            window = _window(family, each(tilt), centre)
-        nodes = _trapezoid(family, each(tilt), centre, *window, size)
-        excess, spread = together(centre + nodes.mean_offset) - 1, together(nodes.variance)
-        if (np.abs(excess) < close * np.sqrt(spread)).all():
-            return tilt, nodes, window
-        far = (np.abs(excess) > BESIDE * np.sqrt(spread)).any()
-        low, high = np.where(excess > 0, tilt, low), np.where(excess > 0, high, tilt)
-        # On 1/Σ E[g], which is linear in t for gamma factors; halves where factors of two peaks lead to and fro.
-        moved = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
-        tilt = np.where(np.isfinite(high - low) & ((moved <= low) | (moved >= high)), 0.5 * (low + high), moved)
-    return (tilt, nodes, window) if start is None else tilted_many(family, multiplicity, k, size, close)
 
 
 def grouped(family):

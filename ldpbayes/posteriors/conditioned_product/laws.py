@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ldpbayes.posteriors.conditioned_product.margins import Margin, Moments, margins_of
+from ldpbayes.posteriors.conditioned_product.margins import Moments, margins_of
 from ldpbayes.posteriors.conditioned_product.polynomial import PolynomialRoute
 from ldpbayes.posteriors.conditioned_product.transform import Line, TransformRoute
 
@@ -16,10 +16,10 @@ SHORT = 2048
 OFF = 1e-8
 #: … and where those of the polynomials themselves do, their transforms are noise.
 NEAR = 1e-5
+#: No sets, and no factors that a route loses.
+NONE = np.array([], dtype=int)
 #: Complex numbers of the transforms of sets that are worked on together.
 TOGETHER = 2**20
-#: Nodes of a factor, by whose moments the saddle point's margins go.
-NODES = 96
 
 
 class Pairs:
@@ -30,49 +30,35 @@ class Pairs:
     factors : TiltedFactors
     """
 
-    name, n_nodes = "pairs", 512
+    name, n_nodes, lost = "pairs", 512, NONE
 
     def __init__(self, factors):
         self.factors = factors
 
-    @cached_property
-    def _margins(self):
-        factors, g = self.factors, self.factors.multiplicity.size
-        first = np.arange(factors.sets) * g
-        second = first + g - 1
-        mean, variance = factors.saddle_moments()
-        out = []
-        for x, y in ((first, second), (second, first)):
+    def margins(self, index):
+        """Return [(factor indices, Margin)] of some factors."""
+        factors, start = self.factors, Moments(*self.factors.saddle_moments(), None)
 
-            def log_density(log_g, log_rest, x=x, y=y):
-                density = factors.log_density(x, mean[x], log_g)
-                return density + factors.log_density(y, mean[y], log_rest)
+        def log_others(x, log_g, log_rest):
+            other = x ^ 1 if factors.multiplicity.size == 2 else x
+            return factors.log_density(other, start.mean[other], log_rest)
 
-            alpha = factors.family.alpha
-            out.append((x, *Margin.of_logit(mean[x], variance[x], alpha[x], alpha[y], log_density)))
-        return out
+        return margins_of(factors, index, start, log_others)
 
     @cached_property
     def moments(self):
         """Moments of all factors given Σ g = 1."""
-        factors = self.factors
-        mean, variance = factors.saddle_moments()
-        smooth = factors.family.log_smooth(mean) - factors.each(factors.tilt) * mean
-        (x, first, log_mass), (y, second, _) = self._margins
-        log_evidence = factors.tilt + smooth[x] + smooth[y] + log_mass
-        mean, variance = np.empty((2, mean.size))
-        for place, margin in ((x, first), (y, second)):
-            mean[place], variance[place] = margin.moments
-        return Moments(mean, variance, log_evidence)
+        factors, start = self.factors, self.factors.saddle_moments()[0]
+        smooth = factors.summed(factors.family.log_smooth(start) - factors.each(factors.tilt) * start)
+        mean, variance, log_mass = np.empty((3, start.size))
+        for x, margin in self.margins(np.arange(start.size)):
+            (mean[x], variance[x]), log_mass[x] = margin.moments, margin.log_mass
+        return Moments(mean, variance, factors.tilt + smooth + log_mass.reshape(factors.sets, -1)[:, 0])
 
     @property
     def products(self):
         """(Left, right), two (1, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of the two categories of a set."""
         return -self.moments.variance[None], np.ones((1, self.moments.variance.size))
-
-    def margins(self):
-        """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
-        return [(x, margin) for x, margin, _ in self._margins], np.array([], dtype=int)
 
 
 class Saddle:
@@ -86,7 +72,7 @@ class Saddle:
     factors : TiltedFactors
     """
 
-    name = "saddle point"
+    name, lost = "saddle point", NONE
 
     def __init__(self, factors):
         self.factors = factors
@@ -99,20 +85,13 @@ class Saddle:
     @cached_property
     def products(self):
         """(Left, right), two (1, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of two normal factors of a set."""
-        variance = self.factors.nodes(NODES).variance
+        variance = self.factors.coarse.variance
         return (-variance / self.factors.each(self.factors.summed(variance)))[None], variance[None]
 
-    def margins(self):
-        """Return [(factor indices, Margin)] of all factors, and none that would lose digits."""
-        return self._margins(np.arange(self.factors.centre.size)), np.array([], dtype=int)
-
-    def margin_of(self, x):
-        """Return the Margin of one factor of one set."""
-        return self._margins(np.array([x]))[0][1]
-
-    def _margins(self, index):
-        factors, fine = self.factors, self.factors.nodes(NODES)
-        mean, variance = fine.centre + fine.mean_offset, fine.variance
+    def margins(self, index):
+        """Return [(factor indices, Margin)] of some factors."""
+        factors, single = self.factors, self.factors.coarse
+        mean, variance = single.centre + single.mean_offset, single.variance
         left = 1 - factors.each(factors.summed(mean)) + mean
         rest = np.maximum(factors.each(factors.summed(variance)) - variance, 1e-12 * variance)
 
@@ -145,20 +124,25 @@ def laws_of(factors, route=None):
         out += _polynomials(factors, short, counts)
         left = np.setdiff1d(left, short)
     if left.size:
-        rough = _transforms(factors, left, out)
+        line = Line.of(factors.take(left), factors.multiplicity)
+        off = np.inf if counts is None else OFF
+        rough = np.concatenate([left[line.count == 0], _good(_transforms(factors, left, line), off, out)])
         if counts is not None and route is None:
-            laws = [(sets, law, _good(law, NEAR).all()) for sets, law in _polynomials(factors, rough, counts)]
-            out += [(sets, law) for sets, law, good in laws if good]
-            rough = np.concatenate([np.array([], dtype=int), *(sets for sets, _, good in laws if not good)])
+            rough = _good(_polynomials(factors, rough, counts), NEAR, out)
         if rough.size:
             out.append((rough, Saddle(factors.take(rough))))
     return out
 
 
-def _good(law, off):
-    """Return of which sets of a law the log-evidence is known and means add up to one but for ``off``, (k,) booleans."""
-    moments = law.moments
-    return np.isfinite(moments.log_evidence) & (np.abs(law.factors.summed(moments.mean) - 1) < off)
+def _good(laws, off, out):
+    """Add (sets, law) to ``out`` where evidences are known and means add up to one but for ``off``; return the others."""
+    others = [NONE]
+    for sets, law in laws:
+        good = np.isfinite(law.moments.log_evidence) & (np.abs(law.factors.summed(law.moments.mean) - 1) < off)
+        if good.any():
+            out.append((sets[good], law if good.all() else law.take(np.flatnonzero(good))))
+        others.append(sets[~good])
+    return np.concatenate(others)
 
 
 def _counts(factors):
@@ -173,23 +157,12 @@ def _polynomials(factors, sets, counts):
     return [(group, PolynomialRoute(factors.take(group))) for group in _together(sets, size, factors.multiplicity.size)]
 
 
-def _transforms(factors, sets, out):
-    """Add (sets, TransformRoute) to ``out``, sets of like lines together; return the sets that do not go with them."""
-    line = Line.of(factors.take(sets), factors.multiplicity)
-    rough = [sets[line.count == 0]]
-    order = {int(which): place for place, which in enumerate(sets)}
-    size = np.zeros(factors.sets)
-    size[sets] = 2.0 ** np.ceil(np.log2(np.maximum(line.count, 1)))
-    for group in _together(sets[line.count > 0], size, factors.multiplicity.size):
-        own_line = line.take([order[int(which)] for which in group])
-        law = TransformRoute(factors.take(group), own_line)
-        good = _good(law, OFF if factors.is_polynomial else np.inf)
-        if good.all():
-            out.append((group, law))
-        elif good.any():
-            out.append((group[good], TransformRoute(factors.take(group[good]), own_line.take(np.flatnonzero(good)))))
-        rough.append(group[~good])
-    return np.concatenate(rough)
+def _transforms(factors, sets, line):
+    """Return [(sets, TransformRoute)] of those whose line dies out, sets of like lines together."""
+    place, size = np.zeros((2, factors.sets))
+    place[sets], size[sets] = np.arange(sets.size), 2.0 ** np.ceil(np.log2(np.maximum(line.count, 1)))
+    groups = _together(sets[line.count > 0], size, factors.multiplicity.size)
+    return [(group, TransformRoute(factors.take(group), line.take(place[group].astype(int)))) for group in groups]
 
 
 def _together(sets, size, each):

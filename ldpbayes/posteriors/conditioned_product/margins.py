@@ -42,41 +42,24 @@ class Margin:
     ----------
     low, step : (m,) arrays
         Grid: low + step·(i + ½).
-    density : (m, N) array
-        Unnormalized density in u.
+    log_density : (m, N) array
+        In u, but for the scale.
     centre, scale : (m,) arrays
+
+    Attributes
+    ----------
+    density : (m, N) array
+        With sum one.
+    log_mass : (m,) array
+        log ∫ density dg.
     """
 
-    def __init__(self, low, step, density, centre, scale):
+    def __init__(self, low, step, log_density, centre, scale):
         self.low, self.step, self.centre, self.scale = low, step, centre, scale
-        self.size = density.shape[1]
-        self.density = density / density.sum(axis=1, keepdims=True)
-
-    @classmethod
-    def of_logit(cls, mean, variance, alpha, rest, log_density):
-        """Return (Margin, log ∫ density dg) of factors that are narrow in the middle and long at the ends, both at once.
-
-        Parameters
-        ----------
-        mean, variance : (m,) arrays
-            Near those of g.
-        alpha, rest : (m,) arrays
-            The powers of g and of 1 − g at the ends.
-        log_density : callable
-            (log g, log(1 − g)), two (m, N) arrays → log-density of g.
-        """
-        mean = np.clip(mean, 1e-12, 1 - 1e-12)
-        centre, scale = np.log(mean) - np.log1p(-mean), np.minimum(np.sqrt(variance) / (mean * (1 - mean)), 3.0)
-        low, high = -np.arcsinh((DROP / alpha + 20) / scale), np.arcsinh((DROP / rest + 20) / scale)
-        size = MARGIN_NODES if min(alpha.min(), rest.min()) < SMALL else FEW_MARGIN_NODES
-        step = (high - low) / size
-        u = low[:, None] + step[:, None] * (np.arange(size) + 0.5)
-        y = centre[:, None] + scale[:, None] * np.sinh(u)
-        log_g, log_rest = -np.logaddexp(0, -y), -np.logaddexp(0, y)
-        found = log_density(log_g, log_rest) + log_g + log_rest + np.log(np.cosh(u))
-        top = found.max(axis=1)
-        density = np.exp(found - top[:, None])
-        return cls(low, step, density, centre, scale), top + np.log(density.sum(axis=1) * step * scale)
+        self.size, top = log_density.shape[1], log_density.max(axis=1)
+        density = np.exp(log_density - top[:, None])
+        total = density.sum(axis=1)
+        self.density, self.log_mass = density / total[:, None], top + np.log(total * step * scale)
 
     @cached_property
     def moments(self):
@@ -159,6 +142,8 @@ class Margin:
 def margins_of(factors, index, moments, log_others, together=TOGETHER // MARGIN_NODES):
     """Return [(factor indices, Margin)] of some factors: the density of each times that of the sum of the others of its set.
 
+    Grids are narrow in the middle and long at the ends.
+
     Parameters
     ----------
     factors : TiltedFactors
@@ -173,10 +158,15 @@ def margins_of(factors, index, moments, log_others, together=TOGETHER // MARGIN_
     total, out = factors.each(factors.alpha_total), []
     for start in range(0, index.size, together):
         x = index[start : start + together]
-        mean, variance, alpha = moments.mean[x], moments.variance[x], factors.family.alpha[x]
-
-        def log_density(log_g, log_rest, x=x, mean=mean):
-            return factors.log_density(x, mean, log_g) + log_others(x, log_g, log_rest)
-
-        out.append((x, Margin.of_logit(mean, variance, alpha, total[x] - alpha, log_density)[0]))
+        alpha, mean = factors.family.alpha[x], np.clip(moments.mean[x], 1e-12, 1 - 1e-12)
+        rest, centre = total[x] - alpha, np.log(mean) - np.log1p(-mean)
+        scale = np.minimum(np.sqrt(moments.variance[x]) / (mean * (1 - mean)), 3.0)
+        low, high = -np.arcsinh((DROP / alpha + 20) / scale), np.arcsinh((DROP / rest + 20) / scale)
+        size = MARGIN_NODES if min(alpha.min(), rest.min()) < SMALL else FEW_MARGIN_NODES
+        step = (high - low) / size
+        u = low[:, None] + step[:, None] * (np.arange(size) + 0.5)
+        y = centre[:, None] + scale[:, None] * np.sinh(u)
+        log_g, log_rest = -np.logaddexp(0, -y), -np.logaddexp(0, y)
+        found = factors.log_density(x, moments.mean[x], log_g) + log_others(x, log_g, log_rest)
+        out.append((x, Margin(low, step, found + log_g + log_rest + np.log(np.cosh(u)), centre, scale)))
     return out

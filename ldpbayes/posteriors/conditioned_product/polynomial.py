@@ -71,7 +71,7 @@ class PolynomialRoute:
         Of a family with ``polynomials``.
     """
 
-    name = "polynomial"
+    name, lost = "polynomial", np.array([], dtype=int)
 
     def __init__(self, factors):
         self.factors = factors
@@ -250,8 +250,12 @@ class PolynomialRoute:
         """(Left, right), two (K, k·G) arrays: Cov(g_x, g_y) = (leftᵀ right)_xy of two categories of a set."""
         return self._pieces[1] or self._worked_out(True)[1]
 
-    def margins(self, chosen=None):
-        """Return [(factor indices, Margin)] of all factors, or those chosen, and none that would lose digits.
+    def take(self, sets):
+        """Return the route of some of the sets."""
+        return PolynomialRoute(self.factors.take(sets))
+
+    def margins(self, index):
+        """Return [(factor indices, Margin)] of some factors.
 
         The density of g_x is its own times that of the others' sum at 1 − g: a mixture over their Σ k of Gamma(A + Σ k, t),
         and thereby a polynomial in 1 − g, whose terms are all positive.
@@ -269,9 +273,8 @@ class PolynomialRoute:
             # e^{−tg} of the factor and of the others are e^{−t} in all.
             return tilt[x, None] * np.exp(log_g) + (shape[:, :1] - 1) * log_rest + value
 
-        index = np.arange(factors.centre.size) if chosen is None else chosen
         size = max(1, TOGETHER // (512 * POWERS + 4 * self._window[1]))
-        return margins_of(factors, index, self.moments, log_others, size), np.array([], dtype=int)
+        return margins_of(factors, index, self.moments, log_others, size)
 
     def _others(self, index):
         """Return (laws of the sum of all counts of a set but one of factor x, for x in index, lowest sum of each)."""

@@ -176,18 +176,25 @@ class TransformRoute:
         weighted = np.repeat(v, self.factors.multiplicity.size, axis=1) * centred
         return np.concatenate([weighted.real, -weighted.imag]), np.concatenate([centred.real, centred.imag])
 
-    def margins(self):
-        """Return [(factor indices, Margin)] and the factors for which that would lose digits.
+    def take(self, sets):
+        """Return the route of some of the sets."""
+        return TransformRoute(self.factors.take(sets), self.line.take(sets))
 
-        The density of factor x is its own times that of the others' sum, from the product of all transforms over E_x:
-        that division loses digits where the factor carries most of the spread.
+    @property
+    def lost(self):
+        """The factors whose margins would lose digits: they divide by their transforms."""
+        sizes, limit = np.abs(self._transforms[0]), LOST if self.factors.is_polynomial else ROUGHLY_LOST
+        others = np.repeat(np.exp(self.factors.summed(np.log(sizes))), self.factors.multiplicity.size, axis=1) / sizes
+        return np.flatnonzero(np.maximum((others * np.minimum(1e-16 / sizes, 1)).max(axis=0), others[-1]) > limit)
+
+    def margins(self, index):
+        """Return [(factor indices, Margin)] of some factors.
+
+        The density of factor x is its own times that of the others' sum, from the product of all transforms over E_x.
         """
-        v, e0, factors = self._weights[0], self._transforms[0], self.factors
-        size, sizes = np.exp(factors.summed(np.log(np.abs(e0)))), np.abs(e0)
-        others = np.repeat(size, factors.multiplicity.size, axis=1) / sizes
-        limit = LOST if factors.is_polynomial else ROUGHLY_LOST
-        lost = np.maximum((others * np.minimum(1e-16 / sizes, 1)).max(axis=0), others[-1]) > limit
-        ratio, step = np.repeat(v, factors.multiplicity.size, axis=1) / e0[: len(v)], factors.each(self.line.step)
+        v, factors = self._weights[0], self.factors
+        ratio = np.repeat(v, factors.multiplicity.size, axis=1) / self._transforms[0][: len(v)]
+        step = factors.each(self.line.step)
 
         def log_others(x, log_g, log_rest):
             turn = np.exp(-1j * step[x, None] * (np.exp(log_g) - factors.centre[x, None]))
@@ -197,7 +204,7 @@ class TransformRoute:
                 now *= turn
             return np.log(np.maximum(density, 1e-300))
 
-        return margins_of(factors, np.flatnonzero(~lost), self.moments, log_others), np.flatnonzero(lost)
+        return margins_of(factors, index, self.moments, log_others)
 
     def margin_of(self, x):
         """Return the Margin of one factor of one set, its own density times that of the sum of the others.

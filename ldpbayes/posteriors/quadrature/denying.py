@@ -248,17 +248,11 @@ class Mixed:
         return self._moments[2]
 
     def _function(self, x, k):
-        """Return the distribution function of an answer at a node of δ; of two answers, the second mirrors the first."""
+        """Return the distribution function of an answer at a node of δ."""
         if (x, k) not in self._functions:
-            if x == 0:
-                cdf = self.known[k].margin.cdf
-            elif self.seen.alpha.size == 2:
-                first = self.known[k].margin.cdf
-                cdf = lambda value: 1 - first(1 - value)  # noqa: E731
-            else:
-                order = np.r_[x, np.delete(np.arange(self.seen.alpha.size), x)]
-                cdf = integrate(self.targets[k].ordered(order), self.stick, self.watch).margin.cdf
-            self._functions[x, k] = cdf
+            known, order = self.known[k], np.r_[x, np.delete(np.arange(self.seen.alpha.size), x)]
+            known = known if x == 0 else integrate(self.targets[k].ordered(order), self.stick, self.watch)
+            self._functions[x, k] = known.margin.cdf
         return self._functions[x, k]
 
     @cached_property

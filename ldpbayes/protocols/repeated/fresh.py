@@ -326,11 +326,8 @@ def user_array(user):
     kinds = {type(name) for name in user if not (name is None or (isinstance(name, float) and name != name))}
     if len(kinds) > 1 and not all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
         raise ArgumentError("user must hold names of one kind, numbers or texts, got several.")
-    array = np.asarray(user)
-    odd = "US" if kinds != {str} or any(name.endswith("\0") for name in user if name) else ""
-    if array.ndim == 1 and array.dtype.kind in odd + ("f" if int in kinds else ""):
-        array = np.empty(len(user), dtype=object)
-        array[:] = user
+    array = np.empty(len(user), dtype=object)
+    array[:] = user
     return array
 
 
@@ -339,19 +336,15 @@ def users_of(user, n_reports):
     array = user_array(user)
     if array.ndim != 1 or len(array) != n_reports:
         raise ArgumentError(f"user must be one name for each of {n_reports} reports, got shape {array.shape}.")
-    if array.dtype.kind in "fc":
-        missing = np.isnan(array)
-    elif array.dtype.kind in "mM":
-        missing = np.isnat(array)
-    elif array.dtype.kind in "OUS":
-        missing = np.array([checks.blank(name) for name in array.tolist()], dtype=bool)
-    else:
-        missing = np.zeros(len(array), dtype=bool)
-    if missing.any():
-        i = int(np.flatnonzero(missing)[0])
-        raise DataError("a report has no user; every report needs one", line=i)
+    import pandas as pd
+
+    codes, names = pd.factorize(array)
+    blank = [code for code, name in enumerate(names.tolist()) if checks.blank(name)]
+    missing = np.flatnonzero(np.isin(codes, [-1, *blank]))
+    if missing.size:
+        raise DataError("a report has no user; every report needs one", line=int(missing[0]))
     try:
-        names, codes = np.unique(array, return_inverse=True)
+        names, places = np.unique(names, return_inverse=True)
     except TypeError:
         raise ArgumentError("user must hold names of one kind, numbers or texts, got several.") from None
-    return names.tolist(), codes.reshape(-1)
+    return names.tolist(), places[codes]

@@ -121,8 +121,15 @@ class LOLOHA(AbstractMemoizedSymbols):
         return np.column_stack([seeds, counts_of(reports[:, 1], user, len(names), self.buckets)])
 
     # ---- server --------------------------------------------------------------------------------------------------------
-    def of_categories(self, histories, by_symbol):
-        seeds = histories[:, 0]
+    def likelihoods(self, histories):
+        matrix, log_constants = super().likelihoods(histories[:, 1:])
+        return self._of_categories(histories[:, 0], matrix), log_constants
+
+    def supported(self, histories):
+        return self._of_categories(histories[:, 0], histories[:, 1:])
+
+    def _of_categories(self, seeds, by_symbol):
+        """Return the entries (m, g) of each category's bucket, shape (m, a)."""
         out = np.empty((len(seeds), self.n_categories), dtype=by_symbol.dtype)
         categories = np.arange(self.n_categories)[None, :]
         for part in blocks(len(seeds), self.n_categories, _BLOCK):
@@ -131,13 +138,14 @@ class LOLOHA(AbstractMemoizedSymbols):
         return out
 
     # ---- client --------------------------------------------------------------------------------------------------------
-    def draw_public(self, values, rng):
+    def draw(self, values, times, rng):
         seeds = hashing.draw_seeds(values.size, rng)
-        return [seeds], hashing.buckets(self.family, seeds, values, self.buckets)
+        return np.column_stack([seeds, super().draw(hashing.buckets(self.family, seeds, values, self.buckets), times, rng)])
 
-    def draw_public_one(self, value):
+    def draw_one(self, value, times):
         seed = entropy.word(hashing.MAX_SEED.bit_length() - 1)
-        return [seed], hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
+        bucket = hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
+        return np.append(seed, super().draw_one(bucket, times))
 
     @classmethod
     def from_parameters(cls, categories, parameters):

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import xlog1py, xlogy
 
 from ldpbayes import entropy
-from ldpbayes.arrays import groups_of, log_choose
+from ldpbayes.arrays import blocks, groups_of, log_choose
 from ldpbayes.errors import DataError
 from ldpbayes.protocols.repeated.histories import AbstractHistories, constant, every_history
 
@@ -197,14 +197,10 @@ def count_ones(members: Sequence[int], times: int, on: int, off: int) -> np.ndar
 
 def sums_by_user(packed, user, n_users, n_bits):
     """Return the ones of every bit over the reports of each user, (n_users, n_bits)."""
+    from scipy.sparse import csc_array
+
     out = np.zeros((n_users, n_bits), dtype=np.int64)
-    order = np.argsort(user, kind="stable")
-    starts = np.flatnonzero(np.diff(user[order], prepend=-1))
-    step = max(1, 2**24 // max(n_bits, 1))
-    for first in range(0, len(starts), step):  # whole users at a time
-        ends = starts[first + step] if first + step < len(starts) else len(order)
-        here = order[starts[first] : ends]
-        members = np.unpackbits(packed[here], axis=1, count=n_bits)
-        chunk = starts[first : first + step]
-        out[user[order[chunk]]] = np.add.reduceat(members.astype(np.int64), chunk - chunk[0], axis=0)
+    for part in blocks(len(user), n_bits, 2**24):
+        members, ones = np.unpackbits(packed[part], axis=1, count=n_bits), np.ones(len(user[part]), dtype=np.int64)
+        out += csc_array((ones, user[part], np.arange(ones.size + 1)), shape=(n_users, ones.size)) @ members
     return out

@@ -87,50 +87,33 @@ class AbstractMemoizedSymbols(AbstractHistories):
     def lengths(self, histories):
         return histories[:, self.n_leading :].sum(axis=1)
 
-    # ---- what is public about a user: nothing here ---------------------------------------------------------------------
-    def of_categories(self, histories: np.ndarray, by_symbol: np.ndarray) -> np.ndarray:
-        """Return the entries (m, size) of each category's symbol, shape (m, a)."""
-        return by_symbol
-
-    def draw_public(self, values: np.ndarray, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
-        """Return (leading columns, symbols) of users, drawn with a numpy Generator."""
-        return [], values
-
-    def draw_public_one(self, value: int) -> tuple[list[int], int]:
-        """Return (leading columns, symbol) of one user, from the operating system's entropy."""
-        return [], value
-
-    # ---- server --------------------------------------------------------------------------------------------------------
+    # ---- server and client of symbols, in whose place categories stand where nothing public is between -------------------
     def likelihoods(self, histories):
-        """Return L of the symbols, L_b ∝ q Σ_v e^{ε m_v} + (p − q) e^{ε m_b}, as those of categories."""
-        counts, (truth, other) = histories[:, self.n_leading :], self.permanent.hit_rates
-        top = self.epsilon_instant * counts.max(axis=1)
-        weights = np.exp(self.epsilon_instant * counts - top[:, None])
+        """Return L of the symbols: L_b ∝ q Σ_v e^{ε m_v} + (p − q) e^{ε m_b}."""
+        truth, other = self.permanent.hit_rates
+        top = self.epsilon_instant * histories.max(axis=1)
+        weights = np.exp(self.epsilon_instant * histories - top[:, None])
         matrix = other * weights.sum(axis=1, keepdims=True) + (truth - other) * weights
         of_one = math.log(self.size + math.expm1(self.epsilon_instant))
-        log_constants = log_multinomial(counts) + top - counts.sum(axis=1) * of_one
-        return self.of_categories(histories, matrix), log_constants
+        return matrix, log_multinomial(histories) + top - histories.sum(axis=1) * of_one
 
     def supported(self, histories):
-        return self.of_categories(histories, histories[:, self.n_leading :])
+        return histories
 
-    # ---- client --------------------------------------------------------------------------------------------------------
     def draw(self, values, times, rng):
-        leading, symbols = self.draw_public(values, rng)
-        answers, (hit, moved) = self.permanent.privatize(symbols, rng), self.instantaneous.hit_rates
+        answers, (hit, moved) = self.permanent.privatize(values, rng), self.instantaneous.hit_rates
         out = np.empty((answers.size, self.size), dtype=np.int64)
         for part in blocks(answers.size, self.size, _BLOCK):
             chances = np.full((len(answers[part]), self.size), moved)
             chances[np.arange(len(chances)), answers[part]] = hit
             out[part] = rng.multinomial(times[part], chances / chances.sum(axis=1, keepdims=True))
-        return np.column_stack([*leading, out])
+        return out
 
     def draw_one(self, value, times):
-        leading, symbol = self.draw_public_one(value)
-        answer, out = self.permanent.privatize_one(symbol), np.zeros(self.size, dtype=np.int64)
+        answer, out = self.permanent.privatize_one(value), np.zeros(self.size, dtype=np.int64)
         for _ in range(times):
             out[self.instantaneous.privatize_one(answer)] += 1
-        return np.append(np.array(leading, dtype=np.int64), out)
+        return out
 
 
 @dataclass(frozen=True)

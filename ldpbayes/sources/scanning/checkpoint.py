@@ -1,7 +1,5 @@
 """Checkpoints: a scan that was killed goes on with the pieces that it had not read."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -11,7 +9,7 @@ from typing import Any
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
-from ldpbayes.sources.scanning.partials import NOTHING, Partial
+from ldpbayes.sources.scanning.partials import Partial
 
 #: A checkpoint may take this share of the time between two of them.
 _SHARE = 0.02
@@ -36,26 +34,24 @@ class Checkpoint:
         self.path = files.as_path(path)
         files.check_output(self.path)
         self._marks = hashlib.blake2b("\n".join(marks).encode(), digest_size=16).hexdigest()
-        self._state: dict[str, tuple[list[str], Partial]] = {}
+        #: By the name of a pass, the identities of the pieces that it has read and their total.
+        self.passes: dict[str, tuple[set[str], Partial]] = {}
         self._saved, self._took = time.perf_counter(), 0.0
         if self.path.exists():
             self._read()
 
-    def resumed(self, name: str) -> tuple[set[str], Partial]:
-        """Return (identities of the pieces that a pass has read, their total) as the last run left them."""
-        done, total = self._state.get(name, ([], NOTHING))
-        return set(done), total
-
     def add(self, name: str, done: set[str], total: Partial) -> None:
         """Note how far a pass is, and write it where the last writing is long enough ago."""
-        self._state[name] = (sorted(done), total)
+        self.passes[name] = done, total
         if time.perf_counter() - self._saved > self._took / _SHARE:
             self.save()
 
     def save(self) -> None:
         """Write the state, whole or not at all."""
         start = time.perf_counter()
-        passes = {name: [done, base64.b64encode(total.to_bytes()).decode()] for name, (done, total) in self._state.items()}
+        passes = {
+            name: [sorted(done), base64.b64encode(total.to_bytes()).decode()] for name, (done, total) in self.passes.items()
+        }
         files.write_text(self.path, json.dumps({"scan": self._marks, "passes": passes}))
         self._saved = time.perf_counter()
         self._took = self._saved - start
@@ -68,7 +64,7 @@ class Checkpoint:
         try:
             document = json.loads(self.path.read_text())
             marks, passes = document["scan"], document["passes"].items()
-            state = {name: (done, Partial.from_bytes(base64.b64decode(text))) for name, (done, text) in passes}
+            state = {name: (set(done), Partial.from_bytes(base64.b64decode(text))) for name, (done, text) in passes}
         except Exception as err:
             raise DataError("is not a checkpoint of a scan; name another file", source=self.path) from err
         if marks != self._marks:
@@ -76,4 +72,4 @@ class Checkpoint:
                 "is the checkpoint of another scan (other files, columns, protocol or settings); remove it or name another",
                 source=self.path,
             )
-        self._state = state
+        self.passes = state

@@ -1,7 +1,5 @@
 """The scan of reports that need not fit in memory: from files to cells that ``fit`` takes."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import sys
@@ -158,7 +156,7 @@ class Scan:
         done: set[str] = set()
         total = NOTHING
         if self._state is not None:
-            done, total = self._state.resumed(name)
+            done, total = self._state.passes.get(name, (done, total))
             pieces = [piece for piece in pieces if piece.identity() not in done]
         results, rows = in_order(work, pieces, self.jobs), self.table.n_rows
         for piece, partial in track(results, name, rows, shown=self.progressbar, weight=lambda item: item[0].n_rows or 0):

@@ -1,7 +1,5 @@
 """The fold of a scan: what one piece of a table gives, what a cell's pilot is, and what the totals mean."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import itertools
@@ -201,8 +199,10 @@ class Fold:
         else:
             supports_held = _held(supports, reports, self.protocol)
             sums = passes.expansions(supports_held, group, points, supports.beta, spread)._asdict()
-        kept = np.flatnonzero(np.array([key in at.kept for key in keys])[group])
-        rows = (group[kept], reports[kept], np.ones(len(kept), dtype=np.int64)) if len(kept) else None
+        rows, is_kept = None, np.array([key in at.kept for key in keys])
+        if is_kept.any():
+            kept = np.flatnonzero(is_kept[group])
+            rows = group[kept].astype(np.int64), reports[kept], np.ones(len(kept), dtype=np.int64)
         return self._partial(keys, len(reports), sums={"n": sizes, **sums}, rows=rows, merged=False)
 
     def _sampled(self, cell_keys, group, reports, batch):
@@ -313,48 +313,45 @@ class Fold:
         """
         self._check_rows(first)
         if self.countable:
-            return self._found(
-                {key: self._collection(key, rows, first) for key, rows in self._rows(first.settle()).items()}, first
-            )
+            rows = self._rows(first.settle())
+            return self._found({key: self._collection(key, own, first) for key, own in rows.items()}, first)
         if second is None or at is None:
             raise ArgumentError(
                 f"reports of {self.protocol.name} are not counted: their scan needs a second pass, "
                 "finish(first, second, pilots)."
             )
-        of = {key: i for i, key in enumerate(second.keys)}
-        sizes = dict(zip(first.keys, first.total("n").tolist(), strict=True))
-        if set(of) != set(sizes) or any(second.sums["n"][i] != sizes[key] for key, i in of.items()):
+        sizes, again = (dict(zip(of.keys, of.total("n").tolist(), strict=True)) for of in (first, second))
+        if sizes != again:
             raise DataError("the source changed between the two passes; scan it again")
         supports = dict(zip(first.keys, first.total("supports"), strict=True))
-        kept, form = self._rows(second), self.protocol.supports()
-        totals = {name: second.total(name) for name in second.sums}
+        kept, totals = self._rows(second), {name: second.total(name) for name in second.sums}
         cells = {}
-        for key, i in of.items():
+        for i, key in enumerate(second.keys):
             if key in kept:
                 cells[key] = self._collection(key, kept[key], first)
             else:
-                here = {name: total[i] for name, total in totals.items()}
-                cells[key] = self._summary(key, sizes[key], supports[key], here, at, form, first)
+                sums = {name: total[i] for name, total in totals.items()}
+                missing = first.missing.get(tuple(map(str, key)), 0)
+                cells[key] = replace(self._summary(sums, supports[key], at.places[key], at), missing=missing)
         return self._found(cells, first)
 
-    def _summary(self, key, n, supports, sums, at, form, first):
-        """Return the Summary of a cell, of its sums of the second pass."""
+    def _summary(self, sums, supports, place, at):
+        """Return the Summary of a cell with a pilot, of its sums of the second pass."""
+        form, spread = self.protocol.supports(), None if at.spread is None else at.spread[place]
         if form is None:
             log_constant = float(sums["log_constant"])
         else:
-            log_constant = form.per_report * n + form.per_member * float(supports.sum())
-        spread = None if at.spread is None or not at.spread[at.places[key]].any() else at.spread[at.places[key]]
+            log_constant = form.per_report * float(sums["n"]) + form.per_member * float(supports.sum())
         return Summary(
-            n_reports=float(n),
-            pilot=at.points[at.places[key]],
+            n_reports=float(sums["n"]),
+            pilot=at.points[place],
             value=float(sums["value"]),
             gradient=sums["gradient"],
             square=sums["square"],
             cross=sums["cross"],
             log_constant=log_constant,
-            spread=spread,
+            spread=None if spread is None or not spread.any() else spread,
             supports=np.asarray(supports, dtype=float),
-            missing=first.missing.get(tuple(map(str, key)), 0),
         )
 
     def _rows(self, partial):

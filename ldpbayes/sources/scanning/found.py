@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,11 +95,11 @@ class Found(Cells, AbstractResult):
             raise ArgumentError("scans must have the same protocol, grouping columns and categories to be added.")
         kinds = [mine | theirs for mine, theirs in zip(kinds_of(self), kinds_of(other), strict=True)]
         check_kinds(kinds if self.by else (), self.by)
-        groups: dict[tuple, list[tuple[Found, tuple]]] = {}
+        groups: dict[tuple, list] = {}
         for cells in (self, other):
-            for key in cells:
-                groups.setdefault(key, []).append((cells, key))
-        return _added_up(groups, self.by, self, "\n".join(dict.fromkeys(filter(None, (self.notes, other.notes)))))
+            for key, cell in cells.items():
+                groups.setdefault(key, []).append((cell, cells.samples.get(key)))
+        return self._added_up(groups, self.by, "\n".join(dict.fromkeys(filter(None, (self.notes, other.notes)))))
 
     def __radd__(self, other: int) -> Found:
         """Return the cells themselves where ``sum`` adds them to zero."""
@@ -127,10 +127,36 @@ class Found(Cells, AbstractResult):
         if unknown:
             raise ArgumentError(f"by must name grouping columns of the scan ({listed(self.by)}), got {shown(unknown[0])}.")
         at = [self.by.index(name) for name in kept]
-        groups: dict[tuple, list[tuple[Found, tuple]]] = {}
-        for key in self:
-            groups.setdefault(tuple(key[i] for i in at) or ("all",), []).append((self, key))
-        return _added_up({key: groups[key] for key in sorted_keys(groups)}, kept or None, self, self.notes)
+        groups: dict[tuple, list] = {}
+        for key, cell in self.items():
+            groups.setdefault(tuple(key[i] for i in at) or ("all",), []).append((cell, self.samples.get(key)))
+        return self._added_up({key: groups[key] for key in sorted_keys(groups)}, kept or None, self.notes)
+
+    def _added_up(self, groups: Mapping[tuple, list], by: Sequence[str] | None, notes: str) -> Found:
+        """Return the cells of groups of pairs of a cell and its sample or None, each group added up."""
+        cells: dict[tuple, Any] = {}
+        samples: dict[tuple, ReportSample] = {}
+        for key, members in groups.items():
+            summaries, of_reports = zip(*members, strict=True)
+            name = ", ".join(map(str, key))
+            if len({isinstance(cell, Collection) for cell in summaries}) > 1:
+                raise ArgumentError(
+                    f"cell {name} joins cells whose reports were kept with cells that are summaries: scan them together, "
+                    "with pilot_by the columns that stay."
+                )
+            try:
+                cells[key] = sum(summaries)
+            except ArgumentError as err:
+                if isinstance(summaries[0], Collection):
+                    raise
+                raise ArgumentError(
+                    f"cell {name} joins summaries that were expanded at different pilots: scan with pilot_by the columns "
+                    "that stay, or expand all cells again at one pilot, scan.again(pilot)."
+                ) from err
+            if all(sample is not None for sample in of_reports):
+                samples[key] = _joined(of_reports)
+        facts: dict[str, Any] = {"protocol": self.protocol, "id": self.id, "title": self.title, "notes": notes}
+        return Found(cells, by, None, self.categories, samples=samples, **facts)
 
 
 def of_file(path: Any) -> Cells:
@@ -141,39 +167,7 @@ def of_file(path: Any) -> Cells:
     return Found(**known)
 
 
-def _added_up(groups: Mapping[tuple, Iterable], by: Sequence[str] | None, like: Found, notes: str) -> Found:
-    """Return the cells of groups of (scan, key), each group added up."""
-    cells: dict[tuple, Any] = {}
-    samples: dict[tuple, ReportSample] = {}
-    for key, members in groups.items():
-        summaries = [cells[name] for cells, name in members]
-        if len({isinstance(cell, Collection) for cell in summaries}) > 1:
-            raise ArgumentError(
-                f"cell {_named(key)} joins cells whose reports were kept with cells that are summaries: scan them together, "
-                "with pilot_by the columns that stay."
-            )
-        try:
-            cells[key] = sum(summaries)
-        except ArgumentError as err:
-            if isinstance(summaries[0], Collection):
-                raise
-            raise ArgumentError(
-                f"cell {_named(key)} joins summaries that were expanded at different pilots: scan with pilot_by the columns "
-                "that stay, or expand all cells again at one pilot, scan.again(pilot)."
-            ) from err
-        held = [cells.samples.get(name) for cells, name in members]
-        if held and all(sample is not None for sample in held):
-            samples[key] = _joined(held)
-    return Found(
-        cells, by, None, like.categories, protocol=like.protocol, samples=samples, id=like.id, title=like.title, notes=notes
-    )
-
-
 def _joined(samples):
     """Return one sample of several cells; it may hold as many reports as the largest of them."""
     most = max(len(sample.keys) for sample in samples) if any(sample.level for sample in samples) else 2**62
     return functools.reduce(lambda sample, other: sample.joined(other, max(most, 1)), samples)
-
-
-def _named(key):
-    return ", ".join(map(str, key))

@@ -1,7 +1,5 @@
 """Pilots: where the likelihood of each cell is expanded, from support counts or from a first expansion."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,25 +45,6 @@ def from_supports(protocol: AbstractProtocol, n: ArrayLike, supports: ArrayLike)
     C_x, how many reports support x, has mean n q_x with q_x = h + (g − h) p_x. Where the bits of a report are independent
     given its value, the covariance is n [diag(q(1 − q) + (g − h)² p²) − (g − h)² p pᵀ]: a Gaussian with exact mean and
     covariance. The mean over the simplex is that of independent distributions, tilted to sum to one.
-
-    Parameters
-    ----------
-    protocol : AbstractProtocol
-        With hit rates (g, h).
-    n : (cells,) array
-        Numbers of reports.
-    supports : (cells, a) array
-
-    Returns
-    -------
-    mean : (cells, a) array
-        Above zero; each row sums to one.
-    variance : (cells, a) array
-
-    Raises
-    ------
-    ArgumentError
-        Where the protocol has no hit rates.
 
     References
     ----------

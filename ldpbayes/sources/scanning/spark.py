@@ -4,8 +4,6 @@ A pass is one ``mapInArrow``. Each task adds up the partial results of its rows 
 lines in the order of the rows. Partials carry their rounding errors, so the total of files is that of one machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -35,12 +33,7 @@ _PORTS = {"spark": 7077, "sc": 15002}
 
 
 class SparkSource(Source):
-    """A data frame of Spark. It groups countable reports itself; other reports are added up where they are.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-    """
+    """A data frame of Spark. It groups countable reports itself; other reports are added up where they are."""
 
     def __init__(self, frame: Any) -> None:
         with _by_spark():
@@ -88,20 +81,7 @@ class SparkSource(Source):
 
 
 class SparkFiles(FileSource):
-    """Files whose pieces are read by the workers of Spark, which must see them under the same paths.
-
-    Parameters
-    ----------
-    table : Source
-        Of files.
-    spark, progressbar
-        See ``session_of``.
-
-    Raises
-    ------
-    ArgumentError
-        Where the table is none of files, or there is no such session.
-    """
+    """Files whose pieces are read by the workers of Spark, which must see them under the same paths."""
 
     def __init__(self, table: Source, spark: Any, progressbar: bool = False) -> None:
         if not isinstance(table, FileSource):

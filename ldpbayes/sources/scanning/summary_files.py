@@ -1,12 +1,8 @@
 """Files of summaries: Parquet with one row a cell."""
 
-from __future__ import annotations
-
 import functools
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +12,7 @@ from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.likelihoods import Summary
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.sources.base import foreign
 from ldpbayes.sources.keys import plain_keys
 from ldpbayes.sources.parameters import parse_protocol, protocol_text
@@ -52,9 +49,11 @@ def _types() -> dict[str, Any]:
     }
 
 
-def write(found: Any, path: Any, protocol: Any = None, samples: Mapping = MappingProxyType({})) -> None:
+def write(found: Any, path: Any) -> None:
     """Write cells that may be summaries, one row each, and of a scan its protocol and samples; whole or not at all."""
     path = files.as_parquet(path)
+    of_scan = isinstance(found, AbstractResult)
+    protocol, samples = (found.protocol, found.samples) if of_scan else (None, {})
     import pyarrow as pa
     from pyarrow import parquet
 
