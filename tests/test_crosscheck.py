@@ -143,3 +143,13 @@ def test_cells_of_which_summaries_are_left_are_refused():
     cells = Cells({"x": Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [30, 20]))}, by="g")
     with pytest.raises(ArgumentError, match="A cross-check needs the reports of a collection, got a summary"):
         crosscheck(cells.summaries(np.array([0.5, 0.5])))
+
+
+def test_the_page_of_cells_has_a_row_for_each(monkeypatch):
+    monkeypatch.setattr(crosschecking, "fit", lambda cell, method="", exclude=(), **settings: fit(cell, **settings))
+    cells = Cells({x: Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [30, 20])) for x in "ab"}, by="g")
+    check = crosscheck(cells, "flat", random_seed=1)
+    (table,) = show(check).tables
+    assert [row[0] for row in table.rows] == ["a", "b"] and len(table.columns) == 6
+    worst = np.abs(check["difference_sd"]).max("category").values
+    assert [row[2] for row in table.rows] == worst.tolist()

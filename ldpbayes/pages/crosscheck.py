@@ -41,7 +41,7 @@ def _of_one(check, title) -> Page:
 def _of_cells(check, title) -> Page:
     worst = np.abs(check[["difference_sd", "difference_mcse"]]).max("category")
     predictive = check["predictive_p"].min("channel") if check.sizes["channel"] else xr.full_like(check["fitness_p"], np.nan)
-    rows = Rows(check.assign({**worst.data_vars, "predictive_p": predictive}), "cell")
+    rows = Rows(check.assign({**worst, "predictive_p": predictive}), "cell")
     columns = [
         *(rows.label("cell"), rows.label("reference")),
         rows.number("difference_sd", "largest difference (sd)", ".3f", 1),

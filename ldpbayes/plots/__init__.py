@@ -311,7 +311,9 @@ def _study_panel(axes, group, x, lines, styles):
         if floor:
             yield from axes.plot(sorted(floor), [floor[k] for k in sorted(floor)], style, color="0.4", lw=1, label=label)
     axes.set_xscale("log")
-    _plain_ticks(axes.xaxis, [line[x] for line in group])
+    ticks = _spread({line[x] for line in group})
+    axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
+    axes.minorticks_off()
     if all(line["value"] > 0 for line in group) and not group[0]["metric"].startswith("coverage"):
         axes.set_yscale("log")
     axes.grid(alpha=0.3, lw=0.5)
@@ -328,6 +330,17 @@ def _words(value):
 
 def _curve_name(line, lines):
     return " ".join(_words(line[key]) for key in lines)
+
+
+def _spread(values, most=5):
+    """Return some of the values, far enough apart on a logarithmic axis for their labels."""
+    ordered = sorted(values)
+    apart = np.log(ordered[-1] / ordered[0]) / most
+    chosen = ordered[:1]
+    for value in ordered[1:]:
+        if np.log(value / chosen[-1]) >= apart * (1 - 1e-9):
+            chosen.append(value)
+    return chosen
 
 
 def _value_label(key, value):
