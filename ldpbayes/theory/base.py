@@ -327,9 +327,11 @@ def over_reports(
         If the tallies are too many to list and draws is below 2.
     """
     checks.users_count(n)
-    if protocol.n_outputs is not None and math.comb(n + protocol.n_outputs - 1, n) <= limit:
+    b = protocol.n_outputs
+    every = count_vectors(b, n) if b is not None and math.comb(n + b - 1, n) <= limit else None
+    if every is not None:
         reports, total = protocol.all_reports(), 0.0
-        for counts in count_vectors(protocol.n_outputs, n):
+        for counts in every:
             collection = as_collection(Tally(protocol, reports, counts))
             if not (collection.rows.dense().max(axis=1) > 0).all():
                 continue
