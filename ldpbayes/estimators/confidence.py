@@ -94,10 +94,10 @@ def confidence_intervals(collections: Sequence[Collection | Tally], ci_prob: flo
     >>> found.method, found.lower[0].round(3).tolist(), found.upper[0].round(3).tolist()
     ('exact', [0.493, 0.008], [0.992, 0.507])
     """
-    asked, ci_prob = [as_collection(collection) for collection in collections], checks.level(ci_prob)
-    intervals: list[Confidence | None] = [None] * len(asked)
+    ci_prob = checks.level(ci_prob)
+    intervals: list[Confidence | None] = [None] * len(collections)
     exact = []
-    for place, collection in enumerate(asked):
+    for place, collection in enumerate(map(as_collection, collections)):
         tally = collection.tallies[0]
         form = tally.protocol.binomials(tally.reports, tally.counts) if len(collection.tallies) == 1 else None
         if form is None:

@@ -6,38 +6,26 @@ If no entry is positive, the Euclidean projection is returned instead of zeros.
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.arguments import explained
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.estimators.base import estimate_array, project
 
 #: Quadrature nodes times categories of a power law, in the largest array.
 MAX_NODES = 2**16
+#: Describes what all of them take and return.
+_described = explained({"estimate": "estimate : (a,) array"}, {"Returns": "(a,) array"})
 
 
+@_described
 def truncate_and_renormalize(estimate):
-    """Return max(0, F̂) divided by its sum: a point on the simplex.
-
-    Parameters
-    ----------
-    estimate : (a,) array
-
-    Returns
-    -------
-    (a,) array
-    """
+    """Return max(0, F̂) divided by its sum: a point on the simplex."""
     positive = _positive_part(estimate)
     return positive / positive.sum()
 
 
+@_described
 def project_to_simplex(estimate):
     """Return the point of the simplex nearest to the estimate in Euclidean distance.
-
-    Parameters
-    ----------
-    estimate : (a,) array
-
-    Returns
-    -------
-    (a,) array
 
     References
     ----------
@@ -55,15 +43,12 @@ def project_to_simplex(estimate):
 norm_sub = project_to_simplex
 
 
+@_described
 def norm_cut(estimate):
     """Return the largest entries of F̂ whose sum stays at or below one, and 0 elsewhere: Norm-Cut.
 
     Negative entries become 0. While the rest sum to more than one, the smallest become 0 as well. By definition the
     result may sum to less than one.
-
-    Parameters
-    ----------
-    estimate : (a,) array
 
     Returns
     -------
@@ -90,6 +75,7 @@ def norm_cut(estimate):
     return out
 
 
+@_described
 def power_law(estimate, standard_error, n_reports, *, exponent=None, nodes=512):
     """Return the posterior mean of each frequency under a power-law prior, moved onto the simplex by Norm-Sub.
 
@@ -108,10 +94,6 @@ def power_law(estimate, standard_error, n_reports, *, exponent=None, nodes=512):
         s; fitted in [0, 5] by default.
     nodes : int
         Quadrature nodes, even in log f.
-
-    Returns
-    -------
-    (a,) array
 
     References
     ----------
@@ -149,6 +131,7 @@ def power_law(estimate, standard_error, n_reports, *, exponent=None, nodes=512):
     return norm_sub(np.exp(log_weights) @ grid)
 
 
+@_described
 def ldp_recover(estimate, rates, share, *, targets=None, support=1.0):
     """Return the estimate of the honest users' frequencies after an attack, on the simplex: LDPRecover.
 
@@ -174,10 +157,6 @@ def ldp_recover(estimate, rates, share, *, targets=None, support=1.0):
         Positions of the attacked categories.
     support : float or (a,) array
         k, how many categories a fake supports on average, or s.
-
-    Returns
-    -------
-    (a,) array
 
     Raises
     ------

@@ -25,8 +25,6 @@ MAX_WORK = 2**28
 MOST_TAKEN = 0.95
 #: Entries of the rows of repeated reports that are written out.
 MAX_ENTRIES = 2**24
-#: Certified log-likelihood gap of the estimate.
-TOLERANCE = 1e-6
 
 
 def copies_checks(collection: Collection, estimate: FloatArray | None = None) -> Iterator[Check]:
@@ -72,7 +70,7 @@ def copies_checks(collection: Collection, estimate: FloatArray | None = None) ->
             p_values = rarity(counts, chances * math.exp(-epsilon), n)
             if p_values.min() <= SETTLED:
                 if estimate is None:
-                    estimate = maximize(collection.rows, tolerance=TOLERANCE).p
+                    estimate = maximize(collection.rows).p
                 chances = scale * rows.matvec(estimate)
                 p_values = rarity(counts, chances, n)
                 likely = np.argsort(p_values, kind="stable")[:FOLLOWED]

@@ -22,10 +22,8 @@ REPLICATIONS, MAX_SPARSE = 999, 1024
 #: Share of the level of the test at the boundary where it stands apart, since it is conservative next to it.
 EDGE = 0.25
 #: The log-likelihood falls by so many nats per unit of p_x from the estimate on: then p_x is zero and no free parameter. A
-#: positive p_x falls by at most TOLERANCE/p_x.
+#: positive p_x falls by at most the certified gap over p_x.
 MULTIPLIER_SLACK = 1e-2
-#: Certified log-likelihood gap of the estimate: a thousandth of what would move a p-value.
-TOLERANCE = 1e-6
 
 
 def listed(tally: Tally) -> bool:
@@ -77,7 +75,7 @@ def goodness_of_fit(
     tested = collection if len(tallies) == len(collection.tallies) else replace(collection, tallies=tuple(tallies))
     if sum(tally.protocol.n_outputs - 1 for tally in tallies) < 1:
         return ()
-    p = maximize(tested.rows, tolerance=TOLERANCE).p if estimate is None or tested is not collection else estimate
+    p = maximize(tested.rows).p if estimate is None or tested is not collection else estimate
     table = _Table.of(tallies, p)
     df, inside, fixed = _freedom(tallies, table)
     if df < 1:

@@ -30,7 +30,6 @@ __all__ = [
     "draw_distributions",
     "exact_moments",
     "jackknife",
-    "n_tallies",
     "over_reports",
 ]
 
@@ -70,7 +69,6 @@ _RULES: dict[str, Callable[[Any, str], Any]] = {
     "target": lambda value, name: checks.choice(value, name, ("distribution", "frequency")),
     "norm": lambda value, name: checks.choice(value, name, ("l2", "l1", "max")),
     "draws": lambda value, name: checks.integer(value, name, 0, 10**7),
-    "reports": lambda value, name: checks.integer(value, name, 1, 10**8),
     "random_seed": checks.generator,
 }
 #: What they are. Draws and simulations matter only where no quadrature or sum is feasible.
@@ -294,11 +292,6 @@ def exact_moments(collection: Collection, prior: Dirichlet) -> Any:
     return SimpleNamespace(mean=exact["distribution_mean"], variance=variance, log_evidence=float(exact["log_evidence"]))
 
 
-def n_tallies(protocol: AbstractProtocol, n: int) -> float:
-    """Return how many report tallies n users can produce, C(n+b−1, b−1); inf where reports cannot be listed."""
-    return math.comb(n + protocol.n_outputs - 1, n) if protocol.n_outputs is not None else math.inf
-
-
 @described
 def over_reports(
     protocol: AbstractProtocol,
@@ -312,8 +305,8 @@ def over_reports(
 ) -> Value:
     """Return E f(collection, posterior moments, P) over P ~ prior and the reports of n users, as a Value.
 
-    If there are at most ``limit`` tallies, all of them are listed and P is None. Otherwise P, the values and the reports
-    are simulated.
+    If there are at most ``limit`` tallies, C(n+b−1, b−1), all of them are listed and P is None. Otherwise P, the values and
+    the reports are simulated.
 
     Parameters
     ----------
@@ -334,7 +327,8 @@ def over_reports(
         If the tallies are too many to list and draws is below 2.
     """
     checks.users_count(n)
-    every = count_vectors(protocol.n_outputs, n) if n_tallies(protocol, n) <= limit else None
+    b = protocol.n_outputs
+    every = count_vectors(b, n) if b is not None and math.comb(n + b - 1, n) <= limit else None
     if every is not None:
         reports, total = protocol.all_reports(), 0.0
         for counts in every:
