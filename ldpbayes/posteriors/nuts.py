@@ -6,8 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
 from ldpbayes.inference.effects import CAREFUL
 from ldpbayes.inference.nuts import by_nutpie
+from ldpbayes.inference.verdict import of_chains
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, inside, whole
 from ldpbayes.posteriors.forms import MAX_ENTRIES
 
@@ -30,7 +32,8 @@ class NUTS(AbstractPosterior):
     chains : int
     target_accept : float
         Acceptance rate that the step size is adapted to, in (0, 1). Where draws diverge, the chains are made once more with
-        CAREFUL, and the result has it as the attr ``target_accept_used``.
+        CAREFUL, and the result has it as the attr ``target_accept_used``. Chains that are short of effective draws go on,
+        of which as many draws are kept, at equal distances: the attr ``thinned`` says how far apart.
 
     Notes
     -----
@@ -73,15 +76,27 @@ class NUTS(AbstractPosterior):
         settings = {"draws": self.draws, "tune": self.tune, "chains": self.chains, "cores": self.chains, "seed": seed}
         for rate in dict.fromkeys((self.target_accept, max(self.target_accept, CAREFUL))):
             drawn, stats = by_nutpie(compiled, "distribution", watch.shown, target_accept=rate, **settings)
-            draws = drawn["distribution"]
-            if draws.shape[:2] < (self.chains, self.draws) or not stats["diverging"].any():
+            whole_run = drawn["distribution"].shape[:2] == (self.chains, self.draws)
+            if not whole_run or not stats["diverging"].any():
                 break
+        facts: dict = {} if rate == self.target_accept else {"target_accept_used": rate}
+        names = [name for name in ("distribution", *problem.prior.hyperparameter_names) if name in drawn]
+        found = np.concatenate([drawn[name].reshape(*drawn[name].shape[:2], -1) for name in names], axis=2)
+        judged = of_chains(*extremes(chain_diagnostics(found)), int(stats["diverging"].sum()), self.draws * self.chains)
+        if whole_run and judged.next == "more":  # the same seed makes the same chains, which go on
+            settings["draws"] *= judged.times
+            with watch.keeping(lambda: True):
+                runs = by_nutpie(compiled, "distribution", watch.shown, target_accept=rate, **settings)
+                if runs[0]["distribution"].shape[:2] == (self.chains, settings["draws"]):
+                    drawn, stats = ({name: run[name][:, judged.times - 1 :: judged.times] for name in run} for run in runs)
+                    facts["thinned"] = judged.times
+        draws = drawn["distribution"]
         return Sample(
             draws / draws.sum(axis=-1, keepdims=True),
             independent=False,
             stats=stats,
-            facts={} if rate == self.target_accept else {"target_accept_used": rate},
-            hyperparameters={name: drawn[name] for name in problem.prior.hyperparameter_names if name in drawn},
+            facts=facts,
+            hyperparameters={name: drawn[name] for name in names[1:]},
         )
 
 
