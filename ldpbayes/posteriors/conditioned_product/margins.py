@@ -14,9 +14,9 @@ SETTLED = 1e-6
 ROUNDING = 1e-15
 #: Complex numbers that quantiles at several levels are found with at once.
 TOGETHER = 2**20
-#: Grid points of the density of one factor: fewer where no side's concentrations are below SMALL, by which ends are off by
-#: 1e-9 posterior sds at 95 %, and by 1e-4 where they reach five sds.
-MARGIN_NODES, FEW_MARGIN_NODES, SMALL = 512, 200, 0.3
+#: Grid points of the density of one factor: fewer where no side's concentrations are below SMALL and grids reach no farther
+#: than FAR in u, as under 10⁸ reports, by which ends are off by 1e-9 posterior sds at 95 %, and by 1e-4 at five sds.
+MARGIN_NODES, FEW_MARGIN_NODES, SMALL, FAR = 512, 200, 0.3, 24.0
 
 
 class Moments(NamedTuple):
@@ -162,7 +162,8 @@ def margins_of(factors, index, moments, log_others, together=TOGETHER // MARGIN_
         rest, centre = total[x] - alpha, np.log(mean) - np.log1p(-mean)
         scale = np.minimum(np.sqrt(moments.variance[x]) / (mean * (1 - mean)), 3.0)
         low, high = -np.arcsinh((DROP / alpha + 20) / scale), np.arcsinh((DROP / rest + 20) / scale)
-        size = MARGIN_NODES if min(alpha.min(), rest.min()) < SMALL else FEW_MARGIN_NODES
+        few = min(alpha.min(), rest.min()) >= SMALL and (high - low).max() <= FAR
+        size = FEW_MARGIN_NODES if few else MARGIN_NODES
         step = (high - low) / size
         u = low[:, None] + step[:, None] * (np.arange(size) + 0.5)
         y = centre[:, None] + scale[:, None] * np.sinh(u)
