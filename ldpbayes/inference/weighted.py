@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes.inference.conditional import Conditional
+from ldpbayes.inference.conditional import APART, Conditional
 from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.importance import Weighted, moments, resample, weigh
 from ldpbayes.inference.newton import find_mode
@@ -175,6 +175,8 @@ class Proposal:
     fitted : tuple of StudentT
     shares : (parts,) array, optional
         Of the fitted ones, with sum one.
+    rest : StudentT, optional
+        Of what is no scale, given these.
     broad : StudentT, optional
         Stands, with wider ones, where the prior would.
     """
@@ -184,6 +186,7 @@ class Proposal:
     first: StudentT
     defence: float = 0.0
     few: bool = True
+    rest: StudentT | None = None
     fitted: tuple = ()
     shares: np.ndarray | None = None
     broad: StudentT | None = None
@@ -201,8 +204,8 @@ class Proposal:
             weak, frame = 1 / math.sqrt(values.min()) > WEAK, Arrow.along(centre, vectors / np.sqrt(values))
         first, broad = about(target, frame, few), size <= FEW and not target.defended
         bounded = weak and target.defended and first.centre.size == size
-        defence = BROAD if broad else DEFENCE * bounded
-        return cls(target, frame, first, defence, few, broad=first if broad else None)
+        defence, width = BROAD if broad else DEFENCE * bounded, size - first.centre.size
+        return cls(target, frame, first, defence, few, given(target, frame, width), broad=first if broad else None)
 
     @property
     def sobol(self) -> bool:
@@ -215,10 +218,8 @@ class Proposal:
         laws, shares = (self.first, *self.fitted), np.ones(1)
         if self.shares is not None:
             shares = np.append(FIRST, (1 - FIRST) * self.shares)
-        width = self.target.prior.n_unknowns - self.first.centre.size
-        if width:
-            rest = StudentT(np.zeros(width), np.eye(width), max(GIVEN[0], GIVEN[1] * width))
-            laws, shares = (Beside(Mixture(laws, shares, sobol=True), rest),), np.ones(1)
+        if self.rest is not None:
+            laws, shares = (Beside(Mixture(laws, shares, sobol=True), self.rest),), np.ones(1)
         if self.defence:
             last: tuple = (FromPrior(self.target.prior, self.frame),)
             if self.broad is not None:
@@ -384,6 +385,25 @@ def about(target: Target, frame: Any, few: bool) -> StudentT:
     if not np.isfinite(length):
         return proposal
     return replace(proposal, centre=shift * min(1.0, LARGEST_SHIFT / max(length, LARGEST_SHIFT)))
+
+
+def given(target: Target, frame: Any, width: int) -> StudentT | None:
+    """Return a t of the last coordinates of a frame, as wide along axes as tails ask for at usual and at large scales."""
+    if not width:
+        return None
+    plain = StudentT(np.zeros(width), np.eye(width), max(GIVEN[0], GIVEN[1] * width))
+    places = target.prior.n_unknowns - width
+
+    def looking(scales):
+        def log_density(v):
+            z, volume = frame.placed(np.concatenate([np.broadcast_to(scales, (len(v), places)), v], axis=1))
+            return target.log_density(z)[0] + volume
+
+        return plain.looking(log_density)
+
+    seen = [looking(scales) for scales in (np.zeros(places), *APART[1] * np.eye(places))]
+    ahead, behind = (np.max([getattr(law, side) for law in seen], axis=0) for side in ("ahead", "behind"))
+    return replace(plain, ahead=ahead, behind=behind)
 
 
 def _degrees(size):
