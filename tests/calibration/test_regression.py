@@ -40,8 +40,9 @@ def people(n, rng):
 def model(formula, frame, protocol):
     """Return the Model of a frame with reports."""
     labels = [str(x) for x in range(protocol.n_categories)]
-    columns = {"design": None, "count": None, "weights": None, "categories": labels}
-    return Model.of(*_read(Formula.parse(formula), frame, protocol, "report", "refuse", columns), None, None)
+    columns = {"design": None, "count": None, "weights": None}
+    design, reports, _ = _read(Formula.parse(formula), frame, protocol, "report", "refuse", columns, labels)
+    return Model.of(design, reports, None, None)
 
 
 def with_reports(frame, p, protocol, rng):
