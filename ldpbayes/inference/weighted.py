@@ -205,7 +205,8 @@ class Proposal:
         first, broad = about(target, frame, few), size <= FEW and not target.defended
         bounded = weak and target.defended and first.centre.size == size
         defence, width = BROAD if broad else DEFENCE * bounded, size - first.centre.size
-        return cls(target, frame, first, defence, few, given(target, frame, width), broad=first if broad else None)
+        rest = StudentT(np.zeros(width), np.eye(width), max(GIVEN[0], GIVEN[1] * width)) if width else None
+        return cls(target, frame, first, defence, few, rest, broad=first if broad else None)
 
     @property
     def sobol(self) -> bool:
@@ -227,6 +228,23 @@ class Proposal:
             shares = np.append((1 - self.defence) * shares, [self.defence / len(last)] * len(last))
             laws = (*laws, *last)
         return Mixture(laws, shares, sobol=self.sobol)
+
+    def looking(self) -> "Proposal":
+        """Return the same with what is no scale as wide along axes as tails ask for, at usual and at large scales."""
+        if self.rest is None or self.rest.ahead is not None:
+            return self
+        rest, places = self.rest, self.first.centre.size
+
+        def looked(scales):
+            def log_density(v):
+                z, volume = self.frame.placed(np.concatenate([np.broadcast_to(scales, (len(v), places)), v], axis=1))
+                return self.target.log_density(z)[0] + volume
+
+            return rest.looking(log_density)
+
+        seen = [looked(scales) for scales in (np.zeros(places), *APART[1] * np.eye(places))]
+        ahead, behind = (np.max([getattr(law, side) for law in seen], axis=0) for side in ("ahead", "behind"))
+        return replace(self, rest=replace(rest, ahead=ahead, behind=behind))
 
     def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
         """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
@@ -300,6 +318,8 @@ def weighted(
         good = draws.good
         if source.few and target.batches:  # where only ends are uncertain
             good = good or (draws.verdict.next == "more" and draws.found.k_hat < GOOD_K_HAT)
+        if draws.missed > MOST_MISSED and draws.found.k_hat < GOOD_K_HAT:  # wider scales of many axes add up: where needed
+            source = source.looking()
         short = good and drawn < most and draws.lacking > 1
         if good and not short and (len(tried) > 1 or not source.sobol or dear):
             break
@@ -324,6 +344,8 @@ def _gone_on(best, source, most, room, prob, rng, watch):
         times = max(min(2 ** math.ceil(math.log2(best.lacking)), most // drawn), times)
     if times > 1:  # Sobol points are balanced in powers of two
         more = _draws(source, drawn * 2 ** math.ceil(math.log2(times)), best.kept, prob, rng, watch)
+        if more.verdict.next == "more":  # once more, as far as the limit allows: chains cost a hundred times as much
+            return _gone_on(more, source, most, room, prob, rng, watch)
         return more if (more.verdict.accepted, more.effective) >= (best.verdict.accepted, best.effective) else best
     return best
 
@@ -385,25 +407,6 @@ def about(target: Target, frame: Any, few: bool) -> StudentT:
     if not np.isfinite(length):
         return proposal
     return replace(proposal, centre=shift * min(1.0, LARGEST_SHIFT / max(length, LARGEST_SHIFT)))
-
-
-def given(target: Target, frame: Any, width: int) -> StudentT | None:
-    """Return a t of the last coordinates of a frame, as wide along axes as tails ask for at usual and at large scales."""
-    if not width:
-        return None
-    plain = StudentT(np.zeros(width), np.eye(width), max(GIVEN[0], GIVEN[1] * width))
-    places = target.prior.n_unknowns - width
-
-    def looking(scales):
-        def log_density(v):
-            z, volume = frame.placed(np.concatenate([np.broadcast_to(scales, (len(v), places)), v], axis=1))
-            return target.log_density(z)[0] + volume
-
-        return plain.looking(log_density)
-
-    seen = [looking(scales) for scales in (np.zeros(places), *APART[1] * np.eye(places))]
-    ahead, behind = (np.max([getattr(law, side) for law in seen], axis=0) for side in ("ahead", "behind"))
-    return replace(plain, ahead=ahead, behind=behind)
 
 
 def _degrees(size):

@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.protocols import direct
-from ldpbayes.protocols.designs import warner
+from ldpbayes.protocols.designs import crosswise, warner
 
 # Short chains of weak reports on purpose; what makes them long and trusted is told elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
@@ -313,3 +313,18 @@ def test_the_share_who_deny_has_common_terms_only(survey):
     stated = {"of": "yes", "say": "no", "channel": "asked", "formula": "rw(age)"}
     with pytest.raises(ArgumentError, match="common terms only"):
         asked(survey, "a ~ region", {"device": DEVICE, "asked": direct()}, design="mode", deniers=stated)
+
+
+@pytest.mark.parametrize("case", [9, 11])
+def test_many_groups_and_flat_ends_are_served_by_weights(case):
+    """150 groups, and ends of three groups in a flat tail, went to chains: one not trusted, one 185 s long."""
+    rng = np.random.default_rng(100 + case)
+    groups, n, spread, protocol = {9: (150, 3000, 0.05, direct()), 11: (3, 5000, 2.5, crosswise(0.2))}[case]
+    group, x, level = rng.integers(groups, size=n), rng.normal(size=n), rng.integers(1, 9, size=n)
+    eta = -1 + 0.5 * x + rng.normal(0, spread, groups)[group]
+    answer = (rng.random(n) < expit(eta)).astype(int)
+    (report,) = protocol.format_reports(protocol.privatize(answer, rng), ["no", "yes"])
+    frame = pd.DataFrame({"x": x, "level": level, "group": [f"g{k}" for k in group], "report": report})
+    formula = "y ~ (1 | group)" if case == 9 else "y ~ x + (1 | group) + rw(level)"
+    found = lb.regress(frame, formula, protocol, report="report", categories=["no", "yes"], random_seed=3)
+    assert found.attrs["converged"] and found.attrs["method"] == "laplace"
