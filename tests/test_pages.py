@@ -470,6 +470,20 @@ def test_columns_of_groups_are_in_words_where_people_read_and_as_given_where_pro
     assert table.rows[0][:3] == ("0", "0", "18-24") and table.columns[2].key == "age_group"
 
 
+def test_effects_of_groups_are_in_words_a_row_each_and_without_what_is_not_known():
+    warner, key = lb.protocols.warner(0.8), ("female", "age")
+    counts = {(0, "18-24"): [10, 8], (1, "18-24"): [3, 15]}
+    cells = lb.Cells({at: lb.Collection(["no", "yes"], [lb.Tally(warner, [0, 1], n)]) for at, n in counts.items()}, by=key)
+    result = lb.fit(cells, "hierarchical", draws=100, random_seed=1)
+    effects = next(table for table in result.page().tables if table.title == "Effect")
+    assert [row[:3] for row in effects.rows] == [("0", "18-24", "yes"), ("1", "18-24", "yes")] and effects.whole is not None
+    assert [column.words for column in effects.columns[:2]] == [{"0": "no", "1": "yes"}, {"18-24": "18–24"}]
+    assert "R-hat" not in [column.heading for column in effects.columns]
+    pooled, p = (result["posterior"][name].sel(category="yes").values for name in ("pooled", "distribution"))
+    odds = np.log(p / (1 - p)) - np.log(pooled / (1 - pooled))[..., None]
+    assert np.allclose(result["posterior"]["effect"].sel(category="yes"), odds / 2)  # as the note under it says
+
+
 def test_what_a_prior_learns_has_no_estimate_beside_the_derived_quantities():
     """It has a table and a JSON key apart with the posterior alone, of one collection and of cells."""
     from ldpbayes import plots

@@ -18,7 +18,7 @@ from ldpbayes.inference.ends import level_of_largest
 from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
-from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, percent
+from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, of_asked, percent
 from ldpbayes.plots.base import NAMES, asked, largest, title_of
 from ldpbayes.plots.groups import drawn, spaced, words_of
 from ldpbayes.posteriors import evidence
@@ -42,7 +42,8 @@ _STANDARD_ERROR = "Standard error of the estimate; empty where the estimate is 0
 #: What the arrays of unknowns of our priors are, by name.
 _ARRAYS = {
     "pooled": "The distribution of a typical group.",
-    "effect": "By how much the log odds of a group depart from those of the typical group.",
+    "effect": "By how much the log of a group's share, less the mean of these over the categories, departs from the typical "
+    "group's: of two categories half the difference in log odds.",
 }
 _DECIDED = "Whether twice the weight of its prior would move the hyperparameter, and whether the reports would move it back."
 #: Keys of columns, which a grouping column of the same name must not hide.
@@ -202,13 +203,15 @@ def _by(summary):
 
 
 def _unknown_table(tree, name, top):
-    """Return the table of an array of unknowns of the prior, such as the effects of groups."""
+    """Return the table of an array of unknowns of the prior, such as the effects of groups; of two categories of one."""
     data, dims = tree["summary"].to_dataset(), tree["posterior"][name].dims[2:]
-    rows = Rows(data, *dims)
-    columns = [rows.label(str(dim), key=f"label_{dim}" if dim in _TAKEN else str(dim)) for dim in dims]
+    rows, columns = Rows(data, *dims), []
+    for dim in map(str, dims):
+        columns += _key_columns(rows) if dim == "cell" else [rows.label(dim, key=f"label_{dim}" if dim in _TAKEN else dim)]
     columns += rows.summary(data, prefix=f"{name}_", priority=(0, 1, 0))
     columns += rows.diagnostics(data, f"{name}_", (3, 2))
-    return filled(f"{name[0].upper()}{name[1:]}".replace("_", " "), columns, _ARRAYS.get(name, "")).first(top)
+    table = filled(f"{name[0].upper()}{name[1:]}".replace("_", " "), columns, _ARRAYS.get(name, ""))
+    return (of_asked(table, "category") if "category" in dims and top < sys.maxsize else table).first(top)
 
 
 def _parameter_table(tree, top):
@@ -218,8 +221,7 @@ def _parameter_table(tree, top):
     rows = Rows(data, *(["cell"] if each else []), "parameter")
     columns = [*(_key_columns(rows) if each else ()), rows.label("parameter")]
     columns += rows.summary(data, prefix="parameter_", spec=".4g")
-    if np.isfinite(data["parameter_r_hat"].values).any():
-        columns += rows.diagnostics(data, "parameter_", (1, 2))
+    columns += rows.diagnostics(data, "parameter_", (1, 2))
     if not each and "sensitivity" in tree.children and tree["sensitivity"].sizes.get("parameter") == n:
         column = Column("decided_by", "decided by", "text", priority=3, means=_DECIDED)
         columns.append((column, rows(tree["sensitivity"]["parameter_decided_by"]).tolist()))

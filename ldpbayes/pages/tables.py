@@ -168,7 +168,8 @@ class Rows:
         ]
 
     def diagnostics(self, data: Any, prefix: str, priority: tuple[int, int]) -> list[Filled]:
-        """Return R-hat and effective draws as columns."""
+        """Return R-hat and effective draws as columns, where these are known: R-hat is not, of independent draws."""
         agreement = Column("r_hat", "R-hat", spec=".3f", priority=priority[0], means=R_HAT)
         effective = Column("ess_bulk", "effective draws", spec=",.0f", priority=priority[1], means=EFFECTIVE)
-        return [(column, self.numbers(data[f"{prefix}{column.key}"])) for column in (agreement, effective)]
+        known = (agreement, effective) if np.isfinite(data[f"{prefix}r_hat"].values).any() else (effective,)
+        return [(column, self.numbers(data[f"{prefix}{column.key}"])) for column in known]

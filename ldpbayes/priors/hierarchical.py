@@ -61,7 +61,7 @@ class Hierarchical(AbstractSoftmax):
     Groups by several columns are the groups of the joint key. The unknowns are standard normal effects (the non-centred
     form) in an orthonormal basis of the contrasts of the categories, to which softmax is blind otherwise: the prior is the
     same. A result has ``pooled`` (category), the distribution softmax(μ) of a typical cell, ``scale``, and ``effect``
-    (cell, category), the log odds σ e_c by which a cell departs.
+    (cell, category), σ e_c, by which the centred log shares of a cell depart: of two categories half the log odds.
 
     References
     ----------
