@@ -16,6 +16,8 @@ SMALL = 2**16
 #: Members are listed where fewer than one category in this many is in a support: then a list is shorter than the bits,
 #: and a pass over it takes 10–40 ms for a million reports over 1,024 categories, where byte tables take 130.
 SPARSE = 20
+#: Columns up to which sums over packed supports are by byte tables, a pass each: unpacking them takes as long as thirty.
+FEW_COLUMNS = 24
 #: Draws from which the log-likelihood of all of them is taken around their mean, in tables of single precision.
 FEW_DRAWS = 12
 #: Draws under which some report is less than this times as probable as under the mean of the draws, or one over this times
@@ -147,6 +149,8 @@ class SupportRows(TwoLevelRows):
             if self.listed:
                 return _kernels().sparse_sums(*self.listed, p)
             return pass_kernels().look_up(self.words, self.bits.shape[1], _padded(p, 8 * self.bits.shape[1]))
+        if self._by_column(p):
+            return np.column_stack([self.support_sums(np.ascontiguousarray(column)) for column in p.T])
         out = np.empty((self.n_rows, *p.shape[1:]))
         for part, members in self._blocks(p.size // self.n_categories):
             np.matmul(members, p, out=out[part])
@@ -158,10 +162,16 @@ class SupportRows(TwoLevelRows):
             if self.listed:
                 return _kernels().sparse_totals(*self.listed, r, self.n_categories)
             return pass_kernels().add_up(self.words, self.bits.shape[1], r)[: self.n_categories]
+        if self._by_column(r):
+            return np.column_stack([self.support_totals(column) for column in r.T])
         out = np.zeros((self.n_categories, *r.shape[1:]))
         for part, members in self._blocks():
             out += members.T @ r[part]
         return out
+
+    def _by_column(self, columns):
+        """Return whether sums of a matrix are those of its columns."""
+        return not self.is_small and columns.ndim == 2 and columns.shape[1] <= FEW_COLUMNS
 
     def written(self, part):
         return 1 + self.beta * self._members(part)
