@@ -428,9 +428,11 @@ class Reports:
 
     @property
     def names(self) -> list[str]:
-        """The labels, which are 0, 1, … where only their number is stated."""
+        """The labels: 0, 1, … where only their number is stated, where nothing is the words of a survey design."""
         from ldpbayes.checks import categories_count
 
+        if self._knows_categories:
+            return list(self.mechanism.default_labels)
         if self.categories is None:
             raise ArgumentError(
                 "categories must be labels in order, their number, or @FILE with a label a line, as in --categories no,yes; "
@@ -451,7 +453,17 @@ class Reports:
 
         if self.protocol is None:
             raise ArgumentError("protocol must say how the reports were made, such as --protocol grr -p epsilon=1.")
-        return make_protocol(self.protocol, self.names, parameters(self.parameter))
+        names = None if self._knows_categories else self.names
+        return make_protocol(self.protocol, names, parameters(self.parameter))
+
+    @property
+    def _knows_categories(self):
+        """Whether the protocol is a survey design, and no other labels are stated than its own."""
+        from ldpbayes.protocols.designs import DESIGNS
+        from ldpbayes.protocols.registry import known_name, resolve
+
+        stated = self.protocol is None or self.categories is not None
+        return not stated and resolve(known_name(self.protocol))[0] in DESIGNS
 
 
 @dataclasses.dataclass(frozen=True)

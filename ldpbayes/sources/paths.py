@@ -25,6 +25,7 @@ class FileSource(Source):
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
         self.files = [_format(path)(path) for path in paths]
+        self.of_texts = all(isinstance(file, CsvFile) for file in self.files)
         for path in paths:
             files.open_input(path).close()
 
