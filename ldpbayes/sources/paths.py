@@ -54,7 +54,6 @@ class FileSource(Source):
             facts = {
                 "names": (*schema.names, *own),
                 "folders": tuple((name, value) for name, value in own.items() if name in columns),
-                "lenient": self.lenient,
             }
             with foreign("cannot be read", file.source):
                 pieces += [replace(piece, **facts) for piece in file.pieces()]
@@ -72,6 +71,7 @@ class FileSource(Source):
         """Every file, its Arrow schema, and the columns that the names of its folders hold and it does not hold itself."""
         files, folders = [], columns_of_folders(self.paths)
         for file in self.files:
+            file = replace(file, lenient=self.lenient)
             schema = file.schema()
             with foreign("has names of columns that cannot be read", file.source):  # in a damaged file they are no UTF-8
                 names = schema.names
