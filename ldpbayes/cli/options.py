@@ -37,8 +37,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             str,
             "FILE",
             "Collection file (.toml), a Parquet or CSV file of reports (or a folder of Parquet files) that states its "
-            "protocol in a column or with --protocol beside it, a file that [bold]scan[/bold] wrote, or a shipped one, "
-            "such as example:nigeria.",
+            "protocol in a column or with --protocol beside it, - for such a CSV file on standard input, a file that "
+            "[bold]scan[/bold] wrote, or a shipped one, such as example:nigeria.",
         ),
         "file of-regress": _argument(
             str,
@@ -539,11 +539,10 @@ def read_table(path, names, report=None):
         fields = known(path).schema.names
         table = read_whole(path, [name for name in names if name in fields] if report else fields)
     else:
-        opened(path).close()
         types = {name: pyarrow.string() for name in report or ()}
-        with foreign("is not a readable CSV file", path):
+        with foreign("is not a readable CSV file", path), opened(path) as handle:
             settings = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-            table = pyarrow.csv.read_csv(path, convert_options=settings)
+            table = pyarrow.csv.read_csv(handle, convert_options=settings)
         try:
             fields, texts = table.column_names, not any(pyarrow.types.is_binary(column.type) for column in table.schema)
         except UnicodeDecodeError:

@@ -62,7 +62,9 @@ class FileSource(Source):
         return pieces
 
     def marks(self):
-        """Return the name, size and time of every file."""
+        """Return the name, size and time of every file; None where one is standard input."""
+        if files.STDIN in self.paths:
+            return None
         states = ((os.path.realpath(path), os.stat(path)) for path in self.paths)
         return [f"{path} {state.st_size} {state.st_mtime_ns}" for path, state in states]
 
