@@ -210,9 +210,7 @@ def _from_frame(frame, reports, protocols, categories, count, separator):
     factors = [protocols[name] for name in reports]
     protocol = Attributes(tuple(factors), separator)
     levels = [
-        tuple(map(str, range(factor.n_categories)))
-        if categories is None
-        else checks.labels(categories[name], f"categories of {name}")
+        factor.default_labels if categories is None else checks.labels(categories[name], f"categories of {name}")
         for name, factor in zip(reports, factors, strict=True)
     ]
     for name, factor, tags in zip(reports, factors, levels, strict=True):

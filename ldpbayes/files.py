@@ -4,14 +4,19 @@ A file is written under a temporary name and then renamed, so that an interrupte
 are read and replaced, and what a file would take in memory is estimated before it is parsed.
 """
 
+import atexit
 import contextlib
 import contextvars
 import csv
+import functools
 import os
 import pathlib
 import re
 import secrets
+import shutil
 import stat
+import sys
+import tempfile
 import tomllib
 
 from ldpbayes.errors import ArgumentError, DataError, shown
@@ -22,6 +27,9 @@ MAX_TOML_MEMORY = 400 * 2**20
 #: Parts of a dotted key, and brackets within brackets, of a TOML file.
 MAX_DOTS = 8
 MAX_NESTING = 16
+
+#: The name of standard input.
+STDIN = "-"
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -257,18 +265,21 @@ def as_parquet(path):
 
 def stem(path):
     """Return the name of a file without its ending, as text; bytes that are not UTF-8 become replacement characters."""
-    return path.stem.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    name = "standard input" if str(path) == STDIN else path.stem
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 def open_input(path):
-    """Open a regular file to read its bytes; nothing else is opened, for a pipe could wait forever.
+    """Open a regular file, or standard input as "-", to read its bytes; no other pipe is, which could wait forever.
 
     Raises
     ------
     DataError
         On a missing file, or one that is not regular.
     """
+    if os.fsdecode(path) == STDIN:
+        return open(_standard_input(), "rb")
     try:
         mode = os.stat(path).st_mode
     except ValueError:
@@ -285,6 +296,17 @@ def open_input(path):
     if _inputs.get() is not None:
         _inputs.get().add((info.st_dev, info.st_ino))
     return handle
+
+
+@functools.cache
+def _standard_input():
+    """Return the name of a copy of standard input: what is read is read several times."""
+    if sys.stdin is None:
+        raise DataError("standard input is closed", source=STDIN)
+    with tempfile.NamedTemporaryFile(delete=False) as copy:
+        atexit.register(os.unlink, copy.name)
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+    return copy.name
 
 
 def elsewhere(path):

@@ -213,3 +213,46 @@ def test_no_door_overwrites_the_reports(tmp_path):
     for count in (3, 4):  # a collection file is replaced with its table
         write(Tally(GRR(3, 1.0), [0, 1], [1, count]), tmp_path / "y.toml")
         assert read(tmp_path / "y.toml").n_reports == 1 + count
+
+
+OBJECTS = [json.dumps({"report": label, "g": i}) for i, label in enumerate(["a", "b", "c", "a", "b"])]
+
+
+@pytest.mark.parametrize(
+    "lines, broken",
+    [
+        ([*OBJECTS, '{"report": "a'], [6]),
+        (["nothing", *OBJECTS[:2], "", '["a"]', *OBJECTS[2:], '{"rep'], [1, 5, 9]),
+        ([*OBJECTS, "\ud800".encode("utf-8", "surrogatepass").decode("latin-1")], [6]),
+    ],
+)
+def test_lines_that_are_no_json_are_left_out(tmp_path, monkeypatch, lines, broken):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes("\r\n".join(lines).encode())
+    monkeypatch.setattr("ldpbayes.sources.jsonlines.BATCH", 2)
+    with pytest.raises(DataError, match=rf"line {broken[0]}: is not JSON"):
+        read(path, GRR(3, 1.0), categories=["a", "b", "c"])
+    quarantine = tmp_path / "q.csv"
+    with pytest.warns(LDPBayesWarning, match=rf"{len(broken)} × is no JSON object.*line {broken[0]}"):
+        found = read(path, GRR(3, 1.0), categories=["a", "b", "c"], bad_rows="skip", quarantine=quarantine)
+    assert found.tallies[0].counts.tolist() == [2, 2, 1]
+    rows = list(csv.DictReader(quarantine.read_text().splitlines()))
+    assert [int(row["line"]) for row in rows] == broken
+    assert json.loads(rows[-1]["text"]) == lines[-1]
+
+
+def test_a_broken_line_far_down_a_file_and_a_bad_report_behind_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("ldpbayes.sources.jsonlines.BLOCK", 2**12)
+    good = [json.dumps({"report": "abc"[i % 3], "text": "x" * 50}) for i in range(3000)]
+    lines = [*good[:2000], '{"report"', *good[2000:], '{"report": "z"}', "{"]
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(lines))
+    with pytest.warns(LDPBayesWarning, match="2 × is no JSON object; 1 × .*line 2,001.*line 3,002.*line 3,003"):
+        found = read(path, GRR(3, 1.0), categories=["a", "b", "c"], bad_rows="skip")
+    assert found.tallies[0].counts.tolist() == [1000, 1000, 1000]
+
+
+def test_a_file_of_nothing_but_broken_lines_is_refused(tmp_path):
+    (tmp_path / "x.jsonl").write_text("{\n[]\n")
+    with pytest.raises(DataError, match="line 1: is not JSON"):
+        read(tmp_path / "x.jsonl", GRR(3, 1.0), bad_rows="skip")

@@ -101,7 +101,11 @@ def test_plan_of_a_design_draws(capsys, tmp_path):
     [
         (
             ["--protocol", "warner", "-p", "p=0.7", "--epsilon", 1, "--users", 9],
-            "epsilon follows from the parameters of warner",
+            "epsilon follows from the parameters of warner; leave it out, and name these, as in warner:p=….",
+        ),
+        (
+            ["--protocol", "rappor", "--epsilon", 1, "--users", 9],
+            "leave it out, and name these, as in rappor:p=…,q=…,f=…,n_bits=…,cohorts=…,hashes=….",
         ),
         (["--protocol", "warner", "-p", "p=0.7"], "exactly one of n_categories, n, error"),
         (["--protocol", "warner", "--users", 9], "needs the parameter 'p'"),

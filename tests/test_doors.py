@@ -221,7 +221,7 @@ def test_what_no_report_is_is_refused_in_one_sentence():
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"x\.csv: is a workbook; write it as CSV first"),
         (b"ARROW1\0\0", r"x\.csv: is an Arrow file; its name must end in \.arrow"),
         (b'[{"report": 0}]', r"x\.csv: is JSON; write one object a line, in a file whose name ends in \.jsonl"),
-        (b"", r"x\.csv, line 1: has no column 'report'; it has none"),
+        (b"", r"x\.csv, line 1: is empty, and must name the columns"),
         (b"\n\nreport\n0\n", r"x\.csv, line 1: is empty, and must name the columns"),
         (b'"report";"g"\n0;"a"\n', r"x\.csv: is separated by semicolons; write it with commas"),
         (b"report\tg\n0\ta\n", r"x\.csv: is separated by tabs; write it with commas"),

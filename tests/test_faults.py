@@ -353,17 +353,51 @@ def shell(command, folder=ROOT, **settings):
         pytest.param("$L fit $N --seed 1 2>&-", "", marks=pytest.mark.calibrate),
         ("$L fit nowhere.toml 2>&-", ""),
         ("$L fit nowhere.toml 2>/dev/full", ""),
+        ("$L fit nowhere.toml 2> >(true)", ""),
     ],
 )
 def test_mend_18_streams_that_are_closed_or_full(command, words):
     status, _, err = shell(command)
-    assert status == (0 if command.endswith("--seed 1 2>&-") else 2)
+    assert status == (0 if command.endswith("--seed 1 2>&-") else 141 if command.endswith("| true") else 2)
     assert words in err and "Traceback" not in err and "Exception" not in err
 
 
 def test_mend_18_a_pipe_that_closes_early():
     _, out, err = shell("$L protocols | head -1")
     assert out.count("\n") == 1 and "Traceback" not in err and "Exception" not in err
+
+
+@pytest.mark.parametrize(
+    "command, words",
+    [
+        ("printf 'report\\nyes\\nno\\nyes\\n' | $L fit - --protocol warner -p p=0.7 --draws 0", "standard input"),
+        ("printf 'report,x\\nyes,1\\nno,2\\n' | $L regress - 'report ~ x' --protocol warner -p p=0.7 --draws 9", "x"),
+    ],
+)
+def test_reports_on_standard_input(command, words):
+    status, out, err = shell(command)
+    assert status in (0, 1) and words in out and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "command, words",
+    [
+        ("printf 'report\\nyes\\nmaybe\\n' | $L fit - --protocol warner -p p=0.7", "-, line 3, field 'report': unknown"),
+        ("printf 'PAR1' | $L fit - --protocol warner -p p=0.7", "-: is a Parquet file; standard input must be CSV"),
+        ("$L fit - --protocol warner -p p=0.7 < /dev/null", "-, line 1: is empty"),
+        ("$L fit - --protocol warner -p p=0.7 <&-", "-: standard input is closed"),
+        ("printf 'report\\nyes\\n' | $L scan - --protocol warner -p p=0.7 --checkpoint x.state", "checkpoint needs files"),
+    ],
+)
+def test_what_standard_input_cannot_be(tmp_path, command, words):
+    status, out, err = shell(command, tmp_path)
+    assert (status, out) == (2, "") and words in err and "Traceback" not in err
+
+
+def test_a_warning_that_nobody_hears_leaves_standard_output_alone(tmp_path):
+    (tmp_path / "x.csv").write_text("report\n" + "yes\nno\n" * 20 + "maybe\n")
+    status, out, _ = shell("$L fit x.csv --protocol warner -p p=0.7 --bad-rows skip --draws 0 2> >(true)", tmp_path)
+    assert status == 0 and "in the category yes" in out
 
 
 def test_mend_18_a_deleted_working_folder(tmp_path):

@@ -143,7 +143,7 @@ def test_rank_deficiency_is_a_warning(survey):
         (f"answer,count\nno,{10**12}\nyes,{10**12}\n", "small.csv: channel 'all' has more than 10**12 reports"),
         ("answer,n\nno,60\n", "small.csv, line 1: has no column 'count'; it has answer, n"),
         ("answer,count,count\nno,60,60\n", "small.csv, line 1: has two columns 'count'"),
-        ("", "small.csv, line 1: has no column 'answer'; it has none"),
+        ("", "small.csv, line 1: is empty, and must name the columns"),
         ("answer,count\n", "small.csv: has no rows for channel 'all'"),
         ("answer,count\nno,0\nyes,0\n", "small.csv: channel 'all' has no reports"),
         ('answer,count\nno,60\n"yes,40\n', "small.csv, line 3: is not a valid CSV file: unexpected end of data"),

@@ -442,7 +442,7 @@ def test_cells_survive_a_file(tmp_path):
     again = read_collection(tmp_path / "x.toml")
     assert again == cells and (again.id, again.title, again.derived) == ("waves", "Waves", derived)
     write_collection(cells[10, "x"].tallies[0], tmp_path / "tally.toml")
-    assert read_collection(tmp_path / "tally.toml").categories == ("0", "1")
+    assert read_collection(tmp_path / "tally.toml").categories == ("no", "yes")
 
 
 def test_cells_that_no_file_can_hold(tmp_path):
@@ -866,3 +866,72 @@ def test_dates_in_json_lines_are_texts(tmp_path):
 )
 def test_other_types_of_arrow_are_refused(column):
     assert "field 'report': holds " in sentence(read, pyarrow.table({"report": column}), GRR(3, 1.0))
+
+
+# ---- what a column says of itself ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "protocol, words, reports",
+    [
+        (designs.forced_response(0.75, [1, 1]), ("no", "yes"), "no yes yes"),
+        (designs.warner(0.7, answers=["nej", "ja"]), ("nej", "ja"), "nej ja ja"),
+        (designs.crosswise(0.3), ("no", "yes"), "different same same"),
+        (designs.forced_response(0.75, [1, 1, 1], answers=[*"xyz"]), ("x", "y", "z"), "y y"),
+        (designs.forced_response(0.75, [1, 1, 1]), ("0", "1", "2"), "0 2"),
+        (designs.direct(answers=["", "yes"]), ("no", "yes"), "yes yes"),
+        (designs.stochastic_lie_detector(0.2), ("0", "1", "2"), "no yes"),
+    ],
+)
+def test_a_survey_design_has_words_for_its_categories(tmp_path, protocol, words, reports):
+    (tmp_path / "x.csv").write_text("\n".join(["report", *reports.split()]) + "\n")
+    tally = read(tmp_path / "x.csv", protocol)
+    assert as_collection(tally).categories == words
+    assert scan(tmp_path / "x.csv", protocol)()["all",].categories == words
+    found = sorted(protocol.answers[report] for report in np.repeat(tally.reports, tally.counts))
+    assert found == sorted(reports.split())
+
+
+def test_words_of_a_design_at_the_command_line(tmp_path, capsys):
+    (tmp_path / "x.csv").write_text("report\n" + "yes\nno\nno\n" * 30)
+    _, out, _ = run(capsys, "fit", tmp_path / "x.csv", "--protocol", "warner", "-p", "p=0.7", "--draws", 0)
+    assert "in the category yes" in out
+    (tmp_path / "y.csv").write_text("report\nplum\n")
+    status, _, problem = run(capsys, "fit", tmp_path / "y.csv", "--protocol", "grr", "-p", "epsilon=1", "--categories", 3)
+    assert status == 2 and "name the categories (--categories) to read labels" in problem
+
+
+@pytest.mark.parametrize(
+    "column, keys",
+    [
+        ([10, 2, 10, -1], [-1, 2, 10]),
+        (["007", "7", "07", "7"], ["007", "07", "7"]),
+        ([1, 2, 10**19, 1], ["1", "2", str(10**19)]),
+        (["1", "two", "1", "2"], ["1", "2", "two"]),
+        ([1.5, 2.0, 2.0, 1.5], ["1.5", "2.0"]),
+    ],
+)
+def test_keys_of_a_csv_file_are_those_of_files_with_types(tmp_path, column, keys):
+    frame = pandas.DataFrame({"report": [0, 1, 1, 0], "g": column})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    (tmp_path / "x.toml").write_text(
+        'categories = ["no", "yes"]\nby = "g"\n[[channels]]\nfile = "x.csv"\nprotocol = "warner"\nparameters = {p = 0.7}\n'
+    )
+    cells = read(tmp_path / "x.csv", designs.warner(0.7), by="g")
+    assert sorted(cells, key=str) == sorted(((key,) for key in keys), key=str)
+    assert cells == read(tmp_path / "x.toml")
+    scanned = scan(tmp_path / "x.csv", designs.warner(0.7), by="g")()
+    assert list(scanned) == list(cells)
+    if isinstance(keys[0], int):
+        assert cells + read(frame, designs.warner(0.7), by="g") == cells + cells
+
+
+def test_a_second_pass_finds_the_cells_of_a_csv_file(tmp_path):
+    bits_of = lb.protocols.UnaryEncoding.optimized(20, 1.0)
+    reports = bits_of.privatize(np.arange(400) % 20, np.random.default_rng(1))
+    (texts,) = bits_of.format_reports(reports, list(map(str, range(20))))
+    pandas.DataFrame({"report": texts, "g": np.arange(400) % 3}).to_csv(tmp_path / "x.csv", index=False)
+    write(reports, tmp_path / "x.parquet", bits_of, g=np.arange(400) % 3)
+    csv, parquet = scan(tmp_path / "x.csv", bits_of, by="g"), scan(tmp_path / "x.parquet", bits_of, by="g")
+    first, again = csv(), parquet()
+    assert list(first) == list(again) == [(0,), (1,), (2,)]
+    moved = csv.again({key: again[key].pilot for key in again})
+    assert all(np.allclose(moved[key].gradient, again[key].gradient) for key in again)

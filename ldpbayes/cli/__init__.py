@@ -145,7 +145,7 @@ def main(arguments=None):
     """Run the command line.
 
     Every error of ldpbayes is one sentence on standard error and exit status 2, and so is what the machine refuses: memory,
-    disk space, an output that nobody reads. Ctrl-C is exit status 130. No command replaces a file that it has read.
+    disk space. Ctrl-C is exit status 130, and an output that nobody reads 141. No command replaces a file that it has read.
     """
     gc.set_threshold(_ALLOCATED)
     with printing.standard_streams():

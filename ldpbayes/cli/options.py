@@ -37,8 +37,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             str,
             "FILE",
             "Collection file (.toml), a Parquet or CSV file of reports (or a folder of Parquet files) that states its "
-            "protocol in a column or with --protocol beside it, a file that [bold]scan[/bold] wrote, or a shipped one, "
-            "such as example:nigeria.",
+            "protocol in a column or with --protocol beside it, - for such a CSV file on standard input, a file that "
+            "[bold]scan[/bold] wrote, or a shipped one, such as example:nigeria.",
         ),
         "file of-regress": _argument(
             str,
@@ -428,9 +428,11 @@ class Reports:
 
     @property
     def names(self) -> list[str]:
-        """The labels, which are 0, 1, … where only their number is stated."""
+        """The labels: 0, 1, … where only their number is stated, where nothing is the words of a survey design."""
         from ldpbayes.checks import categories_count
 
+        if self._knows_categories:
+            return list(self.mechanism.default_labels)
         if self.categories is None:
             raise ArgumentError(
                 "categories must be labels in order, their number, or @FILE with a label a line, as in --categories no,yes; "
@@ -451,7 +453,17 @@ class Reports:
 
         if self.protocol is None:
             raise ArgumentError("protocol must say how the reports were made, such as --protocol grr -p epsilon=1.")
-        return make_protocol(self.protocol, self.names, parameters(self.parameter))
+        names = None if self._knows_categories else self.names
+        return make_protocol(self.protocol, names, parameters(self.parameter))
+
+    @property
+    def _knows_categories(self):
+        """Whether the protocol is a survey design, and no other labels are stated than its own."""
+        from ldpbayes.protocols.designs import DESIGNS
+        from ldpbayes.protocols.registry import known_name, resolve
+
+        stated = self.protocol is None or self.categories is not None
+        return not stated and resolve(known_name(self.protocol))[0] in DESIGNS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -527,11 +539,10 @@ def read_table(path, names, report=None):
         fields = known(path).schema.names
         table = read_whole(path, [name for name in names if name in fields] if report else fields)
     else:
-        opened(path).close()
         types = {name: pyarrow.string() for name in report or ()}
-        with foreign("is not a readable CSV file", path):
+        with foreign("is not a readable CSV file", path), opened(path) as handle:
             settings = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-            table = pyarrow.csv.read_csv(path, convert_options=settings)
+            table = pyarrow.csv.read_csv(handle, convert_options=settings)
         try:
             fields, texts = table.column_names, not any(pyarrow.types.is_binary(column.type) for column in table.schema)
         except UnicodeDecodeError:

@@ -95,7 +95,7 @@ def command(
     if fixed and len(fixed) < len(names):
         raise ArgumentError(f"protocol must name designs that fix epsilon ({', '.join(fixed)}) or protocols that take it.")
     if fixed and four["epsilon"] is not None:
-        raise ArgumentError(f"epsilon follows from the parameters of {fixed[0]}; leave it out.")
+        raise ArgumentError(planning.epsilon_follows(fixed[0]))
     four |= {"n_categories": four["n_categories"] or 2} if fixed else {}
     makers = planning.named_makers(protocol, settings) if protocol and settings else protocol
     plans = planning.plan(**four, protocols=makers, **assumptions)

@@ -9,6 +9,8 @@ import warnings
 
 from ldpbayes.errors import DataError, LDPBayesWarning
 
+#: Exit status of tools whose output nobody reads any more: as a shell has that of a process ended by SIGPIPE.
+_BROKEN_PIPE = 141
 #: Warnings printed by this run of the command line.
 _said: set[str] = set()
 
@@ -40,18 +42,20 @@ def say(sentence):
 
 
 def complain(sentence, style="red"):
-    """Print a sentence on standard error, where anybody can read it."""
+    """Print a sentence on standard error."""
     from ldpbayes.pages.renderers.terminal import err
 
-    with contextlib.suppress(OSError):
-        err.print(sentence, style=style)
+    err.print(sentence, style=style)
 
 
-class _Output:
-    """Standard output whose failures are sentences; typer and rich would end the process without one."""
+class _Stream:
+    """Standard output whose failures are sentences, or standard error, which a command that nobody hears does without.
 
-    def __init__(self, stream):
-        self.stream = stream
+    On a failure typer and rich would end the process without a sentence, and send standard output nowhere.
+    """
+
+    def __init__(self, stream, needed):
+        self.stream, self.needed = stream, needed
 
     def __getattr__(self, name):
         return getattr(self.stream, name)
@@ -68,11 +72,12 @@ class _Output:
     def _do(self, call, *arguments):
         try:
             return call(*arguments)
-        except BrokenPipeError:  # whoever reads has read enough, as head does
-            self._drop()
-            raise SystemExit(2) from None
         except OSError as err:
             self._drop()
+            if not self.needed:
+                return
+            if isinstance(err, BrokenPipeError):  # whoever reads has read enough, as head does
+                raise SystemExit(_BROKEN_PIPE) from None
             raise DataError(f"standard output cannot be written ({err.strerror})") from err
 
     def _drop(self):
@@ -99,7 +104,7 @@ def standard_streams():
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, io.UnsupportedOperation):
                 stream.reconfigure(errors="backslashreplace")
-        sys.stdout = _Output(sys.stdout)
+        sys.stdout, sys.stderr = _Stream(sys.stdout, True), _Stream(sys.stderr, False)
         try:
             yield
         finally:

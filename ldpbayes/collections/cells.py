@@ -449,7 +449,7 @@ def as_data(value: object, name: str = "collection", *, cells: bool = True, summ
         On anything else, with a remedy where there is a usual one.
     """
     if isinstance(value, Tally):
-        return Collection(value.categories or tuple(map(str, range(value.protocol.n_categories))), (value,))
+        return Collection(value.categories or value.protocol.default_labels, (value,))
     if isinstance(value, Collection) or (cells and isinstance(value, Cells)):
         return value
     if summaries and isinstance(value, Summarized | Summary):

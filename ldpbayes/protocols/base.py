@@ -165,6 +165,11 @@ class AbstractProtocol(abc.ABC):
         return self.name
 
     @property
+    def default_labels(self) -> tuple[str, ...]:
+        """The labels of the categories where nobody states them: "0", "1", …."""
+        return tuple(map(str, range(self.n_categories)))
+
+    @property
     def beta(self) -> float:
         """β = e^ε − 1, without cancellation at small ε."""
         return math.expm1(self.epsilon)

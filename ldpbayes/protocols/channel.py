@@ -23,10 +23,13 @@ from ldpbayes.protocols.base import (
 from ldpbayes.protocols.decoding import MatrixDecoder
 from ldpbayes.protocols.formats import Labels
 from ldpbayes.protocols.laws import ListLaw
-from ldpbayes.protocols.registry import make_factor
+from ldpbayes.protocols.registry import DESIGNS, make_factor
 
 #: Channels with at most so many reports and categories are said in words.
 MAX_SAID = 4
+YES_NO = ("no", "yes")
+#: Survey designs whose respondents answer in words of the categories.
+_OF_CATEGORIES = {"direct", "warner", "forced_response", "unrelated_question"}
 
 
 def _share(chance):
@@ -163,6 +166,13 @@ class Channel(AbstractMatrix):
     def n_categories(self):
         """Number of columns of the matrix."""
         return self.matrix.shape[1]
+
+    @property
+    def default_labels(self):
+        """The answers of a survey design that asks for the category; no and yes where another asks about one attribute."""
+        if self.design in _OF_CATEGORIES and all(self.answers):
+            return self.answers
+        return YES_NO if self.design in DESIGNS and self.n_categories == 2 else super().default_labels
 
     @cached_property
     def epsilon(self):

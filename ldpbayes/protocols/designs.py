@@ -14,11 +14,10 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.protocols.base import check_entries
-from ldpbayes.protocols.channel import Channel, check_answers
+from ldpbayes.protocols.channel import YES_NO, Channel, check_answers
 from ldpbayes.protocols.formats import parse_labels
 from ldpbayes.protocols.registry import DESIGNS
 
-YES_NO = ("no", "yes")
 #: More cards tell carriers from others ever more surely, and nobody draws as many.
 MAX_CARDS = 100
 #: Longer lists than this are asked of nobody.

@@ -339,11 +339,11 @@ def parse_labels(column, labels):
         On the first unknown label, with its row as ``line``; on bytes and lists; on whole numbers that could be labels as
         well as positions.
     """
+    counted = list(map(str, range(len(labels)))) == list(labels)
     if isinstance(column, Integers):
         if column.boolean and len(labels) > 2:
             named = f"the labels {listed(labels, most=8)}" if column.labelled else f"{len(labels)}"
             refuse(column, f"a report of this protocol is one of {named}")
-        counted = list(map(str, range(len(labels)))) == list(labels)
         if column.positions or counted or not ((column.boolean and column.labelled) or _any_number(labels)):
             return check_labels(column.values, len(labels))
         if not column.labelled:
@@ -371,8 +371,9 @@ def parse_labels(column, labels):
             whole = text.strip().removesuffix(".0")
             position = positions.get(whole) if whole.isdecimal() else None
         if position is None:
-            none = "; say missing=LABEL to count who gave no answer" if text.strip().casefold() in NO_ANSWER else ""
-            raise DataError(f"unknown report {shown(text)}; it must be one of {listed(labels, most=8)}{none}", line=i)
+            say = "; name the categories (categories=…) to read labels" if counted and text.strip().isalpha() else ""
+            say = "; say missing=LABEL to count who gave no answer" if text.strip().casefold() in NO_ANSWER else say
+            raise DataError(f"unknown report {shown(text)}; it must be one of {listed(labels, most=8)}{say}", line=i)
         out[i] = position
     return out
 

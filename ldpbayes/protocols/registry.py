@@ -219,15 +219,15 @@ def known_name(name: object, argument: str = "protocol") -> str:
     return str(checks.choice(written if isinstance(written, str) and written in names else name, argument, names))
 
 
-def make_protocol(name: str, categories: Sequence[str], parameters: dict | None = None) -> AbstractProtocol:
+def make_protocol(name: str, categories: Sequence[str] | None = None, parameters: dict | None = None) -> AbstractProtocol:
     """Return the protocol that a collection file names.
 
     Parameters
     ----------
     name : str
         A protocol ("grr", …), a survey design ("warner", …), "channel", a combinator ("compose", …) or an alias ("oue", …).
-    categories : sequence of str
-        Category labels, in order.
+    categories : sequence of str, optional
+        Category labels, in order; a survey design knows their number itself.
     parameters : dict, optional
         The protocol's parameters under their own names.
 
@@ -243,6 +243,8 @@ def make_protocol(name: str, categories: Sequence[str], parameters: dict | None 
     if not isinstance(name, str) or name not in DESIGNS:  # those are in one file
         name = known_name(name)
     name, parameters = resolve(name, parameters)
+    if categories is None and name in DESIGNS:
+        return _design(DESIGNS[name], parameters)
     if not isinstance(categories, Numbered):
         categories = checks.entries(categories, "categories", "a sequence of labels")
     if name in PROTOCOLS:

@@ -13,7 +13,8 @@ from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.regression import INTERCEPT
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.protocols.designs import YES_NO, ListExperiment
+from ldpbayes.protocols.channel import YES_NO
+from ldpbayes.protocols.designs import ListExperiment
 from ldpbayes.regression.beside import Beside, checked_intercept
 
 #: Values of the column that says how a row was asked, where a ListExperiment is given as the protocol.

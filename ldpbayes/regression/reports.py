@@ -125,7 +125,7 @@ def read_reports(
             check_column(names, name, "the frame ", f" for {what}")
     protocols = protocols_of(protocol, stated["design"])
     first = next(iter(protocols.values()))
-    labels = labels_of(categories, first) or tuple(str(x) for x in range(first.n_categories))
+    labels = labels_of(categories, first) or first.default_labels
     report = checks.columns(report, "report")
     columns = [report_columns(channel, report, names, answer) for channel in protocols.values()]
     used = [*(name for fields in columns for name in fields), *(name for name in stated.values() if name is not None)]

@@ -51,6 +51,12 @@ def whole_or_texts(texts):
     return [int(text) if plain and text is not None else text for text in texts]
 
 
+def shared_keys(keys):
+    """Return {key: the key that files of any format share}: whole numbers where all of a column are such, else texts."""
+    columns = [whole_or_texts(list(map(str, column))) for column in zip(*keys, strict=True)]
+    return dict(zip(keys, zip(*columns, strict=True), strict=True)) if columns else {key: key for key in keys}
+
+
 def texts_of(metadata):
     """Return the key-value metadata of Arrow as texts."""
     return {key.decode(errors="replace"): text.decode(errors="replace") for key, text in (metadata or {}).items()}

@@ -18,7 +18,7 @@ from ldpbayes.protocols import AbstractProtocol, designs, make_protocol
 from ldpbayes.protocols.formats import places
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.sources import parameters
-from ldpbayes.sources.base import sorted_keys
+from ldpbayes.sources.base import shared_keys, sorted_keys
 from ldpbayes.sources.encode import encoded_key, matching
 from ldpbayes.sources.missing import Missing, sentence
 from ldpbayes.sources.numbers import number
@@ -176,7 +176,7 @@ def _read(source, rows, path):
     if path is not None:
         named = {} if glob.has_magic(str(path)) else {"id": files.stem(files.as_path(path))}  # a pattern is no name
         facts |= named | ({} if by else {"published": published_of(source)})
-    data = assembled(cells, channels.labels, columns, facts)
+    data = assembled(under_shared_keys(cells) if source.of_texts else cells, channels.labels, columns, facts)
     if path is not None and not by:
         data.announce()
     return data
@@ -211,6 +211,12 @@ def read_cells(source: Source, channels: Channels, columns: Columns) -> list[dic
                 entries = [entry for *_, own, entry in parts for _ in own]
                 out[-1][key] = tally, places(tally.reports, reports), counts, entries
     return out
+
+
+def under_shared_keys(found: Sequence[Mapping[tuple, tuple]]) -> list[dict[tuple, tuple]]:
+    """Return what ``read_cells`` found under the keys that files of any format share."""
+    shared = shared_keys(list(dict.fromkeys(key for cells in found for key in cells)))
+    return [{shared[key]: entry for key, entry in cells.items()} for cells in found]
 
 
 def assembled(
@@ -292,7 +298,7 @@ def _by_epsilon(protocol, categories):
     design, settings = (protocol, {}) if named else (protocol.design, protocol.parameters())
     if not named and "epsilon" not in settings:
         raise ArgumentError(f"epsilon_column must be left out: {shown(protocol)} takes its level from other parameters.")
-    labels = [str(x) for x in range(protocol.n_categories)] if categories is None else categories
+    labels = protocol.default_labels if categories is None else categories
     return lambda level: make_protocol(design, labels, settings | {"epsilon": level})
 
 

@@ -11,8 +11,7 @@ from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, u
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import ListExperiment, make_protocol
-from ldpbayes.sources.base import whole_or_texts
-from ldpbayes.sources.channels import Rows, assembled, find_channels, read_cells
+from ldpbayes.sources.channels import Rows, assembled, find_channels, read_cells, under_shared_keys
 from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import plain
@@ -127,7 +126,7 @@ def read_collection(path, rows=None):
         if skipped is not None:
             skipped.tell(rows.quarantine)
         read = [cells for channel_cells in read for cells in channel_cells]
-        collection = assembled(_plain(read), categories, columns, facts)
+        collection = assembled(under_shared_keys(read), categories, columns, facts)
         if stated["noncompliance"]:
             collection = collection.with_noncompliers(stated["noncompliance"])
         if stated["deniers"]:
@@ -353,17 +352,6 @@ def _stated_protocol(path, categories, channel, field):
         return make_protocol(name, categories, parameters)
     except (LDPBayesError, TypeError) as err:
         raise DataError(str(err).rstrip("."), source=path, field=field) from err
-
-
-def _plain(channels):
-    """Return the tallies of all channels under keys that tables of different formats share.
-
-    Grouping columns that hold only whole numbers, as numbers or in plain digits, give whole numbers; others give texts.
-    """
-    every = list(dict.fromkeys(key for tallies in channels for key in tallies))
-    columns = [whole_or_texts(list(map(str, column))) for column in zip(*every, strict=True)]
-    plain = dict(zip(every, zip(*columns, strict=True), strict=True)) if columns else {(): ()}
-    return [{plain[key]: entry for key, entry in tallies.items()} for tallies in channels]
 
 
 def _derived(name, entry):

@@ -58,7 +58,7 @@ class CsvFile(AbstractFile):
     def _header(self):
         try:
             with _reader(self.source, errors="replace") as rows:
-                names = next(rows, ())
+                names = next(rows, [])
         except csv.Error as err:
             raise DataError(f"is not a valid CSV file: {err}", source=self.source, line=1) from err
         if names == []:
@@ -145,7 +145,8 @@ def opened(path):
                 wrong.append(f"is separated by {name}; write it with commas, as write.csv of R does")
     if wrong:
         handle.close()
-        raise DataError(wrong[0], source=path)
+        piped = f"{wrong[0].partition(';')[0]}; standard input must be CSV" if str(path) == files.STDIN else ""
+        raise DataError(piped or wrong[0], source=path)
     return handle
 
 

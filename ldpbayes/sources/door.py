@@ -48,6 +48,7 @@ def read(
                                     ``write`` makes it, states how the reports were made, otherwise name the protocol
     several files                   a list, a pattern such as ``reports/*.parquet`` or a folder (of its Parquet files, where
                                     it has some); names of folders such as ``country=NL`` are columns
+    ``"-"``                         standard input: a CSV file
     Parquet files of scans           their cells; ``by`` names the grouping columns that stay
     a data frame                    pandas, Polars, PyArrow, DuckDB, or anything else that narwhals reads; a lazy frame
                                     groups its own rows, so that only distinct reports leave it
@@ -85,7 +86,8 @@ def read(
     name : str, optional
         Of the channel; "all" by default.
     by : str or sequence of str, optional
-        Grouping columns. The result then has a cell for each combination that occurs.
+        Grouping columns. The result then has a cell for each combination that occurs. A column of a CSV file whose every
+        entry is a whole number in plain digits gives whole numbers, as files with types do; "007" stays a text.
     weights, strata, cluster : str, optional
         Columns of sampling weights (above zero, of any scale, such as one over the probability of being asked), strata and
         clusters of the respondents; a cluster lies in one stratum. The likelihood becomes Π_i P(report_i | P)^{w_i} with

@@ -25,6 +25,7 @@ class FileSource(Source):
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
         self.files = [_format(path)(path) for path in paths]
+        self.of_texts = all(isinstance(file, CsvFile) for file in self.files)
         for path in paths:
             files.open_input(path).close()
 
@@ -53,7 +54,6 @@ class FileSource(Source):
             facts = {
                 "names": (*schema.names, *own),
                 "folders": tuple((name, value) for name, value in own.items() if name in columns),
-                "lenient": self.lenient,
             }
             with foreign("cannot be read", file.source):
                 pieces += [replace(piece, **facts) for piece in file.pieces()]
@@ -62,7 +62,9 @@ class FileSource(Source):
         return pieces
 
     def marks(self):
-        """Return the name, size and time of every file."""
+        """Return the name, size and time of every file; None where one is standard input."""
+        if files.STDIN in self.paths:
+            return None
         states = ((os.path.realpath(path), os.stat(path)) for path in self.paths)
         return [f"{path} {state.st_size} {state.st_mtime_ns}" for path, state in states]
 
@@ -71,6 +73,7 @@ class FileSource(Source):
         """Every file, its Arrow schema, and the columns that the names of its folders hold and it does not hold itself."""
         files, folders = [], columns_of_folders(self.paths)
         for file in self.files:
+            file = replace(file, lenient=self.lenient)
             schema = file.schema()
             with foreign("has names of columns that cannot be read", file.source):  # in a damaged file they are no UTF-8
                 names = schema.names

@@ -237,9 +237,12 @@ class Source:
     ----------
     lenient : bool
         Whether a reader that leaves out bad rows asks, so that lines of a file that are no rows are left out too.
+    of_texts : bool
+        Whether all that the rows hold are texts, as in CSV files.
     """
 
     lenient: bool = False
+    of_texts: bool = False
     n_rows: int | None = None
     _count: Callable | None = None
 

@@ -44,8 +44,8 @@ class Channels:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of the categories, or their numbers."""
-        return self.categories or tuple(str(i) for i in range(self.protocols[0].n_categories))
+        """The labels of the categories, or those that the protocol has itself."""
+        return self.categories or self.protocols[0].default_labels
 
     @property
     def columns(self) -> list[str]:

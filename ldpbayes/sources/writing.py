@@ -96,7 +96,7 @@ class Layout:
         for name in columns:
             if name in fields or name == parameters.COLUMN:
                 raise ArgumentError(f"columns must not be named {shown(name)}, which is a column of the layout.")
-        labels = self.labels or tuple(str(x) for x in range(self.protocol.n_categories))
+        labels = self.labels or self.protocol.default_labels
         made = dict(zip(fields, map(self._column, self.protocol.report_columns(reports, labels)), strict=True))
         made |= {name: self._key(name, values, m) for name, values in columns.items()}
         made[parameters.COLUMN] = arrow.repeat(self.text, m).dictionary_encode()

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from ldpbayes import checks
 from ldpbayes.arguments import explained
-from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
@@ -241,7 +241,7 @@ def plan(
     makers = _makers((*PROTOCOLS, RESTRICTED) if belief is not None and protocols is None else protocols)
     fixed = _fix_epsilon(protocols)
     if fixed and epsilon is not None:
-        raise ArgumentError(f"epsilon follows from the parameters of {listed(list(makers))}; leave it out.")
+        raise ArgumentError(epsilon_follows(next(iter(makers))))
     follows = fixed or (isinstance(protocols, dict) and len(unknown) > 1 and epsilon is None)
     unknowns = [name for name in _UNKNOWNS if not (follows and name == "epsilon")]
     unknown = [name for name in unknown if name in unknowns]
@@ -636,11 +636,24 @@ def named_makers(names, parameters=None):
     return {name: maker(name) for name in checks.labels(names, "names", "names of protocols")}
 
 
+def epsilon_follows(name):
+    """Return the sentence that refuses ε beside a protocol whose parameters fix it."""
+    name = parse_name(name)[0]
+    described = _described(resolve(known_name(name))[0])
+    needed = ",".join(f"{parameter.name}=…" for parameter in described.parameters if parameter.required)
+    say = f", and name these, as in {name}:{needed}" if needed else ""
+    return f"epsilon follows from the parameters of {name}; leave it out{say}."
+
+
+def _described(known):
+    return describe_protocol(known) or next((design for design in describe_protocols() if design.name == known), None)
+
+
 def has_free_epsilon(name, parameters=None):
     """Return whether a protocol of this name takes ε as a parameter; the ε of a survey design follows from its devices."""
     name, stated = parse_name(name)
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters")
     known, given = resolve(known_name(name), parameters | stated)
-    described = describe_protocol(known) or next((design for design in describe_protocols() if design.name == known), None)
+    described = _described(known)
     takes = described is None or re.search(r"\bepsilon\b", described.stated)  # and not epsilon_infinity alone
     return bool(takes) and not {*given} & {"epsilon", "attribute_epsilon", "kappa", "factors"}

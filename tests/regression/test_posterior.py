@@ -52,7 +52,7 @@ def test_one_cell_of_two_categories_is_the_exact_posterior(scale):
 
     whole, first, second = (integrate.quad(density, -60, 60, args=(k,), epsabs=0, limit=400)[0] for k in range(3))
     mean = first / whole
-    summary = found["summary"].sel(target="distribution", category="1")
+    summary = found["summary"].sel(target="distribution", category="yes")
     error = float(summary["mcse"])
     assert float(summary["mean"]) == pytest.approx(mean, abs=4 * error) and error < 0.002
     assert float(summary["sd"]) == pytest.approx(np.sqrt(second / whole - mean**2), rel=0.05)
@@ -143,7 +143,7 @@ def test_effects_of_groups_are_pooled_in_part():
     found = lb.regress(frame, "answer ~ 1 + (1 | g)", warner(0.85), report="report", random_seed=2, draws=500)
     assert float(found["summary"]["parameter_lower"].sel(parameter="1|g_sigma")) < 0.8
     assert float(found["summary"]["parameter_upper"].sel(parameter="1|g_sigma")) > 0.8
-    own = found["posterior"]["1|g"].mean(("chain", "draw")).sel(category="1").values
+    own = found["posterior"]["1|g"].mean(("chain", "draw")).sel(category="yes").values
     error = np.sqrt(np.mean((own - effect) ** 2))
     assert error < 0.8 * np.sqrt(np.mean(effect**2))
     assert found["posterior"]["1|g"].dims == ("chain", "draw", "1|g_level", "category")
@@ -164,23 +164,23 @@ def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_and
     assert spread.rows[0][0] == "1|g" and spread.rows[0][1] == pytest.approx(
         float(found["summary"]["parameter_mean"].sel(parameter="1|g_sigma"))  # of all weighted draws
     )
-    effects = found["posterior"]["1|g"].sel({"1|g_level": "v", "category": "1"})
-    whole = effects + found["posterior"]["coefficients"].sel(term="Intercept", category="1")
+    effects = found["posterior"]["1|g"].sel({"1|g_level": "v", "category": "yes"})
+    whole = effects + found["posterior"]["coefficients"].sel(term="Intercept", category="yes")
     expected = float((1 / (1 + np.exp(-whole))).mean())
     answer = lb.predictions(found, {"g": ["v"]})
-    assert float(answer["mean"].sel(category="1")[0]) == pytest.approx(expected, abs=1e-12)
+    assert float(answer["mean"].sel(category="yes")[0]) == pytest.approx(expected, abs=1e-12)
     assert "unseen" not in answer.attrs
     # A group that the fit has not met: an effect from its prior, whose sd is that of each draw.
     new = lb.predictions(found, {"g": ["v", "z"]})
     assert "g 'z' (50.0 % of the people)" in new.unseen
     np.testing.assert_allclose(new["mean"][0], answer["mean"][0], atol=1e-12)
-    intercept = found["posterior"]["coefficients"].sel(term="Intercept", category="1").values.ravel()
+    intercept = found["posterior"]["coefficients"].sel(term="Intercept", category="yes").values.ravel()
     sd = found["posterior"]["1|g_sigma"].values.reshape(intercept.size, -1)[:, 0]
     drawn = 1 / (1 + np.exp(-(intercept + sd * np.random.default_rng(1).standard_normal((400, intercept.size)))))
-    assert float(new["mean"].sel(category="1")[1]) == pytest.approx(
+    assert float(new["mean"].sel(category="yes")[1]) == pytest.approx(
         drawn.mean(), abs=4 * drawn.std() / np.sqrt(intercept.size)
     )
-    assert float(new["sd"].sel(category="1")[1]) == pytest.approx(drawn.std(), rel=0.15)
+    assert float(new["sd"].sel(category="yes")[1]) == pytest.approx(drawn.std(), rel=0.15)
 
 
 def test_the_prior_serves_fit_of_cells(nigeria):

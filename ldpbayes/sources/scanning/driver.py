@@ -300,6 +300,7 @@ def scan(
         labelled=labels is not None,
         stated=bool(texts),
         positions=stated_throughout(texts, published),
+        of_texts=table.of_texts,
         skip=skipped.most if skipped else 0,
         missing=Missing.of(missing, by),
     )

@@ -16,7 +16,7 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.likelihoods import Summary, passes
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.sources.base import check_total, sorted_keys
+from ldpbayes.sources.base import check_total, shared_keys, sorted_keys
 from ldpbayes.sources.encode import Format, cells, encoded_key
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, answers, sentence
@@ -64,6 +64,8 @@ class Fold:
         Whether the table has a column that states the protocol of each report, which must be this one.
     positions : bool
         Whether whole numbers are known to be reports as the protocol makes them; see ``encode.Format``.
+    of_texts : bool
+        Whether the table holds texts alone, as a CSV file does: keys in plain digits are then whole numbers.
     skip : int
         Whether bad rows are left out: the number of them whose places and texts are kept; 0 refuses them.
     missing : Missing, optional
@@ -82,12 +84,13 @@ class Fold:
     labelled: bool = False
     stated: bool = False
     positions: bool = False
+    of_texts: bool = False
     skip: int = 0
     missing: Missing | None = None
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        labels = self.categories or tuple(str(i) for i in range(self.protocol.n_categories))
+        labels = self.categories or self.protocol.default_labels
         twice = [name for name in self.by if self.by.count(name) > 1 or name in self.report]
         if twice:
             raise ArgumentError(f"by must name distinct columns other than those of the report, got {shown(twice[0])}.")
@@ -263,7 +266,7 @@ class Fold:
         keys = sorted_keys(first.keys)
         if isinstance(points, Mapping):
             given = {key if isinstance(key, tuple) else (key,): value for key, value in points.items()}
-            named = [ALL if key == () else key for key in keys]
+            named = list(self._names(keys).values())
             missing = [key for key in named if key not in given]
             if missing:
                 raise ArgumentError(f"pilots must name every cell, {_named(missing[0])} is missing.")
@@ -366,9 +369,9 @@ class Fold:
         return Collection(self.labels, (tally,), id=", ".join(texts or ALL), missing=first.missing.get(texts, 0))
 
     def _found(self, cells, first):
-        keys = sorted_keys(cells)
-        samples = {key or ALL: first.samples[key] for key in keys if key in first.samples}
-        named = {key or ALL: cells[key] for key in keys}
+        names = self._names(sorted_keys(cells))
+        samples = {names[key]: first.samples[key] for key in names if key in first.samples}
+        named = {name: cells[key] for key, name in names.items()}
         notes = ["" if first.skipped is None else first.skipped.sentence, sentence(first.missing, first.n_rows)]
         found = Found(
             named,
@@ -381,6 +384,11 @@ class Fold:
         )
         check_total(first.n_rows, round(found.n_reports))
         return found
+
+    def _names(self, keys):
+        """Return {key of a partial: that of the result}."""
+        shared = shared_keys(keys) if self.of_texts else {key: key for key in keys}
+        return {key: name or ALL for key, name in shared.items()}
 
     def _check_rows(self, first):
         """Refuse a table without rows, and keys that are equal in Python though their columns are of several kinds."""

@@ -105,7 +105,7 @@ def _alphabet(text: str) -> tuple[Any, tuple[str, ...]]:
     if isinstance(document, dict) and list(document) == [_LABELS]:
         return None, checks.labels(document[_LABELS], _LABELS, "distinct labels")
     protocol = parse_protocol(text)
-    return protocol.protocol, protocol.categories or tuple(str(i) for i in range(protocol.protocol.n_categories))
+    return protocol.protocol, protocol.categories or protocol.protocol.default_labels
 
 
 def paths_of(data: Any) -> list[str]:
