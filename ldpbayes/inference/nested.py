@@ -63,7 +63,9 @@ class Family(Protocol):
     Log-densities leave out (2π) to minus half the number of unknowns.
     """
 
-    visited: int  # numbers that one evaluation of the density visits
+    @property
+    def visited(self) -> int:
+        """Numbers that one evaluation of the density visits."""
 
     def start(self) -> np.ndarray:
         """Return where to look for the mode at the first node."""

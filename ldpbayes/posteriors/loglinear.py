@@ -1,7 +1,7 @@
 """Log-linear models of tables, without PyMC: a Gaussian core of the effects at every sd of interactions, and weights."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ from scipy.linalg import cholesky
 from scipy.special import logsumexp
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, nested
+from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, nested, settled
 from ldpbayes.inference.structure import Factor
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
 from ldpbayes.priors.base import softmax
@@ -21,11 +21,61 @@ MAX_EFFECTS = 1200
 MAX_ENTRIES = 5e7
 #: Rows of at most so many entries are one matrix: products along attributes visit fewer numbers, but in many small steps.
 SMALL = 2**16
+#: The log-likelihood of so many times more distinct reports than cells is expanded, of so many cells at most.
+MANY, MAX_EXPANDED = 4, 512
 #: Nodes of log σ lie on a lattice with this step, or a smaller one of so many over the square root of the effects whose sd
 #: it is, between these ends …
 STEP, FINER, ENDS = 0.7, 2.0, (-12.0, 4.0)
 #: … wherever the approximate posterior is within FALL nats of the best node.
 FALL, MAX_NODES = 8.0, 80
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """The log-likelihood of P by all distinct reports."""
+
+    rows: Any
+
+    @cached_property
+    def channel(self) -> np.ndarray | None:
+        """The rows as one matrix (reports, a), where they are few."""
+        return self.rows.dense() if self.rows.n_rows * self.rows.n_categories <= SMALL else None
+
+    def matvec(self, p: np.ndarray) -> np.ndarray:
+        """Return the rows times columns (a, …)."""
+        return self.rows.matvec(p) if self.channel is None else self.channel @ p
+
+    def value_and_gradient(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ℓ of many P (S, a), and its gradient."""
+        u, w = self.matvec(np.ascontiguousarray(p.T)), self.rows.counts
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            value, inverse = w @ np.log(u) + self.rows.log_constant, w[:, None] / u
+            return value, (self.rows.rmatvec(inverse) if self.channel is None else self.channel.T @ inverse).T
+
+    def curvature(self, p: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return Kᵀ H K for minus the Hessian H of ℓ at P (a,) and steps K (a, k)."""
+        bent = self.matvec(steps) / self.matvec(p)[:, None]
+        return (self.rows.counts[:, None] * bent).T @ bent
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """The log-likelihood of P expanded to second order, with all of its Hessian."""
+
+    pilot: np.ndarray
+    value: float
+    gradient: np.ndarray
+    hessian: np.ndarray
+
+    def value_and_gradient(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ℓ of many P (S, a), and its gradient."""
+        step = p - self.pilot
+        bent = step @ self.hessian
+        return self.value + step @ self.gradient - 0.5 * (bent * step).sum(axis=1), self.gradient - bent
+
+    def curvature(self, p: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return Kᵀ H K for minus the Hessian H of ℓ at P (a,) and steps K (a, k)."""
+        return steps.T @ self.hessian @ steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +86,13 @@ class Table:
     ----------
     prior : LogLinear
     rows : Rows
+    expansion : Quadratic, optional
+        What takes the place of the log-likelihood, but in the weights at the end.
     """
 
     prior: Any
     rows: Any
+    expansion: Quadratic | None = None
 
     @property
     def visited(self) -> int:
@@ -58,17 +111,9 @@ class Table:
         return np.zeros(self.prior.n_effects)
 
     @cached_property
-    def channel(self) -> np.ndarray | None:
-        """The rows as one matrix (reports, a), where they are few."""
-        return self.rows.dense() if self.rows.n_rows * self.rows.n_categories <= SMALL else None
-
-    def matvec(self, p: np.ndarray) -> np.ndarray:
-        """Return the rows times columns (a, …)."""
-        return self.rows.matvec(p) if self.channel is None else self.channel @ p
-
-    def rmatvec(self, v: np.ndarray) -> np.ndarray:
-        """Return the transposed rows times columns (reports, …)."""
-        return self.rows.rmatvec(v) if self.channel is None else self.channel.T @ v
+    def likelihood(self) -> Reports | Quadratic:
+        """The log-likelihood that the density has."""
+        return Reports(self.rows) if self.expansion is None else self.expansion
 
     def shares(self, effects: np.ndarray) -> np.ndarray:
         """Return P of θ, shape (…, a)."""
@@ -79,25 +124,26 @@ class Table:
     def log_density_and_gradient(self, effects: np.ndarray, *logs: float) -> tuple[np.ndarray, np.ndarray]:
         """Return log p(Y, θ, logs) of many θ (S, u), without (2π)^(−u/2), and its gradient."""
         p = self.shares(effects)
-        u = self.matvec(np.ascontiguousarray(p.T))
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            value = self.rows.counts @ np.log(u) + self.rows.log_constant
-            slope = self.prior.effects_of(p * (self.rmatvec(self.rows.counts[:, None] / u).T - self.rows.n_reports))
-        value += self.prior.log_prior_given(effects, logs) + 0.5 * effects.shape[1] * math.log(2 * math.pi)
+        value, gradient = self.likelihood.value_and_gradient(p)
+        with np.errstate(over="ignore", invalid="ignore"):
+            slope = self.prior.effects_of(p * (gradient - (p * gradient).sum(axis=1, keepdims=True)))
+        value = value + self.prior.log_prior_given(effects, logs) + 0.5 * effects.shape[1] * math.log(2 * math.pi)
         return value, slope - effects * self.prior.deviations(np.array(logs)) ** -2.0
 
     def information(self, effects: np.ndarray) -> np.ndarray:
         """Return minus the Hessian of ℓ, its mean over θ (S, u).
 
-        Σ_j w_j M_j M_jᵀ − n m mᵀ + Bᵀ diag(n p − t) B, M_j = E[B | report j], m = E[B] and t_x = Σ_j w_j P(x | report j).
+        Kᵀ H K − Bᵀ diag(t − n p) B + s mᵀ + m sᵀ − 2 n m mᵀ, with H minus the Hessian in P, K = ∂P/∂θ = diag(p) (B − 1mᵀ),
+        m = Bᵀ p, t = p ∇ℓ, s = Bᵀ t and n = Σ t.
         """
-        basis, w, n = self.prior.basis, self.rows.counts, self.rows.n_reports
+        basis, shares = self.prior.basis, self.shares(effects)
         out = np.zeros((basis.shape[1],) * 2)
-        for p in self.shares(effects):
-            u = self.matvec(p)
-            conditional = self.matvec(p[:, None] * basis) / u[:, None]
-            mean, gap = basis.T @ p, n * p - p * self.rmatvec(w / u)
-            out += (w[:, None] * conditional).T @ conditional - n * np.outer(mean, mean) + basis.T @ (gap[:, None] * basis)
+        for p, gradient in zip(shares, self.likelihood.value_and_gradient(shares)[1], strict=True):
+            mean, pulled = basis.T @ p, p * gradient
+            n = pulled.sum()
+            cross = np.outer(basis.T @ pulled - n * mean, mean)
+            out += self.likelihood.curvature(p, p[:, None] * (basis - mean)) + cross + cross.T
+            out += basis.T @ ((n * p - pulled)[:, None] * basis)
         return out / len(effects)
 
     def factor(self, information: np.ndarray, *logs: float) -> Factor:
@@ -106,11 +152,36 @@ class Table:
         return Factor(cholesky(information + precision, lower=True, check_finite=False), precision.shape[:1])
 
     def left_out(self, effects: np.ndarray, nodes: Any) -> np.ndarray:
-        """Return log p(θ), the sds integrated over, less the log of its sum over the nodes, for θ (S, u)."""
-        return self.prior.log_prior(effects) - logsumexp([self.prior.log_prior_given(effects, t) for t in nodes], axis=0)
+        """Return log p(θ), the sds integrated over, less the log of its sum over the nodes, for θ (S, u).
+
+        Of an expansion, plus what it leaves out of the log-likelihood.
+        """
+        prior = self.prior.log_prior(effects) - logsumexp([self.prior.log_prior_given(effects, t) for t in nodes], axis=0)
+        if self.expansion is None:
+            return prior
+        p = self.shares(effects)
+        return prior + self.rows.log_likelihood(np.ascontiguousarray(p.T)) - self.expansion.value_and_gradient(p)[0]
+
+    def expanded(self) -> "Table":
+        """Return the same posterior with its log-likelihood expanded at the mode at the first node."""
+        grid = self.grid()
+        at = tuple(float(axis[i]) for axis, i in zip(grid.axes, grid.first, strict=True))
+        pilot = self.shares(settled(self, at, self.start()).centre)
+        (value,), (gradient,) = self.likelihood.value_and_gradient(pilot[None])
+        hessian = self.likelihood.curvature(pilot, np.eye(pilot.size))
+        return replace(self, expansion=Quadratic(pilot, float(value), gradient, hessian))
 
     def drawn(self, draws: int, rng: np.random.Generator, watch: Any = None) -> Nested:
-        """Return draws of the effects, with the evidence of the reports."""
+        """Return draws of the effects, with the evidence of the reports.
+
+        Where distinct reports are many, all is done with an expansion of the log-likelihood, which the weights correct;
+        where they do not, all is done again with the reports.
+        """
+        cells = self.prior.n_categories
+        if self.expansion is None and cells <= MAX_EXPANDED and self.rows.n_rows > MANY * cells:
+            found = self.expanded().drawn(draws, rng, watch)
+            if found.verdict.accepted:
+                return found
         return nested(Cores.of([self], self.grid(), watch), draws, rng, WAYS, watch, "tables")
 
 
@@ -163,7 +234,8 @@ class LogLinearTable(AbstractPosterior):
     Given the sds of the interactions the effects are nearly normal. Newton's method finds their mode and precision on a
     lattice of log σ; draws of these normal laws are weighted by the posterior density of the effects, in which the sds are
     integrated over exactly, and resampled. Where Pareto's k-hat or their number is not accepted, particles move from there
-    to the posterior in steps; see ldpbayes.inference.nested.
+    to the posterior in steps; see ldpbayes.inference.nested. Where distinct reports are many, all of this visits their
+    log-likelihood's expansion, and the weights alone visit the reports.
 
     Parameters
     ----------

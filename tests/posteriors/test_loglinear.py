@@ -10,7 +10,7 @@ from ldpbayes.inference import nested
 from ldpbayes.posteriors import loglinear
 from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.priors import LogLinear
-from ldpbayes.protocols import GRR, Attributes
+from ldpbayes.protocols import GRR, Attributes, UnaryEncoding
 from ldpbayes.protocols.designs import warner
 
 PAIR = Attributes((warner(0.8), warner(0.75)))
@@ -129,6 +129,33 @@ def test_particles_go_on_from_weights_that_are_not_enough(pair, fitted, monkeypa
     assert (np.abs(sample.distribution.mean(axis=(0, 1)) - mean) < 0.35 * sd).all()
     found, error = sample.facts["log_evidence"], sample.facts["log_evidence_error"]
     assert 0 < error < 0.5 and found == pytest.approx(fitted.attrs["log_evidence"], abs=0.02 + 5 * error)
+
+
+def test_many_distinct_reports_are_expanded_and_weighed_once(monkeypatch):
+    """Moves visit an expansion, with the same information as differences show; weights make it the reports' posterior."""
+    prior = LogLinear((3, 4))
+    collection = surveyed(UnaryEncoding.optimized(12, 2.0), np.full(12, 1 / 12), 400)
+    table = loglinear.Table(prior, collection.rows)
+    expanded, h = table.expanded(), 1e-5
+    theta = 0.3 * np.random.default_rng(2).standard_normal(11)
+    ends = theta + h * np.stack([np.eye(11), -np.eye(11)]).reshape(22, 11)
+    slope = expanded.log_density_and_gradient(ends, 0.0)[1].reshape(2, 11, 11)
+    numeric = (slope[1] - slope[0]) / (2 * h) - np.diag(prior.deviations(np.zeros(1)) ** -2.0)
+    np.testing.assert_allclose(expanded.information(theta[None]), numeric, rtol=1e-5, atol=1e-4)
+
+    visits, plain = [], loglinear.Reports.value_and_gradient
+    monkeypatch.setattr(loglinear.Reports, "value_and_gradient", lambda self, p: visits.append(len(p)) or plain(self, p))
+    quick = table.drawn(600, np.random.default_rng(3))
+    assert quick.verdict.accepted and sum(visits) < 100
+    monkeypatch.setattr(loglinear, "MANY", np.inf)
+    slow = table.drawn(600, np.random.default_rng(4))
+    assert sum(visits) > 600
+    (one,), (other,) = quick.weights, slow.weights
+    error = np.hypot(one.log_evidence_error, other.log_evidence_error)
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=4 * error)
+    means = [found.weight @ found.distribution for found in (one, other)]
+    sd = np.sqrt(one.weight @ (one.distribution - means[0]) ** 2)
+    assert (np.abs(means[0] - means[1]) < 4.5 * sd * np.sqrt(1 / one.effective_sample + 1 / other.effective_sample)).all()
 
 
 def test_few_reports_shrink_to_the_product_of_the_margins():
