@@ -2,23 +2,25 @@
 
 import itertools
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from cases import CASES
 from commands import run
 from scipy.optimize import linprog
-from scipy.special import betaincinv
+from scipy.special import betaincinv, expit
 from scipy.stats import norm
 
 import ldpbayes as lb
 from ldpbayes import Collection, Tally
 from ldpbayes.answers.contamination import _levelled
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.estimators import Oracle
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.priors import as_prior
+from ldpbayes.priors.base import AbstractSoftmax, NormalLaw
 from ldpbayes.protocols import GRR, Channel, LocalHashing, SubsetSelection, UnaryEncoding, designs
 from ldpbayes.robust import contamination_hull
 
@@ -192,6 +194,70 @@ def test_ends_of_two_categories_are_certified_under_a_learnt_concentration():
         assert found.high[k] == pytest.approx(means.max(), abs=2e-3) and found.high[k] - found.low[k] > 0.03
     many = contamination_hull(Tally(GRR(2, 1.5), [0, 1], [600, 400]), "0", share=0.1, prior="learnt")
     assert many.posterior.certified and "say nothing" not in many.sentence
+
+
+@dataclass(frozen=True)
+class LogNormalOdds(AbstractSoftmax):
+    """log (p_1/p_2) ~ N(0, 2²): a prior of a caller's own."""
+
+    n_categories: int | None = None
+
+    def blocks(self):
+        return {"": (NormalLaw(), (1,))}
+
+    def eta(self, values, xp):
+        return xp.concatenate([2 * values[""], 0 * values[""]], axis=-1)
+
+
+def test_ends_of_two_categories_are_certified_under_a_prior_of_ones_own():
+    """Against all removals by a sum over the only unknown; reports of several kinds have likelihoods of different slopes."""
+    channel = np.array([[0.5, 0.1], [0.2, 0.15], [0.2, 0.25], [0.1, 0.5]])
+    tally = Tally(Channel(channel), np.arange(4), [3, 4, 2, 5], categories=("yes", "no"))
+    z = np.linspace(-9, 9, 20_001)
+    p = expit(2 * z)
+    logs = np.log(channel[:, :1] * p + channel[:, 1:] * (1 - p))
+    for question, weights in (("yes", [1, 0]), ("yes > no", [1, -1])):
+        found = contamination_hull(tally, question, share=[0.1, 0.3], prior=LogNormalOdds()).posterior
+        assert found["error"] < 1e-4 and found.certified.all()
+        for k, m in enumerate((1, 4)):
+            left = [tally.counts - f for f in itertools.product(*(range(c + 1) for c in tally.counts)) if sum(f) <= m]
+            weight = norm.pdf(z) * np.exp(np.array(left) @ logs)
+            means = (weight @ np.column_stack([p, 1 - p]) / weight.sum(axis=1)[:, None]) @ weights
+            assert found["mean"] == pytest.approx(means[0], abs=1e-4)
+            assert found.low[k] == pytest.approx(means.min(), abs=1e-4)
+            assert found.high[k] == pytest.approx(means.max(), abs=1e-4) and found.high[k] - found.low[k] > 0.03
+        if question == "yes":
+            reach = np.cumsum(weight[means.argmin()]) / weight[means.argmin()].sum()
+            assert found.credible_low[1] == pytest.approx(np.interp(0.025, reach, p), abs=1e-3)
+
+
+@pytest.mark.parametrize("prior", ["smooth", "floor"])
+def test_two_categories_have_a_range_under_priors_that_are_known_by_draws(prior):
+    """Against weighted draws of the prior, with nobody and with 20 reports of either kind removed."""
+    tally = Tally(GRR(2, 1.5), [0, 1], [120, 80], categories=("yes", "no"))
+    found = contamination_hull(tally, "yes", share=0.1, prior=prior).posterior
+    p = as_prior(prior, 2).sample(400_000, np.random.default_rng(3))
+    logs = np.log(p @ tally.protocol.channel().T)
+    for value, counts in ((found["mean"], [120, 80]), (found.low[0], [100, 80]), (found.high[0], [120, 60])):
+        weight = np.exp(logs @ counts - (logs @ counts).max())
+        mean, sd = weight @ p[:, 0] / weight.sum(), 0.06
+        assert float(value) == pytest.approx(mean, abs=4 * sd / np.sqrt(weight.sum() ** 2 / (weight @ weight)))
+    assert found.certified.all() and 0 < found["error"] < 5e-4
+    with pytest.raises(InfeasibleError, match="of three categories or more a Dirichlet prior"):
+        contamination_hull(Tally(GRR(3, 1.5), [0, 1, 2], [9, 8, 7]), "0", prior=prior)
+
+
+@pytest.mark.parametrize("centre, width", [(300.0, 1e-3), (1e9, 1.0)])
+def test_a_prior_whose_mass_no_node_meets_is_refused(centre, width):
+    class Nowhere(LogNormalOdds):
+        def eta(self, values, xp):
+            return xp.concatenate([(values[""] - centre) / width, 0 * values[""]], axis=-1)
+
+        def log_density(self, z):
+            return -0.5 * ((z[..., 0] - centre) / width) ** 2
+
+    with pytest.raises(ConvergenceError, match=r"is known to .* only"):
+        contamination_hull(Tally(GRR(2, 1.5), [0, 1], [12, 8]), "0", prior=Nowhere())
 
 
 def test_bounds_hold_under_every_dirichlet_prior():

@@ -14,6 +14,7 @@ from scipy.special import expit, ndtri
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers.base import conclusion, one_channel, words
+from ldpbayes.answers.prior_nodes import Moments, PriorNodes
 from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
@@ -72,7 +73,8 @@ class ContaminationHull(Answer):
         ``mean`` is that of all reports. Over ``share``: ``low`` and ``high``, which some set of fakes leaves;
         ``credible_low`` and ``credible_high``, the outer ends of equal-tailed credible intervals there (nan for a sum or a
         difference); ``bound_low`` and ``bound_high``, beyond which no set of fakes leaves a mean; ``certified``, whether
-        both are reached. ``gap`` is the most that one more step of the search would gain at an end, to first order.
+        both are reached. ``gap`` is the most that one more step of the search would gain at an end, to first order, and
+        ``error`` the standard error of ``mean``: zero but under a prior that is neither Dirichlet nor ``learnt``.
         """
         return self._part("posterior_") if "posterior_mean" in self.data_vars else None
 
@@ -114,9 +116,9 @@ def contamination_hull(
     ci_prob : float
         Probability of the confidence limits.
     prior : str, float, array or AbstractPrior, optional
-        A Dirichlet prior, or ``learnt``: adds the range of the posterior mean over all sets of at most so many fakes, with
-        bounds of both ends, for a question about one quantity and reports that each single out one category, such as GRR's.
-        Of two categories both ends are certified; of more, and many reports, the bounds under a learnt concentration say
+        Adds the range of the posterior mean over all sets of at most so many fakes, with bounds of both ends, for a question
+        about one quantity and reports that each single out one category, such as GRR's. Of two categories any prior serves,
+        and both ends are certified. More need a Dirichlet prior, or ``learnt``, under which the bounds of many reports say
         nothing.
 
     Returns
@@ -337,29 +339,33 @@ class _Removals:
     def __init__(self, tally: Tally, prior: AbstractPrior, weights: FloatArray) -> None:
         alpha, form = prior.concentrations(), tally.rows.separable()
         learnt = alpha is None and prior.mixture() is not None and form is not None and bool((form.slope >= 0).all())
-        if form is None or (alpha is None and not learnt):
+        other = alpha is None and not learnt
+        if form is None or (other and weights.size > 2):
             raise InfeasibleError(
-                "The range of the posterior mean needs a Dirichlet prior, or one whose concentration is learnt, and reports "
-                "that each single out one category, such as GRR's: under a prior that ties categories to each other a "
-                "report fewer of one may raise or lower another, and which fakes move a share the farthest is not known. "
-                "Leave prior out for the range of the unbiased estimate."
+                "The range of the posterior mean needs reports that each single out one category, such as GRR's, and of "
+                "three categories or more a Dirichlet prior, or one whose concentration is learnt: under a prior that ties "
+                "them to each other a report fewer of one may raise or lower another, and which fakes move a share the "
+                "farthest is not known. Leave prior out for the range of the unbiased estimate."
             )
-        self.alpha: Any = alpha  # None where it is learnt
+        self.alpha: Any = alpha  # None where it is learnt, and under any other prior of two categories, which has nodes
+        self.nodes = PriorNodes(prior) if other else None
         self.tally, self.prior, self.weights = tally, prior, weights
         self.counts: IntArray = np.asarray(tally.counts, dtype=np.int64)
         every: Any = tally.protocol.rows(tally.reports, np.ones(len(self.counts))).separable()
         self.index, self.base, self.slope = every.index, every.base, every.slope
         self.whole = self.evaluate(np.zeros_like(self.counts))
 
-    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> "ExactMoments":
+    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> Any:
         """Return the posterior of the reports that are left, under another prior where one is given."""
+        if self.nodes is not None:
+            return self.nodes.given(self.base, self.slope, self.index == 0, self.counts - removed)
         from ldpbayes.posteriors.exact import ExactMoments
 
         left = self.counts > removed
         rows = self.tally.protocol.rows(self.tally.reports[left], (self.counts - removed)[left])
         return ExactMoments(rows, prior or self.prior)
 
-    def slopes(self, moments: "ExactMoments") -> FloatArray:
+    def slopes(self, moments: "ExactMoments | Moments") -> FloatArray:
         """Return by how much the mean rises with one more of each report: s Cov(w·P, P_x)/(b + s E P_x), exactly."""
         moved = self.slope * (moments.covariance() @ self.weights)[self.index]
         return moved / (self.base + self.slope * moments.mean[self.index])
@@ -451,7 +457,7 @@ class _Removals:
             ends.append(side * _by_odds(high if side > 0 else low, log_mass, least, most, side))
         return side * max(ends)
 
-    def search(self, m: int, side: int, before: "tuple[IntArray, ExactMoments]") -> "tuple[IntArray, ExactMoments, float]":
+    def search(self, m: int, side: int, before: "tuple[IntArray, Any]") -> tuple[IntArray, Any, float]:
         """Return (removal, moments, gap) with at most m reports removed: the mean is least (side −1), or largest (+1).
 
         The search starts where counts are levelled from above among the categories of the right weight, and moves towards
@@ -498,7 +504,7 @@ def _posterior_range(
     """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md."""
     removals = _Removals(tally, prior, weights)
     none = np.zeros_like(removals.counts), removals.whole
-    reached: dict[int, tuple[IntArray, ExactMoments]] = {-1: none, 1: none}
+    reached: dict[int, tuple[IntArray, Any]] = {-1: none, 1: none}
     ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
     credible, gap, tail = np.full((2, fakes.size), math.nan), 0.0, tails(ci_prob)[0]
     plus, minus = (weights > 0).astype(float), (weights < 0).astype(float)
@@ -518,7 +524,9 @@ def _posterior_range(
         f"{name}{side}": part[at] for name, part in parts.items() for at, side in enumerate(("low", "high"))
     }
     certified = np.abs(ends - outer).max(axis=0) <= REACHED
-    return found | {"mean": float(weights @ removals.whole.mean), "gap": gap, "certified": certified}
+    whole = removals.whole
+    error = float(np.ptp(weights)) * whole.error  # of two shares; elsewhere it is nil
+    return found | {"mean": float(weights @ whole.mean), "gap": gap, "error": error, "certified": certified}
 
 
 def _by_odds(values: FloatArray, log_mass: FloatArray, least: FloatArray, most: FloatArray, side: int) -> float:

@@ -129,6 +129,7 @@ def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
         categories or awkward rows. "auto" has the closed form of GRR without a prior, then takes the cheaper solver, and the
         other one where the first stops above the tolerance.
     """
+    mass = mass if np.any(mass) else None  # a mass of zeros is none
     p = rows.closed_form() if mass is None and method == "auto" else None
     if p is not None:
         return Solution(p, certificate(rows, p), "closed", 0, 1.0)

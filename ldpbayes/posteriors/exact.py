@@ -40,8 +40,10 @@ class ExactMoments:
     engines : list of ConditionedProduct
         Under each of them; ``engine`` is the first.
     mean : (a,) array
-        E[P|Y].
+        E[P|Y], without an ``error``.
     """
+
+    error: ClassVar[float] = 0.0
 
     def __init__(self, rows, prior):
         self._server = Separable([Problem(rows, prior, rows.n_reports, prior.n_categories, None)])

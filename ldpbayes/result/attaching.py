@@ -57,7 +57,8 @@ def attach(
     Result
         A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. Where some deny or ignore the
         device, P is that of the answers, and their shares stand beside it. All other variables of the trace are kept and
-        summarized as well. So are its groups of predictions, with the observed values beside them: ArviZ's
+        summarized as well. So are its groups ``prior`` and ``log_prior``, which ArviZ's ``plot_prior_posterior`` and
+        ``psense_summary`` read, and those of predictions, with the observed values beside them: its
         ``plot_ppc_dist(result, var_names=["reports"])`` reads both. Its ``plot_loo_pit`` refuses them, because it needs a
         log-likelihood for every number that is predicted: here it belongs to a user or a cell, and predictions are counts
         over all reports. A dimension of the trace that is called as one of the result's but has other labels is renamed to
@@ -102,7 +103,7 @@ def attach(
         stats=_statistics(trace),
         attrs={"random_seed": random_seed, "reason": reason, "sampling": "mcmc", "interrupted": 0} | _doubts(data),
     )
-    _copy_predictions(trace, tree)
+    _copy_groups(trace, tree, var_name)
     size = draws.shape[0] * draws.shape[1]
     if log_likelihood or (log_likelihood is None and not (_too_many(data, size) and data.dims == ("category",))):
         add_log_likelihood(tree, data)
@@ -273,11 +274,17 @@ def _labels(named, dim):
     return named[dim].values.tolist()
 
 
-def _copy_predictions(trace, tree):
-    """Copy the trace's predictions, and add the observed values that they stand beside."""
+def _copy_groups(trace, tree, var_name):
+    """Copy the trace's predictions, with the observed values that they stand beside, and what it says of the prior."""
     predicted = [name for name in ("posterior_predictive", "prior_predictive") if name in trace.children]
-    for name in predicted:
+    for name in [*predicted, *({"log_prior"} & set(trace.children))]:
         tree[name] = xr.DataTree(trace[name].to_dataset())
+    if "prior" in trace.children:
+        posterior, prior = tree["posterior"].to_dataset(), trace["prior"].to_dataset()
+        prior = {"distribution" if name == var_name else name: x.values for name, x in prior.items()}
+        same = [name for name, x in posterior.items() if name in prior and prior[name].shape[2:] == x.shape[2:]]
+        drawn = {name: (posterior[name].dims, prior[name]) for name in same}
+        tree["prior"] = xr.DataTree(xr.Dataset(drawn, posterior[same].drop_vars(("chain", "draw")).coords))
     if predicted and "observed_data" in trace.children:
         names = {name for group in predicted for name in trace[group].data_vars}
         more = trace["observed_data"].to_dataset()

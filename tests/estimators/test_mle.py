@@ -143,6 +143,13 @@ def test_map_without_data_worth_speaking_of_is_the_mode_of_the_prior():
         assert maximize(rows, alpha - 1, method=method).p == pytest.approx([1 / 6, 1 / 2, 1 / 3], abs=1e-4)
 
 
+@pytest.mark.parametrize("method", ["auto", "newton", "quasi-newton"])
+def test_a_mass_of_zeros_is_maximum_likelihood(method):
+    """The dual of an empty mass ended in a ValueError of NumPy."""
+    rows = survey(designs.forced_response(0.4, [1, 2, 3]), [40, 10, 3]).rows
+    assert maximize(rows, np.zeros(3), method=method).p == pytest.approx(maximize(rows).p, abs=1e-5)
+
+
 def test_map_refuses_concentrations_below_one():
     with pytest.raises(ArgumentError, match=r"alpha must be >= 1 for a posterior mode, got 0\.5; .*posterior mean"):
         MLE(prior="jeffreys")(survey(GRR(3, 1.0), [3, 4, 5]))

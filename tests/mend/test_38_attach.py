@@ -1,6 +1,7 @@
 """A result of the modeller's own model keeps all its unknowns, and the predictions that ArviZ's checks read."""
 
 import arviz_plots
+import arviz_stats
 import numpy as np
 import pymc as pm
 import pytest
@@ -65,6 +66,25 @@ def test_predictions_are_where_arviz_looks_for_them():
     tree = attach(trace(), survey(), random_seed=1)
     assert "counts_all" in tree["observed_data"] and "reports" in tree["observed_data"]
     arviz_plots.plot_ppc_dist(tree, var_names=["reports"], backend="none")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_prior_of_the_model_is_where_arviz_looks_for_it(tmp_path):
+    """Draws of the prior and its density were dropped, and ArviZ took the attr ``prior`` for their group."""
+    data = survey()
+    with pm.Model(coords={"answer": CATEGORIES}):
+        p = pm.Dirichlet("p", np.full(3, 2.0), dims="answer")
+        lb.pymc.observe("reports", p, data)
+        drawn = pm.sample(100, tune=100, chains=2, cores=1, random_seed=1, progressbar=False)
+        drawn["prior"] = pm.sample_prior_predictive(50, random_seed=1)["prior"]
+        pm.stats.compute_log_prior(drawn, progressbar=False)
+    attach(drawn, data, random_seed=1).save(tmp_path / "own.nc")
+    tree = lb.load(tmp_path / "own.nc").tree
+    arviz_plots.plot_prior_posterior(tree, var_names=["distribution"], backend="none")
+    sensitivity = arviz_stats.psense_summary(tree, var_names=["distribution"])
+    assert len(sensitivity) == 3 and np.isfinite(sensitivity["prior"]).all()
+    np.testing.assert_array_equal(tree["prior"]["distribution"].values, drawn["prior"]["p"].values)
+    assert tree["prior"]["category"].values.tolist() == CATEGORIES
 
 
 def test_a_variable_named_as_one_of_the_results_is_refused():
