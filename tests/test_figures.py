@@ -169,11 +169,22 @@ def test_summaries_say_the_numbers_of_the_table():
 
 def test_summaries_of_groups_name_the_ends(regions):
     cells, tree = regions
-    mean = tree["summary"]["mean"].sel(target="distribution", category="unsatisfied").values
+    mean = tree["summary"]["derived_mean"].sel(quantity="satisfied at all").values  # what the data declare, as of one group
     text = summary.summary_of_fit(tree)
-    assert text.startswith("From 24,000 reports in 60 groups, the share of unsatisfied is estimated between")
+    assert text.startswith("From 24,000 reports in 60 groups, the share of satisfied at all is estimated between")
     least, largest = (cells.labels[int(found)].replace(", ", ", year ") for found in (mean.argmin(), mean.argmax()))
     assert f"in {least} (95 % interval" in text and f"in {largest} (" in text
+
+
+def test_summaries_of_groups_of_a_list_say_the_share_of_the_trait():
+    """Not that of some number of items, which was the largest of the shares."""
+    design = lb.protocols.ListExperiment(items=2)
+    north = lb.Collection.from_lists(design, [20, 50, 30], [15, 45, 33, 7], trait="angry")
+    south = lb.Collection.from_lists(design, [25, 50, 25], [25, 40, 25, 10], trait="angry")
+    tree = lb.fit(lb.Cells({"north": north, "south": south}, by="region"), random_seed=1)
+    first, second = tree["summary"]["derived_mean"].sel(quantity="angry").values
+    said = f"the share of angry is estimated between {100 * first:.0f} % in north (95 % interval"
+    assert said in summary.summary_of_fit(tree) and f"and {100 * second:.0f} % in south (" in summary.summary_of_fit(tree)
 
 
 def test_pages_say_question_design_and_how_to_compute_them_again(regions):

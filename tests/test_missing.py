@@ -8,11 +8,11 @@ import pyarrow
 import pytest
 from commands import run
 
-from ldpbayes import fit, plots, read, write
+from ldpbayes import fit, plots, read, regress, write
 from ldpbayes.answers import category_sum, missing_answers
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.protocols import GRR, UnaryEncoding
+from ldpbayes.protocols import GRR, UnaryEncoding, warner
 from ldpbayes.sources import scan
 from ldpbayes.sources.scanning import Partial
 
@@ -157,6 +157,25 @@ def test_the_command_line_says_how_many(tmp_path, capsys):
     assert run(capsys, "fit", tmp_path / "c.toml", "--draws", "0")[0] == 2
 
 
+def test_several_labels_on_the_command_line_and_in_a_regression(tmp_path, capsys):
+    """Each --set missing= is one more label, with whatever it holds; a regression says how many it leaves out, too."""
+    answers = ["no"] * 40 + ["yes"] * 30 + ["-9"] * 3 + ["refused, at the door"] * 2
+    table = pandas.DataFrame({"y": answers, "g": ["a", "b", "c"] * 25})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    state = ["--set", "missing=-9", "--set", "missing=refused, at the door"]
+    stated = "--protocol warner -p p=0.8 --categories no,yes --report y".split()
+    said = "5 of 75 people who were asked (6.67 %) gave no answer"
+    for command in (("fit", "--draws", "0"), ("check",), ("scan", "--by", "g")):
+        status, out, _ = run(capsys, command[0], tmp_path / "t.csv", *command[1:], *stated, *state)
+        assert status == 0 and (said.replace(" people", "") in " ".join(out.split()) or command[0] != "scan")
+        assert said in " ".join(out.split()) or command[0] != "fit"
+    assert run(capsys, "fit", tmp_path / "t.csv", *stated, *state[:2])[0] == 2
+    labels = ["-9", "refused, at the door"]
+    cells = read(tmp_path / "t.csv", warner(0.8), report="y", categories=["no", "yes"], by="g", missing=labels)
+    found = regress(cells, "y ~ 1", draws=100, random_seed=1)
+    assert said in str(found.page()) and missing_answers(found, "yes").attrs["missing"] == 5
+
+
 # ---- what those who gave no answer may change ----------------------------------------------------------------------------
 def answered(missing=300, **more):
     return fit(Collection(("no", "yes"), [Tally(GRR(2, 2.0), [0, 1], [400, 300])], missing=missing, **more), random_seed=1)
@@ -201,6 +220,36 @@ def test_conclusions_cells_frequencies_and_what_cannot_be_asked():
         with pytest.raises(ArgumentError):
             wrong()
     assert plots.plot_missing(found).axes[0].get_lines()
+
+
+def test_of_a_sample_with_weights_the_missing_share_is_weighted(tmp_path):
+    """Those for whom a respondent stands for twenty refuse: half of the population where 12 % of the sample do. The error
+    of the share is linearized over the clusters, the written file says the same, and rows without weights say so."""
+    rng, n = np.random.default_rng(1), 2000
+    heavy, village = rng.random(n) < 0.2, rng.integers(0, 50, n)
+    said = rng.choice(["no", "yes"], n)
+    said[heavy & (rng.random(n) < 0.6)] = "99"
+    table = pandas.DataFrame({"y": said, "w": np.where(heavy, 20.0, 1.0), "v": village, "g": rng.choice(["é", "f"], n)})
+    lost, share = said == "99", float(np.average(said == "99", weights=table.w))
+    stated = {"report": "y", "categories": ["no", "yes"], "missing": "99", "weights": "w", "cluster": "v"}
+    sample = read(table, GRR(2, 2.0), **stated)
+    result = fit(sample, random_seed=1)
+    known = result["constant_data"].to_dataset()
+    assert float(known["missing_share"]) == pytest.approx(share) and share > 4 * lost.mean()
+    off = pandas.Series(table.w * (lost - share)).groupby(village).sum() / table.w.sum()
+    error = np.sqrt(share * (1 - share) / known["missing_respondents"].item())
+    assert error == pytest.approx(np.sqrt(50 / 49 * (off**2).sum()), rel=0.05)  # wider by the quantiles of t
+    found = missing_answers(result, "yes")
+    assert f"({100 * share:.3g} % by weight) gave no answer" in found.attrs["sentence"]
+    assert float(found["mean"].max() - found["mean"].min()) == pytest.approx(share, abs=0.01)
+    write(sample, tmp_path / "c.toml")
+    again = fit(tmp_path / "c.toml", random_seed=1)["constant_data"].to_dataset()
+    assert float(again["missing_share"]) == pytest.approx(share)
+    by_group = fit(read(table, GRR(2, 2.0), **stated, by="g"), random_seed=1)["constant_data"]["missing_share"]
+    expected = [np.average(lost[table.g == g], weights=table.w[table.g == g]) for g in ("f", "é")]
+    assert by_group.values == pytest.approx(expected)
+    unknown = fit(read(table.assign(w=table.w.where(~lost)), GRR(2, 2.0), **stated), random_seed=1)
+    assert "%, whose weights are not known) gave no answer" in missing_answers(unknown, "yes").attrs["sentence"]
 
 
 def collection(missing):

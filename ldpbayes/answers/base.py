@@ -3,6 +3,7 @@
 import math
 import numbers
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
@@ -16,7 +17,7 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.arguments import REFUSES, explained
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, listed, shown
 from ldpbayes.estimators.confidence import combined_interval
 from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.ends import beta_ends, ends_of_draws, ends_of_equal_draws, tails
@@ -356,6 +357,14 @@ def without_draws(result: xr.DataTree) -> bool:
     result = as_result(result)
     need_result(result)
     return result.attrs.get("draws") == NO_DRAWS
+
+
+def warn_of_clusters(result: xr.DataTree) -> dict[str, str]:
+    """Return the attr of a sum or a difference of cells that have clusters in common, and warn of it."""
+    said = result.attrs.get("clusters")
+    if said:
+        warnings.warn(said, DiagnosticWarning, stacklevel=3)
+    return {"clusters": said} if said else {}
 
 
 @part

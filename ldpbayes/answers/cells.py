@@ -68,7 +68,7 @@ def poststratify(
     Warns
     -----
     DiagnosticWarning
-        If the pull is above half an sd for some category.
+        If the pull is above half an sd for some category, or cells of a sample have clusters in common.
 
     Notes
     -----
@@ -90,6 +90,7 @@ def poststratify(
         raise ArgumentError("poststratify needs a result with cells, got the result of a single collection.")
     share = _shares(result, weights, sizes["cell"])
     shares = (_of_moments if undrawn else _of_draws)(result, share, target, ci_prob)
+    shares.attrs |= base.warn_of_clusters(result)
     pull = _pull(result, share, shares["sd"].values)
     if np.nanmax(np.abs(pull), initial=0.0) > MAX_PULL:
         warnings.warn(

@@ -45,6 +45,11 @@ def contrast(
         mean, sd, lower, upper, mcse, lower_error, upper_error, probability_positive, probability_mcse; with a collection
         confidence_lower and confidence_upper.
 
+    Warns
+    -----
+    DiagnosticWarning
+        If the shares are of two cells of a sample that have clusters in common.
+
     Notes
     -----
     The posteriors of two independent collections are independent, so their draws can be paired in any order. They are
@@ -90,6 +95,7 @@ def contrast(
         answer = base.described(result, delta, {}, ci_prob, question, **sure)
     probability, sign = float(answer["probability_positive"]), "larger" if answer["mean"] >= 0 else "smaller"
     text = base.probability_text(probability if sign == "larger" else 1 - probability, n)
+    answer.attrs |= {} if same or other is not None else base.warn_of_clusters(result)
     answer.attrs["sentence"] = (
         f"The share of {minuend} is {sign} than that of {subtrahend} by {abs(float(answer['mean'])):.3f} "
         f"({base.interval_text(answer)} for the difference); the probability that it is {sign} is {text}."

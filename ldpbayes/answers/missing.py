@@ -30,7 +30,9 @@ def missing_answers(
 
     With p the share among those who answered, m the share who did not and v theirs, it is (1 − m) p + m v: between
     (1 − m) p and (1 − m) p + m. In between, v has the odds of p times an odds ratio ω, which no report tells: at ω = 1 those
-    who gave no answer are like the others. m ~ Beta(½ + missing, ½ + answers), apart from p.
+    who gave no answer are like the others. m ~ Beta(½ + k m̂, ½ + k(1 − m̂)), apart from p: of k who were asked the share m̂
+    gave no answer. In a sample with weights m̂ is weighted, and k the respondents of a simple random sample who know as much
+    of it.
 
     Parameters
     ----------
@@ -70,13 +72,19 @@ def missing_answers(
     if isinstance(threshold, str):
         raise ArgumentError("question must compare with a number where answers are missing.")
     p, n = total(result, labels, target=target, cell=cell), base.n_reports(result, cell)
-    counted = "missing" in result["constant_data"]
-    missing = np.ravel(result.children["constant_data"].dataset["missing"].values) if counted else np.zeros(1)
-    lost = int(missing[(place or 0) if counted else 0])
-    if not lost:
+    held = result.children["constant_data"].dataset
+    lost, share, asked = (
+        float(np.ravel(held[name].values)[place or 0]) if name in held else np.nan
+        for name in ("missing", "missing_share", "missing_respondents")
+    )
+    if not lost > 0:
         raise ArgumentError("missing answers must be counted in the result: read the reports with missing=LABEL.")
+    counted = lost / (lost + n)
+    how = "" if np.isclose(share, counted) or "pseudo" not in result.attrs else " by weight"
+    if np.isnan(share):  # of a sample with weights: these rows have none
+        share, asked, how = counted, lost + n, how and ", whose weights are not known"
     rng = np.random.default_rng(int(result.attrs["random_seed"]))
-    m = rng.beta(lost + 0.5, n + 0.5, len(p)) if target == "distribution" else lost / (lost + n)
+    m = rng.beta(share * asked + 0.5, (1 - share) * asked + 0.5, len(p)) if target == "distribution" else share
     with np.errstate(invalid="ignore"):
         theirs = np.where(np.isinf(ratios), 1.0, ratios * p[:, None] / (1 - p[:, None] + ratios * p[:, None]))
     theirs = np.where(np.isinf(ratios) | ~np.isnan(theirs), theirs, p[:, None])
@@ -85,14 +93,14 @@ def missing_answers(
     tail = tails(ci_prob)[0]
     low, high = float(np.quantile(draws, tail)), float(np.quantile(draws + m, 1 - tail))
     named = base.words(labels)
-    share = 100 * lost / (lost + n)
     sentence = (
-        f"{lost:,} of {lost + n:,.0f} who were asked ({share:.3g} %) gave no answer. Whatever they would say, "
+        f"{lost:,.0f} of {lost + n:,.0f} who were asked ({100 * share:.3g} %{how}) gave no answer. Whatever they "
+        "would say, "
         f"{100 * ci_prob:g} % of the posterior has the share of {named} among all between {low:.3f} and {high:.3f}."
     )
     answer = base.described(result, both, {"odds_ratio": ratios}, ci_prob, named)
     if threshold is not None:
         true = both > threshold if sign == ">" else both < threshold
         answer["probability"] = ("odds_ratio", true.mean(axis=0))
-    answer.attrs |= {"sentence": sentence, "answers": int(n), "missing": lost, "low": low, "high": high}
+    answer.attrs |= {"sentence": sentence, "answers": int(n), "missing": int(lost), "low": low, "high": high}
     return answer

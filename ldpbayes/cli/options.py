@@ -71,7 +71,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "Set a key of a collection file, key=value; may be repeated. Columns of the sample: weights, strata, "
             "cluster, by_user (users who sent several reports); population_size=5000 or population_size.north=2000. Those "
-            "who gave no answer: missing=LABEL. Those who ignore the device: noncompliance.no-sayer=no; "
+            "who gave no answer: missing=LABEL, for each label. Those who ignore the device: noncompliance.no-sayer=no; "
             "noncompliance_prior=1,9 is a Beta prior of their share. Those who deny: deniers.of=yes, deniers.say=no and "
             "deniers.channel=direct; deniers_prior=1,1 is that of theirs.",
             "--set",
@@ -81,12 +81,12 @@ PANELS: dict[str, dict[str, tuple]] = {
             _option(
                 _MANY,
                 "Columns of the sample, key=value: weights, strata, cluster, by_user (users who sent several reports). May "
-                "be repeated. Those who gave no answer: missing=LABEL.",
+                "be repeated. Those who gave no answer: missing=LABEL, for each label.",
                 "--set",
             ),
         ),
         "assignments of-scan": _option(
-            _MANY, "The label of those who gave no answer: missing=LABEL. They are counted, as are empty entries.", "--set"
+            _MANY, "A label of those who gave no answer: missing=LABEL. They are counted, as are empty entries.", "--set"
         ),
         "assignments of-regress": _option(
             _MANY,
@@ -493,7 +493,7 @@ def command_line(seed=None, used=None):
 
 
 #: What --set may say of the sample to every command that reads reports.
-SAMPLE = ("weights", "strata", "cluster", "by_user", "missing")
+SAMPLE = ("weights", "strata", "cluster", "by_user", "missing+")
 
 
 # ---- what options say ------------------------------------------------------------------------------------------------
@@ -567,9 +567,10 @@ def assigned(texts, *keys: str) -> dict[str, Any]:
     ----------
     texts : sequence of str, optional
     *keys : str
-        Those that may be set; one that ends in a dot takes names, one that ends in "?" takes either.
+        Those that may be set; one that ends in a dot takes names, one that ends in "?" takes either, and one that ends in
+        "+" makes a list of what it is set to.
     """
-    allowed = {key.rstrip(".?"): key for key in keys}
+    allowed = {key.rstrip(".?+"): key for key in keys}
     settings: dict[str, Any] = {}
     for text in texts or ():
         path, equals, value = (part.strip() for part in text.partition("="))
@@ -579,6 +580,9 @@ def assigned(texts, *keys: str) -> dict[str, Any]:
         if key not in allowed or (dot and allowed[key][-1] not in ".?") or (not name and (dot or allowed[key][-1] == ".")):
             listed = ", ".join(f"{name}.NAME" if key[-1] == "." else name for name, key in allowed.items())
             raise ArgumentError(f"--set must be one of {listed}, got {shown(path)}.")
+        if allowed[key][-1] == "+":
+            settings.setdefault(key, []).append(value)
+            continue
         entry = settings.setdefault(key, {}) if dot else settings
         if not isinstance(entry, dict) or (name if dot else key) in entry:
             raise ArgumentError(f"--set must set each key once, got {shown(path)} twice.")

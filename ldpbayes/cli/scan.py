@@ -60,7 +60,7 @@ def command(
         pilot_by=options.columns(pilot_by),
         categories=reports.labels,
         progressbar=outputs.shows_progress,
-        missing=options.assigned(assignments, "missing").get("missing"),
+        missing=options.assigned(assignments, "missing+").get("missing"),
         **reading,
     )
     try:

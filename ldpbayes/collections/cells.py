@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ldpbayes import checks
 from ldpbayes.collections.collection import Collection
-from ldpbayes.collections.data import AbstractData
+from ldpbayes.collections.data import SHARED_CLUSTERS, WEIGHTED_CELLS, AbstractData
 from ldpbayes.collections.derived import check_text
 from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.tally import Tally
@@ -217,13 +218,23 @@ class Cells(Mapping, AbstractData):
     def constants(self) -> dict:
         """Return the sizes, the missing answers and the covariates of the cells as variables of a Dataset."""
         data: dict = {"n_reports": (("cell",), self.sizes)}
-        missing = np.array([cell.missing for cell in self.values()])
-        data |= {"missing": (("cell",), missing)} if missing.any() else {}
+        each: Iterator[Any] = self.collections()
+        of_each = [cell.constants() for cell in each]
+        for name in dict.fromkeys(name for constants in of_each for name in constants if name != "n_reports"):
+            data[name] = ("cell",), np.array([c.get(name, ((), 0 if name == "missing" else np.nan))[1] for c in of_each])
         for name, values in (self.covariates or {}).items():
             array = np.asarray(values)
             plain = array if array.dtype.kind in "iufbM" else np.array([str(value) for value in array], dtype=object)
             data[name if name not in (*data, "alpha", *self.by) else f"covariate_{name}"] = (("cell",), plain)
         return data
+
+    @cached_property
+    def stated(self) -> dict[str, str]:
+        """Return attrs of every result of these cells: that they are weighted, and that they have clusters in common."""
+        surveys = [data.survey for data in self.collections() if data.survey is not None]
+        clusters = [survey.sampled_clusters() for survey in surveys]
+        shared = sum(map(len, clusters)) > len(set().union(*clusters))
+        return ({"pseudo": WEIGHTED_CELLS} if surveys else {}) | ({"clusters": SHARED_CLUSTERS} if shared else {})
 
     def observed(self) -> dict:
         """Return what every cell observed as variables of a Dataset; names start with ``cell_{position}_``."""

@@ -283,7 +283,11 @@ class Collection(AbstractData):
 
     def constants(self) -> dict:
         """Return the number of users, and of those without an answer where there are any, as variables of a Dataset."""
-        return {"n_reports": ((), self.n_reports)} | ({"missing": ((), self.missing)} if self.missing else {})
+        constants: dict[str, float] = {"n_reports": self.n_reports}
+        constants |= {"missing": self.missing} if self.missing else {}
+        if self.missing and self.survey is not None:
+            constants["missing_share"], constants["missing_respondents"] = self.survey.absence()
+        return {name: ((), value) for name, value in constants.items()}
 
     def observed(self, prefix: str = "") -> dict:
         """Return the reports and counts as variables of a Dataset, their names starting with a prefix."""

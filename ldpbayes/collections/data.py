@@ -22,6 +22,11 @@ MOMENTS_ONLY = "moments only"
 #: What weights leave out, and what is said of cells some of which have them; the numbers of each are facts about it.
 NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
 WEIGHTED_CELLS = f"Pseudo-posterior: every cell has weights that add up to about n / deff. {NO_USERS}"
+#: What is said of cells that respondents of one cluster are in, and of every sum and difference of such cells.
+SHARED_CLUSTERS = (
+    "Cells have clusters in common, so that their errors go together: the interval of each cell is right, those of sums and "
+    "differences take them as independent. regress by the grouping columns, with the same cluster, has the error of both."
+)
 
 
 class AbstractData(ABC):

@@ -388,14 +388,25 @@ class SampleColumns:
         rows = channel[present], place[present], counts[present], weights[present]
         return Survey(*rows, strata, clusters, self.population_size)
 
-    def surveys(self, cells: Mapping[tuple, Sequence]) -> dict[tuple, Survey]:
-        """Return the Survey of every cell: domains of one sample, of which all know the strata.
+    def surveys(self, cells: Mapping[tuple, Sequence], absent: Mapping[tuple, Sequence]) -> dict[tuple, Survey]:
+        """Return the Survey of every cell, with that of all who were asked where some gave no answer.
 
         Parameters
         ----------
         cells : mapping
             From the key of a cell to what ``survey`` takes.
+        absent : mapping
+            From the key of a cell to (number, entries of the columns of the sample) of those who gave no answer. Where an
+            entry is missing nobody knows whom they stand for.
         """
+        lost = {key: [(-1, *np.array([[0, n]]).T, [entry]) for n, entry in parts] for key, parts in absent.items()}
+        known = not any(checks.blank(x) for parts in absent.values() for _, entry in parts for x in entry)
+        by_key = self._domains(cells)
+        asked = self._domains({key: [*parts, *lost[key]] for key, parts in cells.items()}) if known else {}
+        return {key: replace(survey, asked=asked.get(key) if lost[key] else None) for key, survey in by_key.items()}
+
+    def _domains(self, cells: Mapping[tuple, Sequence]) -> dict[tuple, Survey]:
+        """Return the Survey of every cell: domains of one sample, of which all know the strata."""
         by_key = {key: self.survey(parts) for key, parts in cells.items()}
         if len(by_key) == 1:
             return by_key
@@ -442,6 +453,8 @@ class Survey:
         Where it is known, the likelihood's weights add up to its ``respondents``, otherwise to n.
     frame : mapping or None
         The strata of the sample that this one is a domain of, as in ``design_effect``.
+    asked : Survey or None
+        Of all who were asked, where some gave no answer: these are of the channel −1.
     """
 
     channel: np.ndarray
@@ -453,6 +466,7 @@ class Survey:
     population: float | Mapping | None = None
     effect: DesignEffect | None = None
     frame: Mapping[str, tuple[float, float]] | None = None
+    asked: Survey | None = None
 
     def __post_init__(self) -> None:
         check_weights(self.weights)
@@ -460,7 +474,7 @@ class Survey:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Survey):
             return NotImplemented
-        names = ("channel", "place", "counts", "weights", "strata", "clusters", "population", "frame")
+        names = ("channel", "place", "counts", "weights", "strata", "clusters", "population", "frame", "asked")
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
 
     def __hash__(self) -> int:
@@ -530,14 +544,32 @@ class Survey:
             frame=self.frame,
         )
 
+    def absence(self) -> tuple[float, float]:
+        """Return (weighted share of those who were asked that gave no answer, respondents who would know it as well).
+
+        These are respondents of a simple random sample; nan of both where nobody's answer is missing or weights are.
+        """
+        if self.asked is None:
+            return np.nan, np.nan
+        absent, weight = (self.asked.channel < 0).astype(float), self.asked.counts * self.asked.weights
+        # Where everybody of the population was asked the share is known, but for rounding.
+        effect = self.asked.design(absent, np.full((1, 1), np.finfo(float).eps))
+        return float(absent @ weight / weight.sum()), effect.respondents
+
+    def sampled_clusters(self) -> set[tuple]:
+        """Return the clusters, as (stratum, label): equal labels in two strata are two clusters."""
+        if self.clusters is None:
+            return set()
+        within = np.zeros(len(self.clusters)) if self.strata is None else self.strata
+        return set(zip(within.tolist(), self.clusters.tolist(), strict=True))
+
     def sentence(self) -> str:
         """Return how these respondents were sampled."""
         words = ["weights"] if np.ptp(self.weights) > 0 else []
         if self.strata is not None:
             words.append(f"{len(set(self.strata.tolist())):,} strata")
-        if self.clusters is not None:  # equal labels in two strata are two clusters
-            within = np.zeros(len(self.clusters)) if self.strata is None else self.strata
-            words.append(f"{len(set(zip(within.tolist(), self.clusters.tolist(), strict=True))):,} clusters")
+        if self.clusters is not None:
+            words.append(f"{len(self.sampled_clusters()):,} clusters")
         words += ["a finite population"] if self.population is not None else []
         named = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
         return f"Sampled with {named or 'equal weights'}."

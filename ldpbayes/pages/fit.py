@@ -233,8 +233,6 @@ def _notes(tree):
     """Yield the notes of a fit, in the order in which they are read."""
     attrs = tree.attrs
     yield Note(Kind.DATA, f"Prior {attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.")
-    if said := _no_answer(tree):
-        yield Note(Kind.WARNING, said)
     yield from stated(attrs, (Kind.METHOD, "prior_reason"))
     yield from notes_of(tree)
     if attrs.get("draws") == "none" and "fitness" not in attrs:
@@ -262,12 +260,14 @@ def _no_answer(tree) -> str:
 def notes_of(tree):
     """Yield the notes that posteriors of P and of coefficients have: method, verdict, what reports do not say, evidence."""
     attrs = tree.attrs
+    if said := _no_answer(tree):
+        yield Note(Kind.WARNING, said)
     yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
     yield from stated(
         attrs,
         (Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING, "outcome"),
         (Kind.WARNING, "left_out", "identifiability", "caveat"),
-        (Kind.DATA, "dropped", "device", "pseudo", "spent", "noncompliance", "deniers"),
+        (Kind.DATA, "dropped", "device", "pseudo", "clusters", "spent", "noncompliance", "deniers"),
         (Kind.VERDICT, "compliance", "honesty"),
         (Kind.WORTH, "worth"),
         (Kind.WARNING, "decides"),

@@ -58,17 +58,19 @@ def _derived(summary):
     """Return (names, (means, lower ends, upper ends, sds)) of the derived quantities; None unless all are shares."""
     if "quantity" not in summary.coords:
         return None
-    numbers = [summary[f"derived_{key}"].values for key in ("mean", "lower", "upper", "sd")]
+    numbers = [summary[f"derived_{key}"].transpose(..., "quantity").values for key in ("mean", "lower", "upper", "sd")]
     are_shares = all(((0 <= part) & (part <= 1)).all() for part in numbers[:3])
     return (summary["quantity"].values, numbers) if are_shares else None
 
 
 def _groups(summary, start):
-    """Return the range over the groups of the share that is largest on average, or of that which a question is about."""
+    """Return the range over the groups of the share that a question is about, or of that which is largest on average."""
     p = summary.sel(target="distribution")
     labels, cells = p["category"].values, group_names(summary)
     numbers = [p[key].transpose("cell", "category").values for key in ("mean", "lower", "upper", "sd")]
-    yes = asked(labels)
+    yes, derived = asked(labels), _derived(summary)
+    if yes is None and derived is not None and len(derived[0]) == 1:  # such as the trait of a list
+        labels, numbers = derived
     x = int(np.argmax(numbers[0].mean(axis=0))) if yes is None else yes
     ends = [int(find(numbers[0][:, x])) for find in (np.argmin, np.argmax)]
     texts = shares(*(part[ends, x] for part in numbers), interval_of(summary.attrs["ci_prob"]))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ldpbayes.collections import Cells
-from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY, NO_USERS, WEIGHTED_CELLS
+from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY, NO_USERS
 from ldpbayes.collections.noncompliance import collapse, words_of
 from ldpbayes.errors import ArgumentError, CellsError, DataError
 from ldpbayes.posteriors import merging
@@ -198,7 +198,7 @@ class Joint:
     @property
     def stated(self) -> Mapping[str, Any]:
         """Attrs of every result of this problem: of cells with weights, that it is a pseudo-posterior."""
-        return {"pseudo": WEIGHTED_CELLS} if self.cells.weighted else {}
+        return self.cells.stated
 
     def tree(self, answer: Any) -> Any:
         """Return the summarized DataTree of an Answer to this problem: of all cells."""

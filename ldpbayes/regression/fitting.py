@@ -336,6 +336,7 @@ class Model:
     def constants(self) -> dict[str, tuple]:
         """Return the number of users, the likelihood of each report and what the prior is, as {name: (dims, array)}."""
         return {
+            **self.reports.pooled.constants(),
             "n_reports": ((), self.n_reports),
             **self.prior.stated(self.reports.table),
             "log_constants": (("code",), self.reports.log_constants),

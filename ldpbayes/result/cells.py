@@ -11,7 +11,7 @@ import xarray as xr
 
 from ldpbayes.collections import Cells
 from ldpbayes.collections.cells import FACTS
-from ldpbayes.collections.data import LEFT_OUT, WEIGHTED_CELLS
+from ldpbayes.collections.data import LEFT_OUT
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.diagnostics import entries_of, summarize
@@ -130,7 +130,7 @@ def of_parts(
         dims = ("cell", "category") if name in TARGETS else ("cell",)
         draws[name] = dims, _side_by_side([part.draws.pop(name)[*cut] for part in parts])
     draws |= {name: ((), values[*cut], {"of": "prior"}) for name, values in (shared or {}).items()}
-    about = {"reason": _kinds(facts), "sampling": "independent", **_pseudo(part.attrs for part in parts), **(attrs or {})}
+    about = {"reason": _kinds(facts), "sampling": "independent", **cells.stated, **(attrs or {})}
     tree = of_cells(cells, prior, facts, settings, draws=draws, exact=exact, attrs=about)
     verdict = {name: tree.attrs[name] for name in ("converged", "interrupted", "problems", "outcome")}
     summarize(tree, ci_prob, effective, summaries)
@@ -181,11 +181,6 @@ def _kinds(facts):
     return f"Cells without a shared prior have posteriors of their own: {kinds}."
 
 
-def _pseudo(attrs):
-    """Return the attr of cells some of which are weighted."""
-    return {"pseudo": WEIGHTED_CELLS} if any(each.get("pseudo") for each in attrs) else {}
-
-
 def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) -> Result:
     """Return one result of the results of all cells, with the dim ``cell``.
 
@@ -217,7 +212,7 @@ def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) ->
         "prior_weight": trees[0].attrs.get("prior_weight", np.nan),
         "reason": _kinds(facts),
         "sampling": "independent" if alone else "mcmc",
-        **_pseudo(tree.attrs for tree in trees),
+        **cells.stated,
     }
     if not cut:
         attrs["draws"] = NO_DRAWS
@@ -268,7 +263,8 @@ def select(result: xr.DataTree, cell) -> xr.DataTree:
             data = data.isel(cell=position, drop=True) if "cell" in data.dims else data
             out[group] = xr.DataTree(data.drop_vars([name for name in data.coords if not data[name].dims]))
     users = int(result["constant_data"]["n_reports"].values[position])
-    out.attrs |= result.attrs | {"collection": labels[position], "n_reports": users}
+    out.attrs |= {name: value for name, value in result.attrs.items() if name != "clusters"}
+    out.attrs |= {"collection": labels[position], "n_reports": users}
     if "cells" in result.children:
         for name, values in result["cells"].data_vars.items():
             value = values.values[position]

@@ -116,13 +116,9 @@ class Rows:
 
     def columns(self, by: Sequence[str], skipped: Skipped | None) -> Columns:
         """Return the columns that are the same for all channels, with what takes bad rows."""
-        return Columns(
-            by=by,
-            user=self.by_user,
-            sample=SampleColumns(self.weights, self.strata, self.cluster, self.population_size),
-            skipped=skipped,
-            missing=Missing.of(self.missing, by),
-        )
+        sample = SampleColumns(self.weights, self.strata, self.cluster, self.population_size)
+        missing = Missing.of(self.missing, by, sample.names)
+        return Columns(by=by, user=self.by_user, sample=sample, skipped=skipped, missing=missing)
 
     def refuse(self, names: Iterable[str], why: str) -> None:
         """Refuse the first of some arguments that is given to a source that states it itself."""
@@ -226,7 +222,10 @@ def assembled(
 
     ``facts`` are fields of the collection, or of all cells; ``id`` and ``title`` are those of the cells as a whole.
     """
-    by, missing = columns.by, {} if columns.missing is None else columns.missing.counts
+    by, absent = columns.by, dict[tuple, list]()
+    for key, n in ({} if columns.missing is None else columns.missing.counts).items():
+        absent.setdefault(key[: len(by)], []).append((n, key[len(by) :]))
+    missing = {key: sum(n for n, _ in parts) for key, parts in absent.items()}
     keys = sorted_keys({key for cells in found for key in cells})
     groups = {key: [cells[key] for cells in found if key in cells] for key in keys}
     tallies = {key: tuple(tally for tally, *_ in entries) for key, entries in groups.items()}
@@ -236,7 +235,7 @@ def assembled(
     surveys: dict[Any, Any] = dict.fromkeys(keys)
     if columns.sample:
         parts = {key: [(i, *rest) for i, (_, *rest) in enumerate(rows)] for key, rows in groups.items()}
-        surveys = columns.sample.surveys(parts)
+        surveys = columns.sample.surveys(parts, {key: absent.get(tuple(map(str, key)), []) for key in keys})
     named = {name: facts.pop(name) for name in ("id", "title") if by and name in facts}
     collections = {}
     for key, tallies_of in tallies.items():

@@ -182,7 +182,7 @@ def write_collection(collection, path):
     taken = ["channel", "count", *(field for tally in tallies for field in tally.protocol.report_fields), *by, *sample.names]
     if twice := next((name for name in (*by, *sample.names) if taken.count(name) > 1), None):
         raise ArgumentError(f"the table needs the column {shown(twice)} for something else; rename that grouping column.")
-    lost = {key: cell.missing for key, cell in cells.items() if cell.missing}
+    lost = _lost(cells, sample)
     label = "no answer"
     while label in collection.categories:
         label += "?"
@@ -250,6 +250,17 @@ def _sampled(cells, channels):
     return alike[0], split
 
 
+def _lost(cells, sample):
+    """Return [(key, how many of these gave no answer)], where it is known with the entries of the columns of the sample."""
+    lost = []
+    for key, cell in cells.items():
+        if cell.missing and cell.survey is not None and cell.survey.asked is not None:
+            lost += [((*key, *own), int(n.sum())) for own, _, n in cell.survey.asked.kinds(-1, sample)]
+        elif cell.missing:
+            lost.append(((*key, *[""] * len(sample.names)), cell.missing))
+    return lost
+
+
 def _shared(collection, cells, name):
     """Return a field of a collection; of cells, their own, or the one that all of them share, else None."""
     if name in ("id", "title"):
@@ -283,9 +294,9 @@ def _table_lines(categories, by, channels, lost, label):
             names = map(itertools.repeat, key if single else (*key, name))
             yield from zip(*names, *columns, tally.counts.tolist(), strict=False)
     name, parts = next(iter(channels.items()))
-    for key, n in lost.items():  # answers that are missing, as lines of the first channel
+    for key, n in lost:  # answers that are missing, as lines of the first channel
         entries = (label if field in parts[0][1].protocol.report_fields else "" for field in fields)
-        yield [*key, *[""] * (len(by) - len(key)), *([] if single else [name]), *entries, n]
+        yield [*key, *([] if single else [name]), *entries, n]
 
 
 def _grouping(by, path):

@@ -26,23 +26,24 @@ class Missing:
     ----------
     labels : tuple of str
         Entries that say so, beside None, NaN and, but for sets, empty texts.
-    by : tuple of str
-        Grouping columns of the cells.
+    by, sample : tuple of str
+        Grouping columns of the cells, and the columns that say how people were sampled.
     counts : dict
-        By the key of a cell, its parts as texts.
+        By the key of a cell, its parts as texts, and the entries of the columns of the sample.
     """
 
     labels: tuple[str, ...]
     by: tuple[str, ...] = ()
-    counts: dict[tuple[str, ...], int] = field(default_factory=dict)
+    sample: tuple[str, ...] = ()
+    counts: dict[tuple, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, missing: str | Sequence[str] | None, by: Sequence[str]) -> Missing | None:
+    def of(cls, missing: str | Sequence[str] | None, by: Sequence[str], sample: Sequence[str] = ()) -> Missing | None:
         """Return where to count missing answers, None where they are refused as bad rows are."""
         if missing is None:
             return None
         labels = (missing,) if isinstance(missing, str) else checks.labels(missing, "missing", "a label or several")
-        return cls(tuple(label.strip() for label in labels), tuple(by))
+        return cls(tuple(label.strip() for label in labels), tuple(by), tuple(sample))
 
     def check(self, categories: Sequence[str]) -> None:
         """Refuse a label that is a category."""
@@ -67,14 +68,16 @@ def answers(missing: Missing | None, batch: Batch, form: Format) -> Iterator[tup
     if missing is None or not len(rows):
         yield batch, {}
         return
-    keys, _, place = cells([encoded_key(batch.table, name) for name in missing.by], len(batch))
+    sample = [encoded_key(batch.table, name, missing=True) for name in missing.sample]
+    keys, _, place = cells([encoded_key(batch.table, name) for name in missing.by] + sample, len(batch))
     many = None if batch.weights is None else batch.weights[rows]
     sizes = np.bincount(place[rows], many, len(keys)).astype(np.int64).tolist()
     with batch.part(np.flatnonzero(~absent)) as present:
         table = present.table
         for name in form.report:
             table = _whole(table, name, form.labels)
-        lost = {tuple(map(str, key)): n for key, n in zip(keys, sizes, strict=True) if n}
+        k = len(missing.by)
+        lost = {(*map(str, key[:k]), *key[k:]): n for key, n in zip(keys, sizes, strict=True) if n}
         yield replace(present, table=table), lost
 
 
