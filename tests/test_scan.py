@@ -522,6 +522,18 @@ def test_two_protocols_in_one_file_are_refused(name, tmp_path):
         lb.scan(pa.table({"report": [1, 2]}))
 
 
+@pytest.mark.parametrize("name", ["grr", "oue"])
+def test_categories_in_another_order_or_of_another_name_are_refused(name, tmp_path):
+    protocol = PROTOCOLS[name]
+    labels = [f"label {i}" for i in range(protocol.n_categories)]
+    reports = protocol.privatize(np.arange(protocol.n_categories), np.random.default_rng(0))
+    for day, stated in enumerate([labels, labels[::-1], ["renamed", *labels[1:]]]):
+        lb.write(reports, tmp_path / f"{day}.parquet", protocol, categories=stated)
+    for other in (1, 2):
+        with pytest.raises(lb.errors.DataError, match=f"{other}.parquet.*states other categories than the scan, such as"):
+            lb.scan([tmp_path / "0.parquet", tmp_path / f"{other}.parquet"])()
+
+
 # ---- the command line ----
 @pytest.fixture
 def reports(tmp_path, monkeypatch):

@@ -69,6 +69,9 @@ def test_tally_needs_a_protocol_and_the_same_one_to_add():
         Tally(GRR4, [0]) + Tally(GRR(4, epsilon=2.0), [0])
     with pytest.raises(TypeError):
         Tally(GRR4, [0]) + 1
+    with pytest.raises(ArgumentError, match="the same categories to be added, in the same order"):
+        Tally(GRR4, [0], categories="abcd") + Tally(GRR4, [0], categories="abdc")
+    assert (Tally(GRR4, [0]) + Tally(GRR4, [1], categories="abcd")).categories == tuple("abcd")
 
 
 def one(name="all", size=4):
@@ -86,6 +89,7 @@ def one(name="all", size=4):
         (["a", "b", "c", "d"], [], "at least one channel with reports"),
         (["a", "b", "c"], [one()], "channel 'all' has 4 categories, the collection 3"),
         (["a", "b", "c", "d"], [one("x"), one("x")], "distinct names, got x, x"),
+        ("abcd", [Tally(GRR4, [0], categories="xbdc")], "'all' has the category 'd' elsewhere than the collection"),
     ],
 )
 def test_collection_refuses(categories, tallies, problem):

@@ -33,7 +33,7 @@ class Collection(AbstractData):
     categories : sequence of str
         At least two distinct labels.
     tallies : sequence of Tally
-        Protocols with as many categories; their likelihoods multiply.
+        Protocols with as many categories; their likelihoods multiply. Labels of their own may be others, in no other order.
     id, title, question, citation, licence, notes : str
         What a reader should know.
     derived : sequence of Derived
@@ -109,7 +109,7 @@ class Collection(AbstractData):
         if not isinstance(self.ordered, bool):
             raise DataError(f"ordered must be true or false, got {shown(self.ordered)}")
         checks.integer(self.missing, "missing", 0, checks.MAX_COUNT)
-        alone = isinstance(self.tallies, Tally)
+        labels, alone = set(categories), isinstance(self.tallies, Tally)
         tallies = (self.tallies,) if alone else checks.entries(self.tallies, "tallies", "Tally objects")
         if not tallies:
             raise DataError("a collection needs at least one channel with reports, got none")
@@ -120,6 +120,9 @@ class Collection(AbstractData):
                 raise DataError(
                     f"channel {tally.name!r} has {tally.protocol.n_categories} categories, the collection {len(categories)}"
                 )
+            moved = [x for x, y in zip(tally.categories or (), categories, strict=False) if x != y and x in labels]
+            if moved:
+                raise DataError(f"channel {tally.name!r} has the category {shown(moved[0])} elsewhere than the collection")
         names = [check_name(tally.name, "channel") for tally in tallies]
         if len(set(names)) != len(names):
             set_by = "name= of a Tally, or of a channel in a file, sets them"
@@ -127,7 +130,6 @@ class Collection(AbstractData):
         users = sum(tally.n_reports for tally in tallies)
         if users > checks.MAX_COUNT:
             raise DataError(f"a collection must have at most 10**12 reports, got {users:,}")
-        labels = set(categories)
         derived = checks.entries(self.derived, "derived", "a sequence of Derived")
         for i, item in enumerate(derived):
             checks.instance(item, "derived", Derived, "a sequence of Derived")

@@ -155,9 +155,12 @@ class Tally:
             object.__setattr__(self, "categories", labels)
 
     def __add__(self, other: "Tally") -> "Tally":
-        """Return the tally of both sets of reports; they must have the same protocol."""
+        """Return the tally of both sets of reports; they must have the same protocol, and the same labels where both do."""
         if not isinstance(other, Tally):
             return NotImplemented
+        labels = self.categories or other.categories
+        if labels != (other.categories or labels):
+            raise ArgumentError("tallies must have the same categories to be added, in the same order.")
         protocol = self.protocol.merged(other.protocol)
         if protocol is None:
             raise ArgumentError("tallies must have the same protocol to be added; put them in one Collection instead.")
@@ -165,7 +168,7 @@ class Tally:
         if protocol is not self.protocol:  # histories of another length
             reports = [protocol.check_reports(rows) for rows in reports]
         counts = np.concatenate([self.counts, other.counts])
-        return Tally.trusted(protocol, np.concatenate(reports), counts, self.name, self.categories)
+        return Tally.trusted(protocol, np.concatenate(reports), counts, self.name, labels)
 
     def __radd__(self, other: int) -> "Tally":
         """Return the tally itself where ``sum`` adds it to zero."""

@@ -147,13 +147,17 @@ def protocols_of(
             raise DataError(f"{where} states protocols over different numbers of categories ({sizes}); read them separately")
         if entry.categories is not None:
             if labels is not None and entry.categories != labels:
-                first = next((pair for pair in zip(labels, entry.categories, strict=False) if pair[0] != pair[1]), None)
-                hint = f", such as {shown(first[0])} and {shown(first[1])}" if first else ""
                 source = "the caller" if categories is not None else "another entry"
-                raise DataError(f"{where} states other categories than {source}{hint}")
+                raise DataError(f"{where} states other categories than {source}{difference(labels, entry.categories)}")
             labels = entry.categories
     labels = labels_of(labels, stated[0].protocol)
     return {text: entry.protocol for text, entry in column.items()} or {"": stated[0].protocol}, labels
+
+
+def difference(labels: Sequence[str], others: Sequence[str]) -> str:
+    """Return the first two labels by which two lists of categories differ, for the end of a sentence."""
+    first = next((pair for pair in zip(labels, others, strict=False) if pair[0] != pair[1]), None)
+    return f", such as {shown(first[0])} and {shown(first[1])}" if first else ""
 
 
 def channel_names(protocols: Sequence[AbstractProtocol]) -> list[str]:

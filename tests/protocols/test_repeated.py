@@ -1,6 +1,7 @@
 """Histories: rows by enumeration over permanent answers and report sequences, levels, long data and what is refused."""
 
 import decimal
+import functools
 import itertools
 import math
 
@@ -377,3 +378,21 @@ def test_long_fresh_histories_of_hashes_equal_products_of_single_rows():
         product = base.rows(reports[user == name], np.ones((user == name).sum())).dense().prod(axis=0)
         np.testing.assert_allclose(dense[i], product / product.max(), rtol=1e-12)
     assert Collection([f"c{x}" for x in range(6)], Tally(base, reports, user=user)).n_reports == len(histories)
+
+
+def test_a_changing_value_costs_what_is_stated_where_both_change_together_and_more_where_one_does():
+    protocol = MemoizedGRR.from_levels(2, 1.0, 0.9)
+    permanent, instant = protocol.permanent.channel(), protocol.instantaneous.channel()
+
+    def law(values):
+        """P(every sequence of reports) of a user with these values, a permanent answer for each."""
+        out = 0.0
+        for answers in itertools.product(range(2), repeat=2):
+            reports = functools.reduce(np.multiply.outer, [instant[:, answers[x]] for x in values])
+            out += permanent[answers[0], 0] * permanent[answers[1], 1] * reports
+        return out
+
+    laws = {values: law(values) for values in itertools.product(range(2), repeat=6)}
+    together = max(np.log(laws[x] / laws[tuple(1 - y for y in x)]).max() for x in laws)
+    assert 1.999 < together <= protocol.epsilon_changing
+    assert np.log(laws[0, 0, 0, 1, 1, 1] / laws[0, 0, 0, 0, 0, 0]).max() == pytest.approx(8.644, abs=1e-3)

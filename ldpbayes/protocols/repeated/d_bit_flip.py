@@ -46,7 +46,7 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
     -----
     A history is T and, for every bucket, 0 where it was not sampled and else one more than its ones. In a file these are two
     columns, "4" and "3 - 0 -"; a single report is a history of one. A user whose value changes needs at most d + 1
-    sets of memoized bits, so that all reports stay below min(d + 1, b) ε.
+    sets of memoized bits, so that all reports stay below min(d + 1, b) ε in the sense of ``epsilon_changing``.
 
     References
     ----------

@@ -51,7 +51,8 @@ class AbstractHistories(AbstractProtocol):
     epsilon_one : float
         Level of one report.
     epsilon_changing : float
-        Level of any number of reports on any number of values, where the permanent answer of every value is kept.
+        Level of any number of reports on any number of values, where every permanent answer is kept: between users who
+        take new and former ones at the same times. That and when a user goes over to another one is not hidden.
     """
 
     times: tuple[tuple[int, int], ...] | None

@@ -41,8 +41,7 @@ class LOLOHA(AbstractMemoizedSymbols):
     -----
     A history is the seed and the counts of the buckets; in a file the columns "seed" and "counts" ("3 0"), in long data
     (seed, value), and a user keeps one seed. Rows are those given the seed, which does not depend on the value. A user whose
-    value changes has at most g permanent answers, so that the level of all reports stays below g ε_∞ for any number of
-    values.
+    value changes has at most g permanent answers, so that all reports stay below g ε_∞ in the sense of ``epsilon_changing``.
 
     References
     ----------

@@ -21,7 +21,7 @@ from ldpbayes.sources.encode import Format, cells, encoded_key
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, answers, sentence
 from ldpbayes.sources.opening import open_source
-from ldpbayes.sources.parameters import COLUMN, parse_protocol, protocol_text
+from ldpbayes.sources.parameters import COLUMN, Stated, difference, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import pilots
 from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import NOTHING, Partial, ReportSample
@@ -61,7 +61,7 @@ class Fold:
     labelled : bool
         Whether the caller named the categories, so that reports in the table are labels.
     stated : bool
-        Whether the table has a column that states the protocol of each report, which must be this one.
+        Whether the table has a column that states the protocol of each report, which must be this one, over these labels.
     positions : bool
         Whether whole numbers are known to be reports as the protocol makes them; see ``encode.Format``.
     of_texts : bool
@@ -141,20 +141,19 @@ class Fold:
         return replace(sum(good_rows(rows, functools.partial(self._batch, at), skipped, alike), NOTHING), skipped=skipped)
 
     def _check_protocol(self, batch):
-        """Refuse a batch whose column ``protocol`` states another one."""
+        """Refuse a batch whose column ``protocol`` states another one, or other categories."""
         if not self.stated:
             return
         codes, values = encoded_key(batch, COLUMN)
-        protocols = [self.protocol if value == self._text else parse_protocol(str(value)).protocol for value in values]
-        same = np.array([protocol == self.protocol for protocol in protocols])
+        stated = [Stated(self.protocol) if value == self._text else parse_protocol(str(value)) for value in values]
+        same = np.array([one.protocol == self.protocol and one.categories in (None, self.categories) for one in stated])
         if not same.all() and not same[codes].all():
             row = int(np.argmin(same[codes]))
-            raise DataError(
-                f"states {shown(protocols[codes[row]])} beside {shown(self.protocol)}; scan the rows of each protocol "
-                "separately",
-                line=row,
-                field=COLUMN,
-            )
+            other = stated[codes[row]]
+            says = f"{shown(other.protocol)} beside {shown(self.protocol)}; scan the rows of each protocol separately"
+            if other.protocol == self.protocol:
+                says = f"other categories than the scan{difference(self.labels, other.categories or ())}"
+            raise DataError(f"states {says}", line=row, field=COLUMN)
 
     def _batch(self, at, batch):
         """Return the partial of a batch."""
