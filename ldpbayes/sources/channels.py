@@ -168,7 +168,7 @@ def _read(source, rows, path):
     if not any(cells) and columns.missing is not None and columns.missing.counts:
         raise DataError("has no answer: all are missing")
     if not any(cells):
-        raise DataError(f"has no good row: {left_out.rstrip('.')}" if left_out else "the frame has no rows")
+        raise DataError(f"has no good row: {left_out.rstrip('.')}" if left_out else "the source has no rows")
     plain = not by and not columns.sample and path is None and skipped is columns.missing is None
     if plain and len(cells) == 1:
         return cells[0][()][0]
@@ -205,6 +205,8 @@ def read_cells(source: Source, channels: Channels, columns: Columns) -> list[dic
         out.append({})
         for key, parts in cells.items():
             reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+            if key and not counts.any():
+                raise DataError(f"has no reports in the cell {', '.join(map(str, key))}; leave out rows that count nobody")
             tally = Tally.trusted(protocol, reports, counts, name, channels.categories)
             out[-1][key] = (tally,)
             if sample:
@@ -342,7 +344,7 @@ def _channels(made, column, categories, positions, name):
         if place == len(protocols):
             protocols.append(protocol)
     if not protocols:
-        raise DataError("the frame has no rows")
+        raise DataError("the source has no rows")
     if len(protocols) == 1:
         return Channels((protocols[0],), (name,), categories, None, positions)
     names = parameters.channel_names(protocols)
