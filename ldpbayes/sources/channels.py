@@ -253,19 +253,13 @@ def assembled(
 
 def _check(protocol, epsilon, rate):
     """Refuse a protocol that is none, and columns that do not go together."""
-    if inspect.isclass(protocol):
-        raise ArgumentError(
-            f"protocol must be an object, such as GRR(4, epsilon=1.0), got the class {protocol.__name__}; call it with its "
-            "parameters."
-        )
     if epsilon is not None and rate is not None:
         raise ArgumentError("epsilon_column and rate_column must not both be given: a rate fixes epsilon.")
     if protocol is not None and rate is not None:
         raise ArgumentError("protocol must be left out with rate_column, which is that of randomized response.")
     named = epsilon is not None and (isinstance(protocol, str) or inspect.isfunction(protocol))
-    if protocol is not None and not named and not isinstance(protocol, AbstractProtocol):
-        say = f"; make_protocol({protocol!r}, categories, parameters) makes one" if isinstance(protocol, str) else ""
-        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}{say}.")
+    if protocol is not None and not named:
+        parameters.check_protocol(protocol)
 
 
 def _texts(source, column, where, lenient=False):
