@@ -58,11 +58,12 @@ def _time(value, name):
     """Return a time as Python's own, with its distance from UTC instead of its zone."""
     if value != value:  # pandas.NaT
         return None
-    if getattr(value, "nanosecond", 0):  # of pandas
-        raise DataError(f"holds times finer than a microsecond, got {value}; round them", field=name)
     offset = value.utcoffset()
     value = value if offset is None else value.astimezone(datetime.timezone(offset))
-    return value if type(value) is datetime.datetime else value.to_pydatetime()
+    plain = value if type(value) is datetime.datetime else value.to_pydatetime(warn=False)
+    if plain != value:  # pandas.Timestamp
+        raise DataError(f"holds times finer than a microsecond, got {value}; round them", field=name)
+    return plain
 
 
 def kind_of(key: Any) -> str:
