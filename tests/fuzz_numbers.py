@@ -231,7 +231,7 @@ def regressions(rng, found):
     frame = pd.DataFrame({"g": np.array(["a", "b"])[group], "report": made.reports})
     tree = fitted(frame, "y ~ g", made.protocol, make=lb.regress, report="report")
     mean, sd, evidence = worlds.two_groups(made.rows, group)
-    summary = tree["summary"].to_dataset().sel(category="1")
+    summary = tree["summary"].to_dataset().sel(category=made.protocol.default_labels[1])
     for k, term in enumerate(("Intercept", "g[b]")):
         one = {key: float(summary[f"coefficients_{key}"].sel(term=term)) for key in ("mean", "sd", "mcse")}
         found.near(f"mean of {term}", one["mean"], mean[k], ERRORS * one["mcse"] + 5 * FLOOR * sd[k])

@@ -259,7 +259,7 @@ def test_protocols(name, parameters, size, words):
 
 # ---- CSV files: (text, words) ----------------------------------------------------------------------------------------
 TABLES = [
-    ("", "no column 'answer'"),
+    ("", "line 1: is empty, and must name the columns"),
     ("answer,count", "has no rows"),
     ("answer,count\n", "has no rows"),
     ("answer,count\nno,60\nmaybe,40\n", "line 3"),

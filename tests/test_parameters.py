@@ -373,7 +373,7 @@ def test_a_broken_batch_leaves_the_old_file(tmp_path):
     ("arguments", "columns", "problem"),
     [
         (("x.csv", [0], GRR(3, 1.0)), {}, "path must end in .parquet"),
-        (("x.parquet", [0], "grr"), {}, "protocol must be a protocol"),
+        (("x.parquet", [0], "grr"), {}, "protocol must be an object"),
         (("x.parquet", [0, 3], GRR(3, 1.0)), {}, "report 3 is outside 0..2 (row 1)"),
         (("x.parquet", [0], GRR(3, 1.0)), {"protocol": "x"}, "must not be named 'protocol'"),
         (("x.parquet", [0], GRR(3, 1.0)), {"report": "x"}, "must not be named 'report'"),

@@ -411,7 +411,7 @@ def test_malformed_frames(make, columns, settings, problem):
 @pytest.mark.parametrize("make", FRAMES)
 def test_frames_without_rows(make):
     frame = make({"report": ANSWERS, "n": [1] * 5})
-    with pytest.raises(DataError, match="the frame has no rows"):
+    with pytest.raises(DataError, match="the source has no rows"):
         read(frame.head(0) if hasattr(frame, "head") else frame.slice(0, 0), designs.warner(0.7), count="n")
 
 

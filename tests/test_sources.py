@@ -935,3 +935,9 @@ def test_a_second_pass_finds_the_cells_of_a_csv_file(tmp_path):
     assert list(first) == list(again) == [(0,), (1,), (2,)]
     moved = csv.again({key: again[key].pilot for key in again})
     assert all(np.allclose(moved[key].gradient, again[key].gradient) for key in again)
+
+
+def test_a_cell_that_nobody_is_in_is_named(tmp_path):
+    (tmp_path / "x.csv").write_text("report,n,g\nno,3,north\nyes,4,north\nno,0,south\n")
+    found = sentence(read, tmp_path / "x.csv", designs.warner(0.7), by="g", count="n")
+    assert "x.csv: has no reports in the cell south; leave out rows that count nobody" in found

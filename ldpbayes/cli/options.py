@@ -431,13 +431,8 @@ class Reports:
         """The labels: 0, 1, … where only their number is stated, where nothing is the words of a survey design."""
         from ldpbayes.checks import categories_count
 
-        if self._knows_categories:
-            return list(self.mechanism.default_labels)
         if self.categories is None:
-            raise ArgumentError(
-                "categories must be labels in order, their number, or @FILE with a label a line, as in --categories no,yes; "
-                "where the file states its protocol, leave --protocol out."
-            )
+            return list(self.mechanism.default_labels)
         if self.labels is not None:
             if len(self.labels) < 2:
                 file = "; @ before a file's name reads them" if os.path.isfile(self.categories) else ""
@@ -449,21 +444,17 @@ class Reports:
     @property
     def mechanism(self):
         """The protocol that the options state."""
-        from ldpbayes.protocols import make_protocol
+        from ldpbayes.protocols.designs import DESIGNS
+        from ldpbayes.protocols.registry import known_name, make_protocol, resolve
 
         if self.protocol is None:
             raise ArgumentError("protocol must say how the reports were made, such as --protocol grr -p epsilon=1.")
-        names = None if self._knows_categories else self.names
-        return make_protocol(self.protocol, names, parameters(self.parameter))
-
-    @property
-    def _knows_categories(self):
-        """Whether the protocol is a survey design, and no other labels are stated than its own."""
-        from ldpbayes.protocols.designs import DESIGNS
-        from ldpbayes.protocols.registry import known_name, resolve
-
-        stated = self.protocol is None or self.categories is not None
-        return not stated and resolve(known_name(self.protocol))[0] in DESIGNS
+        if self.categories is None and resolve(known_name(self.protocol))[0] not in DESIGNS:
+            raise ArgumentError(
+                "categories must be labels in order, their number, or @FILE with a label a line, as in --categories no,yes; "
+                "where the file states its protocol, leave --protocol out."
+            )
+        return make_protocol(self.protocol, None if self.categories is None else self.names, parameters(self.parameter))
 
 
 @dataclasses.dataclass(frozen=True)

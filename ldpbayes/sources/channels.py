@@ -164,7 +164,7 @@ def _read(source, rows, path):
     if not any(cells) and columns.missing is not None and columns.missing.counts:
         raise DataError("has no answer: all are missing")
     if not any(cells):
-        raise DataError(f"has no good row: {left_out.rstrip('.')}" if left_out else "the frame has no rows")
+        raise DataError(f"has no good row: {left_out.rstrip('.')}" if left_out else "the source has no rows")
     plain = not by and not columns.sample and path is None and skipped is columns.missing is None
     if plain and len(cells) == 1:
         return cells[0][()][0]
@@ -201,6 +201,8 @@ def read_cells(source: Source, channels: Channels, columns: Columns) -> list[dic
         out.append({})
         for key, parts in cells.items():
             reports, counts = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+            if key and not counts.any():
+                raise DataError(f"has no reports in the cell {', '.join(map(str, key))}; leave out rows that count nobody")
             tally = Tally.trusted(protocol, reports, counts, name, channels.categories)
             out[-1][key] = (tally,)
             if sample:
@@ -250,19 +252,13 @@ def assembled(
 
 def _check(protocol, epsilon, rate):
     """Refuse a protocol that is none, and columns that do not go together."""
-    if inspect.isclass(protocol):
-        raise ArgumentError(
-            f"protocol must be an object, such as GRR(4, epsilon=1.0), got the class {protocol.__name__}; call it with its "
-            "parameters."
-        )
     if epsilon is not None and rate is not None:
         raise ArgumentError("epsilon_column and rate_column must not both be given: a rate fixes epsilon.")
     if protocol is not None and rate is not None:
         raise ArgumentError("protocol must be left out with rate_column, which is that of randomized response.")
     named = epsilon is not None and (isinstance(protocol, str) or inspect.isfunction(protocol))
-    if protocol is not None and not named and not isinstance(protocol, AbstractProtocol):
-        say = f"; make_protocol({protocol!r}, categories, parameters) makes one" if isinstance(protocol, str) else ""
-        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(protocol).__name__}{say}.")
+    if protocol is not None and not named:
+        parameters.check_protocol(protocol)
 
 
 def _texts(source, column, where, lenient=False):
@@ -341,7 +337,7 @@ def _channels(made, column, categories, positions, name):
         if place == len(protocols):
             protocols.append(protocol)
     if not protocols:
-        raise DataError("the frame has no rows")
+        raise DataError("the source has no rows")
     if len(protocols) == 1:
         return Channels((protocols[0],), (name,), categories, None, positions)
     names = parameters.channel_names(protocols)

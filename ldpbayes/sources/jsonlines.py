@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
+from ldpbayes.sources.base import foreign
 from ldpbayes.sources.stream import BATCH, AbstractFile
 
 #: Bytes that are read in one go; a line must fit.
@@ -84,10 +85,8 @@ class JsonFile(AbstractFile):
 
         settings = {"explicit_schema": schema, "unexpected_field_behavior": "ignore" if schema else "infer"}
         rows = io.BytesIO(b"".join(line.rstrip() + b"\n" for line in lines))
-        try:
+        with foreign("is not a readable file of JSON lines", self.source):
             return arrow.read_json(rows, arrow.ReadOptions(block_size=BLOCK), arrow.ParseOptions(**settings))
-        except _ERRORS as err:
-            raise _refusal(self.source, err, lenient=True) from err
 
 
 def _lines(path):
@@ -102,11 +101,11 @@ def _lines(path):
                 yield number, text, problem
 
 
-def _refusal(path, err, lenient=False):
+def _refusal(path, err):
     """Return what is wrong with a file that Arrow does not read: its first line that is no object, or Arrow's reason."""
     number = None
     for number, _, problem in _lines(path):
-        if problem and not lenient:
+        if problem:
             return DataError(problem, source=path, line=number)
     if number is None:
         return DataError("has no rows", source=path)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import DataError, shown
-from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.base import foreign
 
 #: Digits before the point of a decimal number that is read as a whole one.
 _DIGITS = 80
@@ -45,7 +45,7 @@ def _plain(value, name):
         is_whole = value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value()
         return int(value) if is_whole else value
     if isinstance(value, datetime.datetime):
-        return _time(value)
+        return _time(value, name)
     if isinstance(value, (str, int, datetime.date)):
         return value
     pandas = sys.modules.get("pandas")
@@ -54,20 +54,16 @@ def _plain(value, name):
     raise DataError(f"must hold texts, numbers or dates, got {shown(value)}", field=name)
 
 
-def _time(value):
-    """Return a time with its distance from UTC instead of its zone, and none finer than a microsecond as Python's own."""
+def _time(value, name):
+    """Return a time as Python's own, with its distance from UTC instead of its zone."""
     if value != value:  # pandas.NaT
         return None
     offset = value.utcoffset()
-    zone = None if offset is None else datetime.timezone(offset)
-    value = value if zone is None else value.astimezone(zone)
-    return value if finer(value) or type(value) is datetime.datetime else value.to_pydatetime()
-
-
-def finer(value: datetime.date) -> bool:
-    """Return whether a time has nanoseconds, as those of pandas alone can."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.Timestamp) and value.nanosecond > 0
+    value = value if offset is None else value.astimezone(datetime.timezone(offset))
+    plain = value if type(value) is datetime.datetime else value.to_pydatetime(warn=False)
+    if plain != value:  # pandas.Timestamp
+        raise DataError(f"holds times finer than a microsecond, got {value}; round them", field=name)
+    return plain
 
 
 def kind_of(key: Any) -> str:
@@ -100,7 +96,6 @@ _READ: dict[str, Callable] = {
     "date": datetime.date.fromisoformat,
     "datetime": datetime.datetime.fromisoformat,
     "decimal": decimal.Decimal,
-    "nanoseconds": lambda text: optional("pandas", "Reading times of nanoseconds").Timestamp(text),
 }
 
 
@@ -108,8 +103,6 @@ def as_json(part: Any) -> Any:
     """Return an entry of a key as JSON holds it; ``from_json`` returns the entry."""
     if isinstance(part, decimal.Decimal):
         return {"decimal": str(part)}
-    if isinstance(part, datetime.date) and finer(part):
-        return {"nanoseconds": part.isoformat()}
     for kind in (datetime.datetime, datetime.date):
         if isinstance(part, kind):
             return {kind.__name__: part.isoformat()}

@@ -30,6 +30,17 @@ class Stated:
     categories: tuple[str, ...] | None = None
 
 
+def check_protocol(protocol: Any) -> None:
+    """Refuse what is no protocol: the class of one, its name, or anything else."""
+    if not isinstance(protocol, AbstractProtocol):
+        got, say = type(protocol).__name__, ""
+        if isinstance(protocol, str):
+            say = f"; make_protocol({protocol!r}, categories, parameters) makes one"
+        elif isinstance(protocol, type):
+            got, say = f"the class {protocol.__name__}", "; call it with its parameters"
+        raise ArgumentError(f"protocol must be an object, such as GRR(4, epsilon=1.0), got {got}{say}.")
+
+
 def protocol_text(protocol: AbstractProtocol, categories: Sequence[str] | None = None) -> str:
     """Return a protocol as one line of JSON, which ``parse_protocol`` reads back exactly.
 

@@ -27,8 +27,7 @@ def write_reports(
     path: Any, reports: Any, protocol: AbstractProtocol, /, *, categories: Sequence[str] | None = None, **columns: Any
 ) -> Any:
     """Write reports as ``write`` does, whose parameters these are."""
-    if not isinstance(protocol, AbstractProtocol):
-        raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {shown(protocol)}.")
+    parameters.check_protocol(protocol)
     import pyarrow as arrow
 
     layout = Layout(protocol, categories)

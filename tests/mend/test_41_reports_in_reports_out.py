@@ -36,7 +36,7 @@ COLUMNS = {
     "a dictionary with an unused nan": (pa.DictionaryArray.from_arrays([0] * 400, pa.array([1.5, np.nan])), [400]),
     "one day in two numbers": (column(86_400_000, 86_400_001, pa.int64()).view(pa.date64()), [400]),
     "two hours of one name": (column(AUTUMN, AUTUMN + 3600 * 10**9, pa.timestamp("ns", "Europe/Amsterdam")), [100, 300]),
-    "nanoseconds": (column(AUTUMN, AUTUMN + 1, pa.timestamp("ns")), [100, 300]),
+    "microseconds": (column(AUTUMN, AUTUMN + 1000, pa.timestamp("ns")), [100, 300]),
     "two normal forms": (column("\u00e9", "e\u0301"), [100, 300]),
     "decimals": (column("1.50", "2").cast(pa.decimal128(5, 2)), [100, 300]),
     "booleans": (column(False, True), [100, 300]),
@@ -135,10 +135,21 @@ def test_equal_keys_of_two_kinds_are_refused(first, second):
         read(mixed, protocol, report="report", by="key", categories=categories)
 
 
+def test_times_that_python_does_not_hold_are_refused():
+    """Two of them would be one cell."""
+    protocol, reports, categories = reports_of(True)
+    table = pa.table({"report": reports, "key": column(AUTUMN, AUTUMN + 1, pa.timestamp("ns"))})
+    for data in (table, table.to_pandas()):
+        with pytest.raises(DataError, match=r"field 'key': holds times finer than a microsecond, got .*001; round them"):
+            read(data, protocol, report="report", by="key", categories=categories)
+        with pytest.raises(DataError, match="finer than a microsecond"):
+            scan(data, protocol, "report", by="key", categories=categories)()
+
+
 def test_a_lost_report_is_an_error(monkeypatch):
     """Whatever loses a report on the way, the numbers at both ends are compared."""
     protocol, reports, categories = reports_of(True)
-    table = pa.table({"report": reports, "key": COLUMNS["nanoseconds"][0]})
+    table = pa.table({"report": reports, "key": COLUMNS["microseconds"][0]})
     merge = partials.merge
     monkeypatch.setattr(partials, "merge", lambda group, reports, counts: merge(group[1:], reports[1:], counts[1:]))
     with pytest.raises(DataError, match=r"^400 reports were read and \d+ came out"):

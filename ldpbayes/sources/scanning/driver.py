@@ -18,6 +18,7 @@ from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import (
     COLUMN,
     METADATA,
+    check_protocol,
     labels_of,
     protocol_text,
     protocols_of,
@@ -266,9 +267,8 @@ def scan(
     >>> found["NL",].n_reports, found["NL",].gradient.shape
     (500.0, (32,))
     """
-    if protocol is not None and (isinstance(protocol, type) or not isinstance(protocol, AbstractProtocol)):
-        kind = protocol.__name__ if isinstance(protocol, type) else type(protocol).__name__
-        raise ArgumentError(f"protocol must be an object, such as GRR(4, epsilon=1.0), got {kind}.")
+    if protocol is not None:
+        check_protocol(protocol)
     jobs = checks.integer(jobs, "jobs", 1, 256)
     shown = sys.stderr.isatty() if progressbar is None else checks.flag(progressbar, "progressbar")
     with files.keeping_inputs():
