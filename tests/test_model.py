@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 import pytest
 from scipy import special, stats
 
-from ldpbayes import GRR, Collection, Tally, hashing
+from ldpbayes import GRR, Collection, Tally, fit, hashing
 from ldpbayes.collections import tensor
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.model import build_model, observe
@@ -332,3 +332,21 @@ def test_the_default_prior_is_one_word_with_one_rule():
         named, default = (build_model(data, word).free_RVs for word in (prior, "default"))
         assert [one.name for one in default] == [one.name for one in named]
     assert build_model(many, likelihood="surrogate").observed_RVs
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sequential_monte_carlo_begins_at_the_prior():
+    """PyMC puts all of its first draws where an initval is: they stayed at the uniform distribution."""
+    survey = Collection("abc", [Tally(GRR(3, 1.0), [0, 1, 2], [30, 10, 10])])
+    with build_model(survey, "flat"):
+        found = pm.sample_smc(500, chains=2, cores=1, progressbar=False, random_seed=1)["posterior"]["distribution"]
+    exact = fit(survey, "flat", draws=0)["summary"].sel(target="distribution")
+    assert found.mean(("chain", "draw")).values == pytest.approx(exact["mean"].values, abs=0.02)
+    assert found.std(("chain", "draw")).values == pytest.approx(exact["sd"].values, rel=0.15)
+
+
+@pytest.mark.parametrize("prior, start", [("jeffreys", 1.0), ("flat", 0.0)])
+def test_models_of_many_categories_begin_at_the_uniform_distribution_and_draw_from_the_prior(prior, start):
+    model = build_model(Collection(map(str, range(40)), [Tally(GRR(40, 1.0), [0], [9])]), prior)
+    assert (model.initial_point()["latent"] == start).all()
+    assert all(value is None for value in model.rvs_to_initial_values.values())

@@ -378,22 +378,21 @@ class _Removals:
         concave = bool((self.alpha >= 1).all())
         return concave and self.index.size == np.unique(self.index).size and bool((self.slope > 0).all())
 
-    def _of_two(self, x: int, m: int, side: int) -> float:
-        """Return an end of the mean of one of two shares, which is attained: under any prior.
+    def _of_two(self, weights: FloatArray, m: int, side: int) -> IntArray:
+        """Return the removal that is known to move one of two shares farthest: under any prior.
 
         The likelihood of every report is linear in the share, 1 + c p up to a constant, and the ratio of any two moves one
         way with p: a report of larger c is one whose removal lowers the share more. c/(2 + c) is in the same order.
         """
-        order = np.where(self.index == x, 1.0, -1.0) * self.slope / (2 * self.base + self.slope)
-        removed = _steepest(order, side * order < 0, self.counts, m)
-        return float(self.evaluate(removed).mean[x])
+        order = np.where(self.index == weights.argmax(), 1.0, -1.0) * self.slope / (2 * self.base + self.slope)
+        return _steepest(order, side * order < 0, self.counts, m)
 
     def bound(self, share: FloatArray, m: int, side: int) -> float:
         """Return an outer end of the mean of a sum: at the removal that is known to move it most, or by odds."""
         if not m:
             return float(share @ self.whole.mean)
         if share.size == 2:
-            return self._of_two(int(share.argmax()), m, side)
+            return float(share @ self.evaluate(self._of_two(share, m, side)).mean)
         if not self.associated:
             odds = float(np.clip(np.sum([self._by_odds(int(x), m, side) for x in np.flatnonzero(share)]), 0.0, 1.0))
             return odds if self.alpha is None else side * min(side * odds, side * self._by_own(share, m, side))
@@ -465,6 +464,9 @@ class _Removals:
         allowed here too, so that ranges grow with m.
         """
         counts, weights = self.counts, self.weights
+        if weights.size == 2:
+            removed = self._of_two(weights, m, side)
+            return removed, self.evaluate(removed), 0.0
 
         def best(gradient: FloatArray) -> IntArray:
             """Return the removal of at most m reports with the largest gain to first order."""

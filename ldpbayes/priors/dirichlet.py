@@ -155,10 +155,12 @@ class Dirichlet(AbstractPrior):
             Of the latent variable.
         """
         import pymc as pm
+        import pytensor.tensor as pt
 
+        # Starts are support points: an initval is where pm.sample_smc would put all of its draws from the prior.
         alpha, size = self.alpha, self.alpha.size
         if size > MAX_STICKS and (alpha == 0.5).all():
-            z = pm.Normal(name, 0.0, 1.0, shape=size, initval=np.ones(size))
+            z = pm.CustomDist(name, dist=_normal, shape=size, support_point=lambda rv, size: pt.ones(size))
             return z**2 / (z**2).sum()
         if size > MAX_STICKS:
             log_gamma = pm.CustomDist(
@@ -167,7 +169,7 @@ class Dirichlet(AbstractPrior):
                 dist=log_gamma_variable,
                 logp=_log_gamma_logp,
                 shape=size,
-                initval=np.zeros(size),
+                support_point=lambda rv, size, alpha: pt.zeros(size),
             )
             return pm.math.softmax(log_gamma)
         rest = model_data(f"{name}_alpha_rest", self._rest)
@@ -211,6 +213,12 @@ def frequency_moments(mean, variance, alpha, n):
     return frequency, np.sqrt(np.where(spread > ROUNDING * less, total * spread, 0.0)) / n
 
 
+def _normal(size):
+    import pymc as pm
+
+    return pm.Normal.dist(0.0, 1.0, size=size)
+
+
 def _log_gamma_logp(value, alpha):
     import pytensor.tensor as pt
 
@@ -232,7 +240,15 @@ def sticks(name, alpha, rest, size):
     import pytensor.tensor as pt
 
     even = -np.log(np.arange(size - 1, 0, -1.0))
-    logit = pm.CustomDist(name, alpha, rest, dist=_logit_beta, logp=_logit_beta_logp, shape=size - 1, initval=even)
+    logit = pm.CustomDist(
+        name,
+        alpha,
+        rest,
+        dist=_logit_beta,
+        logp=_logit_beta_logp,
+        shape=size - 1,
+        support_point=lambda rv, size, *parameters: pt.broadcast_to(even, size),
+    )
     log_share, left = -pt.softplus(-logit), -pt.cumsum(pt.softplus(logit))
     return pt.exp(pt.concatenate([log_share[:1], log_share[1:] + left[:-1], left[-1:]]))
 

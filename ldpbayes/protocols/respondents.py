@@ -218,8 +218,8 @@ class MaximalGain(AbstractAttack):
     def check(self, protocol):
         if self.crafted(protocol) is None:
             raise ArgumentError(
-                f"law 'maximal gain' needs reports that support categories, or can be listed; those of {protocol.design} do "
-                "not."
+                f"law 'maximal gain' sends the reports that add most to an estimate; that from reports of {protocol.design} "
+                "is not known as a mean over reports that support categories or can be listed."
             )
 
     def crafted(self, protocol):

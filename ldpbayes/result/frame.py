@@ -9,7 +9,10 @@ from ldpbayes.result.validation import validate
 class Result(AbstractResult, xr.DataTree):
     """A posterior and what is said beside it: an xarray.DataTree, as ArviZ reads it, with a page, a table and a file.
 
-    Every function of ArviZ and xarray takes it. Groups and attributes are those that the module ldpbayes.result names.
+    xarray takes it, and ArviZ: its functions of draws unless the result was made without any (``draws=0``), ``loo`` and
+    ``compare`` after ``add_log_likelihood``, those of predictions and of the prior where a trace brought these to
+    ``attach``. What its ``psense_summary`` says stands in the group ``sensitivity``. Groups and attributes are those that
+    the module ldpbayes.result names.
 
     Examples
     --------
