@@ -115,6 +115,11 @@ def test_numbers_nan_and_bytes_have_missing_answers_too():
     bits = [bytes(one) for one in protocol.privatize(rng.integers(40, size=60), rng)]
     sets = read(pyarrow.table({"report": ["", "1;2", None, "NA"]}), protocol, missing="NA")
     assert (sets.n_reports, sets.missing) == (2, 2)  # the empty text is the set without members
+    beside = pyarrow.table({"report": ["001", "", "110", " "]})  # but beside bits it may be an answer that is missing
+    with pytest.raises(DataError, match="row 2: an empty report stands beside bits"):
+        read(beside, UnaryEncoding.optimized(3, 1.0))
+    with pytest.warns(match="2 rows that hold no report were left out"):
+        assert read(beside, UnaryEncoding.optimized(3, 1.0), bad_rows="skip").n_reports == 2
     table = pyarrow.table({"report": [None, *bits[:30], None, *bits[30:]], "g": ["x"] * 31 + ["y"] * 31})
     first = scan(pyarrow.table({"report": bits, "g": ["x"] * 30 + ["y"] * 30}), protocol, by="g", sample=10)()
     prepared = scan(table, protocol, by="g", missing="", sample=10)

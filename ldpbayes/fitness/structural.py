@@ -1,7 +1,8 @@
-"""Tests of one channel: support sizes, seeds, cohorts; of reports too many to list, pairs of bits and support counts."""
+"""Tests of one channel: support sizes, seeds, cohorts; of reports too many to list, pairs of bits, supports and bits."""
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ def _pooled(observed: NDArray, expected: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def support_checks(tally: Tally) -> Iterator[Check]:
-    """Yield the test of the pairs of bits and that of the support counts, where the protocol has them.
+    """Yield the tests of the pairs of bits, of the support counts and of the bits of filters, where the protocol has them.
 
     Parameters
     ----------
@@ -105,6 +106,31 @@ def support_checks(tally: Tally) -> Iterator[Check]:
         p_value = min(1.0, 2 * form.counts.size * min(low, high))
         statistic = float(((form.counts - form.n * form.other) / np.sqrt(form.n * form.other * (1 - form.other))).min())
         yield Check("support counts", tally.name, statistic, math.nan, p_value, "upper bound", BOUND)
+    law = tally.protocol.report_law()
+    if law is not None and law.kind == "bits":
+        yield from _set_bits(tally, law)
+
+
+def _set_bits(tally: Tally, law: Any) -> Iterator[Check]:
+    """Yield the test that some distribution of the candidates explains how often each bit is set in each cohort.
+
+    The whitened residuals less their projection on the filters, whose shares add up to one and may be negative, are χ². What
+    people report who hold none of the candidates sets bits that no distribution of the candidates does.
+    """
+    protocol = law.protocol
+    (on, off), (totals, sizes) = protocol.rates, protocol.bit_counts(tally.reports, tally.counts)
+    if (
+        totals.size * max(protocol.n_categories, protocol.n_bits) ** 2 > MAX_WORK
+        or sizes.min() * min(off, 1 - on) < LEAST_EXPECTED
+    ):
+        return
+    p = np.maximum(protocol.decoder().least_squares(tally.rows), 1e-9)
+    residuals, filters = law.residuals(tally.reports, tally.counts, p / p.sum())
+    moved = filters[:, 1:] - filters[:, :1]
+    shift, _, rank, _ = np.linalg.lstsq(moved, residuals)
+    statistic, df = float(((residuals - moved @ shift) ** 2).sum()), float(totals.size - rank)
+    if df:
+        yield Check("bits of the filters", tally.name, statistic, df, float(chdtrc(df, statistic)), "chi-squared")
 
 
 def pairs_of_bits(tally: Tally, rates: PairRates) -> Check:

@@ -207,8 +207,8 @@ def parse(column, labels):
 
     Members are labels; where no label is a whole number they may be positions from zero. What could be read in two ways
     is refused: a text of a zeros and ones, or one that begins with 0b or 0x, that is also a label (a list of one label
-    may end in a semicolon, "01;"), and lists of whole numbers over two categories that could be zeros and ones as well as
-    members.
+    may end in a semicolon, "01;"), an empty text among bits alone, which may be a missing answer, and lists of whole
+    numbers over two categories that could be zeros and ones as well as members.
 
     Parameters
     ----------
@@ -321,6 +321,8 @@ def _from_texts(texts, positions, labels, a):
         lists.append(line)
         lengths.append(len(places))
         members += places
+    if 0 < len(lists) < len(texts) and not members:
+        raise DataError("an empty report stands beside bits; write a set without members as zeros", line=lists[0])
     if lists:
         out[lists] = _pack(np.array(lengths), np.array(members, dtype=np.int64), a)
     return out

@@ -104,3 +104,19 @@ class BitLaw(AbstractReportLaw):
 
     def simulate(self, true_counts, rng):
         return self.protocol.simulate_bit_counts(true_counts, rng)[0].ravel()
+
+    def residuals(self, reports, counts, p):
+        """Return the shares of set bits less those at p, and the filters (q* − p*) X, both with unit covariance at p.
+
+        Bits are independent given the value: Cov = diag(E Var) + (q* − p*)² X (diag p − p pᵀ) Xᵀ in a cohort.
+        """
+        (totals, sizes), (on, off) = self.protocol.bit_counts(reports, counts), self.protocol.rates
+        out = []
+        for filters, ones, n in zip(self.protocol.incidences(), totals, sizes, strict=True):
+            moved, held = (on - off) * filters, filters @ p
+            covariance = np.diag(off * (1 - off) * (1 - held) + on * (1 - on) * held)
+            covariance += (moved * p) @ moved.T - np.outer(moved @ p, moved @ p)
+            shares = np.column_stack([ones / n - off - moved @ p, moved])
+            out.append(np.linalg.solve(np.linalg.cholesky(covariance / n), shares))
+        stacked = np.concatenate(out)
+        return stacked[:, 0], stacked[:, 1:]

@@ -112,7 +112,7 @@ def read(
         A CSV file for the rows that are left out, with file, line or row, reason and text; at most 1,000,000 of them.
     missing : str or sequence of str, optional
         Labels in the column of reports, such as ``"no answer"``, which say that somebody who was asked gave none. None,
-        NaN and empty texts (but of sets, where they are the one without members) then say so too. These rows are no bad
+        NaN and empty texts (but of sets, where they are one without members) then say so too. These rows are no bad
         rows: they are counted, by cell, in ``missing`` of what was read and in its ``notes``. Without it they are refused.
 
     Returns

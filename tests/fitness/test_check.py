@@ -4,15 +4,17 @@ import numpy as np
 import pytest
 from fitcases import DESIGNS, collection_of, flagged_share, honest, zipf
 from scipy.optimize import minimize_scalar
-from scipy.stats import binom, chi2
+from scipy.stats import binom, chi2, kstest
 
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ArgumentError
 from ldpbayes.fitness import Check, Fitness, check
 from ldpbayes.fitness.goodness import goodness_of_fit
+from ldpbayes.fitness.structural import support_checks
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -227,6 +229,20 @@ def test_support_counts_below_what_any_population_has_are_flagged():
     assert not check(collection_of(Tally(protocol, reports))).flagged
     found = check(collection_of(Tally(protocol, reports[reports != 2999])))
     assert found.flagged and "support counts" in found.verdict
+
+
+def test_reports_of_words_that_are_no_candidates_do_not_fit_bloom_filters():
+    words = tuple(f"{x}.org" for x in range(30))
+    every, listed = (Rappor(n, 0.25, 0.75, 0.2, 32, 8, 2, candidates=words[:n]) for n in (30, 15))
+    rng = np.random.default_rng(0)
+    found = check(Tally(listed, every.privatize(rng.integers(30, size=20_000), rng)))
+    assert found.flagged and found.verdict.startswith(
+        "The reports do not fit the design: bits of the filters of channel 'all'"
+    )
+    (bits, _), honest = found.checks, rng.choice(15, (200, 1600), p=zipf(15))
+    assert bits.df == 8 * 32 - 14
+    p_values = [next(support_checks(Tally(listed, listed.privatize(values, rng)))).p_value for values in honest]
+    assert kstest(p_values, "uniform").pvalue > 0.001 and 1 <= (np.array(p_values) <= 0.05).sum() <= 21
 
 
 def test_a_handful_of_hashed_reports_is_checked():

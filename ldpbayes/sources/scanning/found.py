@@ -19,6 +19,9 @@ from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.scanning import summary_files
 from ldpbayes.sources.scanning.partials import ReportSample
 
+#: Sums over so many reports are equal to the last digit where the reports are the same.
+CERTAIN = 100
+
 
 class Found(Cells, AbstractResult):
     """The cells of a scan, which ``fit`` takes as they are, with a page, a table and a file.
@@ -144,6 +147,9 @@ class Found(Cells, AbstractResult):
                     f"cell {name} joins cells whose reports were kept with cells that are summaries: scan them together, "
                     "with pilot_by the columns that stay."
                 )
+            sums = [cell.value for cell in summaries if not isinstance(cell, Collection) and cell.n_reports >= CERTAIN]
+            if len(set(sums)) < len(sums):
+                raise ArgumentError(f"cell {name} joins a summary with a copy of itself; leave one of them out.")
             try:
                 cells[key] = sum(summaries)
             except ArgumentError as err:
