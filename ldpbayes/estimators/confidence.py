@@ -365,7 +365,8 @@ class Combined:
     estimate : float
         Unbiased: may lie outside what is possible.
     method : str
-        "exact", "score" (the variance of the estimate is known as a function of what is estimated) or "sample variance".
+        "exact", "profile likelihood", "score" (the variance of the estimate is known as a function of what is estimated) or
+        "sample variance".
     """
 
     lower: float
@@ -383,7 +384,8 @@ def combined_interval(
     is inverted exactly. Elsewhere the interval holds the θ whose distance from the unbiased estimate is at most z √(V(θ)/n):
     the mean square of a report's support, S_A − S_B, hangs on whether the value is in A, in B or in neither, and where the
     chances of two supports are known V is a quadratic function of θ = P_A − P_B (and of P_A + P_B, which is estimated).
-    Other designs: the sample variance of what the reports add to the estimate; several channels are weighted by theirs.
+    Other designs: of up to five categories, one against all others has the ends of that one (``confidence_intervals``);
+    else the sample variance of what the reports add to the estimate, and several channels are weighted by theirs.
 
     Parameters
     ----------
@@ -428,6 +430,13 @@ def combined_interval(
     values, variances = np.array(scores, dtype=float).T
     precision = 1 / np.maximum(variances, 1e-300)
     estimate, variance = float(precision @ values / precision.sum()), 1 / float(precision.sum())
+    values, places, counts = np.unique(weights, return_index=True, return_counts=True)
+    one = weights.size <= PROFILED and values.size == 2 and counts.min() == 1  # θ = rest + (own − rest) p_x, as yes less no
+    if one and (known := confidence_intervals([collection], ci_prob)[0]) is not None:
+        x = int(places[counts.argmin()])
+        rest = float(weights[x - 1])
+        lower, upper = sorted(rest + (float(weights[x]) - rest) * float(end[0, x]) for end in (known.lower, known.upper))
+        return Combined(lower, upper, estimate, known.method)
     interval = _by_score(estimate, 1.0, (variance, 0.0, 0.0), z, low)
     return replace(interval, method="sample variance")
 
