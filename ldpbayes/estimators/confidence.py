@@ -434,9 +434,9 @@ def combined_interval(
     one = weights.size <= PROFILED and values.size == 2 and counts.min() == 1  # θ = rest + (own − rest) p_x, as yes less no
     if one and (known := confidence_intervals([collection], ci_prob)[0]) is not None:
         x = int(places[counts.argmin()])
-        rest = float(weights[x - 1])
-        lower, upper = sorted(rest + (float(weights[x]) - rest) * float(end[0, x]) for end in (known.lower, known.upper))
-        return Combined(lower, upper, estimate, known.method)
+        own, rest = float(weights[x]), float(weights[x - 1])
+        ends = sorted(rest + (own - rest) * float(end[0, x]) for end in (known.lower, known.upper))
+        return Combined(ends[0], ends[1], estimate, known.method)
     interval = _by_score(estimate, 1.0, (variance, 0.0, 0.0), z, low)
     return replace(interval, method="sample variance")
 
