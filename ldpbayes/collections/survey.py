@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -397,12 +398,12 @@ class SampleColumns:
             From the key of a cell to what ``survey`` takes.
         absent : mapping
             From the key of a cell to (number, entries of the columns of the sample) of those who gave no answer. Where an
-            entry is missing nobody knows whom they stand for.
+            entry is missing, or a weight 0, nobody knows whom they stand for.
         """
         lost = {key: [(-1, *np.array([[0, n]]).T, [entry]) for n, entry in parts] for key, parts in absent.items()}
-        known = not any(checks.blank(x) for parts in absent.values() for _, entry in parts for x in entry)
-        by_key = self._domains(cells)
-        asked = self._domains({key: [*parts, *lost[key]] for key, parts in cells.items()}) if known else {}
+        by_key, asked = self._domains(cells), dict[tuple, Survey]()
+        with contextlib.suppress(DataError):
+            asked = self._domains({key: [*parts, *lost[key]] for key, parts in cells.items()})
         return {key: replace(survey, asked=asked.get(key) if lost[key] else None) for key, survey in by_key.items()}
 
     def _domains(self, cells: Mapping[tuple, Sequence]) -> dict[tuple, Survey]:
@@ -552,9 +553,11 @@ class Survey:
         if self.asked is None:
             return np.nan, np.nan
         absent, weight = (self.asked.channel < 0).astype(float), self.asked.counts * self.asked.weights
-        # Where everybody of the population was asked the share is known, but for rounding.
-        effect = self.asked.design(absent, np.full((1, 1), np.finfo(float).eps))
-        return float(absent @ weight / weight.sum()), effect.respondents
+        try:  # where everybody of the population was asked the share is known, but for rounding
+            known = self.asked.design(absent, np.full((1, 1), np.finfo(float).eps)).respondents
+        except (ArgumentError, DataError):  # nobody of a stratum gave an answer, and its variance or size is not known
+            known = self.asked.n / self.asked.known_effect()
+        return float(absent @ weight / weight.sum()), known
 
     def sampled_clusters(self) -> set[tuple]:
         """Return the clusters, as (stratum, label): equal labels in two strata are two clusters."""
