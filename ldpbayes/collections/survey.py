@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -411,20 +412,13 @@ class SampleColumns:
         by_key = {key: self.survey(parts) for key, parts in cells.items()}
         if len(by_key) == 1:
             return by_key
-        surveys = list(by_key.values())
-        counts = np.concatenate([survey.counts for survey in surveys])
-        weights = counts * np.concatenate([survey.weights for survey in surveys])
-        columns: list[list[Any]] = [[survey.strata for survey in surveys], [survey.clusters for survey in surveys]]
-        strata, clusters = (None if column[0] is None else np.concatenate(column) for column in columns)
-        stratum, names = _codes(strata, len(counts), "strata")
-        units = np.bincount(stratum, counts, len(names))
-        if clusters is not None:
-            cluster, labels = _codes(clusters, len(counts), "clusters")
-            units = np.bincount(np.unique(stratum * len(labels) + cluster) // len(labels), minlength=len(names)).astype(
-                float
-            )
-        sums = zip(units.tolist(), np.bincount(stratum, weights, len(names)).tolist(), strict=True)
-        frame = dict(zip(map(str, names), sums, strict=True))
+        surveys, weight = list(by_key.values()), Counter[Any]()
+        clusters, units = set[tuple]().union(*(survey.sampled_clusters() for survey in surveys)), Counter[Any]()
+        for survey in surveys:
+            for h, n, w in zip(survey.stratum_of(), survey.counts.tolist(), survey.weights.tolist(), strict=True):
+                units[h], weight[h] = units[h] + n, weight[h] + n * w
+        units = Counter(h for h, _ in clusters) if clusters else units
+        frame = {str(h): (float(units[h]), weight[h]) for h in units}
         return {key: replace(survey, frame=frame) for key, survey in by_key.items()}
 
 
@@ -561,10 +555,11 @@ class Survey:
 
     def sampled_clusters(self) -> set[tuple]:
         """Return the clusters, as (stratum, label): equal labels in two strata are two clusters."""
-        if self.clusters is None:
-            return set()
-        within = np.zeros(len(self.clusters)) if self.strata is None else self.strata
-        return set(zip(within.tolist(), self.clusters.tolist(), strict=True))
+        return set() if self.clusters is None else set(zip(self.stratum_of(), self.clusters.tolist(), strict=True))
+
+    def stratum_of(self) -> list:
+        """Return the stratum of each row: one for all of a sample without strata."""
+        return [ALL] * len(self.counts) if self.strata is None else self.strata.tolist()
 
     def sentence(self) -> str:
         """Return how these respondents were sampled."""
