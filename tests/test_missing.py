@@ -255,6 +255,14 @@ def test_of_a_sample_with_weights_the_missing_share_is_weighted(tmp_path):
     assert by_group.values == pytest.approx(expected)
     unknown = fit(read(table.assign(w=table.w.where(~lost)), GRR(2, 2.0), **stated), random_seed=1)
     assert "%, whose weights are not known) gave no answer" in missing_answers(unknown, "yes").attrs["sentence"]
+    assert (
+        "not known"
+        in missing_answers(fit(read(table.assign(w=table.w.where(~lost, 0)), GRR(2, 2.0), **stated)), "yes").sentence
+    )
+    alone = table.assign(g=np.where(table.index == np.flatnonzero(lost)[0], "alone", "é"))  # the only one of a stratum
+    kish = fit(read(alone, GRR(2, 2.0), **stated, strata="g"), random_seed=1)["constant_data"].to_dataset()
+    assert kish["missing_respondents"].item() == pytest.approx(table.w.sum() ** 2 / (table.w**2).sum())
+    assert float(kish["missing_share"]) == pytest.approx(share)
 
 
 def collection(missing):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -397,12 +399,12 @@ class SampleColumns:
             From the key of a cell to what ``survey`` takes.
         absent : mapping
             From the key of a cell to (number, entries of the columns of the sample) of those who gave no answer. Where an
-            entry is missing nobody knows whom they stand for.
+            entry is missing, or a weight 0, nobody knows whom they stand for.
         """
         lost = {key: [(-1, *np.array([[0, n]]).T, [entry]) for n, entry in parts] for key, parts in absent.items()}
-        known = not any(checks.blank(x) for parts in absent.values() for _, entry in parts for x in entry)
-        by_key = self._domains(cells)
-        asked = self._domains({key: [*parts, *lost[key]] for key, parts in cells.items()}) if known else {}
+        by_key, asked = self._domains(cells), dict[tuple, Survey]()
+        with contextlib.suppress(DataError):
+            asked = self._domains({key: [*parts, *lost[key]] for key, parts in cells.items()})
         return {key: replace(survey, asked=asked.get(key) if lost[key] else None) for key, survey in by_key.items()}
 
     def _domains(self, cells: Mapping[tuple, Sequence]) -> dict[tuple, Survey]:
@@ -410,20 +412,13 @@ class SampleColumns:
         by_key = {key: self.survey(parts) for key, parts in cells.items()}
         if len(by_key) == 1:
             return by_key
-        surveys = list(by_key.values())
-        counts = np.concatenate([survey.counts for survey in surveys])
-        weights = counts * np.concatenate([survey.weights for survey in surveys])
-        columns: list[list[Any]] = [[survey.strata for survey in surveys], [survey.clusters for survey in surveys]]
-        strata, clusters = (None if column[0] is None else np.concatenate(column) for column in columns)
-        stratum, names = _codes(strata, len(counts), "strata")
-        units = np.bincount(stratum, counts, len(names))
-        if clusters is not None:
-            cluster, labels = _codes(clusters, len(counts), "clusters")
-            units = np.bincount(np.unique(stratum * len(labels) + cluster) // len(labels), minlength=len(names)).astype(
-                float
-            )
-        sums = zip(units.tolist(), np.bincount(stratum, weights, len(names)).tolist(), strict=True)
-        frame = dict(zip(map(str, names), sums, strict=True))
+        surveys, weight = list(by_key.values()), Counter[Any]()
+        clusters, units = set[tuple]().union(*(survey.sampled_clusters() for survey in surveys)), Counter[Any]()
+        for survey in surveys:
+            for h, n, w in zip(survey.stratum_of(), survey.counts.tolist(), survey.weights.tolist(), strict=True):
+                units[h], weight[h] = units[h] + n, weight[h] + n * w
+        units = Counter(h for h, _ in clusters) if clusters else units
+        frame = {str(h): (float(units[h]), weight[h]) for h in units}
         return {key: replace(survey, frame=frame) for key, survey in by_key.items()}
 
 
@@ -552,16 +547,19 @@ class Survey:
         if self.asked is None:
             return np.nan, np.nan
         absent, weight = (self.asked.channel < 0).astype(float), self.asked.counts * self.asked.weights
-        # Where everybody of the population was asked the share is known, but for rounding.
-        effect = self.asked.design(absent, np.full((1, 1), np.finfo(float).eps))
-        return float(absent @ weight / weight.sum()), effect.respondents
+        try:  # where everybody of the population was asked the share is known, but for rounding
+            known = self.asked.design(absent, np.full((1, 1), np.finfo(float).eps)).respondents
+        except (ArgumentError, DataError):  # nobody of a stratum gave an answer, and its variance or size is not known
+            known = self.asked.n / self.asked.known_effect()
+        return float(absent @ weight / weight.sum()), known
 
     def sampled_clusters(self) -> set[tuple]:
         """Return the clusters, as (stratum, label): equal labels in two strata are two clusters."""
-        if self.clusters is None:
-            return set()
-        within = np.zeros(len(self.clusters)) if self.strata is None else self.strata
-        return set(zip(within.tolist(), self.clusters.tolist(), strict=True))
+        return set() if self.clusters is None else set(zip(self.stratum_of(), self.clusters.tolist(), strict=True))
+
+    def stratum_of(self) -> list:
+        """Return the stratum of each row: one for all of a sample without strata."""
+        return [ALL] * len(self.counts) if self.strata is None else self.strata.tolist()
 
     def sentence(self) -> str:
         """Return how these respondents were sampled."""

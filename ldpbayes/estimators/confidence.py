@@ -365,7 +365,8 @@ class Combined:
     estimate : float
         Unbiased: may lie outside what is possible.
     method : str
-        "exact", "score" (the variance of the estimate is known as a function of what is estimated) or "sample variance".
+        "exact", "profile likelihood", "score" (the variance of the estimate is known as a function of what is estimated) or
+        "estimated variance".
     """
 
     lower: float
@@ -383,7 +384,9 @@ def combined_interval(
     is inverted exactly. Elsewhere the interval holds the θ whose distance from the unbiased estimate is at most z √(V(θ)/n):
     the mean square of a report's support, S_A − S_B, hangs on whether the value is in A, in B or in neither, and where the
     chances of two supports are known V is a quadratic function of θ = P_A − P_B (and of P_A + P_B, which is estimated).
-    Other designs: the sample variance of what the reports add to the estimate; several channels are weighted by theirs.
+    Other designs: of up to five categories, one against all others has the ends of that one (``confidence_intervals``);
+    else the variance of what the reports add to the estimate, at the maximum of the likelihood where all reports can be
+    listed and of the sample where not, and several channels are weighted by theirs.
 
     Parameters
     ----------
@@ -422,14 +425,24 @@ def combined_interval(
             return Combined(float(lower[0]), float(upper[0]), estimate, "exact")
         both = float((form.counts @ np.abs(weights) / n - np.abs(weights).sum() * h) / (g - h))
         return _by_score(estimate, n, _spread(weights, form, rates, both), z, low)
-    scores = [_scored(tally, weights) for tally in collection.tallies]
+    outputs = [tally.protocol.n_outputs for tally in collection.tallies]
+    small = all(n_outputs is not None and n_outputs * weights.size <= PROFILED_ENTRIES for n_outputs in outputs)
+    p = maximize(collection.rows, tolerance=TOLERANCE).p if small else None
+    scores = [_scored(tally, weights, p) for tally in collection.tallies]
     if any(score is None for score in scores):
         return None
     values, variances = np.array(scores, dtype=float).T
     precision = 1 / np.maximum(variances, 1e-300)
     estimate, variance = float(precision @ values / precision.sum()), 1 / float(precision.sum())
+    values, places, counts = np.unique(weights, return_index=True, return_counts=True)
+    one = weights.size <= PROFILED and values.size == 2 and counts.min() == 1  # θ = rest + (own − rest) p_x, as yes less no
+    if one and (known := confidence_intervals([collection], ci_prob)[0]) is not None:
+        x = int(places[counts.argmin()])
+        own, rest = float(weights[x]), float(weights[x - 1])
+        ends = sorted(rest + (own - rest) * float(end[0, x]) for end in (known.lower, known.upper))
+        return Combined(ends[0], ends[1], estimate, known.method)
     interval = _by_score(estimate, 1.0, (variance, 0.0, 0.0), z, low)
-    return replace(interval, method="sample variance")
+    return replace(interval, method="estimated variance")
 
 
 def _pure(tally: Tally) -> tuple[Binomials, PairRates | None] | None:
@@ -471,16 +484,22 @@ def _spread(weights: FloatArray, form: Binomials, rates: PairRates | None, both:
     return (constant - offset**2) / slope**2, (linear - 2 * offset * slope) / slope**2, -1.0
 
 
-def _scored(tally: Tally, weights: FloatArray) -> tuple[float, float] | None:
-    """Return the unbiased estimate of Σ w_x P_x by one channel and its estimated variance, or None without one."""
-    decoder = tally.protocol.decoder()
-    rows = tally.rows
+def _scored(tally: Tally, weights: FloatArray, p: FloatArray | None) -> tuple[float, float] | None:
+    """Return the unbiased estimate of Σ w_x P_x by one channel and its variance, at p or of the sample; or None without one.
+
+    The variance of the sample is 0 where all reports are alike, which says nothing of the device.
+    """
+    decoder, rows = tally.protocol.decoder(), tally.rows
     scores = None if decoder is None else decoder.scores(rows, weights)
-    if scores is None:
+    if decoder is None or scores is None:
         return None
     n = rows.counts.sum()
-    mean = rows.counts @ scores / n
-    return float(mean), float(rows.counts @ (scores - mean) ** 2 / max(n - 1, 1) / n)
+    mean = float(rows.counts @ scores / n)
+    if p is None:
+        return mean, float(rows.counts @ (scores - mean) ** 2 / max(n - 1, 1) / n)
+    chance, reports = tally.protocol.channel() @ p, tally.protocol.all_reports()
+    every = np.asarray(decoder.scores(tally.protocol.rows(reports, np.ones(len(reports))), weights))
+    return mean, float(chance @ (every - chance @ every) ** 2 / n)
 
 
 def _by_score(estimate: float, n: float, spread: tuple[float, float, float], z: float, low: float) -> Combined:
