@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from ldpbayes.inference.conditional import APART, Conditional
+from ldpbayes.inference.conditional import Conditional
 from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.importance import Weighted, moments, resample, weigh
 from ldpbayes.inference.newton import find_mode
@@ -27,8 +27,8 @@ LARGEST_SHIFT = 3.0
 MAX_REFITS, GOOD_K_HAT = 7, 0.5
 #: … while there are this many effective draws for each unknown, and a fitted distribution for so many.
 LEAST_FOR_REFIT, DRAWS_EACH = 2, 20
-#: Least degrees of freedom of coordinates given scales, and those of each.
-GIVEN = 8.0, 1.5
+#: Least degrees of freedom of coordinates given scales, those of each, and the scales of their sides that are believed.
+GIVEN, SIDES = (8.0, 1.5), (0.8, 3.0)
 #: This share of the proposals comes from the prior, where the reports leave some unknown with this share of its prior sd.
 DEFENCE, WEAK = 0.1, 0.25
 #: Proposals of so few unknowns whose prior cannot propose have this share from one t fitted to all weighted draws, and from
@@ -270,23 +270,6 @@ class Proposal:
             laws = (*laws, *last)
         return Mixture(laws, shares, sobol=self.sobol)
 
-    def looking(self) -> "Proposal":
-        """Return the same with what is no scale as wide along axes as tails ask for, at usual and at large scales."""
-        if self.rest is None or self.rest.ahead is not None:
-            return self
-        rest, places = self.rest, self.first.centre.size
-
-        def looked(scales):
-            def log_density(v):
-                z, volume = self.frame.placed(np.concatenate([np.broadcast_to(scales, (len(v), places)), v], axis=1))
-                return self.target.log_density(z)[0] + volume
-
-            return rest.looking(log_density)
-
-        seen = [looked(scales) for scales in (np.zeros(places), *APART[1] * np.eye(places))]
-        ahead, behind = (np.max([getattr(law, side) for law in seen], axis=0) for side in ("ahead", "behind"))
-        return replace(self, rest=replace(rest, ahead=ahead, behind=behind))
-
     def outside(self, p: np.ndarray, weights: Weighted) -> tuple[float, np.ndarray | None]:
         """Return (what draws of the prior show of the posterior outside the box of weighted P less two errors, one of them).
 
@@ -330,8 +313,13 @@ class Proposal:
             laws, shares = fitted_parts(u[chosen], number, degrees, rng)
         except np.linalg.LinAlgError:
             return None
-        broad = None if self.broad is None else StudentT.fitted(u, weight, degrees)
-        return replace(self, fitted=laws, shares=shares, broad=broad or self.broad)
+        broad, rest = None if self.broad is None else StudentT.fitted(u, weight, degrees), self.rest
+        if rest is not None and worth > DRAWS_EACH * rest.centre.size:
+            squares = found.u[:, size:] ** 2
+            sides = [found.u[:, size:] > 0, found.u[:, size:] < 0]
+            ahead, behind = (np.sqrt(weight @ (squares * on) / np.maximum(weight @ on, 1e-3)) for on in sides)
+            rest = replace(rest, ahead=np.clip(ahead, *SIDES), behind=np.clip(behind, *SIDES))
+        return replace(self, fitted=laws, shares=shares, broad=broad or self.broad, rest=rest)
 
 
 def most_error(target: Target, few: bool | None = None) -> float:
@@ -386,8 +374,6 @@ def weighted(
         good = draws.good
         if target.batches or not source.few:  # where only ends are uncertain
             good = draws.weighs.accepted and draws.found.k_hat < GOOD_K_HAT
-        if draws.missed > MOST_MISSED and draws.found.k_hat < GOOD_K_HAT:  # wider scales of many axes add up: where needed
-            source = source.looking()
         short = good and drawn < most and draws.lacking > 1
         if good and not short and (len(tried) > 1 or not source.sobol or dear):
             break
@@ -508,8 +494,9 @@ def _missed(source, z, weights):
     if not 0 < len(points) <= CHECKED * len(z):
         return 0.0
     with np.errstate(all="ignore"):
-        value = target.log_density(np.concatenate([centre[None], points]))[0]
-        u = source.frame.back(points)
-        log_ratio = value[1:] + source.frame.placed(u)[1] - source.mixture.log_density(u)
-        log_ratio = np.where(value[1:] > value[0] - DEEP, log_ratio, -np.inf)
+        z = np.concatenate([centre[None], points])
+        u = source.frame.back(z)
+        height = target.log_density(z)[0] + source.frame.placed(u)[1]  # a density of what is nearly normal shows the mass
+        log_ratio = height[1:] - source.mixture.log_density(u[1:])
+        log_ratio = np.where(height[1:] > height[0] - DEEP, log_ratio, -np.inf)
     return float(np.exp(np.clip(np.nanmax(log_ratio) - weights.log_evidence, -50.0, 50.0)))
