@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import softmax
 
 from ldpbayes.priors import (
     PRIORS,
@@ -84,6 +85,53 @@ class CellsApart(AbstractPrior):
 
     def to_dict(self):
         return self.one.to_dict()
+
+
+@dataclass(frozen=True)
+class Modes(AbstractPrior):
+    """Logits against the first category are normal, about one of several places: modes that nothing else shows."""
+
+    shares: tuple
+    places: tuple
+    sd: float
+    n_categories: int = 2
+
+    @property
+    def n_unknowns(self):
+        return self.n_categories - 1
+
+    def sample(self, size, rng):
+        place = rng.choice(self.places, (size, 1), p=self.shares)
+        return self.to_simplex(place + self.sd * rng.standard_normal((size, self.n_unknowns)))
+
+    def _parts(self, z):
+        places = np.array(self.places).reshape(-1, *(1,) * z.ndim)
+        normal = -0.5 * ((z - places) / self.sd) ** 2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi)
+        logs = normal.sum(axis=-1) + np.log(self.shares).reshape(-1, *(1,) * (z.ndim - 1))
+        return logs, (places - z) / self.sd**2
+
+    def log_density(self, z):
+        return np.logaddexp.reduce(self._parts(np.asarray(z))[0])
+
+    def gradient(self, z):
+        logs, slopes = self._parts(np.asarray(z))
+        return np.exp(logs - np.logaddexp.reduce(logs)) @ slopes
+
+    def to_simplex(self, z):
+        return softmax(np.concatenate([np.zeros_like(z[..., :1]), z], axis=-1), axis=-1)
+
+    def pullback(self, z, dp):
+        p = self.to_simplex(z)
+        return (p * (dp - p @ dp))[1:]
+
+    def pymc(self, name):
+        raise NotImplementedError
+
+    def describe(self):
+        return "several modes"
+
+    def to_dict(self):
+        return {}
 
 
 class Hidden(Dirichlet):

@@ -36,7 +36,8 @@ class Conditional:
     """
 
     def __init__(self, target: Any, start: np.ndarray | None = None):
-        self.likelihood, self.rest = replace(target, flat=True), target.rest
+        # What comes last moves all others with it, so that tails of what is no effect lie along an axis.
+        self.likelihood, self.rest = replace(target, flat=True), target.rest[::-1]
         self.places, (at, _, information) = np.array([batch.place for batch in target.batches]), middle(target, start)
         self.centre, self.spread = at[self.places], 1 / np.sqrt(np.maximum(information, LEAST))
         owner = np.full(at.size, len(self.places))
@@ -44,10 +45,10 @@ class Conditional:
             owner[batch.span] = k
         self.owner = owner[self.rest]
         steps = [np.zeros(self.places.size), *(step * axis for step in APART for axis in np.eye(self.places.size))]
-        self.at, self.forms = self.centre + self.spread * np.array(steps), [self._about(target.numbers(at))]
+        self.at, self.forms = self.centre + self.spread * np.array(steps), [self._about(target.numbers(at)[::-1])]
         for log_scales in self.at[1:]:
             at[self.places] = log_scales
-            self.forms.append(self._about(target.numbers(middle(target, at, given=True)[0])))
+            self.forms.append(self._about(target.numbers(middle(target, at, given=True)[0])[::-1]))
 
     def _gradient(self, b):
         """Return the gradient of the log-likelihood at b."""

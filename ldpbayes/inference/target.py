@@ -11,6 +11,7 @@ import numpy as np
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import Batch
 from ldpbayes.inference.structure import MAX_DENSE, Arrow, curvature
+from ldpbayes.inference.verdict import MAX_END_ERROR
 
 #: Of the bend where each cell has its own effects: reports of weak cells bound them, rather than saying where they are.
 NORMALITY = -0.3
@@ -87,7 +88,7 @@ class Target:
     defended: ClassVar[bool] = False
     #: Errors of interval ends of weighted draws, in posterior sd, that are aimed at, and the largest that are accepted where
     #: many draws are cheap, and elsewhere.
-    end_errors: ClassVar[tuple[float, float, float]] = 0.0625, math.inf, math.inf
+    end_errors: ClassVar[tuple[float, float, float]] = 0.0625, MAX_END_ERROR, MAX_END_ERROR
     #: The most weighted draws that are made for that.
     most_drawn: ClassVar[int] = 2**15
 

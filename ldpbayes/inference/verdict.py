@@ -23,6 +23,8 @@ MIN_SHARE = 0.25
 MAX_UNSEEN = 0.01
 #: Weights must be worth this share of the draws for squared distances from the mean, too: sds and tails hang on these.
 MIN_SQUARES = 0.125
+#: No end of an interval has a larger standard error than this, in posterior sd, where draws are weighted.
+MAX_END_ERROR = 0.1
 #: Of many quantities, this share with the fewest effective draws for squares may be few by chance.
 WORST = 0.05
 #: The same method goes on where at most so many times the draws made so far would do.

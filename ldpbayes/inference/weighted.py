@@ -4,18 +4,19 @@ drawn from until errors are as small as is cheap."""
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import log_softmax, softmax
 
-from ldpbayes.inference.conditional import APART, Conditional
+from ldpbayes.inference.conditional import Conditional
 from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.importance import Weighted, moments, resample, weigh
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.proposals import Beside, FromPrior, Mixture, StudentT, fitted_parts
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
-from ldpbayes.inference.verdict import Verdict
+from ldpbayes.inference.verdict import MAX_UNSEEN, Verdict
 
 #: Degrees of freedom of the proposals: half as many as unknowns, within these bounds. Tails heavier than the posterior's
 #: keep weights bounded; in many dimensions the radius of a t with few degrees misses the posterior's.
@@ -26,8 +27,8 @@ LARGEST_SHIFT = 3.0
 MAX_REFITS, GOOD_K_HAT = 7, 0.5
 #: … while there are this many effective draws for each unknown, and a fitted distribution for so many.
 LEAST_FOR_REFIT, DRAWS_EACH = 2, 20
-#: Least degrees of freedom of coordinates given scales, and those of each.
-GIVEN = 8.0, 1.5
+#: Least degrees of freedom of coordinates given scales, those of each, and the scales of their sides that are believed.
+GIVEN, SIDES = (8.0, 1.5), (0.8, 3.0)
 #: This share of the proposals comes from the prior, where the reports leave some unknown with this share of its prior sd.
 DEFENCE, WEAK = 0.1, 0.25
 #: Proposals of so few unknowns whose prior cannot propose have this share from one t fitted to all weighted draws, and from
@@ -60,6 +61,10 @@ ROOM = 4
 FAR, MOST_MISSED, DEEP = (1.0, 2.0, 3.0, 4.5, 6.0, 9.0), 50.0, 8.0
 #: That costs at most this share of the draws.
 CHECKED = 0.7
+#: Draws of P from the prior that say whether proposals miss a mode, where so many of them are likely under the reports;
+#: the share of the weights beyond the ends of their box, the gap in its widths from which on a tail is a mode, and the most
+#: modes that are added.
+LOOKED, LIKELY, BEYOND, GAP, MOST_MODES = 2048, 20, 2e-3, 0.25, 3
 #: Draws with an unknown beyond are lost: their scale is beyond floats.
 FARTHEST = 1e100
 
@@ -81,6 +86,10 @@ class Draws:
         Quantities that have interval ends which are judged.
     missed : float
         The largest weight along the axes, in units of the mean weight; 0 where nobody looked.
+    outside : float
+        Share of the posterior, by draws of the prior, that is surely outside the box of the weighted draws of P.
+    away : (a,) array, optional
+        A likely one of these draws, far outside.
     prob : float
         Of the intervals.
     allowed, aimed : float
@@ -94,6 +103,8 @@ class Draws:
     kept: int
     judged: np.ndarray
     missed: float = 0.0
+    outside: float = 0.0
+    away: np.ndarray | None = None
     prob: float = 0.95
     allowed: float = math.inf
     aimed: float = math.inf
@@ -126,12 +137,19 @@ class Draws:
         return out / out.sum()
 
     @cached_property
-    def verdict(self) -> Verdict:
-        """Whether the kept draws may be used."""
+    def weighs(self) -> Verdict:
+        """Whether the weights may be used, whatever the errors of ends."""
         judged = self.found.judged(self.kept)
         if self.missed > MOST_MISSED:
             judged = judged.rejecting(f"weights along the axes reach {self.missed:.3g} times their mean")
-        return judged.with_ends(self.end_error, self.allowed)
+        if self.outside > MAX_UNSEEN:
+            judged = judged.rejecting(f"draws of the prior show another mode, with a share of {self.outside:.2g} at least")
+        return judged
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the kept draws may be used."""
+        return self.weighs.with_ends(self.end_error, self.allowed)
 
     @property
     def good(self) -> bool:
@@ -154,6 +172,18 @@ class Draws:
     def chosen(self, rng: np.random.Generator) -> np.ndarray:
         """Return the positions of equally weighted draws, by systematic resampling, in random order."""
         return rng.permutation(resample(self.found.weight, rng, self.kept))
+
+
+class Near(NamedTuple):
+    """Reports that name a P, as many as matter more than the prior."""
+
+    p: np.ndarray
+    arrays: None = None
+
+    def value_and_gradient(self, eta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log-likelihood of logits (cells, a), and its gradient."""
+        p = self.p.reshape(eta.shape)
+        return 1e6 * float((p * log_softmax(eta, axis=1)).sum()), 1e6 * (p - softmax(eta, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +209,10 @@ class Proposal:
         Of what is no scale, given these.
     broad : StudentT, optional
         Stands, with wider ones, where the prior would.
+    modes : tuple of StudentT
+        About modes beside that of the first.
+    seen : pair of arrays, optional
+        Draws of P from the prior (S, a), and their log-likelihoods.
     """
 
     target: Target
@@ -190,9 +224,11 @@ class Proposal:
     fitted: tuple = ()
     shares: np.ndarray | None = None
     broad: StudentT | None = None
+    modes: tuple = ()
+    seen: tuple | None = None
 
     @classmethod
-    def of(cls, target: Target, mode: tuple | None, watch: Any) -> "Proposal":
+    def of(cls, target: Target, mode: tuple | None, rng: np.random.Generator, watch: Any) -> "Proposal":
         """Return the first proposal; see ``weighted``."""
         size, weak = target.prior.n_unknowns, True
         few = size <= MAX_MIXED or (bool(target.batches) and size <= MAX_GIVEN)
@@ -206,7 +242,11 @@ class Proposal:
         bounded = weak and target.defended and first.centre.size == size
         defence, width = BROAD if broad else DEFENCE * bounded, size - first.centre.size
         rest = StudentT(np.zeros(width), np.eye(width), max(GIVEN[0], GIVEN[1] * width)) if width else None
-        return cls(target, frame, first, defence, few, rest, broad=first if broad else None)
+        seen = None
+        if few and not target.defended and not target.batches:
+            p = target.prior.sample(LOOKED, rng)
+            seen = p.reshape(LOOKED, -1), target.reports.log_likelihood(p.reshape(LOOKED, -1, p.shape[-1]))
+        return cls(target, frame, first, defence, few, rest, broad=first if broad else None, seen=seen)
 
     @property
     def sobol(self) -> bool:
@@ -216,9 +256,10 @@ class Proposal:
     @cached_property
     def mixture(self) -> Mixture:
         """The distribution as a whole."""
-        laws, shares = (self.first, *self.fitted), np.ones(1)
+        modes = (self.first, *self.modes)
+        laws, shares = (*modes, *self.fitted), np.full(len(modes), 1 / len(modes))
         if self.shares is not None:
-            shares = np.append(FIRST, (1 - FIRST) * self.shares)
+            shares = np.append(FIRST * shares, (1 - FIRST) * self.shares)
         if self.rest is not None:
             laws, shares = (Beside(Mixture(laws, shares, sobol=True), self.rest),), np.ones(1)
         if self.defence:
@@ -229,22 +270,32 @@ class Proposal:
             laws = (*laws, *last)
         return Mixture(laws, shares, sobol=self.sobol)
 
-    def looking(self) -> "Proposal":
-        """Return the same with what is no scale as wide along axes as tails ask for, at usual and at large scales."""
-        if self.rest is None or self.rest.ahead is not None:
-            return self
-        rest, places = self.rest, self.first.centre.size
+    def outside(self, p: np.ndarray, weights: Weighted) -> tuple[float, np.ndarray | None]:
+        """Return (what draws of the prior show of the posterior outside the box of weighted P less two errors, one of them).
 
-        def looked(scales):
-            def log_density(v):
-                z, volume = self.frame.placed(np.concatenate([np.broadcast_to(scales, (len(v), places)), v], axis=1))
-                return self.target.log_density(z)[0] + volume
+        A mode that no proposal reaches leaves no trace in weights. Where few draws of the prior are likely, the reports say
+        so much that they leave no two modes.
+        """
+        if self.seen is None:
+            return 0.0, None
+        seen, value = self.seen
+        share = np.exp(np.minimum(value - weights.log_evidence, 50.0)) / LOOKED
+        if share.sum() ** 2 < LIKELY * (share**2).sum():
+            return 0.0, None
+        low, high, *_ = ends_of_weighted_draws(p, weights.weight, 1 - BEYOND / p.shape[1])
+        far = np.maximum(np.maximum(low - seen, seen - high) / np.maximum(high - low, 1e-12), 0.0).max(axis=1)
+        share = share * (far > GAP)
+        return float(share.sum() - 2 * np.linalg.norm(share)), seen[np.argmax(share * far)]
 
-            return rest.looking(log_density)
-
-        seen = [looked(scales) for scales in (np.zeros(places), *APART[1] * np.eye(places))]
-        ahead, behind = (np.max([getattr(law, side) for law in seen], axis=0) for side in ("ahead", "behind"))
-        return replace(self, rest=replace(rest, ahead=ahead, behind=behind))
+    def beside(self, p: np.ndarray, watch: Any) -> "Proposal | None":
+        """Return the same with a t about the mode next to a P, or None where there are many."""
+        if len(self.modes) == MOST_MODES:
+            return None
+        at, start = replace(self.target, reports=Near(p)), np.zeros(self.target.prior.n_unknowns)
+        centre, values, vectors = find_mode(self.target, find_mode(at, start, watch)[0], watch)
+        place, *ends = self.frame.back(centre + np.concatenate([np.zeros((1, centre.size)), (vectors / np.sqrt(values)).T]))
+        law = StudentT(place, np.transpose(ends) - place[:, None], _degrees(place.size))
+        return replace(self, modes=(*self.modes, law), fitted=(), shares=None)
 
     def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
         """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
@@ -262,8 +313,13 @@ class Proposal:
             laws, shares = fitted_parts(u[chosen], number, degrees, rng)
         except np.linalg.LinAlgError:
             return None
-        broad = None if self.broad is None else StudentT.fitted(u, weight, degrees)
-        return replace(self, fitted=laws, shares=shares, broad=broad or self.broad)
+        broad, rest = None if self.broad is None else StudentT.fitted(u, weight, degrees), self.rest
+        if rest is not None and worth > DRAWS_EACH * rest.centre.size:
+            squares = found.u[:, size:] ** 2
+            sides = [found.u[:, size:] > 0, found.u[:, size:] < 0]
+            ahead, behind = (np.sqrt(weight @ (squares * on) / np.maximum(weight @ on, 1e-3)) for on in sides)
+            rest = replace(rest, ahead=np.clip(ahead, *SIDES), behind=np.clip(behind, *SIDES))
+        return replace(self, fitted=laws, shares=shares, broad=broad or self.broad, rest=rest)
 
 
 def most_error(target: Target, few: bool | None = None) -> float:
@@ -302,7 +358,7 @@ def weighted(
     prob : float
         Of the intervals whose ends are judged.
     """
-    source = Proposal.of(target, mode, watch)
+    source = Proposal.of(target, mode, rng, watch)
     drawn = max(2 ** math.ceil(math.log2(size)), LEAST_DRAWN) if source.few else size
     room = CHEAP / _cost(target, source.few)
     dear, times = drawn > room, min(room, target.most_drawn if source.few else MORE * size) / drawn
@@ -316,14 +372,13 @@ def weighted(
         draws = _draws(source, drawn, size, prob, rng, watch)
         tried.append((draws, source))
         good = draws.good
-        if source.few and target.batches:  # where only ends are uncertain
-            good = good or (draws.verdict.next == "more" and draws.found.k_hat < GOOD_K_HAT)
-        if draws.missed > MOST_MISSED and draws.found.k_hat < GOOD_K_HAT:  # wider scales of many axes add up: where needed
-            source = source.looking()
+        if target.batches or not source.few:  # where only ends are uncertain
+            good = draws.weighs.accepted and draws.found.k_hat < GOOD_K_HAT
         short = good and drawn < most and draws.lacking > 1
         if good and not short and (len(tried) > 1 or not source.sobol or dear):
             break
-        refitted = source.refitted(draws, rng)
+        refitted = source.beside(draws.away, watch) if draws.away is not None and draws.outside > MAX_UNSEEN else None
+        refitted = refitted or source.refitted(draws, rng)
         if refitted is None:
             break
         source = refitted
@@ -337,7 +392,8 @@ def weighted(
 def _gone_on(best, source, most, room, prob, rng, watch):
     """Return the best Draws, or more of their proposal where these are wanted, and cheap."""
     limit, drawn = source.target.most_drawn, len(best.z)
-    times = min(best.verdict.times, SPENT * limit // drawn) if best.verdict.next == "more" else 1
+    longest = max(SPENT * limit, min(2 * MOST_HELD // best.z.shape[1], int(room)))
+    times = min(best.verdict.times, longest // drawn) if best.verdict.next == "more" else 1
     if (best.verdict.accepted or times > 1) and best.lacking > 1:  # ends as exact as is cheap, once more
         if source.few and best.lacking > ACCEPTABLE**2 and most == limit > LARGER * LEAST_DRAWN:
             most = min(2 ** int(math.log2(MOST_HELD / best.z.shape[1])), int(room))
@@ -424,8 +480,9 @@ def _draws(source, drawn, size, prob, rng, watch):
         value, values = target.log_density(z, watch=watch)
         log_ratio = np.where(lost, -np.inf, value + volume - log_proposal)
         weights = weigh(target.weighed_by(z, values), log_ratio)
-    missed, allowed, aimed = _missed(source, z, weights), most_error(target, source.few), target.end_errors[0]
-    return Draws(z, u, values, weights, size, target.judged(z, values), missed, prob, allowed, aimed)
+    missed, outside = _missed(source, z, weights), source.outside(values.reshape(len(z), -1), weights)
+    allowed, aimed = most_error(target, source.few), target.end_errors[0]
+    return Draws(z, u, values, weights, size, target.judged(z, values), missed, *outside, prob, allowed, aimed)
 
 
 def _missed(source, z, weights):
@@ -437,8 +494,9 @@ def _missed(source, z, weights):
     if not 0 < len(points) <= CHECKED * len(z):
         return 0.0
     with np.errstate(all="ignore"):
-        value = target.log_density(np.concatenate([centre[None], points]))[0]
-        u = source.frame.back(points)
-        log_ratio = value[1:] + source.frame.placed(u)[1] - source.mixture.log_density(u)
-        log_ratio = np.where(value[1:] > value[0] - DEEP, log_ratio, -np.inf)
+        z = np.concatenate([centre[None], points])
+        u = source.frame.back(z)
+        height = target.log_density(z)[0] + source.frame.placed(u)[1]  # a density of what is nearly normal shows the mass
+        log_ratio = height[1:] - source.mixture.log_density(u[1:])
+        log_ratio = np.where(height[1:] > height[0] - DEEP, log_ratio, -np.inf)
     return float(np.exp(np.clip(np.nanmax(log_ratio) - weights.log_evidence, -50.0, 50.0)))

@@ -122,7 +122,7 @@ class Sample:
     variables : mapping of (dims, array)
         Draws of the prior's variables, of cells: the arrays have shape (chains, draws, …).
     known : mapping of mappings
-        Of cells: entries of the summary of variables that are known better, or already, as in diagnostics.summarize.
+        Entries of the summary of variables that are known better, or already, as in diagnostics.summarize.
     known_at : callable, optional
         ci_prob → what takes the place of ``known``.
     frequencies : tuple, optional

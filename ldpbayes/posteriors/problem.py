@@ -143,12 +143,12 @@ class Problem:
         from ldpbayes.result.validation import TARGETS
 
         collection, pieces, coords = self.collection, answer.parts, {}
-        draws, exact, effective = pieces.draws, pieces.exact, pieces.effective
+        draws, exact, effective, known_at = pieces.draws, pieces.exact, pieces.effective, answer.sample.known_at
         if collection.laws:  # P is that of the answers, of which an engine says little exactly
             draws = {name: collapse(x, collection.owners) if name in TARGETS else x for name, x in draws.items()}
             names = [name for name in exact if name.startswith(("answers_", "derived_", "log_evidence"))]
             exact = {name.replace("answers", "distribution"): exact[name] for name in names}
-            coords, effective = {"category": list(collection.answers)}, None
+            coords, effective, known_at = {"category": list(collection.answers)}, None, None
         tree = result.build(
             collection,
             self.prior,
@@ -161,7 +161,8 @@ class Problem:
             stats=pieces.stats,
             attrs=pieces.attrs,
         )
-        return diagnostics.summarize(tree, answer.asked["ci_prob"], effective)
+        prob = answer.asked["ci_prob"]
+        return diagnostics.summarize(tree, prob, effective, known_at(prob) if known_at else None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -315,6 +315,20 @@ def test_the_share_who_deny_has_common_terms_only(survey):
         asked(survey, "a ~ region", {"device": DEVICE, "asked": direct()}, design="mode", deniers=stated)
 
 
+def test_forty_groups_of_few_reports_are_served_by_weights():
+    """Weights along axes were 10^8 times their mean where the volume of all effects had fallen, too: chains took 10 s."""
+    rng, protocol = np.random.default_rng(1), warner(0.8)
+    group, effects = rng.integers(40, size=1000), 0.7 * rng.standard_normal(40)
+    x = np.round(rng.standard_normal(1000))
+    answer = (rng.random(1000) < expit(-0.5 + 0.4 * x + effects[group])).astype(int)
+    (report,) = protocol.format_reports(protocol.privatize(answer, rng), ["no", "yes"])
+    frame = pd.DataFrame({"x": x, "group": [f"g{k}" for k in group], "report": report})
+    found = lb.regress(
+        frame, "y ~ x + (1 | group)", protocol, report="report", categories=["no", "yes"], random_seed=1, method="laplace"
+    )
+    assert found.attrs["converged"] and found.attrs["weights_effective"] > 20_000
+
+
 @pytest.mark.parametrize("case", [9, 11])
 def test_many_groups_and_flat_ends_are_served_by_weights(case):
     """150 groups, and ends of three groups in a flat tail, went to chains: one not trusted, one 185 s long."""
