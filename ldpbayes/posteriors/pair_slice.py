@@ -11,7 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.inference.verdict import Verdict
+from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
+from ldpbayes.inference.sampling import Run, going_on
+from ldpbayes.inference.verdict import Verdict, of_chains
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, whole
 from ldpbayes.posteriors.merging import MAX_ENTRIES
 
@@ -22,6 +24,8 @@ ROUTES = ("auto", "rows", "quadratic")
 ROWS_WORK = 5e9
 #: Most sweeps per draw, and operations of them all, where the caller does not say; most operations of all.
 MAX_THIN, THIN_WORK, MAX_WORK = 10, 1.5e9, 6e11
+#: Chains whose draws are too few go on for so many times as long.
+LONGEST = 16
 #: The quadratic is expanded this many times, each over a tenth of the tuning draws; the rest settle the chains.
 EXPANSIONS = 8
 #: Below this share of accepted sweeps the tails, where the quadratic is worst, are visited too rarely to be trusted.
@@ -46,7 +50,8 @@ class PairSlice(AbstractPosterior):
     Parameters
     ----------
     draws, tune, chains : int
-        Draws kept and draws discarded before them, per chain.
+        Draws kept and draws discarded before them, per chain. Chains that are short of draws go on up to sixteen times as
+        long, of which as many are kept, at equal distances: the attr ``thinned`` says how far apart.
     thin : int, optional
         Sweeps per draw; by default up to 10, as many as take no more than THIN_WORK operations in all.
     route : {"auto", "rows", "quadratic"}
@@ -99,19 +104,36 @@ class PairSlice(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         problem, route, thin = plan.state
+        size, longest = self.draws * self.chains, self.draws * min(LONGEST, MAX_WORK / plan.work)
         chains = _Chains(problem.alpha, self.chains, thin * problem.n_categories, problem.rows.sizes, rng)
-        kept, accepted, finished = self._sweeps(chains, problem, route, watch)
-        draws, accepted = np.swapaxes(kept[:finished], 0, 1), np.swapaxes(accepted[:finished], 0, 1)
-        acceptance, doubt = float(accepted.mean()), ""
-        if acceptance < MIN_ACCEPTANCE:
-            percent, least = 100 * acceptance, 100 * MIN_ACCEPTANCE
-            doubt = f"the likelihood accepts {percent:.0f} % of the quadratic's sweeps, below {least:.0f} %"
+        steps = iter(watch.track(range(self.tune), "Settling of pair slices"))
+        target = _Exact(problem.rows) if route == "rows" else _settle(chains, problem.rows, self._round, steps)
+        for _ in steps:
+            target.draw(chains)
+
+        def more(number):
+            draws, accepted, finished = np.empty((self.chains, number, problem.n_categories)), [], 0
+            with watch.keeping(lambda: finished):
+                for finished in watch.track(range(number), "Pair slices"):
+                    moved = target.draw(chains)
+                    draws[:, finished] = chains.p
+                    accepted.append(moved)
+            accepted, doubt = np.array(accepted).T, ""
+            if np.mean(accepted) < MIN_ACCEPTANCE:
+                percent, least = 100 * np.mean(accepted), 100 * MIN_ACCEPTANCE
+                doubt = f"the likelihood accepts {percent:.0f} % of the quadratic's sweeps, below {least:.0f} %"
+            return Run(draws[:, : accepted.shape[1]], {"accepted": accepted}, doubt)
+
+        def wanting(run, made):
+            return 2 * made <= longest and of_chains(*extremes(chain_diagnostics(run.z)), 0, size).next == "more"
+
+        run = going_on(more, wanting, self.draws, watch, thin=True)
         return Sample(
-            draws,
+            run.z,
             independent=False,
-            verdict=Verdict(accepted=not doubt, problem=doubt),
-            stats={"accepted": accepted},
-            facts={"route": route, "sweeps_per_draw": thin, "acceptance": acceptance},
+            verdict=Verdict(accepted=not run.trouble, problem=run.trouble),
+            stats=run.stats,
+            facts={"route": route, "sweeps_per_draw": thin, "acceptance": float(run.stats["accepted"].mean())} | run.facts,
         )
 
     def _costs(self, rows):
@@ -133,25 +155,6 @@ class PairSlice(AbstractPosterior):
     @property
     def _round(self):
         return self.tune // 10
-
-    def _sweeps(self, chains, problem, route, watch):
-        """Return (P (draws, chains, a), accepted (draws, chains), number of finished draws)."""
-        draws = np.empty((self.draws, *chains.p.shape))
-        accepted = np.empty((self.draws, len(chains.p)), dtype=bool)
-        finished, settling = 0, self.tune
-        steps = iter(watch.track(range(self.draws + self.tune), "Pair slices"))
-        if route == "rows":
-            target = _Exact(problem.rows)
-        else:
-            settling -= EXPANSIONS * self._round
-            target = _settle(chains, problem.rows, self._round, steps)
-        with watch.keeping(lambda: finished):
-            for step, _ in enumerate(steps):
-                moved = target.draw(chains)
-                if step >= settling:
-                    draws[finished], accepted[finished] = chains.p, moved
-                    finished += 1
-        return draws, accepted, finished
 
 
 class _Chains:

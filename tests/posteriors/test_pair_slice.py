@@ -18,6 +18,7 @@ from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Attributes, FakeData, SampledAttribute, kronecker
 from ldpbayes.protocols.channel import Channel
 from ldpbayes.protocols.designs import crosswise
+from ldpbayes.protocols.local_hashing import PooledHashing
 from ldpbayes.protocols.unary import UnaryEncoding
 
 DATA = pathlib.Path(__file__).parents[2] / "data"
@@ -159,22 +160,30 @@ def test_seed_reproduces():
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_interruption_keeps_what_is_finished(route, monkeypatch):
-    def interrupted(stop, items, description, *_):
-        if description != "Pair slices":
+    def interrupted(where, items, description, *_):
+        if description != where:
             yield from items
             return
-        yield from range(stop)
+        yield from range(30)
         raise KeyboardInterrupt
 
     collection = collected(GRR(4, 1.0), 100, seed=1)
     method = PairSlice(draws=50, chains=2, tune=100, route=route)
-    monkeypatch.setattr(Watch, "track", lambda _, *items, **_settings: interrupted(130, *items))
+    monkeypatch.setattr(Watch, "track", lambda _, *items, **_settings: interrupted("Pair slices", *items))
     tree = method.posterior(collection, "flat", random_seed=1)
     assert draws_of(tree).shape == (2, 30, 4)
     assert tree.attrs["problem"] == "sampling was interrupted after 30 of 50 draws"
-    monkeypatch.setattr(Watch, "track", lambda _, *items, **_settings: interrupted(40, *items))
+    monkeypatch.setattr(Watch, "track", lambda _, *items, **_settings: interrupted("Settling of pair slices", *items))
     with pytest.raises(KeyboardInterrupt):
         method.posterior(collection, "flat", random_seed=1)
+
+
+def test_chains_that_are_short_of_draws_go_on():
+    """A pool of few seeds: categories that share hashes are correlated, and R-hat of 200 sweeps is above its limit."""
+    collection = collected(PooledHashing(40, seeds=48, epsilon=0.5), 3000, seed=1)
+    result = fit(collection, "jeffreys", PairSlice(thin=1, draws=200, tune=200), estimates=False, random_seed=1)
+    assert result.attrs["converged"] and result.attrs["thinned"] > 1 and draws_of(result).shape == (4, 200, 40)
+    assert result["sample_stats"]["accepted"].shape == (4, 200)
 
 
 def test_refusals(monkeypatch):
