@@ -39,13 +39,13 @@ def truth(survey):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_forced_surrogate_is_right_or_refused(survey, truth, seed):
-    """Seven of eight seeds were accepted with a sd 6 to 14 % too small."""
+    """Seven of eight seeds were accepted with a sd 6 to 14 % too small; those of 16,000 draws are known to a per cent."""
     try:
-        tree = lb.fit(survey, "jeffreys", method="surrogate", estimates=False, random_seed=seed)
+        tree = lb.fit(survey, "jeffreys", method="surrogate", draws=4000, estimates=False, random_seed=seed)
     except ConvergenceError:
         return
     ratio = tree["summary"]["sd"].sel(target="distribution").values / truth
-    assert ratio.min() > 0.94
+    assert ratio.min() > 0.95
 
 
 def test_the_methods_choice_has_the_right_sds(survey, truth):
