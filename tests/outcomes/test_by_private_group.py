@@ -329,9 +329,9 @@ def test_covariates_may_be_called_like_columns_of_answers():
     assert answer.summary()["by_group"].values.tolist() == ["0", "1"]
     row = long_rows(answer)[0]
     assert (row["by_group"], row["by_mean"], row["group"]) == (0, "m", "0") and isinstance(row["mean"], float)
-    for by in ("duration", "report", ["group", "group"]):
-        with pytest.raises(ArgumentError, match="by must name open covariates"):
-            lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by=by)
+    for value, by in (("duration", "duration"), ("duration", "report"), ("duration", ["group", "group"]), ("report", None)):
+        with pytest.raises(ArgumentError, match="value and by must name open columns"):  # reports are no open value
+            lb.by_private_group(frame, value, protocol=GRR(2, EPSILON), by=by)
 
 
 BAD = {
