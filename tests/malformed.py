@@ -793,7 +793,7 @@ HOOKS = {
     "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "text", "untext",
     "check_histories", "check_reports", "device", "draw", "draw_one", "list_reports", "randomize",
     "randomize_one", "bucket", "draw_cohorts", "draw_reports", "draw_seeds", "mapped", "ones", "permanent", "shown", "sums",
-    "coded_rows", "draw_permanent_one", "single_bits",
+    "coded_rows", "draw_permanent_one", "draw_reports_one", "single_bits",
     # priors
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient",
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",
@@ -952,6 +952,16 @@ CLIENT = {
 }
 #: Protocols whose reports do not determine the distribution have no oracle.
 WITHOUT_ORACLE = {"FakeData", "SampledAttribute"}
+
+
+def two_stages(name):
+    """Return the calls of a client that keeps a permanent answer."""
+    return {
+        "permanent_one": lambda m: dict(value=1),
+        "instantaneous_one": lambda m: dict(permanent=doors()[name](**CALLS[name](m)).permanent_one(1)),
+    }
+
+
 #: Makers of protocols beside their constructors, and what only some of them have.
 MAKERS = {
     "Attributes": {"split": lambda m: dict(sizes=(2, 2), epsilon=1.0, base="grr", separator="/")},
@@ -962,27 +972,28 @@ MAKERS = {
             n_categories=3, epsilon_infinity=2.0, epsilon_one=1.0, buckets=2, times=2, family="ldpbayes", rule="exact"
         ),
         "spent": lambda m: dict(times=2),
+        **two_stages("LOLOHA"),
     },
-    "DBitFlip": {"spent": lambda m: dict(times=2)},
+    "DBitFlip": {"spent": lambda m: dict(times=2)} | two_stages("DBitFlip"),
     "MemoizedGRR": {
         "from_levels": lambda m: dict(n_categories=3, epsilon_infinity=2.0, epsilon_one=1.0, times=2, rule="exact"),
         "spent": lambda m: dict(times=2),
+        **two_stages("MemoizedGRR"),
     },
-    "MemoizedRappor": {"spent": lambda m: dict(times=2)},
+    "MemoizedRappor": {"spent": lambda m: dict(times=2)} | two_stages("MemoizedRappor"),
     "MemoizedUnary": {
         "from_levels": lambda m: dict(n_categories=3, epsilon_infinity=2.0, epsilon_one=1.0, variant="l-sue", times=2),
         "rappor": lambda m: dict(n_categories=3, p=0.2, q=0.9, f=0.5, times=2),
-        "permanent_one": lambda m: dict(value=1),
         "spent": lambda m: dict(times=2),
+        **two_stages("MemoizedUnary"),
     },
     "Repeated": {"spent": lambda m: dict(times=2)},
     "Rappor": {
         "direct": lambda m: dict(n_categories=3, p=0.2, q=0.9, f=0.5),
         "from_map": lambda m: dict(lines=[("a", [1, 4]), ("b", [2, 5])], p=0.2, q=0.9, f=0.5, n_bits=3, cohorts=2, hashes=1),
         "one_time": lambda m: dict(n_categories=3, epsilon=1.0, n_bits=3, cohorts=2, hashes=1, candidates=tuple("abc")),
-        "instantaneous_one": lambda m: dict(permanent=doors()["Rappor"](**CALLS["Rappor"](m)).permanent_one(1)),
         "permanent_label": lambda m: dict(label="a"),
-        "permanent_one": lambda m: dict(value=1),
+        **two_stages("Rappor"),
     },
     "UnaryEncoding": {
         **dict.fromkeys(("dual", "optimized", "symmetric"), lambda m: dict(n_categories=3, epsilon=1.0)),

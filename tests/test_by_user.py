@@ -104,6 +104,8 @@ def test_spent_levels_are_part_of_the_result_and_of_its_page():
     assert [(row[0], row[1]) for row in page.tables[-1].rows] == [("1", 2), ("3", 1)]
     assert any(note.text == tree.attrs["spent"] for note in page.notes)
     assert page.summary.startswith("From 5 reports of 3 users, ") and "The reports of these 3 users" in tree.attrs["worth"]
+    both = lb.Collection(ABC, [tally, Tally(GRR(3, 1.0), [0, 1], name="others")])
+    assert show(lb.fit(both, random_seed=1)).summary.startswith("From 7 reports of 5 users, ")  # it said 5 reports
     assert spent([Tally(GRR(3, 1.0), [0, 1])]) == {}
     fresh = spent([Tally(GRR(3, 1.0), [0, 1], user=[4, 4])])
     assert fresh["epsilon_spent_max"] == 2 and math.isinf(fresh["epsilon_spent_bound"])

@@ -16,8 +16,8 @@ _said: set[str] = set()
 
 
 def status_of(result) -> int:
-    """Return the exit status of a result: 3 where something is left out, 1 where it is not to be trusted, else 0."""
-    return 3 if "left_out" in result.attrs else 1 - int(bool(result.attrs.get("converged", 1)))
+    """Return the exit status of a result: 1 where it is not to be trusted, else 3 where something is left out, else 0."""
+    return 3 * ("left_out" in result.attrs) if result.attrs.get("converged", 1) else 1
 
 
 def display(page, as_json=False, explain=False):

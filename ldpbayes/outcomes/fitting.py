@@ -80,7 +80,8 @@ def by_private_group(
     classes, and then to the recipe with a bootstrap. The result names its method and the reason.
 
     A mean that hangs on a handful of records, because the tail of the values is too long for its interval to hold, is left
-    out, and so is a combination of covariates whose answer fails; ``left_out`` says so, and the rest is delivered.
+    out, and so are a quantile whose interval ends at the value of one record, beyond which nothing is known, and a
+    combination of covariates whose answer fails; ``left_out`` says so, and the rest is delivered.
 
     Parameters
     ----------
@@ -188,6 +189,7 @@ def analyse(records: Records, asked: Asked) -> PrivateGroups:
         records = records.take(~np.isin(records.cell, list(failed)))
     said = [cells_left_out(refused, len(refused) + len(records.cells))] if refused else []
     said += [_hanging(result, records)] if any(result.hanging) else []
+    said += _unbounded(result)
     result = replace(result, left_out=" ".join(said))
     if result.left_out:
         warnings.warn(result.left_out, DiagnosticWarning, stacklevel=3)
@@ -269,6 +271,24 @@ def _hanging(result: PrivateGroups, records: Records) -> str:
         f"The means of {result.value}{where} are left out: no interval of them would hold, because half of the squared "
         f"distances from the mean lie in a handful of records ({listed(few)}). Medians are what the data decide."
     )
+
+
+def _unbounded(result: PrivateGroups) -> list[str]:
+    """Return the sentence about quantiles of the summary whose interval ends at the value of one record, if any does."""
+    if result.levels is not None or not result.quantiles or result.target == "frequency":
+        return []
+    open_ = np.isnan(result.quantile()["mean"].values).reshape(-1, len(result.quantiles), len(result.groups))
+    few = [
+        f"{100 * q:g} % in {group}" + (f" of {label_of(key)}" if result.by else "")
+        for key, of_cell in zip(result.cells, open_, strict=True)
+        for q, of_level in zip(result.quantiles, of_cell, strict=True)
+        for group, is_open in zip(result.groups, of_level, strict=True)
+        if is_open
+    ]
+    return few and [
+        f"Some quantiles of {result.value} are left out ({listed(few)}): their intervals would end at the least or greatest "
+        "value of all records, and nothing says how far others lie beyond."
+    ]
 
 
 def _refuse(records: Records, asked: Asked) -> None:

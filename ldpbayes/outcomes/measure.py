@@ -23,12 +23,15 @@ class Atoms:
         Share of the weight of a slot in this bin that lies at this value or below.
     mean : (m, slots) array
         Mean value of the records of a slot in a bin.
+    lone : tuple of bool
+        Whether the least, and the greatest, value is that of one record, so that nothing says what lies beyond.
     """
 
     value: np.ndarray
     bin: np.ndarray
     prefix: np.ndarray
     mean: np.ndarray
+    lone: tuple[bool, ...] = (False, False)
 
     @cached_property
     def starts(self) -> np.ndarray:
@@ -68,7 +71,8 @@ class Atoms:
         prefix = np.clip(prefix, 0.0, 1.0)
         last = np.append(np.flatnonzero(np.diff(bins)), len(bins) - 1)
         prefix[last] = total[bins[last]] > 0
-        return cls(distinct, bins, prefix, centre[:, None] + moment / divisor)
+        lone = tuple(bool((value == end).sum() == 1) for end in distinct[[0, -1]])
+        return cls(distinct, bins, prefix, centre[:, None] + moment / divisor, lone)
 
 
 @dataclass(frozen=True, eq=False)

@@ -132,10 +132,10 @@ def read_records(
     source = open_source(frame.to_native())
     channels = find_channels(source, protocol, Columns(columns), categories=labels, epsilon=epsilon, rate=rate)
     *_, columns = (report_columns(mechanism, columns, names) for mechanism in channels.protocols)
-    for name in covariates:
-        if name == value or name in columns or covariates.count(name) > 1:
+    for name in (value, *covariates):
+        if name in columns or (value, *covariates).count(name) > 1:
             raise ArgumentError(
-                f"by must name open covariates, each once and other than the value and the report, got {shown(name)}."
+                f"value and by must name open columns, each once and none of them of the report, got {shown(name)}."
             )
     table = arrow_of(frame, [value, *columns, *covariates, *channels.columns, *([] if weights is None else [weights])])
     try:

@@ -116,6 +116,9 @@ class PrivateGroups(AbstractResult):
     def quantile(self, q: Any = None, ci_prob: float | None = None) -> Answer:
         """Return quantiles of the value in each group.
 
+        Of the population they are nan where the interval ends at a least or greatest value that one record has: nothing
+        says how far others lie beyond.
+
         Parameters
         ----------
         q : float or sequence of float, optional
@@ -153,7 +156,7 @@ class PrivateGroups(AbstractResult):
         ci_prob : float, optional
         """
         first = self.groups[0] if versus is None else checks.choice(versus, "versus", self.groups)
-        draws, extra = self._draws(of, at, "at")
+        draws, extra = self._bounded(of, at, "at", ci_prob)
         draws = draws - draws[..., [self.groups.index(first)]]
         answer = self._summarized(draws, extra, ci_prob)
         counts = np.isfinite(draws).sum(axis=0)  # draws in which neither group is empty
@@ -173,7 +176,17 @@ class PrivateGroups(AbstractResult):
         return self._draws(of, at, "at")[0]
 
     def _asked(self, of, ci_prob, at=None, name="at"):
-        return self._summarized(*self._draws(of, at, name), ci_prob)
+        return self._summarized(*self._bounded(of, at, name, ci_prob), ci_prob)
+
+    def _bounded(self, of, at, name, ci_prob):
+        """Return _draws, nan for quantiles whose interval ends at the value of one record, beyond which nothing is known."""
+        draws, extra = self._draws(of, at, name)
+        if of == "quantile" and self.target == "distribution":
+            tail = tails(self.ci_prob if ci_prob is None else checks.level(ci_prob))[0]
+            for c, atoms in enumerate(measure.atoms for measure in self.measures):
+                for end in atoms.value[[0, -1]][list(atoms.lone)]:
+                    draws[:, c, (draws[:, c] == end).mean(axis=0) > tail] = np.nan
+        return draws, extra
 
     def _draws(self, of, at, name):
         """Return (draws of a quantity, the dim of its points and their labels); ``name`` is that of the argument at."""

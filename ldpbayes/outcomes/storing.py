@@ -51,7 +51,7 @@ def to_tree(found: Any) -> xr.DataTree:
         if found.recipe is not None:
             cell |= {f"recipe_{name}": (("group",), found.recipe[c][name]) for name in ("share", "mean")}
             cell["recipe_quantile"] = (("level", "group"), np.reshape(found.recipe[c]["quantile"], (-1, len(found.groups))))
-        groups[f"/cell_{c}"] = xr.Dataset(cell, attrs={"whole": int(measure.whole)})
+        groups[f"/cell_{c}"] = xr.Dataset(cell, attrs={"whole": int(measure.whole), "lone": json.dumps(atoms.lone)})
     return xr.DataTree.from_dict(groups)
 
 
@@ -122,7 +122,9 @@ def _measure(node, size, k):
     _need((np.diff(value) > 0).all(), "values must increase")
     _need(bins.min() >= 0 and bins.max() < size and (np.diff(bins.astype(np.int64)) >= 0).all(), "bins must be in order")
     _need((prefix >= 0).all() and (prefix <= 1).all(), "shares of a bin must be between 0 and 1")
-    atoms = Atoms(value, bins.astype(np.int64), prefix, mean)
+    lone = tuple(map(bool, json.loads(node.attrs.get("lone", "[false, false]"))))  # files of the first candidate lack it
+    _need(len(lone) == 2, "two ends must be lone or not")
+    atoms = Atoms(value, bins.astype(np.int64), prefix, mean, lone)
     return Measure(atoms, mass, bool(node.attrs["whole"]))
 
 

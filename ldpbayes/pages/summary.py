@@ -29,10 +29,8 @@ def summary_of_fit(result) -> str:
 def _collected(attrs, several):
     """Return how many reports there are, and where users of one cell sent several each, of how many users."""
     n, histories = int(attrs["n_reports"]), json.loads(attrs.get("epsilon_spent", "[]"))
-    if sum(users for *_, users in histories) != n:
-        return number_of(n, "report")
-    reports = number_of(sum(times * users for times, _, users in histories), "report")
-    return reports if several else f"{reports} of {number_of(n, 'user')}"
+    reports = number_of(n + sum((times - 1) * users for times, _, users in histories), "report")
+    return f"{reports} of {number_of(n, 'user')}" if histories and not several else reports
 
 
 def _shares(summary, start):

@@ -215,7 +215,7 @@ def plan(
     protocols : str, sequence of str, or dict of name -> callable (n_categories, epsilon), optional
         All of PROTOCOLS by default; names as in collection files, with their parameters: "olh:seeds=4096".
     after : DataTree, optional
-        The result of what was collected so far, in place of p; ε must be given, and n or error.
+        The result of what was collected so far, in place of p; then n or error is the unknown.
     cell : str or tuple of str, optional
         Which population, where that result has cells.
 
@@ -409,15 +409,16 @@ def _next_waves(belief, known, unknown, question, makers, restricted):
             if not math.isfinite(n):
                 raise InfeasibleError("No number of reports of another wave leaves so small an error.")
         except (ArgumentError, InfeasibleError) as err:
-            stated = {"error": math.nan, "n": math.nan} | {k: v for k, v in known.items() if v is not None}
-            plans.append(Plan(name, **stated | {unknown: math.nan}, solved=unknown, before=before, note=str(err)))
+            stated = {k: math.nan if v is None else v for k, v in known.items()}
+            plans.append(Plan(name, **stated, solved=unknown, before=before, note=str(err)))
             continue
         error, *others = question.left(belief.variances(protocol)(n))
         spread = math.sqrt((len(others) - 1) * np.var(others))
         bounds = {"open_answers": question.left(belief.variances(None, whole=True)(n))[0], "mechanism": protocol}
         bounds |= {"bytes_per_report": bytes_per_report(protocol), "standard_error": spread, "before": before}
         bounds["subset"] = tuple(belief.categories[x] for x in subset)
-        plans.append(Plan(name, a, epsilon, n, error, unknown, note="moments of the posterior", **bounds))
+        level = float(protocol.epsilon) if epsilon is None else epsilon
+        plans.append(Plan(name, a, level, n, error, unknown, note="moments of the posterior", **bounds))
     return sorted(plans, key=lambda plan: _rank(plan, unknown))
 
 

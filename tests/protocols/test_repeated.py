@@ -266,16 +266,34 @@ def test_tally_of_users_has_a_history_each_and_the_law_of_their_lengths():
     np.testing.assert_allclose(rows, [[math.exp(-1), 1, math.exp(-1)], [1, math.exp(-2), math.exp(-2)]])
 
 
+WITH_BITS_OR_SEEDS = [
+    MemoizedUnary.from_levels(A, 2.0, 0.5, "l-osue"),
+    LOLOHA.from_levels(A, 2.0, 0.5),
+    DBitFlip(A, 2.0, 3, 2, 0.1),
+    MemoizedRappor(Rappor.direct(A, 0.2, 0.9, 0.4)),
+]
+
+
 @pytest.mark.parametrize(
-    "protocol",
-    [
-        MemoizedUnary.from_levels(A, 2.0, 0.5, "l-osue"),
-        LOLOHA.from_levels(A, 2.0, 0.5),
-        DBitFlip(A, 2.0, 3, 2, 0.1),
-        MemoizedRappor(Rappor.direct(A, 0.2, 0.9, 0.4)),
-    ],
-    ids=lambda protocol: protocol.name,
+    "protocol", [*WITH_BITS_OR_SEEDS, MemoizedGRR.from_levels(A, 2.0, 0.5)], ids=lambda protocol: protocol.name
 )
+def test_a_device_that_keeps_its_permanent_answer_sends_what_the_rows_say(protocol):
+    """Only GRR and RAPPOR could report twice; the permanent stage of LOLOHA took a value for its bucket."""
+    n, times = 800, 5
+    permanent = [protocol.permanent_one(1) for _ in range(n)]
+    reports = np.array([protocol.instantaneous_one(answer) for answer in permanent for _ in range(times)])
+    tally = Tally(protocol, reports, user=np.repeat(np.arange(n), times))
+    supports = np.repeat(protocol.supported(tally.reports), tally.counts, axis=0) / times
+    law = protocol.rates()
+    for category, held in enumerate((law.other, law.true, law.other)):
+        variance = law.noise(held, np.array([times]), np.ones(1))
+        assert abs(supports[:, category].mean() - law.first(held)) < 5.5 * math.sqrt(variance / n)
+        assert abs(supports[:, category].var() / variance - 1) < 0.35
+    with pytest.raises(ArgumentError, match="what was given is private"):
+        protocol.permanent_one(A)
+
+
+@pytest.mark.parametrize("protocol", WITH_BITS_OR_SEEDS, ids=lambda protocol: protocol.name)
 def test_histories_gathered_from_single_reports_have_the_law_of_the_client(protocol):
     """The row of gathered reports is the product over t summed over the permanent answer, by the rows of one more report."""
     rng, n = np.random.default_rng(3), 30

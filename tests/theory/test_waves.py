@@ -83,6 +83,16 @@ def test_a_plan_after_a_wave_inverts_itself_and_finds_the_best_restriction(first
     assert "restricts the answers to S = " in lines.page().render("markdown")
 
 
+def test_a_wave_of_protocols_that_fix_their_level_states_it(first):
+    """Their tables and pages raised TypeError."""
+    week = lb.protocols.MemoizedGRR.from_levels(6, 2.0, 1.0).spent(7)
+    for protocol, level in (("grr:epsilon=2", 2.0), ("memoized_grr:epsilon_infinity=2,epsilon_one=1,times=7", week)):
+        assert lb.plan(after=first, n=700, protocols=protocol).table()["epsilon"].tolist() == [level]
+        assert lb.plan(after=first, error=1e-9, protocols=protocol).table()["users"][0] > 1e6
+    (unmade,) = lb.plan(after=first, n=700, protocols="restricted_response:epsilon=1,subset=9")
+    assert not unmade.feasible and np.isnan(unmade.epsilon)
+
+
 def test_curves_go_on_after_a_wave(first):
     found = planning.curves("n", [100, 700], after=first, n_categories=6, epsilon=1.0, protocols=["subset"])
     assert found["subset"][1] == lb.plan(after=first, n=700, epsilon=1.0, protocols="subset")[0].error < found["subset"][0]

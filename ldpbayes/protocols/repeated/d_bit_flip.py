@@ -188,13 +188,21 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         rank = rng.random(ones.shape).argsort(axis=1).argsort(axis=1)
         return np.column_stack([times, np.where(rank < self.sampled, 1 + ones, 0)])
 
-    def draw_one(self, value, times):
+    def permanent_one(self, value):
+        """Return the permanent bits of one value, to be kept, as a history of one report that shows them as they are."""
+        return self.draw_permanent_one(entropy.one_value(value, self.n_categories))
+
+    def instantaneous_one(self, permanent):
+        """Return one report on permanent bits: a history of one, from the operating system's entropy."""
+        kept = self.single.check_reports(checks.array_of(permanent, "permanent", "one report")[None])
+        return self.draw_reports_one(kept[0], 1)
+
+    def draw_permanent_one(self, value):
         places = entropy.some_of(self.sampled, self.buckets)  # which buckets are sampled is public
-        kappa, lam, *reported = self._thresholds
+        kappa, lam, *_ = self._thresholds
         bucket, codes = int(self.bucket_of[value]), np.zeros(self.buckets, dtype=np.int64)
-        members = [entropy.bernoulli((lam, kappa)[place == bucket]) for place in places]
-        codes[places] = 1 + memoized_bits.count_ones(members, times, *reported)
-        return np.append(times, codes)
+        codes[places] = [1 + entropy.bernoulli((lam, kappa)[place == bucket]) for place in places]
+        return np.append(1, codes)
 
     @cached_property
     def _thresholds(self):

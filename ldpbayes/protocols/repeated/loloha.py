@@ -141,10 +141,21 @@ class LOLOHA(AbstractMemoizedSymbols):
         seeds = hashing.draw_seeds(values.size, rng)
         return np.column_stack([seeds, super().draw(hashing.buckets(self.family, seeds, values, self.buckets), times, rng)])
 
+    def permanent_one(self, value):
+        seed, bucket = self._hashed_one(entropy.one_value(value, self.n_categories))
+        return np.array([seed, super().permanent_one(bucket)])
+
+    def instantaneous_one(self, permanent):
+        kept = self.single.check_reports(checks.array_of(permanent, "permanent", "one report")[None])[0]
+        return np.array([kept[0], super().instantaneous_one(int(kept[1]))])
+
     def draw_one(self, value, times):
-        seed = entropy.word(hashing.MAX_SEED.bit_length() - 1)
-        bucket = hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
+        seed, bucket = self._hashed_one(value)
         return np.append(seed, super().draw_one(bucket, times))
+
+    def _hashed_one(self, value):
+        seed = entropy.word(hashing.MAX_SEED.bit_length() - 1)
+        return seed, hashing.bucket_of_one(self.family, seed, value, self.n_categories, self.buckets)
 
     @classmethod
     def from_parameters(cls, categories, parameters):

@@ -149,19 +149,25 @@ class AbstractMemoizedBits(AbstractHistories):
         ones = rng.binomial(times[:, None], np.where(members, on, off))
         return np.column_stack([*[cohorts] * (self.n_leading - 1), times, ones])
 
-    def draw_permanent_one(self, value: int) -> tuple[int, list[int]]:
-        """Return (cohort, permanent bits) of one value from the operating system's entropy."""
+    def draw_permanent_one(self, value: int) -> np.ndarray:
+        """Return a history of one report that shows the permanent bits as they are, from the operating system's entropy."""
         kappa, lam, *_ = self._thresholds
         cohort = entropy.below(len(self.table)) if self.n_leading == 2 else 0
         chances = [lam] * (self.n_bits + 1)
         for position in self.table[cohort, :, value].tolist():
             chances[position] = kappa
-        return cohort, [entropy.bernoulli(chance) for chance in chances[:-1]]
+        return np.array([*[cohort] * (self.n_leading - 1), 1, *(entropy.bernoulli(chance) for chance in chances[:-1])])
+
+    def draw_reports_one(self, permanent: np.ndarray, times: int) -> np.ndarray:
+        """Return the history of T reports on permanent bits, which a history of one report shows as they are."""
+        out, bits, shown = permanent.copy(), self.ones(permanent[None])[0], self.shown(permanent[None])
+        places = np.arange(self.n_bits) if shown is None else np.flatnonzero(shown[0])
+        out[self.n_leading - 1] = times
+        out[self.n_leading + places] = self.gaps + count_ones(bits[places].tolist(), times, *self._thresholds[2:])
+        return out
 
     def draw_one(self, value, times):
-        cohort, members = self.draw_permanent_one(value)
-        leading = [cohort] * (self.n_leading - 1)
-        return np.array([*leading, times, *count_ones(members, times, *self._thresholds[2:])])
+        return self.draw_reports_one(self.draw_permanent_one(value), times)
 
 
 def log_chances(ones: np.ndarray, times: np.ndarray, held: float, on: float, off: float) -> np.ndarray:

@@ -109,6 +109,14 @@ class AbstractMemoizedSymbols(AbstractHistories):
             out[part] = rng.multinomial(times[part], chances / chances.sum(axis=1, keepdims=True))
         return out
 
+    def permanent_one(self, value):
+        """Return the permanent answer to one value, to be kept, from the operating system's entropy."""
+        return self.permanent.privatize_one(value)
+
+    def instantaneous_one(self, permanent):
+        """Return one report on a permanent answer, from the operating system's entropy."""
+        return self.instantaneous.privatize_one(permanent)
+
     def draw_one(self, value, times):
         answer, out = self.permanent.privatize_one(value), np.zeros(self.size, dtype=np.int64)
         for _ in range(times):

@@ -61,6 +61,8 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
     epsilon_one = passed_on("protocol", "epsilon_one_time")
     has_full_rank = passed_on("protocol", "has_full_rank")
     identifying_matrix = passed_on("protocol", "identifying_matrix")
+    permanent_one = passed_on("protocol", "permanent_one")
+    instantaneous_one = passed_on("protocol", "instantaneous_one")
 
     def rates(self):
         return Rates(*self.stages) if self.protocol.assignment == "direct" else None

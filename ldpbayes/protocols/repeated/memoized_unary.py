@@ -164,7 +164,13 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
 
     def permanent_one(self, value):
         """Return the permanent bits of one value, to be kept, from the operating system's entropy."""
-        return self.draw_permanent_one(entropy.one_value(value, self.n_categories))[1]
+        return self.draw_permanent_one(entropy.one_value(value, self.n_categories))[1:].tolist()
+
+    def instantaneous_one(self, permanent):
+        """Return one report on permanent bits: a packed set, from the operating system's entropy."""
+        kept = checks.array_of(permanent, "permanent", "a zero or one for each category")
+        kept = self.check_reports(np.append(1, kept)[None])[0]
+        return np.packbits(self.draw_reports_one(kept, 1)[1:].astype(np.uint8))
 
     # ---- stages --------------------------------------------------------------------------------------------------------
     @property
