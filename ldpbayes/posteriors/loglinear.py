@@ -21,8 +21,9 @@ MAX_EFFECTS = 1200
 MAX_ENTRIES = 5e7
 #: Rows of at most so many entries are one matrix: products along attributes visit fewer numbers, but in many small steps.
 SMALL = 2**16
-#: The log-likelihood of so many times more distinct reports than cells is expanded, of so many cells at most.
-MANY, MAX_EXPANDED = 4, 512
+#: The log-likelihood of so many times more distinct reports than cells is expanded, of so many cells at most, and of more
+#: entries than the last: the few reports that are as cheap leave shares near zero, where an expansion proposes too little.
+MANY, MAX_EXPANDED, CHEAP = 4, 512, 2**12
 #: Nodes of log σ lie on a lattice with this step, or a smaller one of so many over the square root of the effects whose sd
 #: it is, between these ends …
 STEP, FINER, ENDS = 0.7, 2.0, (-12.0, 4.0)
@@ -178,7 +179,7 @@ class Table:
         where they do not, all is done again with the reports.
         """
         cells = self.prior.n_categories
-        if self.expansion is None and cells <= MAX_EXPANDED and self.rows.n_rows > MANY * cells:
+        if self.expansion is None and cells <= MAX_EXPANDED and self.rows.n_rows > max(MANY * cells, CHEAP / cells):
             found = self.expanded().drawn(draws, rng, watch)
             if found.verdict.accepted:
                 return found

@@ -12,6 +12,7 @@ from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.priors import LogLinear
 from ldpbayes.protocols import GRR, Attributes, UnaryEncoding
 from ldpbayes.protocols.designs import warner
+from ldpbayes.protocols.local_hashing import LocalHashing
 
 PAIR = Attributes((warner(0.8), warner(0.75)))
 
@@ -133,6 +134,7 @@ def test_particles_go_on_from_weights_that_are_not_enough(pair, fitted, monkeypa
 
 def test_many_distinct_reports_are_expanded_and_weighed_once(monkeypatch):
     """Moves visit an expansion, with the same information as differences show; weights make it the reports' posterior."""
+    monkeypatch.setattr(loglinear, "CHEAP", 0)
     prior = LogLinear((3, 4))
     collection = surveyed(UnaryEncoding.optimized(12, 2.0), np.full(12, 1 / 12), 400)
     table = loglinear.Table(prior, collection.rows)
@@ -156,6 +158,15 @@ def test_many_distinct_reports_are_expanded_and_weighed_once(monkeypatch):
     means = [found.weight @ found.distribution for found in (one, other)]
     sd = np.sqrt(one.weight @ (one.distribution - means[0]) ** 2)
     assert (np.abs(means[0] - means[1]) < 4.5 * sd * np.sqrt(1 / one.effective_sample + 1 / other.effective_sample)).all()
+
+
+def test_few_distinct_reports_are_not_expanded(monkeypatch):
+    """It saved no time, and of 114 hashes it left 1,087 effective draws, where the reports leave 3,529."""
+    collection = surveyed(LocalHashing(8, 3.6), [0.05, 0.02, 0.2, 0.02, 0.4, 0.03, 0.2, 0.08], 114)
+    visits, plain = [], loglinear.Reports.value_and_gradient
+    monkeypatch.setattr(loglinear.Reports, "value_and_gradient", lambda self, p: visits.append(len(p)) or plain(self, p))
+    found = loglinear.Table(LogLinear((2, 2, 2)), collection.rows).drawn(600, np.random.default_rng(3))
+    assert found.verdict.accepted and sum(visits) > 600
 
 
 def test_few_reports_shrink_to_the_product_of_the_margins():
