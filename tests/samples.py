@@ -3,6 +3,8 @@
 import numpy as np
 
 import ldpbayes as lb
+from ldpbayes.regression.fitting import Model, _read
+from ldpbayes.regression.formula import Formula
 
 
 def from_sample(categories, protocol, reports, *, weights=None, strata=None, clusters=None, population_size=None):
@@ -19,3 +21,11 @@ def weighted(values, weight):
     at, w = values.ravel()[order], weight.ravel()[order]
     mean = w @ at
     return mean, np.sqrt(w @ (at - mean) ** 2), *np.interp([0.025, 0.975], np.cumsum(w) - 0.5 * w, at)
+
+
+def regression_model(formula, frame, protocol, count=None):
+    """Return the Model of a frame with a column of reports, whose categories are "0", "1", …; the calibrations' too."""
+    labels = [str(x) for x in range(protocol.n_categories)]
+    columns = {"design": None, "count": count, "weights": None}
+    design, reports, _ = _read(Formula.parse(formula), frame, protocol, "report", "refuse", columns, labels)
+    return Model.of(design, reports, None, None)

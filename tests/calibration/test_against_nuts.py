@@ -13,6 +13,7 @@ import warnings
 import numpy as np
 import pytest
 from recorded import record
+from samples import regression_model
 from scipy.stats import norm
 
 import ldpbayes as lb
@@ -23,8 +24,6 @@ from ldpbayes.protocols import Attributes, designs
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.regression.fitting import Model, _read
-from ldpbayes.regression.formula import Formula
 
 HERE = pathlib.Path(__file__).parent
 TABLE = HERE / "against_nuts.csv"
@@ -105,8 +104,7 @@ def of_regression(formula, protocol, n):
     labels = [str(x) for x in range(a)]
     (written,) = protocol.format_reports(reports, labels)
     frame = frame.assign(report=written)
-    columns = {"design": None, "count": None, "weights": None, "categories": labels}
-    model = Model.of(*_read(Formula.parse(formula), frame, protocol, "report", "refuse", columns), None, None)
+    model = regression_model(formula, frame, protocol)
     found = {}
     for c in range(len(model.prior.sizes)):
         found[c] = Collection(labels, [Tally(protocol, reports[model.cell == c])])

@@ -13,14 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from recorded import record
+from samples import regression_model
 from scipy import stats
 
 import ldpbayes as lb
 from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.protocols.designs import forced_response, warner
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.regression.fitting import Model, _read
-from ldpbayes.regression.formula import Formula
 
 LEVEL, RANKED = 0.01, 99
 SUMMARY = pathlib.Path(__file__).with_name("regression.csv")
@@ -35,14 +34,6 @@ CASES = {
 
 def people(n, rng):
     return pd.DataFrame({"x": rng.integers(0, 4, n) / 2, "g": rng.choice(list("abcdef"), n)})
-
-
-def model(formula, frame, protocol):
-    """Return the Model of a frame with reports."""
-    labels = [str(x) for x in range(protocol.n_categories)]
-    columns = {"design": None, "count": None, "weights": None}
-    design, reports, _ = _read(Formula.parse(formula), frame, protocol, "report", "refuse", columns, labels)
-    return Model.of(design, reports, None, None)
 
 
 def with_reports(frame, p, protocol, rng):
@@ -61,7 +52,9 @@ def replicate(name, stage):
     ranks, handed = np.empty((replications, 3), dtype=int), 0
     for r in range(replications):
         frame = people(n, rng)
-        blank = model(formula, with_reports(frame, np.full((n, len(labels)), 1 / len(labels)), protocol, rng), protocol)
+        blank = regression_model(
+            formula, with_reports(frame, np.full((n, len(labels)), 1 / len(labels)), protocol, rng), protocol
+        )
         prior = blank.prior
         z = rng.standard_normal(prior.n_unknowns)
         for batch in prior.varying:
@@ -89,7 +82,7 @@ def replicate(name, stage):
         ranks[r, 1] = _rank(weight @ p[:, category], mean[:, category], rng)
         lb.pymc.add_log_likelihood(found, by="cell")
         drawn = found["log_likelihood"]["reports"].sum("cell").values.ravel()[::step][:RANKED]
-        ranks[r, 2] = _rank(_told(model(formula, reported, protocol).target, z), drawn, rng)
+        ranks[r, 2] = _rank(_told(regression_model(formula, reported, protocol).target, z), drawn, rng)
     return ranks, handed
 
 

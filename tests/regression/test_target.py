@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from samples import regression_model
 
 import ldpbayes as lb
 from ldpbayes.errors import DiagnosticWarning
@@ -33,11 +34,7 @@ def table(protocol, n=300, repeats=True, seed=0):
 
 def model(name, formula="answer ~ x + (1|g) + (x|g)", repeats=True, n=300):
     protocol = PROTOCOLS[name]
-    labels = [str(x) for x in range(protocol.n_categories)]
-    columns = {"design": None, "count": "n", "weights": None}
-    formula = Formula.parse(formula)
-    design, reports, _ = _read(formula, table(protocol, n, repeats), protocol, "report", "refuse", columns, labels)
-    return Model.of(design, reports, None, None)
+    return regression_model(formula, table(protocol, n, repeats), protocol, "n")
 
 
 @pytest.mark.parametrize("repeats", [True, False])
