@@ -89,6 +89,20 @@ def test_listed_members_and_byte_tables_equal_the_dense_twin(sparse, n_rows, n_c
         assert_same_products(fast, seed)
 
 
+@pytest.mark.parametrize("columns", [0, 1, two_level.FEW_COLUMNS, two_level.FEW_COLUMNS + 1])
+@pytest.mark.parametrize("density", [0.4, 0.01])
+def test_sums_of_any_number_of_columns_equal_the_dense_twin(density, columns):
+    """Few columns go through byte tables or lists one by one, many through the unpacked supports."""
+    rng = np.random.default_rng(columns)
+    members = rng.random((300, 700)) < density
+    fast = SupportRows(np.packbits(members, axis=1), 1.3, np.ones(300), 700)
+    assert not fast.is_small and (fast.listed is not None) == (density < 0.1)
+    for order in "CF":
+        p, r = (np.array(rng.random((size, columns)), order=order) for size in (700, 300))
+        np.testing.assert_allclose(fast.support_sums(p), members @ p, rtol=1e-12)
+        np.testing.assert_allclose(fast.support_totals(r), members.T @ r, rtol=1e-12)
+
+
 def test_walsh_hadamard_is_the_sylvester_matrix():
     x = np.random.default_rng(0).normal(size=(64, 3))
     np.testing.assert_allclose(walsh_hadamard(x), hadamard(64) @ x, atol=1e-12)

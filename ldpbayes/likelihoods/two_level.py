@@ -171,7 +171,7 @@ class SupportRows(TwoLevelRows):
 
     def _by_column(self, columns):
         """Return whether sums of a matrix are those of its columns."""
-        return not self.is_small and columns.ndim == 2 and columns.shape[1] <= FEW_COLUMNS
+        return not self.is_small and columns.ndim == 2 and 0 < columns.shape[1] <= FEW_COLUMNS
 
     def written(self, part):
         return 1 + self.beta * self._members(part)

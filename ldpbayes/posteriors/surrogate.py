@@ -33,8 +33,8 @@ LOOKED_AT, MAX_LOOKED_AT = 250, 1e6
 BLOCK = 500
 #: Draws hold at most so many numbers where more of them are weighted than are kept.
 MOST_WEIGHTED = 2**21
-#: The expansion point is settled when the mean moves by less than this many posterior sd, all categories together: draws
-#: from there lose nothing in weight, and tilts that are found from others leave moves of that size.
+#: The expansion point is settled when the mean moves by less than this many posterior sd, all categories together. Draws
+#: from there lose nothing in weight; answers without draws, which expand there too, show a move of five times that.
 SETTLED = 0.01
 #: Nodes of the integral over the radius of a proposal, which is off by some 1e-5 at most, three times as many where Σα < 1,
 #: whose left tail is long; steps to its mode; numbers that are looked at together.
