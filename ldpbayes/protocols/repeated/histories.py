@@ -51,8 +51,8 @@ class AbstractHistories(AbstractProtocol):
     epsilon_one : float
         Level of one report.
     epsilon_changing : float
-        Level of any number of reports on any number of values, where every permanent answer is kept: between users who
-        take new and former ones at the same times. That and when a user goes over to another one is not hidden.
+        Level of any number of reports on any number of values whose permanent answers are drawn from one key: between users
+        who take new and former ones at the same times. That and when a user goes over to another one is not hidden.
     """
 
     times: tuple[tuple[int, int], ...] | None
@@ -131,7 +131,10 @@ class AbstractHistories(AbstractProtocol):
     @property
     def epsilon(self) -> float:  # type: ignore[override]  # a field of other protocols
         """Exact level of the longest history; without ``times`` that of any number of reports."""
-        return self.epsilon_infinity if self.times is None else self.spent(max(t for t, _ in self.times))
+        return self._limit if self.times is None else self.spent(max(t for t, _ in self.times))
+
+    #: Level of any number of reports.
+    _limit = property(lambda self: self.epsilon_infinity)
 
     def spent(self, times: int) -> float:
         """Return the exact level, in nats, of so many reports on one value: log of the largest likelihood ratio.
@@ -140,7 +143,7 @@ class AbstractHistories(AbstractProtocol):
         """
         times = checks.integer(times, "times", 1, checks.MAX_COUNT)
         if times > MAX_EXACT_TIMES and self.memoized:
-            return self.epsilon_infinity
+            return self._limit
         level = self._levels.get(times)
         if level is None:
             ratio = self.level_ratio(times)
