@@ -1,6 +1,7 @@
-"""Users whose value changes: what a device keeps, and what all of it costs."""
+"""Users whose value changes: what a device keeps, what all of it costs, and what the server says of their reports."""
 
 import itertools
+import random
 from collections import Counter
 from fractions import Fraction
 
@@ -12,13 +13,16 @@ from ldpbayes import entropy, hashing
 from ldpbayes.collections.spending import spent
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols import (
+    GRR,
     LOLOHA,
     CohortRR,
     DBitFlip,
+    LocalHashing,
     MemoizedGRR,
     MemoizedRappor,
     MemoizedUnary,
     Rappor,
+    Repeated,
 )
 from ldpbayes.protocols.base import log_above
 
@@ -193,3 +197,47 @@ def test_one_sampled_bucket_costs_half_however_many_reports():
     without = DBitFlip(3, 2.0, 3, 1, times=2)
     assert np.log(without.channel() / without.channel()[:, :1]).max() == pytest.approx(1.0, rel=1e-12)
     assert without.epsilon == pytest.approx(1.0, rel=1e-12) and without.epsilon <= 1.0
+
+
+# ---- what the server says ----------------------------------------------------------------------------------------------
+SERVERS = [
+    MemoizedGRR.from_levels(4, 2.0, 1.0),
+    MemoizedUnary.from_levels(4, 2.0, 1.0),
+    LOLOHA.from_levels(4, 3.0, 1.5),
+    DBitFlip(12, 4.0, 4, 2, 0.1),
+    MemoizedRappor(Rappor(4, 0.25, 0.75, 0.25, 16, 4, 2, candidates=tuple("abcd"))),
+    Repeated(GRR(4, 2.0)),
+]
+
+
+@pytest.mark.parametrize("protocol", SERVERS, ids=lambda protocol: protocol.name)
+def test_users_whose_value_changed_do_not_pass_for_others(protocol, monkeypatch):
+    """Their histories were fitted without a word: 1.0 of LOLOHA's users changed, and "the reports fit the design"."""
+    source, rng, n = random.Random(3), np.random.default_rng(3), 250
+    monkeypatch.setattr(entropy, "secrets", type("Seeded", (), {"randbits": source.getrandbits}))
+    values = rng.choice(4, size=(n, 2), p=[0.4, 0.3, 0.2, 0.1]) * (protocol.n_categories // 4)
+
+    def sent(first, second, key):
+        if not protocol.memoized:
+            return [protocol.protocol.privatize_one(value) for value in [first] * 3 + [second] * 3]
+        return [protocol.instantaneous_one(protocol.permanent_one(x, key)) for x in [first] * 3 + [second] * 3]
+
+    keys, user = [rng.bytes(32) for _ in range(n)], np.repeat(np.arange(n), 6)
+    for column, verdict in ((0, False), (1, True)):
+        reports = [y for pair, key in zip(values, keys, strict=True) for y in sent(pair[0], pair[column], key)]
+        fitness = lb.check(lb.Tally(protocol, np.array(reports), user=user), random_seed=1)
+        assert (fitness.p_value < 1e-3) == verdict
+        assert ("agreement of a user's reports on one unchanging value" in fitness.verdict) or not verdict
+
+
+def test_noise_that_nobody_saw_is_no_evidence():
+    """300 equal reports of little noise are honest: the mean of a constant was infinitely far from its expectation."""
+    rng = np.random.default_rng(5)
+    for protocol in (MemoizedGRR(3, 2.0, 9.0, times=3), Repeated(GRR(3, 9.0), times=2), LocalHashing(2, 20.0, 1000)):
+        tally = lb.Tally(protocol, protocol.privatize(rng.integers(2, size=300), rng))
+        assert not lb.check(tally, random_seed=1).flagged
+
+
+def test_a_constant_history_has_no_agreement_to_test():
+    once = MemoizedGRR.from_levels(3, 2.0, 1.0, times=1)
+    assert once.ancillaries()[0].values(np.eye(3, dtype=int)).tolist() == [0.0] * 3
