@@ -10,7 +10,9 @@ integers, memory allocator and interpreter give none, and local hashing by xxHas
 Where an observer can time single calls, send reports at fixed times.
 """
 
+import contextlib
 import contextvars
+import hmac
 import math
 import secrets
 from collections.abc import Callable, Hashable
@@ -24,6 +26,8 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 BITS = 128
 #: Bits of one digit of Python's large integers.
 DIGIT = 30
+#: Bytes of the key from which a device draws its permanent answers.
+KEY_BYTES = 32
 #: Values of one expression, and results of a client, that ``outcomes`` goes through.
 MANY, MAX_OUTCOMES = 2**12, 2**20
 _CONTEXT = Context(prec=80)
@@ -80,6 +84,60 @@ def some_of(number, n):
     """Return so many different integers of 0..n-1 in random order, by a draw of ``below`` each."""
     left = list(range(n))
     return [left.pop(below(n - step)) for step in range(number)]
+
+
+@contextlib.contextmanager
+def keyed(key: bytes | None, public: tuple, private: bytes = b""):
+    """Make all draws inside a function of a secret key and of these words; without a key they are fresh.
+
+    What a device keeps of its permanent answers is this key: a value, or a bucket, has the same noise whenever it comes up.
+
+    Parameters
+    ----------
+    key : bytes, or None
+        See ``secret_key``.
+    public : tuple
+        Numbers and texts: for what the draws are, such as the name and the parameters of a protocol.
+    private : bytes
+        Their number must not depend on what is private.
+    """
+    if key is None:
+        yield
+        return
+    token = _source.set(Keyed(key, repr(public).encode() + b"\0" + private))
+    try:
+        yield
+    finally:
+        _source.reset(token)
+
+
+class Keyed:
+    """A source of draws from a key and a message: HMAC-SHA-512 of the message and the number of the draw."""
+
+    def __init__(self, key, message):
+        self.key, self.message, self.made = key, message, 0
+
+    def randbits(self, bits):
+        self.made += 1
+        digest = hmac.digest(self.key, self.message + self.made.to_bytes(8, "big"), "sha512")
+        return int.from_bytes(digest, "big") >> (512 - bits)
+
+
+def one_label(label):
+    """Return one private text; what is refused is not quoted."""
+    if not isinstance(label, str):
+        raise ArgumentError("label must be text; what was given is private and not shown.")
+    return label
+
+
+def secret_key(key):
+    """Return the secret key of one device and question; what is refused is not quoted."""
+    if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+        raise ArgumentError(
+            f"key must be {KEY_BYTES} secret bytes, drawn once by secrets.token_bytes({KEY_BYTES}); what was given is not "
+            "shown."
+        )
+    return key
 
 
 def outcomes(client: Callable[[], Hashable]) -> dict[Hashable, Fraction]:

@@ -957,8 +957,8 @@ WITHOUT_ORACLE = {"FakeData", "SampledAttribute"}
 def two_stages(name):
     """Return the calls of a client that keeps a permanent answer."""
     return {
-        "permanent_one": lambda m: dict(value=1),
-        "instantaneous_one": lambda m: dict(permanent=doors()[name](**CALLS[name](m)).permanent_one(1)),
+        "permanent_one": lambda m: dict(value=1, key=bytes(32)),
+        "instantaneous_one": lambda m: dict(permanent=doors()[name](**CALLS[name](m)).permanent_one(1, bytes(32))),
     }
 
 
@@ -992,7 +992,7 @@ MAKERS = {
         "direct": lambda m: dict(n_categories=3, p=0.2, q=0.9, f=0.5),
         "from_map": lambda m: dict(lines=[("a", [1, 4]), ("b", [2, 5])], p=0.2, q=0.9, f=0.5, n_bits=3, cohorts=2, hashes=1),
         "one_time": lambda m: dict(n_categories=3, epsilon=1.0, n_bits=3, cohorts=2, hashes=1, candidates=tuple("abc")),
-        "permanent_label": lambda m: dict(label="a"),
+        "permanent_label": lambda m: dict(label="a", key=bytes(32)),
         **two_stages("Rappor"),
     },
     "UnaryEncoding": {

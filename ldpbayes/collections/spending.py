@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ldpbayes import checks
 from ldpbayes.collections.tally import Tally
@@ -43,7 +44,7 @@ def spent(tallies: Iterable[Tally], cells: int = 1) -> dict:
         repeats = tally.protocol.repeats()
         if repeats is None:
             continue
-        bound = max(bound, repeats.epsilon_infinity)
+        bound = max(bound, replace(repeats, times=None).epsilon)
         lengths: Counter[int] = Counter()
         for times, count in zip(repeats.lengths(tally.reports).tolist(), tally.counts.tolist(), strict=True):
             lengths[times] += count

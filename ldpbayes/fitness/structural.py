@@ -19,6 +19,8 @@ LEAST_EXPECTED = 5.0
 MAX_PARTS = 64
 #: A mean is compared with its expectation, and pairs of bits with theirs, from this many reports on.
 LEAST_REPORTS = 100
+#: … where its error does not hang on fewer reports than these: those that differ, where most are equal …
+LEAST_DIFFERENT = 20.0
 #: … and on so many reports times categories at most.
 MAX_ENTRIES = 2**24
 #: Pairs of bits are counted in at most so many multiplications, on reports chosen at random where there are more.
@@ -52,8 +54,11 @@ def _of_values(part: Ancillary, values: NDArray, counts: NDArray, channel: str) 
     if part.mean is not None:
         if n >= LEAST_REPORTS:
             mean = values @ counts / n
-            spread = math.sqrt(((values - mean) ** 2 @ counts) / (n - 1) / n)
-            z = (mean - part.mean) / spread if spread > 0 else math.copysign(math.inf, mean - part.mean)
+            squares = (values - mean) ** 2
+            equal = np.ptp(values) <= 1e-9 * np.abs(values).max()
+            if equal or (squares @ counts) ** 2 < LEAST_DIFFERENT * (squares**2 @ counts):
+                return
+            z = (mean - part.mean) / math.sqrt((squares @ counts) / (n - 1) / n)
             yield Check(f"mean of the {part.name}", channel, z, math.nan, float(2 * ndtr(-abs(z))), "normal")
         return
     if part.law is None and part.size > n:

@@ -260,11 +260,10 @@ class CohortRR(AbstractCohorts):
 
     def privatize_label(self, label):
         """Return the report of any string, a candidate or not, from the operating system's entropy ("label" only)."""
-        checks.text(label, "label")
         if self.assignment != "label":
             raise ArgumentError(f'privatize_label needs assignment "label", got {self.assignment!r}.')
         cohort = entropy.below(self.cohorts)
-        bucket = int(self._label_buckets([label])[cohort, 0])
+        bucket = int(self._label_buckets([entropy.one_label(label)])[cohort, 0])
         return np.array([cohort, self._bucket_protocol.privatize_one(bucket)])
 
     # ---- parameters --------------------------------------------------------------------------------------------------

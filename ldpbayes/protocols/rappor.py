@@ -354,19 +354,20 @@ class Rappor(AbstractProtocol):
             bits.assign(packed, position, rng.random(values.size) < on)
         return join_cohorts(cohorts, packed)
 
-    def permanent_one(self, value):
-        """Return a value's permanent report, to be memoized: a random cohort, each bit a fair coin with probability f."""
-        value = entropy.one_value(value, self.n_categories)
-        cohort = entropy.below(self.cohorts)
-        return self._permanent(cohort, self.table[cohort, :, value])
+    def permanent_one(self, value, key):
+        """Return a value's permanent report, a function of its filter and of the device's key.
 
-    def permanent_label(self, label):
-        """Return the permanent report of any string, a candidate or not ("label" only)."""
-        checks.text(label, "label")
+        The cohort is one for the key, and each bit of the filter is a fair coin with probability f.
+        """
+        value = entropy.one_value(value, self.n_categories)
+        return self._permanent(lambda cohort: self.table[cohort, :, value], entropy.secret_key(key))
+
+    def permanent_label(self, label, key):
+        """Return the permanent report of any string, a candidate or not ("label" only); see ``permanent_one``."""
         if self.assignment != "label":
             raise ArgumentError(f'permanent_label needs assignment "label", got {self.assignment!r}.')
-        cohort = entropy.below(self.cohorts)
-        return self._permanent(cohort, self._label_positions([label])[cohort, :, 0])
+        positions = self._label_positions([entropy.one_label(label)])
+        return self._permanent(lambda cohort: positions[cohort, :, 0], entropy.secret_key(key))
 
     def instantaneous_one(self, permanent):
         """Return one report on a memoized permanent one: set bits stay with probability q, clear ones turn with p."""
@@ -377,7 +378,7 @@ class Rappor(AbstractProtocol):
         return join_cohorts(cohorts, reported[None])[0]
 
     def randomize_one(self, value):
-        return self.instantaneous_one(self.permanent_one(value))
+        return self.instantaneous_one(self._permanent(lambda cohort: self.table[cohort, :, value]))
 
     def simulate_bit_counts(self, true_counts, rng):
         """Return (bit counts (C, k), cohort sizes (C,)) of a population; given the values all bits are independent."""
@@ -441,11 +442,15 @@ class Rappor(AbstractProtocol):
         flip, p = (math.ceil(Fraction(x) * scale) for x in (self.f / 2, self.p))
         return flip, p, max(p, entropy.threshold_below(Fraction(self.q)))
 
-    def _permanent(self, cohort, positions):
-        flip, _, _ = self.thresholds
+    def _permanent(self, positions, key=None):
+        """Return the permanent report in a cohort, where these positions are set: those of a key, or fresh ones."""
+        public = (self.name, self.n_bits, self.cohorts, self.thresholds[0])
+        with entropy.keyed(key, public):
+            cohort = entropy.below(self.cohorts)
         filter_bits = np.zeros(self.n_bits + 1, dtype=bool)  # position −1, of a repeated bit, is the last one
-        filter_bits[positions] = True
-        members = [entropy.bernoulli(flip) ^ bit for bit in filter_bits[:-1].tolist()]
+        filter_bits[positions(cohort)] = True
+        with entropy.keyed(key, public, np.packbits(filter_bits[:-1]).tobytes()):
+            members = [entropy.bernoulli(self.thresholds[0]) ^ bit for bit in filter_bits[:-1].tolist()]
         return join_cohorts(np.array([cohort]), np.packbits(members)[None])[0]
 
     def _label_positions(self, labels):

@@ -1,5 +1,6 @@
 """What an observer of a client sees: the draws it makes, and how long it takes (mend 20)."""
 
+import contextlib
 import importlib.util
 import pathlib
 import random
@@ -10,7 +11,7 @@ from cases import CASES
 
 from ldpbayes import entropy
 from ldpbayes.errors import ArgumentError
-from ldpbayes.protocols import GRR, MemoizedUnary
+from ldpbayes.protocols import GRR, LOLOHA, MemoizedUnary
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.rappor import Rappor
@@ -61,9 +62,13 @@ def test_mend_20_the_draws_do_not_depend_on_the_value_or_the_outcome(case, epsil
 def test_mend_20_strings_make_the_draws_of_candidates(monkeypatch):
     hashed = CohortRR(3, 1.0, 3, 8, "label", ("a", "b", "c"))
     filters = Rappor.one_time(3, 1.0, 6, 3, 2, candidates=("a", "b", "c"))
-    for client, label in [(hashed.privatize_label, hashed.privatize_one), (filters.permanent_label, filters.permanent_one)]:
+    monkeypatch.setattr(entropy, "keyed", lambda *key: contextlib.nullcontext())
+    for client, label, key in [
+        (hashed.privatize_label, hashed.privatize_one, ()),
+        (filters.permanent_label, filters.permanent_one, (bytes(32),)),
+    ]:
         seen = {
-            draws(monkeypatch, lambda call=call, argument=argument: call(argument), "random")
+            draws(monkeypatch, lambda call=call, arguments=(argument, *key): call(*arguments), "random")
             for call, argument in [(client, "a"), (client, "of no candidate"), (label, 2)]
             for _ in range(20)
         }
@@ -135,8 +140,8 @@ def test_mend_20_time_does_not_tell_whether_the_truth_was_kept(name):
 @pytest.mark.parametrize("value", [31337, -31337, "31337", 31337.5, None, [31337], 10**30 + 31337])
 def test_a_value_that_is_refused_is_not_quoted(value):
     """Errors of a client end up in its logs, which no mechanism protects."""
-    rappor = Rappor.direct(3, 0.25, 0.75, 0.5)
-    for client in (GRR(3, 1.0).privatize_one, rappor.permanent_one, MemoizedUnary.rappor(3, 0.25, 0.75, 0.5).permanent_one):
+    keeping = (Rappor.direct(3, 0.25, 0.75, 0.5), MemoizedUnary.rappor(3, 0.25, 0.75, 0.5), LOLOHA(3, 2.0, 1.0, 2))
+    for client, *key in ((GRR(3, 1.0).privatize_one,), *((protocol.permanent_one, bytes(32)) for protocol in keeping)):
         with pytest.raises(ArgumentError, match="value must be an integer from 0 to 2") as caught:
-            client(value)
+            client(value, *key)
         assert "31337" not in str(caught.value) and caught.value.__context__ is None

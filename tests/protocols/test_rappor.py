@@ -220,14 +220,14 @@ def test_simulated_bit_counts_have_their_law():
 def test_permanent_report_is_memoised():
     """q = 1, p = 0: every report repeats the permanent one; f = 0: the permanent one is the filter itself."""
     protocol = PROTOCOLS["one-time-h2"]
-    permanent = protocol.permanent_one(1)
+    permanent = protocol.permanent_one(1, bytes(32))
     assert all(np.array_equal(protocol.instantaneous_one(permanent), permanent) for _ in range(5))
-    fresh = PROTOCOLS["fresh"].permanent_one(0)
+    fresh = PROTOCOLS["fresh"].permanent_one(0, bytes(32))
     cohort = int.from_bytes(fresh[:4].tobytes(), "big")
     assert np.array_equal(np.unpackbits(fresh[4:], count=4), PROTOCOLS["fresh"].filters(cohort)[:, 0])
-    assert protocol.permanent_label("not a candidate").shape == permanent.shape
+    assert protocol.permanent_label("not a candidate", bytes(32)).shape == permanent.shape
     with pytest.raises(ArgumentError, match="permanent_label"):
-        PROTOCOLS["direct"].permanent_label("x")
+        PROTOCOLS["direct"].permanent_label("x", bytes(32))
 
 
 @pytest.mark.parametrize("bad", [-1, 4])

@@ -4,6 +4,7 @@ import decimal
 import functools
 import itertools
 import math
+import secrets
 
 import numpy as np
 import pytest
@@ -280,7 +281,7 @@ WITH_BITS_OR_SEEDS = [
 def test_a_device_that_keeps_its_permanent_answer_sends_what_the_rows_say(protocol):
     """Only GRR and RAPPOR could report twice; the permanent stage of LOLOHA took a value for its bucket."""
     n, times = 800, 5
-    permanent = [protocol.permanent_one(1) for _ in range(n)]
+    permanent = [protocol.permanent_one(1, secrets.token_bytes(32)) for _ in range(n)]
     reports = np.array([protocol.instantaneous_one(answer) for answer in permanent for _ in range(times)])
     tally = Tally(protocol, reports, user=np.repeat(np.arange(n), times))
     supports = np.repeat(protocol.supported(tally.reports), tally.counts, axis=0) / times
@@ -290,7 +291,7 @@ def test_a_device_that_keeps_its_permanent_answer_sends_what_the_rows_say(protoc
         assert abs(supports[:, category].mean() - law.first(held)) < 5.5 * math.sqrt(variance / n)
         assert abs(supports[:, category].var() / variance - 1) < 0.35
     with pytest.raises(ArgumentError, match="what was given is private"):
-        protocol.permanent_one(A)
+        protocol.permanent_one(A, bytes(32))
 
 
 @pytest.mark.parametrize("protocol", WITH_BITS_OR_SEEDS, ids=lambda protocol: protocol.name)

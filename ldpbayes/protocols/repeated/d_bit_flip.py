@@ -45,8 +45,8 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
     Notes
     -----
     A history is T and, for every bucket, 0 where it was not sampled and else one more than its ones. In a file these are two
-    columns, "4" and "3 - 0 -"; a single report is a history of one. A user whose value changes needs at most d + 1
-    sets of memoized bits, so that all reports stay below min(d + 1, b) ε in the sense of ``epsilon_changing``.
+    columns, "4" and "3 - 0 -"; a single report is a history of one. A user whose value changes has a set of memoized bits
+    for each sampled bucket and one for all others, which cost d ε in all in the sense of ``epsilon_changing``.
 
     References
     ----------
@@ -96,7 +96,15 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
     # ---- levels --------------------------------------------------------------------------------------------------------
     @property
     def epsilon_changing(self):
-        return min(self.sampled + 1, self.buckets) * self.epsilon_infinity
+        """d ε: sets of bits of two sampled buckets differ in two bits, those of one and of none in one."""
+        return self.sampled * self.epsilon_infinity
+
+    @property
+    def _limit(self):
+        return self.epsilon_infinity * min(self.sampled, 2) / 2
+
+    def spent(self, times):
+        return min(super().spent(times), self._limit)
 
     def level_ratio(self, times):
         """Return the ratio of two bits, or with one its root: κ = 1 − λ and r = 1 − s, so all ones say as much as none."""
@@ -188,20 +196,27 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         rank = rng.random(ones.shape).argsort(axis=1).argsort(axis=1)
         return np.column_stack([times, np.where(rank < self.sampled, 1 + ones, 0)])
 
-    def permanent_one(self, value):
-        """Return the permanent bits of one value, to be kept, as a history of one report that shows them as they are."""
-        return self.draw_permanent_one(entropy.one_value(value, self.n_categories))
+    def permanent_one(self, value, key):
+        """Return the permanent bits of one value, a function of its bucket and of the device's key.
+
+        They are a history of one report that shows them as they are. All values outside the sampled buckets share theirs.
+        """
+        return self.draw_permanent_one(entropy.one_value(value, self.n_categories), entropy.secret_key(key))
 
     def instantaneous_one(self, permanent):
         """Return one report on permanent bits: a history of one, from the operating system's entropy."""
         kept = self.single.check_reports(checks.array_of(permanent, "permanent", "one report")[None])
         return self.draw_reports_one(kept[0], 1)
 
-    def draw_permanent_one(self, value):
-        places = entropy.some_of(self.sampled, self.buckets)  # which buckets are sampled is public
+    def draw_permanent_one(self, value, key=None):
+        public = (self.name, self.buckets, self.sampled, self._thresholds[0])
+        with entropy.keyed(key, public):
+            places = entropy.some_of(self.sampled, self.buckets)  # which buckets are sampled is public
         kappa, lam, *_ = self._thresholds
         bucket, codes = int(self.bucket_of[value]), np.zeros(self.buckets, dtype=np.int64)
-        codes[places] = [1 + entropy.bernoulli((lam, kappa)[place == bucket]) for place in places]
+        members = bytes(place == bucket for place in places)
+        with entropy.keyed(key, public, members):
+            codes[places] = [1 + entropy.bernoulli((lam, kappa)[member]) for member in members]
         return np.append(1, codes)
 
     @cached_property

@@ -13,7 +13,7 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.likelihoods import DenseRows
-from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, log_above
+from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, Ancillary, log_above
 from ldpbayes.protocols.decoding import SupportDecoder
 from ldpbayes.protocols.formats import Histories
 from ldpbayes.protocols.laws import ListLaw, SupportLaw
@@ -51,8 +51,8 @@ class AbstractHistories(AbstractProtocol):
     epsilon_one : float
         Level of one report.
     epsilon_changing : float
-        Level of any number of reports on any number of values, where every permanent answer is kept: between users who
-        take new and former ones at the same times. That and when a user goes over to another one is not hidden.
+        Level of any number of reports on any number of values whose permanent answers are drawn from one key: between users
+        who take new and former ones at the same times. That and when a user goes over to another one is not hidden.
     """
 
     times: tuple[tuple[int, int], ...] | None
@@ -131,7 +131,10 @@ class AbstractHistories(AbstractProtocol):
     @property
     def epsilon(self) -> float:  # type: ignore[override]  # a field of other protocols
         """Exact level of the longest history; without ``times`` that of any number of reports."""
-        return self.epsilon_infinity if self.times is None else self.spent(max(t for t, _ in self.times))
+        return self._limit if self.times is None else self.spent(max(t for t, _ in self.times))
+
+    #: Level of any number of reports.
+    _limit = property(lambda self: self.epsilon_infinity)
 
     def spent(self, times: int) -> float:
         """Return the exact level, in nats, of so many reports on one value: log of the largest likelihood ratio.
@@ -140,7 +143,7 @@ class AbstractHistories(AbstractProtocol):
         """
         times = checks.integer(times, "times", 1, checks.MAX_COUNT)
         if times > MAX_EXACT_TIMES and self.memoized:
-            return self.epsilon_infinity
+            return self._limit
         level = self._levels.get(times)
         if level is None:
             ratio = self.level_ratio(times)
@@ -257,6 +260,36 @@ class AbstractHistories(AbstractProtocol):
             return super()._decoder
         noise = tuple(rates.noise(share, *self.law) for share in (rates.true, rates.other))
         return SupportDecoder(self.n_categories, *rates.first_of_both, noise)
+
+    def ancillaries(self):
+        rates = self.rates()
+        return () if rates is None else self.agreement(self.supported, rates.on, rates.off)
+
+    def agreement(self, ones, on, off, shown=lambda histories: None):
+        """Return what a user's reports on one permanent answer have in common, which is less where the answer changed.
+
+        A report shows a bit as one with probability r where the permanent answer has it, and s where it has not. Two reports
+        have (y_t − r)(y_u − s) + (y_u − r)(y_t − s) of mean zero in both cases, and of −(r − s)² where they are on different
+        bits.
+
+        Parameters
+        ----------
+        ones, shown : callable
+            Histories -> how many reports show each bit as one, (m, j); and which bits are shown, or None for all.
+        on, off : float
+            r and s.
+
+        Returns
+        -------
+        tuple of Ancillary
+        """
+
+        def values(histories):
+            times, count, seen = self.lengths(histories)[:, None], ones(histories), shown(histories)
+            pairs = count * (count - 1) - (times - 1) * ((on + off) * count - times * on * off)
+            return (pairs if seen is None else np.where(seen, pairs, 0.0)).sum(axis=1) / np.maximum(times[:, 0] - 1, 1)
+
+        return (Ancillary("agreement of a user's reports on one unchanging value", values, 0, mean=0.0),)
 
     def report_law(self):
         if self.times is None:

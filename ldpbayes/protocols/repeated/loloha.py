@@ -141,9 +141,11 @@ class LOLOHA(AbstractMemoizedSymbols):
         seeds = hashing.draw_seeds(values.size, rng)
         return np.column_stack([seeds, super().draw(hashing.buckets(self.family, seeds, values, self.buckets), times, rng)])
 
-    def permanent_one(self, value):
-        seed, bucket = self._hashed_one(entropy.one_value(value, self.n_categories))
-        return np.array([seed, super().permanent_one(bucket)])
+    def permanent_one(self, value, key):
+        value, key = entropy.one_value(value, self.n_categories), entropy.secret_key(key)
+        with self.keyed(key):
+            seed, bucket = self._hashed_one(value)
+        return np.array([seed, self.answer_one(bucket, key)])
 
     def instantaneous_one(self, permanent):
         kept = self.single.check_reports(checks.array_of(permanent, "permanent", "one report")[None])[0]

@@ -124,6 +124,9 @@ class AbstractMemoizedBits(AbstractHistories):
     #: Logarithm of the chance of what is public.
     _log_public = property(lambda self: -np.log(len(self.table)))
 
+    def ancillaries(self):
+        return self.agreement(self.ones, *self.stages[2:], self.shown)
+
     def supported(self, histories):
         return self.sums(histories, self.ones(histories))
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes import checks
+from ldpbayes import checks, entropy
 from ldpbayes.arrays import blocks, log_multinomial
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import float_below
@@ -109,9 +109,18 @@ class AbstractMemoizedSymbols(AbstractHistories):
             out[part] = rng.multinomial(times[part], chances / chances.sum(axis=1, keepdims=True))
         return out
 
-    def permanent_one(self, value):
-        """Return the permanent answer to one value, to be kept, from the operating system's entropy."""
-        return self.permanent.privatize_one(value)
+    def permanent_one(self, value, key):
+        """Return the permanent answer to one value, which a device has for good: a function of the value and of its key."""
+        return self.answer_one(entropy.one_value(value, self.n_categories), entropy.secret_key(key))
+
+    def answer_one(self, symbol, key):
+        """Return the permanent answer to a symbol: the same one whenever a value falls on it."""
+        with self.keyed(key, symbol.to_bytes(8, "big")):
+            return self.permanent.randomize_one(symbol)
+
+    def keyed(self, key, private=b""):
+        """Make the draws of permanent answers inside from a key."""
+        return entropy.keyed(key, (self.name, self.size, self.epsilon_infinity), private)
 
     def instantaneous_one(self, permanent):
         """Return one report on a permanent answer, from the operating system's entropy."""

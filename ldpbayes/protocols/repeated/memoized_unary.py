@@ -162,9 +162,11 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         rates = self.rates()
         return UnaryEncoding.from_rates(self.n_categories, rates.first(self.kappa), rates.first(self.lam))
 
-    def permanent_one(self, value):
-        """Return the permanent bits of one value, to be kept, from the operating system's entropy."""
-        return self.draw_permanent_one(entropy.one_value(value, self.n_categories))[1:].tolist()
+    def permanent_one(self, value, key):
+        """Return the permanent bits of one value, which a device has for good: a function of the value and of its key."""
+        value, public = entropy.one_value(value, self.n_categories), (self.name, self.n_categories, *self._thresholds[:2])
+        with entropy.keyed(entropy.secret_key(key), public, value.to_bytes(8, "big")):
+            return self.draw_permanent_one(value)[1:].tolist()
 
     def instantaneous_one(self, permanent):
         """Return one report on permanent bits: a packed set, from the operating system's entropy."""
