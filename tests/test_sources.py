@@ -274,6 +274,20 @@ def test_mend_23_counts_in_other_digits_are_refused(tmp_path, digits):
     assert f"count must be a whole number, got '{digits}'" in sentence(read_collection, path)
 
 
+@pytest.mark.parametrize("text", ["2.0", "2.", "+2", " 2 "])
+def test_whole_numbers_with_a_point_are_counts_in_a_file_of_texts_too(tmp_path, text):
+    (tmp_path / "x.csv").write_text(f"report,n\nyes,{text}\nno,3\n")
+    assert read(tmp_path / "x.csv", designs.warner(0.7), count="n").counts.tolist() == [3, 2]
+    (tmp_path / "x.csv").write_text("report,n\nyes,2.5\n")
+    assert "count must be a whole number, got '2.5'" in sentence(read, tmp_path / "x.csv", designs.warner(0.7), count="n")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
+def test_text_of_another_encoding_says_which(tmp_path, encoding):
+    (tmp_path / "x.csv").write_bytes("report,n\nyes,2\n".encode(encoding))
+    assert "UTF-16 text" in sentence(read, tmp_path / "x.csv", designs.warner(0.7))
+
+
 # ---- frames that were foreign exceptions ----------------------------------------------------------------------------
 
 
@@ -303,6 +317,14 @@ def test_mend_23_columns_may_have_any_name(make):
     assert read(frame, designs.warner(0.7), report="_rows", count="rows") == expected
     with_numbers = pandas.DataFrame([["yes", 1], ["no", 2], ["no", 3]], columns=["report", 7])
     assert read(with_numbers, designs.warner(0.7)) == expected
+
+
+@pytest.mark.parametrize("name", ["a.b", "a`b", 'a"b', "a'b", "a[0]"])
+@every_frame
+def test_names_of_columns_are_no_code(make, name):
+    frame = make({name: ["yes", "no", "yes"], f"g{name}": ["x", "y", "x"]})
+    cells = read(frame, designs.warner(0.7), report=name, by=f"g{name}")
+    assert {key: cell.tallies[0].counts.tolist() for key, cell in cells.items()} == {("x",): [2], ("y",): [1]}
 
 
 def test_mend_27_a_class_instead_of_a_protocol():
@@ -395,9 +417,12 @@ def test_folders_hold_files_of_one_format(tmp_path):
     assert read_collection(path).n_reports == 2
     assert list(read(tmp_path / "part", designs.warner(0.7), by="wave")) == [(1,)]
     (tmp_path / "part" / "b.jsonl").write_text('{"report": "no"}')
-    assert "part: holds files of several formats; name a pattern" in sentence(read_collection, path)
+    problem = sentence(read_collection, path)
+    assert "part: holds files of several formats (b.jsonl, wave=1/a.csv); name a pattern such as " in problem
+    (tmp_path / "part" / "b.jsonl").unlink()
     write_table({"report": ["no", "yes", "no"]}, tmp_path / "part" / "b.parquet")
-    assert read_collection(path).n_reports == 3
+    for door in (read, scan):  # neither is read in silence alone
+        assert "(b.parquet, wave=1/a.csv)" in sentence(door, tmp_path / "part", designs.warner(0.7))
 
 
 @pytest.mark.parametrize("by", [3, [], [""], ["region", "region"], [1]])

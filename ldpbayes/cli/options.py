@@ -459,14 +459,17 @@ class Reports:
 
 @dataclasses.dataclass(frozen=True)
 class Table(Reports):
-    """How the reports of a table were made that does not state it itself."""
+    """How the reports of a table were made that does not state it itself, and what becomes of rows that hold none."""
 
     count: Any = None
+    bad_rows: Any = "refuse"
+    quarantine: Any = None
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of read that are stated."""
-        stated = {"report": self.columns, "count": self.count, "categories": self.labels}
+        stated = {"report": self.columns, "count": self.count, "categories": self.labels, "quarantine": self.quarantine}
+        stated |= {} if self.bad_rows == "refuse" else {"bad_rows": self.bad_rows}
         if self.protocol is not None or self.parameter is not None:
             stated["protocol"] = self.mechanism
         return {name: value for name, value in stated.items() if value is not None}

@@ -33,7 +33,10 @@ def _counted(frame, columns):
         schema = frame.collect_schema()
         if any(schema[name] in (nw.List, nw.Array, nw.Object, nw.Struct, nw.Binary) for name in columns):
             return None
-        return arrow_of(frame.group_by(columns).agg(nw.len().alias(COUNT)), [*columns, COUNT])
+        plain = [f"column {i}" for i in range(len(columns))]  # some engines read a point in a name as that of a table
+        own = frame.select(*(nw.col(name).alias(new) for name, new in zip(columns, plain, strict=True)))
+        counted = arrow_of(own.group_by(plain).agg(nw.len().alias(COUNT)), [*plain, COUNT])
+        return counted.rename_columns([*columns, COUNT])
 
 
 def narwhal(frame: Any) -> Any:
