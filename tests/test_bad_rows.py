@@ -239,7 +239,7 @@ OBJECTS = [json.dumps({"report": label, "g": i}) for i, label in enumerate(["a",
 def test_lines_that_are_no_json_are_left_out(tmp_path, monkeypatch, lines, broken):
     path = tmp_path / "x.jsonl"
     path.write_bytes("\r\n".join(lines).encode())
-    monkeypatch.setattr("ldpbayes.sources.jsonlines.BATCH", 2)
+    monkeypatch.setattr("ldpbayes.sources.jsonlines.BLOCK", 16)
     with pytest.raises(DataError, match=rf"line {broken[0]}: is not JSON"):
         read(path, GRR(3, 1.0), categories=["a", "b", "c"])
     quarantine = tmp_path / "q.csv"

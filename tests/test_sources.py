@@ -288,6 +288,56 @@ def test_text_of_another_encoding_says_which(tmp_path, encoding):
     assert "UTF-16 text" in sentence(read, tmp_path / "x.csv", designs.warner(0.7))
 
 
+@pytest.mark.parametrize("block", [16, 24, 40, 2**24])
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_the_last_of_json_lines_needs_no_end(tmp_path, monkeypatch, block, n, end):
+    monkeypatch.setattr("ldpbayes.sources.jsonlines.BLOCK", block)
+    (tmp_path / "x.jsonl").write_text("\n".join(['{"report": "yes"}'] * n) + end)
+    found = read(tmp_path / "x.jsonl", designs.warner(0.7), missing="")
+    assert (found.n_reports, found.missing) == (n, 0)
+
+
+@every_frame
+def test_cells_that_look_the_same_are_refused(make):
+    for one, other in (("x", " x"), ("\u00e9", "e\u0301")):
+        frame = make({"report": ["yes", "no"], "g": [one, other]})
+        for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+            assert "which differ in blanks around them, or in how Unicode" in sentence(
+                door, frame, designs.warner(0.7), by="g"
+            )
+    warner = GRR(2, epsilon=1.0)
+    frame = make({"report": ["e\u0301", "\u00e9"]})  # is one label, however it is written
+    assert read(frame, warner, categories=["no", "\u00e9"]).counts.tolist() == [2]
+    assert "distinct texts" in sentence(read, frame, warner, categories=["e\u0301", "\u00e9"], kind=ArgumentError)
+
+
+def test_long_numbers_that_became_floats_are_no_keys(tmp_path):
+    ids = ["99999999999999999998", "99999999999999999999"]  # one floating-point number
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"report": "yes", "id": {number}}}\n' for number in ids))
+    for column in ("by", "by_user"):
+        text = sentence(read, tmp_path / "x.jsonl", designs.warner(0.7), **{column: "id"})
+        assert "holds 1e+20 in floating point, which stands for several whole numbers" in text
+
+
+def test_sets_that_lost_their_zeros_are_not_members(tmp_path):
+    protocol = make_protocol("oue", list(map(str, range(12))), {"epsilon": 1.0})
+    (tmp_path / "x.csv").write_text("report\n110000000000\n11\n")  # a spreadsheet wrote 000000000011
+    assert "line 3, field 'report': report '11' stands beside 12 zeros and ones" in sentence(
+        read, tmp_path / "x.csv", protocol
+    )
+    (tmp_path / "x.csv").write_text("report\n0b110000000000\n11;\n")
+    assert read(tmp_path / "x.csv", protocol).n_reports == 2
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf", "x", ""])
+def test_a_bad_weight_has_a_line_and_may_be_left_out(tmp_path, weight):
+    (tmp_path / "x.csv").write_text(f"report,w\nyes,2\nno,{weight}\nyes,1\n")
+    assert "line 3, field 'w'" in sentence(read, tmp_path / "x.csv", designs.warner(0.7), weights="w")
+    with pytest.warns(match="1 row that holds no report was left out"):
+        assert read(tmp_path / "x.csv", designs.warner(0.7), weights="w", bad_rows="skip").n_reports == 2
+
+
 # ---- frames that were foreign exceptions ----------------------------------------------------------------------------
 
 

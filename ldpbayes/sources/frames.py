@@ -86,7 +86,9 @@ def _to_arrow(frame):
             try:
                 frame.select(name).to_arrow()
             except Exception:
-                problem = "holds objects that are neither texts, numbers, bytes nor lists of them"
+                problem = (
+                    "holds values of several kinds, or objects that are neither texts, numbers, bytes nor lists of them"
+                )
                 problem = "holds whole numbers beyond 64 bits" if isinstance(err, OverflowError) else problem
                 raise DataError(problem, field=name) from err
         raise

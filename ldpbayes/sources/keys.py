@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -90,6 +91,22 @@ def check_kinds(kinds: Iterable[frozenset[str]], by: Sequence[str]) -> None:
         if len(kinds_of_key) > 1:
             first, second, *_ = sorted(kinds_of_key)
             raise DataError(f"holds {first} in some rows and {second} in others", field=name)
+
+
+def check_alike(keys: Iterable[tuple], by: Sequence[str | None]) -> None:
+    """Refuse texts of a grouping column that look the same, and would be two cells, and numbers of which several are one.
+
+    ``by`` has None in the place of a column that holds no keys.
+    """
+    for name, parts in zip(by, zip(*keys, strict=True), strict=False):
+        seen: dict[str, str] = {}
+        for part in dict.fromkeys(parts) if name else ():
+            if isinstance(part, float) and 2**53 <= abs(part) < np.inf:
+                raise DataError(f"holds {part:.17g} in floating point, which stands for several whole numbers", field=name)
+            other = seen.setdefault(unicodedata.normalize("NFC", part).strip(), part) if isinstance(part, str) else part
+            if other != part:
+                how = "which differ in blanks around them, or in how Unicode writes an accent; write them alike"
+                raise DataError(f"holds {shown(other)} and {shown(part)}, {how}", field=name)
 
 
 _READ: dict[str, Callable] = {
