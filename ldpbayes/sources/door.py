@@ -106,8 +106,8 @@ def read(
         tally, a history.
     bad_rows : {"refuse", "skip"}
         Whether a row that holds no report is refused, or left out: one whose report, count, weight, key or ε is missing or
-        none of its kind, and a line of a CSV file with other cells than its header. How many were left out and why is a warning
-        and stands in the ``notes`` of what was read.
+        none of its kind, and a line of a CSV file with other cells than its header. How many were left out and why is a
+        warning and stands in the ``notes`` of what was read.
     quarantine : path-like, optional
         A CSV file for the rows that are left out, with file, line or row, reason and text; at most 1,000,000 of them.
     missing : str, number or sequence of these, optional
