@@ -8,6 +8,8 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from commands import run
 
@@ -299,3 +301,42 @@ def test_a_table_without_protocol_says_it_by_options(capsys, tmp_path):
     assert status == 2 and "a collection file states it" in problems
     status, _, problems = run(capsys, "crosscheck", *file, "--protocol", "grr", "-p", "epsilon=1")
     assert status == 2 and "categories must be labels" in problems
+
+
+def survey(tmp_path, *last, suffix="csv"):
+    """Return a file of forty rows, and some more lines, and the options that say what a column of it is."""
+    rows = [f"{'yes' if i % 3 else 'no'},{20 + i},{'ab'[i % 2]}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["smokes,age,g", *rows, *last, ""]))
+    if suffix == "parquet":
+        pyarrow.parquet.write_table(pyarrow.csv.read_csv(tmp_path / "t.csv"), tmp_path / "t.parquet")
+    if suffix == "jsonl":
+        lines = pyarrow.csv.read_csv(tmp_path / "t.csv").to_pylist()
+        (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    stated = "--protocol warner -p p=0.8 --categories no,yes --report smokes --method mle --json".split()
+    return [tmp_path / f"t.{suffix}", "smokes ~ age + C(g)", *stated]
+
+
+def test_a_regression_reads_files_as_other_commands_do(capsys, tmp_path):
+    status, expected, err = run(capsys, "regress", *survey(tmp_path))
+    assert status == 0, err
+    for suffix in ("parquet", "jsonl"):
+        assert run(capsys, "regress", *survey(tmp_path, suffix=suffix))[:2] == (0, expected.replace("t.csv", f"t.{suffix}"))
+    arguments = survey(tmp_path)
+    blanks = (tmp_path / "t.csv").read_text().replace(",a\n", ',"a "\n', 7).replace("b\n", "b \n", 3)
+    (tmp_path / "t.csv").write_text(blanks)
+    assert run(capsys, "regress", *arguments)[:2] == (0, expected)
+
+
+@pytest.mark.parametrize(
+    "last, words",
+    [
+        ("yes,thirty,a", "field 'age': holds 'thirty' among numbers; correct it, or write C(age) for a factor"),
+        ("yes,33", "t.csv, line 42: has 2 cells, the header 3"),
+        ('yes,33,"a', "t.csv, line 42: is not a valid CSV file: unexpected end of data"),
+        ("yes,NA,a", "field 'age': is missing in 1 of 41 rows"),
+        ("NA,33,a", "field 'smokes': is missing in 1 of 41 rows"),
+    ],
+)
+def test_a_row_of_a_regression_that_is_none_is_refused(capsys, tmp_path, last, words):
+    status, _, err = run(capsys, "regress", *survey(tmp_path, last))
+    assert status == 2 and words in " ".join(err.split())
