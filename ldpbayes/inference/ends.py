@@ -134,6 +134,36 @@ def beta_ends(mean: "np.ndarray | float", sd: "np.ndarray | float", levels) -> l
     return [np.where(inside, end, mean) for end in ends]
 
 
+def ends_of_sums(weights: np.ndarray, mean: np.ndarray, sd: np.ndarray, levels) -> list[np.ndarray]:
+    """Return the quantiles, one array a level, of Σ_c w_c p_c, where p_c are independent with beta laws.
+
+    Those of the beta law on an interval that has the first four moments of the sum (Pearson's type I): a large cell whose
+    share is known moves the others to where a beta law on (0, 1) is less skewed than they are. Exact for one cell.
+
+    Parameters
+    ----------
+    weights : (cells,) array
+    mean, sd : (cells, a) arrays
+        Of the shares.
+    levels : sequence of float
+    """
+    moves = (sd > 0) & (mean > 0) & (mean < 1)
+    m, s = np.where(moves, mean, 0.5), np.where(moves, sd, 0.25)
+    odd, even = 1 - 2 * m, m * (1 - m)
+    total = even / s**2 - 1
+    skewness = 2 * odd / ((total + 2) * s)
+    excess = 6 * (odd**2 * (total + 1) / (even * (total + 2)) - 1) / (total + 3)
+    parts = weights[:, None] * np.where(moves, sd, 0.0)
+    centre, spread = weights @ mean, np.sqrt((parts**2).sum(axis=0))
+    scale = np.where(spread > 0, spread, 1.0)
+    skew, kurtosis = ((parts**k * of).sum(axis=0) / scale**k for k, of in ((3, skewness), (4, excess)))
+    away = 3 * skew**2 - 2 * kurtosis  # at most 0 where no such law has these moments: the normal one then
+    both = np.where(away > 0, np.clip(6 * (2 + kurtosis - skew**2) / np.where(away > 0, away, 1.0), 1e-3, 1e6), 1e6)
+    root = np.sqrt(((both + 2) * skew) ** 2 + 16 * (both + 1))
+    first, second = (both / 2 * (1 + sign * (both + 2) * skew / root) for sign in (-1, 1))
+    return [np.clip(centre + spread / 2 * root * (betaincinv(first, second, q) - first / both), 0.0, 1.0) for q in levels]
+
+
 def _quantiles(draws: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Return the quantiles of each column of draws (S, k) at its own levels (m, k), as np.quantile does.
 
