@@ -514,7 +514,7 @@ def _posterior_range(
     none = np.zeros_like(removals.counts), removals.whole
     reached: dict[int, tuple[IntArray, Any]] = {-1: none, 1: none}
     ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
-    credible, gap, tail = np.full((2, fakes.size), math.nan), 0.0, tails(ci_prob)[0]
+    credible, gap = np.full((2, fakes.size), math.nan), 0.0
     plus, minus = (weights > 0).astype(float), (weights < 0).astype(float)
     for k in np.argsort(fakes, kind="stable"):
         m = int(fakes[k])
@@ -526,7 +526,7 @@ def _posterior_range(
             ends[at, k] = weights @ moments.mean
             outer[at, k] = removals.bound(plus, m, side) - (removals.bound(minus, m, -side) if minus.any() else 0.0)
             if np.count_nonzero(weights) == 1:
-                credible[at, k] = moments.quantile(np.array([tail, 1 - tail]))[at, int(weights.argmax())]
+                credible[at, k] = moments.interval(ci_prob)[at, int(weights.argmax())]
     parts = {"": ends, "credible_": credible, "bound_": outer}
     found: dict[str, Any] = {
         f"{name}{side}": part[at] for name, part in parts.items() for at, side in enumerate(("low", "high"))

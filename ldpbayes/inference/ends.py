@@ -1,6 +1,6 @@
 """Ends of intervals: that they are equal-tailed is decided here, and here only."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,15 +111,19 @@ def ends_of_weighted_draws(draws: np.ndarray, weights: np.ndarray, ci_prob: floa
         order = np.argsort(x)
         at = x[order]
         for m, w in enumerate(every[:, order]):
-            below = np.cumsum(w) - 0.5 * w
-            ends = np.interp(levels, below, at)
-            out[:2, m, k] = ends
+            out[:2, m, k] = ends = weighted_quantiles(levels, at, w)
             if at[0] < at[-1]:
                 squares = np.append(0.0, np.cumsum(w**2))
                 inside = squares[np.searchsorted(at, ends, side="right")]
                 error = np.sqrt(inside * (1 - 2 * levels) + levels**2 * squares[-1])
-                out[2:, m, k] = 0.5 * (np.interp(levels + error, below, at) - np.interp(levels - error, below, at))
+                high, low = np.split(weighted_quantiles(np.append(levels + error, levels - error), at, w), 2)
+                out[2:, m, k] = 0.5 * (high - low)
     return out.reshape(4, *weights.shape[:-1], -1)
+
+
+def weighted_quantiles(levels: "np.ndarray | Sequence[float]", values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the quantiles at some levels of values (S,) in order, half of its weight below each."""
+    return np.interp(levels, np.cumsum(weights) - 0.5 * weights, values)
 
 
 def beta_ends(mean: "np.ndarray | float", sd: "np.ndarray | float", levels) -> list[np.ndarray]:
