@@ -286,7 +286,7 @@ def test_a_table_without_protocol_says_it_by_options(capsys, tmp_path):
     stated = ("--protocol", "forced_response", "-p", "truth=2/3", "-p", "forced=1,1", "--categories", "no,yes")
     file = (tmp_path / "survey.csv", "--report", "answer")
     status, _, problems = run(capsys, "fit", *file, *stated)
-    assert status == 2 and "unknown report ''" in problems and "say --set missing=LABEL" in problems
+    assert status == 2 and "unknown report ''" in problems and "say --set missing=''" in problems
     status, _, problems = run(capsys, "fit", file[0], *stated)
     assert status == 2 and "name the column of the reports by --report" in " ".join(problems.split())
     status, out, _ = run(capsys, "fit", *file, *stated, "--set", "missing=NA", "--json", "--seed", 1)
@@ -295,6 +295,9 @@ def test_a_table_without_protocol_says_it_by_options(capsys, tmp_path):
     )  # (50/160 − 1/6)·3/2
     status, out, _ = run(capsys, "fit", *file, *stated, "--set", "missing=NA", "--by", "sex")
     assert status == 0 and "2 of 162 people who were asked (1.23 %) gave no answer" in " ".join(out.split())
+    (tmp_path / "empty.csv").write_text("\n".join(rows[:-1]) + "\n")
+    status, out, _ = run(capsys, "fit", tmp_path / "empty.csv", *file[1:], *stated, "--set", "missing=", "--by", "sex")
+    assert status == 0 and "1 of 161 people who were asked (0.62" in " ".join(out.split())
     status, out, _ = run(capsys, "check", tmp_path / "survey.csv", "--bad-rows", "skip")
     assert status == 2
     status, _, problems = run(capsys, "fit", "example:nigeria", *stated)

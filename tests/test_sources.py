@@ -219,7 +219,7 @@ def test_whole_numbers_may_be_floats_as_beside_missing_entries(make):
     assert (tally.reports.tolist(), tally.counts.tolist()) == ([0, 1], [1, 2])
     assert "unknown report 'b.0'" in sentence(read, make({"report": ["b.0"]}), GRR(3, 1.0), categories=ABC)
     answered = make({"report": [1.0, None, 1.0]})
-    assert "missing=LABEL" in sentence(read, answered, GRR(3, 1.0), categories=ABC)
+    assert "missing=''" in sentence(read, answered, GRR(3, 1.0), categories=ABC)
     assert read(answered, GRR(3, 1.0), categories=ABC, missing="none").n_reports == 2
 
 

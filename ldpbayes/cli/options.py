@@ -72,7 +72,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "Set a key of a collection file, key=value; may be repeated. Columns of the sample: weights, strata, "
             "cluster, by_user (users who sent several reports); population_size=5000 or population_size.north=2000. Those "
-            "who gave no answer: missing=LABEL, for each label. Those who ignore the device: noncompliance.no-sayer=no; "
+            "who gave no answer: missing=LABEL, for each label, or missing= for empty entries. Those who ignore the device: noncompliance.no-sayer=no; "
             "noncompliance_prior=1,9 is a Beta prior of their share. Those who deny: deniers.of=yes, deniers.say=no and "
             "deniers.channel=direct; deniers_prior=1,1 is that of theirs.",
             "--set",
@@ -82,7 +82,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _option(
                 _MANY,
                 "Columns of the sample, key=value: weights, strata, cluster, by_user (users who sent several reports). May "
-                "be repeated. Those who gave no answer: missing=LABEL, for each label.",
+                "be repeated. Those who gave no answer: missing=LABEL, for each label, or missing= for empty entries.",
                 "--set",
             ),
         ),
@@ -571,14 +571,14 @@ def assigned(texts, *keys: str) -> dict[str, Any]:
     texts : sequence of str, optional
     *keys : str
         Those that may be set; one that ends in a dot takes names, one that ends in "?" takes either, and one that ends in
-        "+" makes a list of what it is set to.
+        "+" makes a list of what it is set to, which may be empty texts.
     """
     allowed = {key.rstrip(".?+"): key for key in keys}
     settings: dict[str, Any] = {}
     for text in texts or ():
         path, equals, value = (part.strip() for part in text.partition("="))
         key, dot, name = path.partition(".")
-        if not equals or not value:
+        if not equals or not (value or allowed.get(key, "")[-1:] == "+"):
             raise ArgumentError(f"--set must be key=value, got {shown(text)}.")
         if key not in allowed or (dot and allowed[key][-1] not in ".?") or (not name and (dot or allowed[key][-1] == ".")):
             listed = ", ".join(f"{name}.NAME" if key[-1] == "." else name for name, key in allowed.items())

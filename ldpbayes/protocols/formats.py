@@ -373,7 +373,8 @@ def parse_labels(column, labels):
             position = positions.get(whole) if whole.isdecimal() else None
         if position is None:
             say = "; name the categories (categories=…) to read labels" if counted and text.strip().isalpha() else ""
-            say = "; say missing=LABEL to count who gave no answer" if text.strip().casefold() in NO_ANSWER else say
+            empty = text.strip().casefold() in NO_ANSWER
+            say = f"; say missing={text.strip()!r} to count who gave no answer" if empty else say
             raise DataError(f"unknown report {shown(text)}; it must be one of {listed(labels, most=8)}{say}", line=i)
         out[i] = position
     return out

@@ -20,7 +20,7 @@ MOST_CODES = 2**22
 #: Key of the metadata of a table whose cells are texts of a file, as those of CSV are.
 TEXTS = b"ldpbayes.texts"
 _NO_KEY = 'holds missing values; fill them in, or leave these rows out with bad_rows="skip"'
-_NO_REPORT = "holds missing values; say missing=LABEL to count who gave no answer"
+_NO_REPORT = "holds missing values; say missing='' to count who gave no answer"
 _WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
 
 
