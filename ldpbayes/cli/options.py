@@ -73,8 +73,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             "Set a key of a collection file, key=value; may be repeated. Columns of the sample: weights, strata, "
             "cluster, by_user (users who sent several reports); population_size=5000 or population_size.north=2000. Those "
             "who gave no answer: missing=LABEL, for each label, or missing= for empty entries. Those who ignore the device: "
-            "noncompliance.no-sayer=no; noncompliance_prior=1,9 is a Beta prior of their share. Those who deny: deniers.of=yes, deniers.say=no and "
-            "deniers.channel=direct; deniers_prior=1,1 is that of theirs.",
+            "noncompliance.no-sayer=no; noncompliance_prior=1,9 is a Beta prior of their share. Those who deny: "
+            "deniers.of=yes, deniers.say=no and deniers.channel=direct; deniers_prior=1,1 is that of theirs.",
             "--set",
         ),
         **dict.fromkeys(
