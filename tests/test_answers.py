@@ -216,6 +216,18 @@ def test_poststratify_mixes_cells():
         answers.poststratify(tree, [1, 2])
 
 
+def test_sums_of_cells_without_draws_have_the_ends_of_the_sum():
+    """A quarter of the population is known and moves the skewed rest: ends were half a sd off, and said .05."""
+    open_answers, counts, weights = designs.direct(2), np.array([[220, 240], [12, 1], [40, 4]]), np.array([0.25, 0.6, 0.15])
+    cells = {f"{k}": Collection(["no", "yes"], Tally(open_answers, [0, 1], each)) for k, each in enumerate(counts)}
+    found = answers.poststratify(fit(Cells(cells, by=["g"]), "jeffreys", draws=0), weights).sel(category="yes")
+    rng = np.random.default_rng(1)
+    whole = sum(w * rng.beta(yes + 0.5, no + 0.5, 1_000_000) for w, (no, yes) in zip(weights, counts, strict=True))
+    for name, level in (("lower", 0.025), ("upper", 0.975)):
+        off = abs(found[name].item() - np.quantile(whole, level))
+        assert off < 0.03 * whole.std() and off < found[f"{name}_error"].item() + 0.01 * whole.std()
+
+
 def test_poststratify_warns_where_independent_priors_add_up():
     """A hundred cells of ten answers, all of them no: every prior adds half a yes, a twentieth in the sum."""
     tree = cells_result(100, [10, 0])

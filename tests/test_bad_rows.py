@@ -181,6 +181,16 @@ def test_collection_files_and_the_command_line(tmp_path, capsys):
     status, out, err = run(capsys, "scan", tmp_path / "t.csv", "--by", "g", *stated)
     assert status == 0 and "6 rows that hold no report were left out" in " ".join(out.split())
     assert run(capsys, *fit[:4])[0] == 2
+    for name in ("check", "crosscheck"):
+        status, out, err = run(capsys, name, tmp_path / "c.toml", "--seed", "1", "--bad-rows", "skip")
+        assert status == 0 and "5 rows that hold no report were left out" in " ".join((out + err).split())
+
+
+def test_a_line_that_is_no_utf_8_and_has_too_few_cells_ends_in_our_sentence_alone(tmp_path, capfd):
+    (tmp_path / "x.csv").write_bytes(b"report,g\na,1\nb\xff\nc,3\n")
+    with pytest.raises(DataError, match=r"x\.csv: is not UTF-8 text"):
+        read(tmp_path / "x.csv", GRR(3, 1.0), **STATED, bad_rows="skip")
+    assert capfd.readouterr().err == ""
 
 
 def test_a_file_without_rows_is_no_obstacle_to_a_scan_of_two_passes(tmp_path):
@@ -229,7 +239,7 @@ OBJECTS = [json.dumps({"report": label, "g": i}) for i, label in enumerate(["a",
 def test_lines_that_are_no_json_are_left_out(tmp_path, monkeypatch, lines, broken):
     path = tmp_path / "x.jsonl"
     path.write_bytes("\r\n".join(lines).encode())
-    monkeypatch.setattr("ldpbayes.sources.jsonlines.BATCH", 2)
+    monkeypatch.setattr("ldpbayes.sources.jsonlines.BLOCK", 16)
     with pytest.raises(DataError, match=rf"line {broken[0]}: is not JSON"):
         read(path, GRR(3, 1.0), categories=["a", "b", "c"])
     quarantine = tmp_path / "q.csv"

@@ -8,6 +8,8 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from commands import run
 
@@ -284,7 +286,7 @@ def test_a_table_without_protocol_says_it_by_options(capsys, tmp_path):
     stated = ("--protocol", "forced_response", "-p", "truth=2/3", "-p", "forced=1,1", "--categories", "no,yes")
     file = (tmp_path / "survey.csv", "--report", "answer")
     status, _, problems = run(capsys, "fit", *file, *stated)
-    assert status == 2 and "unknown report ''" in problems and "say --set missing=LABEL" in problems
+    assert status == 2 and "unknown report ''" in problems and "say --set missing=''" in problems
     status, _, problems = run(capsys, "fit", file[0], *stated)
     assert status == 2 and "name the column of the reports by --report" in " ".join(problems.split())
     status, out, _ = run(capsys, "fit", *file, *stated, "--set", "missing=NA", "--json", "--seed", 1)
@@ -293,9 +295,51 @@ def test_a_table_without_protocol_says_it_by_options(capsys, tmp_path):
     )  # (50/160 − 1/6)·3/2
     status, out, _ = run(capsys, "fit", *file, *stated, "--set", "missing=NA", "--by", "sex")
     assert status == 0 and "2 of 162 people who were asked (1.23 %) gave no answer" in " ".join(out.split())
+    (tmp_path / "empty.csv").write_text("\n".join(rows[:-1]) + "\n")
+    status, out, _ = run(capsys, "fit", tmp_path / "empty.csv", *file[1:], *stated, "--set", "missing=", "--by", "sex")
+    assert status == 0 and "1 of 161 people who were asked (0.62" in " ".join(out.split())
     status, out, _ = run(capsys, "check", tmp_path / "survey.csv", "--bad-rows", "skip")
     assert status == 2
     status, _, problems = run(capsys, "fit", "example:nigeria", *stated)
     assert status == 2 and "a collection file states it" in problems
     status, _, problems = run(capsys, "crosscheck", *file, "--protocol", "grr", "-p", "epsilon=1")
     assert status == 2 and "categories must be labels" in problems
+
+
+def survey(tmp_path, *last, suffix="csv"):
+    """Return a file of forty rows, and some more lines, and the options that say what a column of it is."""
+    rows = [f"{'yes' if i % 3 else 'no'},{20 + i},{'ab'[i % 2]}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["smokes,age,g", *rows, *last, ""]))
+    if suffix == "parquet":
+        pyarrow.parquet.write_table(pyarrow.csv.read_csv(tmp_path / "t.csv"), tmp_path / "t.parquet")
+    if suffix == "jsonl":
+        lines = pyarrow.csv.read_csv(tmp_path / "t.csv").to_pylist()
+        (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    stated = "--protocol warner -p p=0.8 --categories no,yes --report smokes --method mle --json".split()
+    return [tmp_path / f"t.{suffix}", "smokes ~ age + C(g)", *stated]
+
+
+def test_a_regression_reads_files_as_other_commands_do(capsys, tmp_path):
+    status, expected, err = run(capsys, "regress", *survey(tmp_path))
+    assert status == 0, err
+    for suffix in ("parquet", "jsonl"):
+        assert run(capsys, "regress", *survey(tmp_path, suffix=suffix))[:2] == (0, expected.replace("t.csv", f"t.{suffix}"))
+    arguments = survey(tmp_path)
+    blanks = (tmp_path / "t.csv").read_text().replace(",a\n", ',"a "\n', 7).replace("b\n", "b \n", 3)
+    (tmp_path / "t.csv").write_text(blanks)
+    assert run(capsys, "regress", *arguments)[:2] == (0, expected)
+
+
+@pytest.mark.parametrize(
+    "last, words",
+    [
+        ("yes,thirty,a", "field 'age': holds 'thirty' among numbers; correct it, or write C(age) for a factor"),
+        ("yes,33", "t.csv, line 42: has 2 cells, the header 3"),
+        ('yes,33,"a', "t.csv, line 42: is not a valid CSV file: unexpected end of data"),
+        ("yes,NA,a", "field 'age': is missing in 1 of 41 rows"),
+        ("NA,33,a", "field 'smokes': is missing in 1 of 41 rows"),
+    ],
+)
+def test_a_row_of_a_regression_that_is_none_is_refused(capsys, tmp_path, last, words):
+    status, _, err = run(capsys, "regress", *survey(tmp_path, last))
+    assert status == 2 and words in " ".join(err.split())

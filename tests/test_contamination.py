@@ -357,6 +357,34 @@ def test_bad_questions_are_one_sentence():
     assert contamination_hull(two, channel="y").n == 2
 
 
+def test_reports_that_nobody_sent_need_not_single_out_a_category():
+    encoding = UnaryEncoding.optimized(3, 2.0)
+    reports, counts = encoding.list_reports(), np.array([4, 1, 1, 0, 6, 0, 0, 0])
+    with_zeros, without = (
+        contamination_hull(Tally(encoding, reports[kept], counts[kept], categories=LABELS[:3]), "a", prior="flat", share=0.3)
+        for kept in (slice(None), counts > 0)
+    )
+    for name in ("low", "high"):
+        assert np.array_equal(with_zeros.posterior[name], without.posterior[name])
+
+
+def test_scores_are_those_of_the_estimate_where_another_one_happens_to_agree():
+    """Expected counts have one estimate by cards and by whether any was red; reports taken away tell them apart."""
+    cards, counts = designs.kuk(0.8, 0.3, 2), np.array([4, 4, 2])
+    scores = [Oracle()(Tally(cards, [card], [1], categories=("a", "b"))).distribution[0] for card in range(3)]
+    hull = contamination_hull(Tally(cards, range(3), counts, categories=("a", "b")), "a", share=0.1)
+    total = counts @ scores
+    assert np.allclose([hull.low.item(), hull.high.item()], [(total - scores[0]) / 9, (total - scores[2]) / 9])
+
+
+def test_ties_are_ties():
+    hull = contamination_hull(Tally(designs.warner(0.8), [0, 1], [4, 4], categories=("a", "b")), "a < b", share=0.45)
+    assert hull.estimate.item() == 0 and "does not hold" in hull.sentence and "e-1" not in hull.sentence
+    # Two reports of "no" fewer leave a share of exactly 0.3.
+    tally = Tally(designs.unrelated_question(0.6, 0.2), [0, 1], [7, 5], categories=("a", "b"))
+    assert np.isclose(contamination_hull(tally, "a > 0.3").turning, 2 / 12)
+
+
 def test_page_and_figure():
     hull = contamination_hull(collected(GRR(4, 1.0)), "a > b", prior="flat", share=0.02)
     page = lb.show(hull)

@@ -542,7 +542,7 @@ def test_errors_say_what_to_do(tmp_path):
     with pytest.raises(ArgumentError, match="a result saves itself"):
         lb.write(lb.fit(lb.load_example("nigeria"), "flat", draws=50, random_seed=1), tmp_path / "x.html")
     (tmp_path / "x.csv").write_text("report\nno\nNA\n")
-    with pytest.raises(DataError, match=r"unknown report 'NA'.*say missing=LABEL to count who gave no answer"):
+    with pytest.raises(DataError, match=r"unknown report 'NA'.*say missing='NA' to count who gave no answer"):
         lb.read(tmp_path / "x.csv", lb.protocols.warner(0.7), categories=["no", "yes"])
     with pytest.raises(DataError, match=r"load_example\('nigeria'\) loads what is shipped"):
         lb.fit("example:nigeria")

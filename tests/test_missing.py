@@ -107,6 +107,11 @@ def test_numbers_nan_and_bytes_have_missing_answers_too():
     for missing in ("-9", ["-9", "-8"]):
         found = read(coded, GRR(2, 1.0), missing=missing)
         assert isinstance(found, Collection) and (found.missing, found.n_reports) == (1, 3)
+    for values in ([0, 1, 99, 1], [0, 1, 99, float("nan")], ["0", "1", "99", "1"]):
+        for missing in (99, 99.0, [98, 99], np.int64(99), "99"):
+            assert read(pandas.DataFrame({"report": values}), GRR(2, 1.0), missing=missing).missing >= 1
+    with pytest.raises(ArgumentError, match="missing must be a label or several, got True"):
+        read(coded, GRR(2, 1.0), missing=True)
     for values in (pandas.array([0, None, 1], dtype="Int64"), [0, float("nan"), 1]):  # the second are floats
         for door in (read, summed):
             found = door(pandas.DataFrame({"report": values}), GRR(2, 1.0), missing="", categories=["0", "1"])
@@ -142,7 +147,7 @@ def test_bad_rows_are_another_matter(tmp_path):
         with pytest.raises(DataError, match="all are missing"):
             door(frame([(None, "x")]), GRR(3, 1.0), **STATED, missing="")
         with pytest.raises(ArgumentError, match="missing must be a label or several"):
-            door(rows, GRR(3, 1.0), **STATED, missing=3)
+            door(rows, GRR(3, 1.0), **STATED, missing=b"a")
     with pytest.raises(ArgumentError, match="missing must be left out with by_user: it counts people"):
         read(rows, GRR(3, 1.0), report="report", categories=ABC, missing="no answer", by_user="g")
     assert (Collection(ABC, Tally(GRR(3, 1.0), [0], [2]), missing=2) + Collection(ABC, Tally(GRR(3, 1.0), [1]))).missing == 2

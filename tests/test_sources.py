@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import ldpbayes as lb
 from ldpbayes import read, sources, write
 from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
-from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, RankDeficientWarning
 from ldpbayes.protocols import GRR, bits, designs, make_protocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
 from ldpbayes.simulation import population
@@ -219,7 +219,7 @@ def test_whole_numbers_may_be_floats_as_beside_missing_entries(make):
     assert (tally.reports.tolist(), tally.counts.tolist()) == ([0, 1], [1, 2])
     assert "unknown report 'b.0'" in sentence(read, make({"report": ["b.0"]}), GRR(3, 1.0), categories=ABC)
     answered = make({"report": [1.0, None, 1.0]})
-    assert "missing=LABEL" in sentence(read, answered, GRR(3, 1.0), categories=ABC)
+    assert "missing=''" in sentence(read, answered, GRR(3, 1.0), categories=ABC)
     assert read(answered, GRR(3, 1.0), categories=ABC, missing="none").n_reports == 2
 
 
@@ -274,6 +274,69 @@ def test_mend_23_counts_in_other_digits_are_refused(tmp_path, digits):
     assert f"count must be a whole number, got '{digits}'" in sentence(read_collection, path)
 
 
+@pytest.mark.parametrize("text", ["2.0", "2.", "+2", " 2 "])
+def test_whole_numbers_with_a_point_are_counts_in_a_file_of_texts_too(tmp_path, text):
+    (tmp_path / "x.csv").write_text(f"report,n\nyes,{text}\nno,3\n")
+    assert read(tmp_path / "x.csv", designs.warner(0.7), count="n").counts.tolist() == [3, 2]
+    (tmp_path / "x.csv").write_text("report,n\nyes,2.5\n")
+    assert "count must be a whole number, got '2.5'" in sentence(read, tmp_path / "x.csv", designs.warner(0.7), count="n")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
+def test_text_of_another_encoding_says_which(tmp_path, encoding):
+    (tmp_path / "x.csv").write_bytes("report,n\nyes,2\n".encode(encoding))
+    assert "UTF-16 text" in sentence(read, tmp_path / "x.csv", designs.warner(0.7))
+
+
+@pytest.mark.parametrize("block", [16, 24, 40, 2**24])
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_the_last_of_json_lines_needs_no_end(tmp_path, monkeypatch, block, n, end):
+    monkeypatch.setattr("ldpbayes.sources.jsonlines.BLOCK", block)
+    (tmp_path / "x.jsonl").write_text("\n".join(['{"report": "yes"}'] * n) + end)
+    found = read(tmp_path / "x.jsonl", designs.warner(0.7), missing="")
+    assert (found.n_reports, found.missing) == (n, 0)
+
+
+@every_frame
+def test_cells_that_look_the_same_are_no_secret(make):
+    for one, other in (("x", " x"), ("\u00e9", "e\u0301")):
+        frame = make({"report": ["yes", "no"], "g": [one, other]})
+        for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+            with pytest.warns(LDPBayesWarning, match="The column 'g' holds .* which differ in blanks around them or in how"):
+                assert len(door(frame, designs.warner(0.7), by="g")) == 2
+    warner = GRR(2, epsilon=1.0)
+    frame = make({"report": ["e\u0301", "\u00e9"]})  # is one label, however it is written
+    assert read(frame, warner, categories=["no", "\u00e9"]).counts.tolist() == [2]
+    assert "distinct texts" in sentence(read, frame, warner, categories=["e\u0301", "\u00e9"], kind=ArgumentError)
+
+
+def test_long_numbers_that_became_floats_are_no_keys(tmp_path):
+    ids = ["99999999999999999998", "99999999999999999999"]  # one floating-point number
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"report": "yes", "id": {number}}}\n' for number in ids))
+    for column in ("by", "by_user"):
+        text = sentence(read, tmp_path / "x.jsonl", designs.warner(0.7), **{column: "id"})
+        assert "holds 1e+20 in floating point, which stands for several whole numbers" in text
+
+
+def test_sets_that_lost_their_zeros_are_not_members(tmp_path):
+    protocol = make_protocol("oue", list(map(str, range(12))), {"epsilon": 1.0})
+    (tmp_path / "x.csv").write_text("report\n110000000000\n11\n")  # a spreadsheet wrote 000000000011
+    assert "line 3, field 'report': report '11' stands beside 12 zeros and ones" in sentence(
+        read, tmp_path / "x.csv", protocol
+    )
+    (tmp_path / "x.csv").write_text("report\n0b110000000000\n11;\n")
+    assert read(tmp_path / "x.csv", protocol).n_reports == 2
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf", "x", ""])
+def test_a_bad_weight_has_a_line_and_may_be_left_out(tmp_path, weight):
+    (tmp_path / "x.csv").write_text(f"report,w\nyes,2\nno,{weight}\nyes,1\n")
+    assert "line 3, field 'w'" in sentence(read, tmp_path / "x.csv", designs.warner(0.7), weights="w")
+    with pytest.warns(match="1 row that holds no report was left out"):
+        assert read(tmp_path / "x.csv", designs.warner(0.7), weights="w", bad_rows="skip").n_reports == 2
+
+
 # ---- frames that were foreign exceptions ----------------------------------------------------------------------------
 
 
@@ -303,6 +366,14 @@ def test_mend_23_columns_may_have_any_name(make):
     assert read(frame, designs.warner(0.7), report="_rows", count="rows") == expected
     with_numbers = pandas.DataFrame([["yes", 1], ["no", 2], ["no", 3]], columns=["report", 7])
     assert read(with_numbers, designs.warner(0.7)) == expected
+
+
+@pytest.mark.parametrize("name", ["a.b", "a`b", 'a"b', "a'b", "a[0]"])
+@every_frame
+def test_names_of_columns_are_no_code(make, name):
+    frame = make({name: ["yes", "no", "yes"], f"g{name}": ["x", "y", "x"]})
+    cells = read(frame, designs.warner(0.7), report=name, by=f"g{name}")
+    assert {key: cell.tallies[0].counts.tolist() for key, cell in cells.items()} == {("x",): [2], ("y",): [1]}
 
 
 def test_mend_27_a_class_instead_of_a_protocol():
@@ -395,9 +466,12 @@ def test_folders_hold_files_of_one_format(tmp_path):
     assert read_collection(path).n_reports == 2
     assert list(read(tmp_path / "part", designs.warner(0.7), by="wave")) == [(1,)]
     (tmp_path / "part" / "b.jsonl").write_text('{"report": "no"}')
-    assert "part: holds files of several formats; name a pattern" in sentence(read_collection, path)
+    problem = sentence(read_collection, path)
+    assert "part: holds files of several formats (b.jsonl, wave=1/a.csv); name a pattern such as " in problem
+    (tmp_path / "part" / "b.jsonl").unlink()
     write_table({"report": ["no", "yes", "no"]}, tmp_path / "part" / "b.parquet")
-    assert read_collection(path).n_reports == 3
+    for door in (read, scan):  # neither is read in silence alone
+        assert "(b.parquet, wave=1/a.csv)" in sentence(door, tmp_path / "part", designs.warner(0.7))
 
 
 @pytest.mark.parametrize("by", [3, [], [""], ["region", "region"], [1]])

@@ -13,6 +13,7 @@ from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.answers.regression import poststratify_table
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown
+from ldpbayes.inference.ends import ends_of_sums, tails
 from ldpbayes.result.validation import TARGETS
 
 POPULATION = "Shares in a population made of the cells"
@@ -77,8 +78,9 @@ def poststratify(
     posterior is as wide as after m unprotected answers, so it has moved that mean by λ/(1 − λ)·(prior mean − posterior
     mean); ``pull`` is the weighted sum of these over the cells. m is that of ``worth``.
 
-    Without draws the cells are independent, and the sum has the ends of the beta law with its mean and sd; their errors are
-    the farthest that such ends are away in a cell, in sds. Cells whose prior learns what they share need draws.
+    Without draws the cells are independent, and the sum has the ends of the beta law on an interval with its first four
+    moments, those of cells being of beta laws. The errors add up the farthest that ends of beta laws are away in a cell, in
+    sds, and what moments beyond the second change. Cells whose prior learns what they share need draws.
     """
     if isinstance(result, xr.DataTree) and "regression" in result.attrs:
         return poststratify_table(result, weights, count, by=by, ci_prob=ci_prob)
@@ -111,7 +113,7 @@ def _of_draws(result: xr.DataTree, share: NDArray, target: str, ci_prob: float) 
 
 
 def _of_moments(result: xr.DataTree, share: NDArray, target: str, ci_prob: float) -> Answer:
-    """Return the answer without draws: cells are independent, and a sum is nearer to a beta law than its terms."""
+    """Return the answer without draws: cells are independent, and have nearly beta laws."""
     checks.choice(target, "target", TARGETS)
     summary = base.as_result(result)["summary"].to_dataset()
     base.need_apart(result)
@@ -121,6 +123,10 @@ def _of_moments(result: xr.DataTree, share: NDArray, target: str, ci_prob: float
     mean, sd = share @ moments["mean"].values, np.sqrt(share**2 @ moments["sd"].values ** 2)
     off = base.beta_errors(moments, summary.attrs["ci_prob"]).max(axis=0)
     values = base.of_beta(mean, sd, off, ci_prob)
+    ends = ends_of_sums(share, moments["mean"].values, moments["sd"].values, tails(ci_prob))
+    for name, end in zip(("lower", "upper"), ends, strict=True):
+        values[f"{name}_error"] = values[f"{name}_error"] + np.abs(end - values[name])
+        values[name] = end
     return base.by_category(moments["category"].values, POPULATION, values, ci_prob=ci_prob)
 
 

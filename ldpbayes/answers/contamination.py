@@ -176,7 +176,7 @@ def contamination_hull(
             arrays |= {f"posterior_{name}": (("share",)[: np.ndim(one)], one) for name, one in found.items()}
     facts |= {"question": text, "n": n, "ci_prob": ci_prob, "exact": every[-1].exact, "threshold": threshold}
     hull = ContaminationHull(arrays, {"share": shares, "quantity": list(names)}, facts)
-    holds = None if math.isnan(threshold) else bool((estimate[0] > threshold) == above)
+    holds = None if math.isnan(threshold) else bool(estimate[0] > threshold if above else estimate[0] < threshold)
     hull.attrs["sentence"] = _of_every_category(hull) if question is None else _sentence(hull, holds)
     return hull
 
@@ -257,18 +257,19 @@ class _Ends:
         self.n = int(counts.sum())
         self.users = np.concatenate([[0], np.cumsum(counts)])
         self.sums = np.concatenate([[0], np.cumsum(counts * scores)])
-        self.estimate = float(self.sums[-1] / self.n)
+        self.estimate = _rounded(float(self.sums[-1] / self.n))
         self.exact = binomial is not None
 
     @classmethod
     def of(cls, tally: Tally, weights: FloatArray, ci_prob: float, form: Binomials | None) -> "_Ends":
         """Return the ends of a quantity Σ w_x p_x of one tally, or refuse."""
         tail, bounds = tails(ci_prob)[0], (float(weights.min()), float(weights.max()))
-        if form is not None and np.count_nonzero(weights) == 1 and _agrees(tally, form):
+        if form is not None and np.count_nonzero(weights) == 1:
             own = int(weights.argmax())
             held, g, h = float(form.counts[own]), float(form.hit[own]), float(form.other[own])
             scores, counts = np.array([-h, 1 - h]) / (g - h), np.array([form.n - held, held])
-            return cls(scores, counts, bounds, tail, (held, g, h))
+            if tally.protocol.hit_rates is not None or _counts_supports(tally, weights, scores):
+                return cls(scores, counts, bounds, tail, (held, g, h))
         decoder, rows = tally.protocol.decoder(), tally.rows
         found = None if decoder is None else decoder.scores(rows, weights)
         if found is None and not tally.protocol.has_full_rank():
@@ -299,15 +300,19 @@ class _Ends:
             apart = np.maximum(mean - low, high - mean)
             error = np.sqrt(self.n / left * (spread + apart**2) / left) * -ndtri(self.tail)
             sure_low, sure_high = low - error, high + error
-        return tuple(np.clip(end, *self.bounds) for end in (low, high, sure_low, sure_high))
+        return tuple(np.clip(_rounded(end), *self.bounds) for end in (low, high, sure_low, sure_high))
 
 
-def _agrees(tally: Tally, form: Binomials) -> bool:
-    """Return whether the unbiased estimate is that of the support counts; an explicit channel may have a better one."""
-    if tally.protocol.hit_rates is not None:
-        return True
-    estimate = (form.counts / form.n - form.other) / (form.hit - form.other)
-    return np.allclose(tally.protocol.oracle(tally.rows), estimate)
+def _rounded(end: Any) -> Any:
+    """Return an end without the rounding of its sums, so that what is a tie on paper neither holds nor turns by 10⁻¹⁶."""
+    return np.round(end, 13) + 0.0
+
+
+def _counts_supports(tally: Tally, weights: FloatArray, scores: FloatArray) -> bool:
+    """Return whether the unbiased estimate has the scores of a support count; an explicit channel may have a better one."""
+    decoder = tally.protocol.decoder()
+    found = None if decoder is None else decoder.scores(tally.rows, weights)
+    return found is not None and bool(np.isclose(found[:, None], scores).any(axis=1).all())
 
 
 def _of_every_category(hull: ContaminationHull) -> str:
@@ -350,8 +355,9 @@ class _Removals:
         self.alpha: Any = alpha  # None where it is learnt, and under any other prior of two categories, which has nodes
         self.nodes = PriorNodes(prior) if other else None
         self.tally, self.prior, self.weights = tally, prior, weights
-        self.counts: IntArray = np.asarray(tally.counts, dtype=np.int64)
-        every: Any = tally.protocol.rows(tally.reports, np.ones(len(self.counts))).separable()
+        came = np.asarray(tally.counts) > 0  # what nobody reported need not single out a category
+        self.reports, self.counts = tally.reports[came], np.asarray(tally.counts, dtype=np.int64)[came]
+        every: Any = tally.protocol.rows(self.reports, np.ones(len(self.counts))).separable()
         self.index, self.base, self.slope = every.index, every.base, every.slope
         self.whole = self.evaluate(np.zeros_like(self.counts))
 
@@ -362,7 +368,7 @@ class _Removals:
         from ldpbayes.posteriors.exact import ExactMoments
 
         left = self.counts > removed
-        rows = self.tally.protocol.rows(self.tally.reports[left], (self.counts - removed)[left])
+        rows = self.tally.protocol.rows(self.reports[left], (self.counts - removed)[left])
         return ExactMoments(rows, prior or self.prior)
 
     def slopes(self, moments: "ExactMoments | Moments") -> FloatArray:
@@ -508,7 +514,7 @@ def _posterior_range(
     none = np.zeros_like(removals.counts), removals.whole
     reached: dict[int, tuple[IntArray, Any]] = {-1: none, 1: none}
     ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
-    credible, gap, tail = np.full((2, fakes.size), math.nan), 0.0, tails(ci_prob)[0]
+    credible, gap = np.full((2, fakes.size), math.nan), 0.0
     plus, minus = (weights > 0).astype(float), (weights < 0).astype(float)
     for k in np.argsort(fakes, kind="stable"):
         m = int(fakes[k])
@@ -520,7 +526,7 @@ def _posterior_range(
             ends[at, k] = weights @ moments.mean
             outer[at, k] = removals.bound(plus, m, side) - (removals.bound(minus, m, -side) if minus.any() else 0.0)
             if np.count_nonzero(weights) == 1:
-                credible[at, k] = moments.quantile(np.array([tail, 1 - tail]))[at, int(weights.argmax())]
+                credible[at, k] = moments.interval(ci_prob)[at, int(weights.argmax())]
     parts = {"": ends, "credible_": credible, "bound_": outer}
     found: dict[str, Any] = {
         f"{name}{side}": part[at] for name, part in parts.items() for at, side in enumerate(("low", "high"))

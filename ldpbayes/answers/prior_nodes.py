@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.errors import ConvergenceError
+from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.priors.base import AbstractPrior
 
 #: Rules that are independent of each other, and the logarithm to base 2 of the nodes of each.
@@ -16,26 +17,24 @@ COARSE = 1e-3
 
 
 class Moments:
-    """Mean, covariance and quantiles of two shares from weighted nodes; ``error`` is the standard error of the mean."""
+    """Mean, covariance and intervals of two shares from weighted nodes; ``error`` is the standard error of the mean."""
 
     def __init__(self, share: FloatArray, log_weight: FloatArray) -> None:
         weight = np.exp(log_weight - max(log_weight.max(), -1e300))
         whole = np.maximum(weight.sum(axis=1), 1e-300)
         each = (weight * share).sum(axis=1) / whole
         self.error = float(each.std(ddof=1) / len(each) ** 0.5) if whole.min() > 1e-300 else np.inf
-        self._share, self._weight = share.ravel(), weight.ravel() / whole.sum()
-        first = float(self._weight @ self._share)
-        self.mean = np.array([first, 1 - first])
+        first, self._weight = share.ravel(), weight.ravel() / whole.sum()
+        self._shares = np.column_stack([first, 1 - first])
+        self.mean = self._weight @ self._shares
 
     def covariance(self) -> FloatArray:
-        variance = float(self._weight @ (self._share - self.mean[0]) ** 2)
+        variance = float(self._weight @ (self._shares[:, 0] - self.mean[0]) ** 2)
         return variance * np.array([[1.0, -1.0], [-1.0, 1.0]])
 
-    def quantile(self, q: FloatArray) -> FloatArray:
-        """Return the quantiles of both shares, shape (len(q), 2)."""
-        order = np.argsort(self._share)
-        reach, share = np.cumsum(self._weight[order]), self._share[order]
-        return np.column_stack([np.interp(q, reach, share), 1 - np.interp(1 - q, reach, share)])
+    def interval(self, ci_prob: float) -> FloatArray:
+        """Return the ends of the equal-tailed intervals of both shares, shape (2, 2)."""
+        return ends_of_weighted_draws(self._shares, self._weight, ci_prob)[:2]
 
 
 class PriorNodes:

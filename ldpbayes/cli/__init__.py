@@ -186,7 +186,7 @@ _ADVICE = {
     "by report=…": "by --report",
     "(categories=…)": "(--categories)",
     'with bad_rows="skip"': "with --bad-rows skip",
-    "say missing=LABEL": "say --set missing=LABEL",
+    "say missing=": "say --set missing=",
 }
 
 

@@ -16,8 +16,6 @@ KEYS = (
 )
 #: How the posterior is computed.
 POSTERIOR = options.Group(prior="default", method="auto", exclude=None, ci_prob=0.95, draws=None, random_seed=None)
-#: What becomes of rows that hold no report.
-ROWS = options.Group(bad_rows="refuse", quarantine=None)
 
 
 def command(
@@ -26,7 +24,6 @@ def command(
     assignments=None,
     *,
     posterior=POSTERIOR,
-    rows=ROWS,
     table: options.Table,
     outputs: options.Outputs,
 ):
@@ -65,7 +62,7 @@ def command(
     doubts = {key: sample.pop(key, None) for key in ("noncompliance", "deniers", "noncompliance_prior", "deniers_prior")}
     if "population_size" in sample:
         sample["population_size"] = _population(sample["population_size"])
-    collection = options.read(file, by, **table.settings, **sample, **({} if rows == ROWS else rows))
+    collection = options.read(file, by, **table.settings, **sample)
     collection, belief = _doubted(collection, options.prior(posterior["prior"]), doubts)
     exclude = tuple(options.columns(posterior["exclude"]) or ())
     outputs.check()

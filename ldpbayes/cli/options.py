@@ -1,5 +1,6 @@
 """The options of the command line: each is declared once, by the name of the argument that it sets; commands name theirs."""
 
+import contextlib
 import contextvars
 import dataclasses
 import functools
@@ -71,7 +72,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "Set a key of a collection file, key=value; may be repeated. Columns of the sample: weights, strata, "
             "cluster, by_user (users who sent several reports); population_size=5000 or population_size.north=2000. Those "
-            "who gave no answer: missing=LABEL, for each label. Those who ignore the device: noncompliance.no-sayer=no; "
+            "who gave no answer: missing=LABEL, for each label, or missing= for empty entries. Those who ignore the device: noncompliance.no-sayer=no; "
             "noncompliance_prior=1,9 is a Beta prior of their share. Those who deny: deniers.of=yes, deniers.say=no and "
             "deniers.channel=direct; deniers_prior=1,1 is that of theirs.",
             "--set",
@@ -81,7 +82,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _option(
                 _MANY,
                 "Columns of the sample, key=value: weights, strata, cluster, by_user (users who sent several reports). May "
-                "be repeated. Those who gave no answer: missing=LABEL, for each label.",
+                "be repeated. Those who gave no answer: missing=LABEL, for each label, or missing= for empty entries.",
                 "--set",
             ),
         ),
@@ -459,14 +460,17 @@ class Reports:
 
 @dataclasses.dataclass(frozen=True)
 class Table(Reports):
-    """How the reports of a table were made that does not state it itself."""
+    """How the reports of a table were made that does not state it itself, and what becomes of rows that hold none."""
 
     count: Any = None
+    bad_rows: Any = "refuse"
+    quarantine: Any = None
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of read that are stated."""
-        stated = {"report": self.columns, "count": self.count, "categories": self.labels}
+        stated = {"report": self.columns, "count": self.count, "categories": self.labels, "quarantine": self.quarantine}
+        stated |= {} if self.bad_rows == "refuse" else {"bad_rows": self.bad_rows}
         if self.protocol is not None or self.parameter is not None:
             stated["protocol"] = self.mechanism
         return {name: value for name, value in stated.items() if value is not None}
@@ -505,8 +509,12 @@ def read(file, by=None, **rows):
     return collected(located(file), by=columns(by), **rows)
 
 
-def read_table(path, names, report=None):
-    """Return a CSV or Parquet file as a PyArrow table.
+#: What a file of texts has for an entry that is missing, in small letters.
+NOTHING = "", "na", "n/a", "nan", "null"
+
+
+def read_table(path, names, report=None, texts=()):
+    """Return a file of rows as a PyArrow table.
 
     Parameters
     ----------
@@ -514,35 +522,39 @@ def read_table(path, names, report=None):
     names : sequence of str or None
         Columns that it must have.
     report : sequence of str, optional
-        Columns of reports, which are text in a CSV file. Of a Parquet file only these and the names are read, and all
-        columns where None is given.
+        Columns of reports. Only these and the names are read, and all columns where None is given.
+    texts : sequence of str
+        Other columns that stay texts in a CSV file, as reports do.
     """
     import pyarrow
-    import pyarrow.csv
 
-    from ldpbayes.sources.base import check_column, foreign
-    from ldpbayes.sources.csv import opened
-    from ldpbayes.sources.parquet import known, read_whole
+    from ldpbayes.sources.base import foreign
+    from ldpbayes.sources.opening import open_source
 
-    names = list(dict.fromkeys(filter(None, (*names, *(report or ())))))
-    if files.is_parquet(path):
-        files.open_input(path).close()
-        fields = known(path).schema.names
-        table = read_whole(path, [name for name in names if name in fields] if report else fields)
-    else:
-        types = {name: pyarrow.string() for name in report or ()}
-        with foreign("is not a readable CSV file", path), opened(path) as handle:
-            settings = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-            table = pyarrow.csv.read_csv(handle, convert_options=settings)
-        try:
-            fields, texts = table.column_names, not any(pyarrow.types.is_binary(column.type) for column in table.schema)
-        except UnicodeDecodeError:
-            texts = False
-        if not texts:  # Arrow makes bytes of them
-            raise DataError("is not UTF-8 text", source=path)
-    for name in names:
-        check_column(fields, name, source=path)
+    source, names = open_source(path), list(dict.fromkeys(filter(None, (*names, *(report or ())))))
+    list(source.pieces(names))  # refuses a file without one of them
+    batches = list(source.batches(names if report else source.names(), strict=False))
+    if not any(map(len, batches)):
+        raise DataError("the source has no rows", source=path)
+    with foreign("has columns that do not go together", path):
+        table = pyarrow.concat_tables([batch.table for batch in batches])
+    for i, name in enumerate(table.column_names) if source.of_texts else ():
+        table = table.set_column(i, name, _typed(table.column(i), name in (*(report or ()), *texts)))
     return table
+
+
+def _typed(column, stays):
+    """Return a column of texts as numbers, booleans or dates where all are such, without blanks and words for nothing."""
+    import pyarrow
+    from pyarrow import compute
+
+    texts = compute.utf8_trim_whitespace(column)
+    texts = compute.if_else(compute.is_in(compute.utf8_lower(texts), pyarrow.array(NOTHING)), None, texts)
+    kinds = pyarrow.int64(), pyarrow.float64(), pyarrow.bool_(), pyarrow.date32(), pyarrow.timestamp("us")
+    for kind in () if stays else kinds:
+        with contextlib.suppress(pyarrow.ArrowInvalid):
+            return texts.cast(kind)
+    return texts
 
 
 def columns(texts):
@@ -559,14 +571,14 @@ def assigned(texts, *keys: str) -> dict[str, Any]:
     texts : sequence of str, optional
     *keys : str
         Those that may be set; one that ends in a dot takes names, one that ends in "?" takes either, and one that ends in
-        "+" makes a list of what it is set to.
+        "+" makes a list of what it is set to, which may be empty texts.
     """
     allowed = {key.rstrip(".?+"): key for key in keys}
     settings: dict[str, Any] = {}
     for text in texts or ():
         path, equals, value = (part.strip() for part in text.partition("="))
         key, dot, name = path.partition(".")
-        if not equals or not value:
+        if not equals or not (value or allowed.get(key, "")[-1:] == "+"):
             raise ArgumentError(f"--set must be key=value, got {shown(text)}.")
         if key not in allowed or (dot and allowed[key][-1] not in ".?") or (not name and (dot or allowed[key][-1] == ".")):
             listed = ", ".join(f"{name}.NAME" if key[-1] == "." else name for name, key in allowed.items())

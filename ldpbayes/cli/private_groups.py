@@ -99,6 +99,9 @@ def command(
 
 def _refuse_half_numbers(table, value, path):
     """Refuse a column of numbers with entries that are none; all texts are an open category."""
+    from ldpbayes.sources.opening import open_source
+    from ldpbayes.sources.stream import Batch
+
     column = table[value].to_pylist()
     if not any(isinstance(text, str) for text in column):
         return
@@ -110,4 +113,6 @@ def _refuse_half_numbers(table, value, path):
         except (TypeError, ValueError):
             wrong = row if wrong is None else wrong
     if wrong is not None and numbers > len(column) / 2:
-        raise DataError(f"must be a number, got {shown(column[wrong])}", source=path, line=wrong + 2, field=value)
+        piece = next(iter(open_source(path).pieces([value])))
+        error = DataError(f"must be a number, got {shown(column[wrong])}", line=wrong, field=value)
+        raise Batch(table, piece).located(error)

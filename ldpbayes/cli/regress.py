@@ -1,7 +1,6 @@
 """The command ``ldpbayes regress``."""
 
 import dataclasses
-import pathlib
 
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError
@@ -64,15 +63,17 @@ def command(
 
 def _read(file, formula, reports, columns):
     """Return (data, what else is stated, the Cells or None) of a table, or of a collection that knows its protocol."""
-    suffix = pathlib.PurePath(file).suffix.lower()
-    if suffix == ".toml":
+    from ldpbayes.regression.formula import Formula
+
+    if file.lower().endswith(".toml"):
         stated = [name for name, value in (*dataclasses.asdict(reports).items(), *columns.items()) if value]
         if stated:
             raise ArgumentError(f"{stated[0]} must be left out: the collection file says how its reports were made.")
         return _cells(file, formula)
     stated = {"protocol": reports.mechanism, "categories": reports.names, **columns}
-    named = (columns[name] for name in ("count", "weights", "strata", "cluster") if name in columns)
-    return options.read_table(pathlib.Path(file), named, reports.columns), stated, None
+    named = [columns[name] for name in ("count", "weights", "strata", "cluster") if name in columns]
+    texts = reports.columns or (*reports.mechanism.report_fields, Formula.parse(formula).answer)
+    return options.read_table(file, [*named, *(reports.columns or ())], texts=texts), stated, None
 
 
 def _cells(file, formula):

@@ -381,8 +381,8 @@ class SampleColumns:
                 raise DataError("holds missing values", field=name)
         weights = np.ones(len(place))
         if self.weights is not None:
-            weight_of = {cell: _weight(cell, self.weights) for cell in set(columns[self.weights])}
-            weights = np.array([weight_of[cell] for cell in columns[self.weights]])
+            numbers = {cell: weight_of(cell, self.weights) for cell in set(columns[self.weights])}
+            weights = np.array([numbers[cell] for cell in columns[self.weights]])
         strata, clusters = (
             None if name is None else np.array([str(cell) for cell in columns[name]], dtype=object)[present]
             for name in (self.strata, self.cluster)
@@ -422,7 +422,8 @@ class SampleColumns:
         return {key: replace(survey, frame=frame) for key, survey in by_key.items()}
 
 
-def _weight(cell: Any, name: str) -> float:
+def weight_of(cell: Any, name: str) -> float:
+    """Return the weight that an entry of the column of weights holds, or raise a DataError."""
     try:
         return float(check_weights([cell])[0])
     except DataError as err:

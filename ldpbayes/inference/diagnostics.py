@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpbayes.inference.chains import diagnosed, error_of_mean
 from ldpbayes.inference.ends import SOLVED, ends_of_draws, numerical_error
-from ldpbayes.inference.verdict import of_chains
+from ldpbayes.inference.verdict import Verdict, of_chains
 
 #: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories only.
 MAX_DIAGNOSED = 256
@@ -268,6 +268,11 @@ def chain_diagnostics(draws: np.ndarray) -> dict[str, np.ndarray]:
     for key, values in diagnosed(draws[..., chosen]).items():
         out[key][chosen] = values
     return out
+
+
+def verdict_on(draws: np.ndarray, divergences: int = 0, drawn: int | None = None) -> Verdict:
+    """Return the Verdict on chains (chains, draws, k); the other arguments as in verdict.of_chains."""
+    return of_chains(*extremes(chain_diagnostics(draws)), divergences, drawn)
 
 
 def extremes(found: dict[str, np.ndarray]) -> tuple[float, float]:

@@ -15,13 +15,12 @@ import numpy as np
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import MOST_SHARE, Bend
-from ldpbayes.inference.diagnostics import chain_diagnostics, entries_of, extremes
+from ldpbayes.inference.diagnostics import entries_of, verdict_on
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.middle import middle
 from ldpbayes.inference.sampling import Going, Run, by_hmc, by_nuts, going_on, settled
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
-from ldpbayes.inference.verdict import of_chains
 
 #: Rounds of trajectories that say where the posterior lies, where coordinates are dense, or have cells: unless they are
 #: whitened they are no help to trajectories.
@@ -130,7 +129,7 @@ def sample(
 
         def wanting(run, made):
             worst = end_errors(values, run.z, prob).max(initial=0.0) / allowed
-            few = of_chains(*extremes(chain_diagnostics(reported(target.prior, run.z)))).next == "more"
+            few = verdict_on(reported(target.prior, run.z)).next == "more"
             cost = float(run.stats["n_steps"].sum()) * (target.reports.visited + each)
             cheap = 2 * cost <= COSTS[int(worst > ACCEPTABLE)] and 2 * made * chains <= MOST_DRAWN
             return (few or worst > AIMED) and (cheap or 2 * made <= MOST_TIMES * draws)

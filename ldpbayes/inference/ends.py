@@ -1,6 +1,6 @@
 """Ends of intervals: that they are equal-tailed is decided here, and here only."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,15 +111,19 @@ def ends_of_weighted_draws(draws: np.ndarray, weights: np.ndarray, ci_prob: floa
         order = np.argsort(x)
         at = x[order]
         for m, w in enumerate(every[:, order]):
-            below = np.cumsum(w) - 0.5 * w
-            ends = np.interp(levels, below, at)
-            out[:2, m, k] = ends
+            out[:2, m, k] = ends = weighted_quantiles(levels, at, w)
             if at[0] < at[-1]:
                 squares = np.append(0.0, np.cumsum(w**2))
                 inside = squares[np.searchsorted(at, ends, side="right")]
                 error = np.sqrt(inside * (1 - 2 * levels) + levels**2 * squares[-1])
-                out[2:, m, k] = 0.5 * (np.interp(levels + error, below, at) - np.interp(levels - error, below, at))
+                high, low = np.split(weighted_quantiles(np.append(levels + error, levels - error), at, w), 2)
+                out[2:, m, k] = 0.5 * (high - low)
     return out.reshape(4, *weights.shape[:-1], -1)
+
+
+def weighted_quantiles(levels: "np.ndarray | Sequence[float]", values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the quantiles at some levels of values (S,) in order, half of its weight below each."""
+    return np.interp(levels, np.cumsum(weights) - 0.5 * weights, values)
 
 
 def beta_ends(mean: "np.ndarray | float", sd: "np.ndarray | float", levels) -> list[np.ndarray]:
@@ -132,6 +136,36 @@ def beta_ends(mean: "np.ndarray | float", sd: "np.ndarray | float", levels) -> l
         first, second = np.where(inside, mean * total, 1.0), np.where(inside, (1 - mean) * total, 1.0)
         ends = [betaincinv(first, second, level) for level in levels]
     return [np.where(inside, end, mean) for end in ends]
+
+
+def ends_of_sums(weights: np.ndarray, mean: np.ndarray, sd: np.ndarray, levels) -> list[np.ndarray]:
+    """Return the quantiles, one array a level, of Σ_c w_c p_c, where p_c are independent with beta laws.
+
+    Those of the beta law on an interval that has the first four moments of the sum (Pearson's type I): a large cell whose
+    share is known moves the others to where a beta law on (0, 1) is less skewed than they are. Exact for one cell.
+
+    Parameters
+    ----------
+    weights : (cells,) array
+    mean, sd : (cells, a) arrays
+        Of the shares.
+    levels : sequence of float
+    """
+    moves = (sd > 0) & (mean > 0) & (mean < 1)
+    m, s = np.where(moves, mean, 0.5), np.where(moves, sd, 0.25)
+    odd, even = 1 - 2 * m, m * (1 - m)
+    total = even / s**2 - 1
+    skewness = 2 * odd / ((total + 2) * s)
+    excess = 6 * (odd**2 * (total + 1) / (even * (total + 2)) - 1) / (total + 3)
+    parts = weights[:, None] * np.where(moves, sd, 0.0)
+    centre, spread = weights @ mean, np.sqrt((parts**2).sum(axis=0))
+    scale = np.where(spread > 0, spread, 1.0)
+    skew, kurtosis = ((parts**k * of).sum(axis=0) / scale**k for k, of in ((3, skewness), (4, excess)))
+    away = 3 * skew**2 - 2 * kurtosis  # at most 0 where no such law has these moments: the normal one then
+    both = np.where(away > 0, np.clip(6 * (2 + kurtosis - skew**2) / np.where(away > 0, away, 1.0), 1e-3, 1e6), 1e6)
+    root = np.sqrt(((both + 2) * skew) ** 2 + 16 * (both + 1))
+    first, second = (both / 2 * (1 + sign * (both + 2) * skew / root) for sign in (-1, 1))
+    return [np.clip(centre + spread / 2 * root * (betaincinv(first, second, q) - first / both), 0.0, 1.0) for q in levels]
 
 
 def _quantiles(draws: np.ndarray, levels: np.ndarray) -> np.ndarray:

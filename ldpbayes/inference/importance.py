@@ -81,8 +81,9 @@ class Weighted:
         return self.judged()
 
     def judged(self, kept: int | None = None) -> Verdict:
-        """Return the Verdict where so many draws are kept, by default as many as were weighted."""
+        """Return the Verdict where so many draws are kept, by default and at most as many as were weighted."""
         drawn = self.log_weight.size
+        kept = drawn if kept is None else min(kept, drawn)
         least, worst = self.squares
         heavy = math.nan
         if least < verdict.MIN_SQUARES * drawn:
@@ -237,7 +238,7 @@ def enough(make: Callable[[int], Weighted], size: int, most: int) -> tuple[Weigh
         Draws that may be weighted.
     """
     weighted = make(size)
-    verdict = weighted.judged()
+    verdict = weighted.judged(size)
     if verdict.next == "more" and weighted.log_weight.size == size and size * verdict.times <= most:
         weighted = make(size * verdict.times)
         verdict = weighted.judged(size)

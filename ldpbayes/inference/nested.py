@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.handover import Outcome, hand_over, in_order
@@ -220,8 +220,7 @@ class Cores:
 
     def share(self, evidences: Sequence[np.ndarray]) -> np.ndarray:
         """Return the probabilities of the nodes from the log-evidences of each family, (nodes,)."""
-        log_mass = self.log_prior + sum(evidences)
-        return np.exp(log_mass - logsumexp(log_mass))
+        return softmax(self.log_prior + sum(evidences))
 
     def drawn(
         self, c: int, evidences: Sequence[np.ndarray], total: int, number: int, rng: np.random.Generator, watch: Any = None
@@ -310,7 +309,7 @@ class Nested:
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """On the weights of each family."""
-        return tuple(weighted.judged(min(len(self.at), weighted.log_weight.size)) for weighted in self.weights)
+        return tuple(weighted.judged(len(self.at)) for weighted in self.weights)
 
     @property
     def k_hat(self) -> float:
@@ -334,7 +333,7 @@ def nested(
     """Return draws of families of unknowns that share hyperparameters.
 
     Draws of the normal approximations get importance weights. Where these are not accepted, particles move from there to the
-    posterior step by step.
+    posterior step by step, also where more draws would do: in about as much time particles are worth three times as many.
 
     Parameters
     ----------
@@ -351,17 +350,14 @@ def nested(
     drawn: list[Any] = [None] * len(evidences)
     weights: list[Any] = [None] * len(evidences)
 
-    def judged(weighted):
-        return weighted.judged(min(draws, weighted.log_weight.size))
-
     def run(way):
         nonlocal evidences, weights
         for c, weighted in enumerate(weights):
-            if weighted is None or not judged(weighted).accepted:
+            if weighted is None or not weighted.judged(draws).accepted:
                 drawn[c] = cores.drawn(c, evidences, total, WAYS.index(way), rng, watch)
         evidences = [family.evidence(len(cores.at)) for family in drawn]
         weights = [cores.weighed(c, family, evidences) for c, family in enumerate(drawn)]
-        return together(map(judged, weights), what)
+        return together((weighted.judged(draws) for weighted in weights), what)
 
     outcome = hand_over(in_order({way: partial(run, way) for way in ways}), lambda verdict: verdict.problem)
     node, picked = _joined(cores.share(evidences), drawn, weights, draws, rng)
@@ -436,8 +432,7 @@ def _joined(share, drawn, weights, draws, rng):
         picked = []
         for i in np.flatnonzero(chosen).tolist():
             mine = np.flatnonzero(family.node == i)
-            weight = np.exp(weighted.log_weight[mine] - logsumexp(weighted.log_weight[mine]))
-            picked.append(mine[rng.permutation(resample(weight, rng, chosen[i]))])
+            picked.append(mine[rng.permutation(resample(softmax(weighted.log_weight[mine]), rng, chosen[i]))])
         every.append(np.concatenate(picked)[order])
     return np.repeat(np.arange(len(share)), chosen)[order], every
 
@@ -484,8 +479,7 @@ def annealed(ratio, u, path, kept, size, rng):
 
 def _next(log_weight, value, power, kept):
     """Return the power at which the weights of a step keep a share of the effective particles."""
-    weight = np.exp(log_weight - log_weight.max())
-    weight /= weight.sum()
+    weight = softmax(log_weight)
 
     def share(fresh):
         gain = (fresh - power) * value

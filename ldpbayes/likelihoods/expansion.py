@@ -37,6 +37,30 @@ class Sums(NamedTuple):
     cross: FloatArray
 
 
+class Quadratic(NamedTuple):
+    """A log-likelihood to second order, up to a constant: b·p − pᵀHp/2, with b (a,) and H (a, a)."""
+
+    linear: FloatArray
+    hessian: FloatArray
+
+    @classmethod
+    def around(cls, rows: "Rows", draws: FloatArray) -> "Quadratic":
+        """Return the expansion averaged over draws (S, a)."""
+        u = rows.matvec(np.ascontiguousarray(draws.T))
+        first, second = (rows.counts * (1 / u**power).mean(axis=1) for power in (1, 2))
+        hessian = np.ascontiguousarray(rows.gram(second))
+        return cls(rows.rmatvec(first) + hessian @ draws.mean(axis=0), hessian)
+
+    def value_and_gradient(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the values at many p (S, a), and the gradients."""
+        bent = p @ self.hessian
+        return p @ self.linear - 0.5 * (bent * p).sum(axis=1), self.linear - bent
+
+    def curvature(self, p: FloatArray, steps: FloatArray) -> FloatArray:
+        """Return KᵀHK for steps K (a, k), the same at every p."""
+        return steps.T @ self.hessian @ steps
+
+
 def expected_inverses(centre: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return (E[1/u], E[1/u²]) over u Gaussian about ``centre`` with standard deviation ``noise``, cut at a tenth of it."""
     mean, square = np.zeros_like(centre), np.zeros_like(centre)

@@ -55,7 +55,7 @@ def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Any
     columns = min(len(panels), 2)
     rows = -(-len(panels) // columns)
     line = min(max(TALLEST / rows / shown.size, 0.05), 0.2 if most is None else 0.17)
-    canvas = Canvas(ax, style, (WIDTH, rows * (line * shown.size + 0.5) + 0.9), rows, columns, sharey=True)
+    canvas = Canvas(ax, style, (WIDTH, rows * (line * shown.size + 0.5) + 1.3), rows, columns, sharey=True)
     y = np.arange(shown.size)[::-1]
     every, size, handles = max(1, math.ceil(LEAST / line)), 4 if line > 0.1 else 2.5, []
     for axes, (name, mean, low, high, marked) in zip(canvas.axes, panels, strict=False):

@@ -162,7 +162,7 @@ def _factors(problems, evidences, known, limit):
     value = dict(zip(fixed, logs.T, strict=False)) | {"learnt": together}
     error = dict(zip(fixed, off.T, strict=False)) | {"learnt": by_rule}
     for name, moved in evidences.moved({name: alpha[0] for name, alpha in fixed.items()} | {"learnt": alpha_hat}).items():
-        error[name] = error[name] + moved
+        error[name] = error.get(name, 0.0) + moved
     used = "learnt" if prior == learnt else "own"
     for name, concentrations in fixed.items():
         used = name if alpha is not None and np.array_equal(alpha, concentrations) else used
@@ -184,7 +184,7 @@ def _factors(problems, evidences, known, limit):
                 skipped["smooth"] = f"it would take {seconds:.2g} s"
         if reference == "own":
             if known[k] is not None:
-                values["own"], errors["own"] = known[k]
+                values["own"], errors["own"] = known[k][0], known[k][1] + errors.get("own", 0.0)
             elif alpha is not None:
                 values["own"], errors["own"] = float(by_alpha[0][k]), max(float(by_alpha[1][k]), *errors.values())
             else:
@@ -269,8 +269,8 @@ class _Expanded(_Evidences):
         start = [self._known(*each) for each in zip(problems, known, means, strict=True)]
         self.sampling = np.array([error for *_, error in start])
         super().__init__(*self._about([mean for _, mean, *_ in start]))
-        alpha, _, known, _ = map(np.array, zip(*start, strict=True))
-        self.constant = self.constant + known - self.log_evidence(alpha)[0]
+        self.known, _, known, _ = map(np.array, zip(*start, strict=True))
+        self.constant = self.constant + known - self.log_evidence(self.known)[0]
 
     def _known(self, problem, known, mean):
         """Return (α, posterior mean, log-evidence, its error) of a collection under some Dirichlet prior."""
@@ -301,6 +301,8 @@ class _Expanded(_Evidences):
         family = replace(self.family, alpha=self.family.alpha + np.repeat(alphas["learnt"], multiplicity.size))
         means = TiltedFactors(family, multiplicity, sets=self.cells).saddle_moments()[0]
         means = means.reshape(self.cells, -1)[:, self.group]
-        moved = self.found(alpha)[0] - _Evidences(*self._about(means)).found(alpha)[0]
-        moved -= moved[:, [list(alphas).index(REFERENCE)]]  # what moves all evidences alike is mended
-        return dict(zip(alphas, (self.sampling[:, None] + np.abs(moved)).T, strict=True))
+        other = _Evidences(*self._about(means))
+        moved = self.found(alpha)[0] - other.found(alpha)[0]
+        mended = self.log_evidence(self.known)[0] - other.log_evidence(self.known)[0]
+        moved = np.column_stack([moved, mended]) - moved[:, [list(alphas).index(REFERENCE)]]  # all alike are mended
+        return dict(zip([*alphas, "own"], (self.sampling[:, None] + np.abs(moved)).T, strict=True))

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, nested, settled
 from ldpbayes.inference.structure import Factor
+from ldpbayes.likelihoods.expansion import Quadratic
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
 from ldpbayes.priors.base import softmax
 
@@ -57,26 +58,6 @@ class Reports:
         """Return Kᵀ H K for minus the Hessian H of ℓ at P (a,) and steps K (a, k)."""
         bent = self.matvec(steps) / self.matvec(p)[:, None]
         return (self.rows.counts[:, None] * bent).T @ bent
-
-
-@dataclass(frozen=True, eq=False)
-class Quadratic:
-    """The log-likelihood of P expanded to second order, with all of its Hessian."""
-
-    pilot: np.ndarray
-    value: float
-    gradient: np.ndarray
-    hessian: np.ndarray
-
-    def value_and_gradient(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return ℓ of many P (S, a), and its gradient."""
-        step = p - self.pilot
-        bent = step @ self.hessian
-        return self.value + step @ self.gradient - 0.5 * (bent * step).sum(axis=1), self.gradient - bent
-
-    def curvature(self, p: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Return Kᵀ H K for minus the Hessian H of ℓ at P (a,) and steps K (a, k)."""
-        return steps.T @ self.hessian @ steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +149,7 @@ class Table:
         grid = self.grid()
         at = tuple(float(axis[i]) for axis, i in zip(grid.axes, grid.first, strict=True))
         pilot = self.shares(settled(self, at, self.start()).centre)
-        (value,), (gradient,) = self.likelihood.value_and_gradient(pilot[None])
-        hessian = self.likelihood.curvature(pilot, np.eye(pilot.size))
-        return replace(self, expansion=Quadratic(pilot, float(value), gradient, hessian))
+        return replace(self, expansion=Quadratic.around(self.rows, pilot[None]))
 
     def drawn(self, draws: int, rng: np.random.Generator, watch: Any = None) -> Nested:
         """Return draws of the effects, with the evidence of the reports.

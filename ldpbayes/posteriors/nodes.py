@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy.special import logsumexp, ndtr, softmax
 
 from ldpbayes.priors import Dirichlet, Learnt
 
@@ -147,7 +147,7 @@ def integrated(log_evidence: LogEvidences, rough: LogEvidences, low: np.ndarray,
         value, off = _finite(*log_evidence(t, np.arange(k)))
     log_density = value - 0.5 * t**2
     totals = [logsumexp(log_density[:, ::step], axis=1) + np.log(t[:, step] - t[:, 0]) for step in (1, 2)]
-    weight = np.exp(log_density - logsumexp(log_density, axis=1, keepdims=True))
+    weight = softmax(log_density, axis=1)
     error = (weight * off).sum(axis=1) + (totals[0] - totals[1]) ** 2 + 2 * ndtr(-math.sqrt(2 * DROP))
     return (t, value, weight), totals[0] - 0.5 * math.log(2 * math.pi), error
 

@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
+from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.sampling import Run, going_on
-from ldpbayes.inference.verdict import Verdict, of_chains
+from ldpbayes.inference.verdict import Verdict
+from ldpbayes.likelihoods.expansion import Quadratic
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, whole
 from ldpbayes.posteriors.merging import MAX_ENTRIES
 
@@ -125,7 +126,7 @@ class PairSlice(AbstractPosterior):
             return Run(draws[:, : accepted.shape[1]], {"accepted": accepted}, doubt)
 
         def wanting(run, made):
-            return 2 * made <= longest and of_chains(*extremes(chain_diagnostics(run.z)), 0, size).next == "more"
+            return 2 * made <= longest and verdict_on(run.z, 0, size).next == "more"
 
         run = going_on(more, wanting, self.draws, watch, thin=True)
         return Sample(
@@ -194,25 +195,15 @@ class _Quadratic:
     """
 
     rows: object
-    linear: np.ndarray
-    hessian: np.ndarray
-
-    @classmethod
-    def around(cls, rows, draws):
-        """Return the expansion averaged over draws (S, a)."""
-        u = rows.matvec(np.ascontiguousarray(draws.T))
-        first, second = (rows.counts * (1 / u**power).mean(axis=1) for power in (1, 2))
-        hessian = np.ascontiguousarray(rows.gram(second))
-        return cls(rows, rows.rmatvec(first) + hessian @ draws.mean(axis=0), hessian)
+    stand_in: Quadratic
 
     def propose(self, chains):
         """Return the chains' places after their sweeps on the stand-in."""
         from ldpbayes.posteriors import _kernels as kernels
 
         new = chains.p.copy()
-        for p in new:
-            slope = self.linear - self.hessian @ p
-            kernels.slice_pairs(p, slope, self.hessian, NONE, chains.alpha, chains.table, chains.pairs, chains.rng)
+        for p, slope in zip(new, self.stand_in.value_and_gradient(new)[1], strict=True):
+            kernels.slice_pairs(p, slope, self.stand_in.hessian, NONE, chains.alpha, chains.table, chains.pairs, chains.rng)
             p /= p.sum()
         return new
 
@@ -225,15 +216,14 @@ class _Quadratic:
         return accepted
 
     def _log_weight(self, p):
-        stand_in = p @ self.linear - 0.5 * ((p @ self.hessian) * p).sum(axis=1)
-        return self.rows.log_likelihood(np.ascontiguousarray(p.T)) - stand_in
+        return self.rows.log_likelihood(np.ascontiguousarray(p.T)) - self.stand_in.value_and_gradient(p)[0]
 
 
 def _settle(chains, rows, length, steps):
     """Return the _Quadratic expanded around its own draws, EXPANSIONS times; the chains move along with it."""
     around = (chains.alpha / chains.alpha.sum())[None]
     for _ in range(EXPANSIONS):
-        target, seen = _Quadratic.around(rows, around), []
+        target, seen = _Quadratic(rows, Quadratic.around(rows, around)), []
         for _ in range(length):
             next(steps)
             chains.p = target.propose(chains)

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import betaln, digamma, gammaln, logsumexp
+from scipy.special import betaln, digamma, gammaln, logsumexp, softmax
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.ends import tails
+from ldpbayes.inference.ends import tails, weighted_quantiles
 from ldpbayes.inference.importance import Weighted, weigh
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods import require_sampler
@@ -429,8 +429,8 @@ class Tilted:
     def led(self, sides: Sides, wanted: Sequence[float], size: int, rng: np.random.Generator) -> "Tilted":
         """Return so many draws led to places of the distribution that the sides want, as these draws say."""
         values, logs = self.masses()
-        weight = np.exp(logs + sides.log_weight(values) - logsumexp(logs + sides.log_weight(values)))
-        places = np.interp(wanted, weight.cumsum() - 0.5 * weight, values)
+        weight = softmax(logs + sides.log_weight(values))
+        places = weighted_quantiles(wanted, values, weight)
         tilts = sorted({_tilt_to(place, values, logs) for place in places})
         return Tilted.under(self.chain, self.total, tilts, size, rng)
 
@@ -470,9 +470,7 @@ def _tilt_to(mean, values, logs):
     low, high = -reach, reach
     for _ in range(HALVINGS):
         theta = 0.5 * (low + high)
-        moved = logs + theta * values
-        mass = np.exp(moved - moved.max())
-        low, high = (theta, high) if mass @ values < mean * mass.sum() else (low, theta)
+        low, high = (theta, high) if softmax(logs + theta * values) @ values < mean else (low, theta)
     return theta
 
 
@@ -555,7 +553,7 @@ class Lists:
             others = sum(one.total for j, (_, one) in enumerate(self.chains[: len(pools)]) if j != k)
             values, logs = _sums(self._masses(pools, k))
             b, c = _ends(self.prior, values, others)
-            weight = np.exp(logs + betaln(b, c) - logsumexp(logs + betaln(b, c)))
+            weight = softmax(logs + betaln(b, c))
             mean, square = weight @ (b / (b + c)), weight @ (b * (b + 1) / ((b + c) * (b + c + 1)))
             number = (mean - square) / (square - mean**2)  # b + c of the Beta of the same mean and sd
             near = replace(own, prior=number * np.array([mean, 1 - mean]))
@@ -576,7 +574,7 @@ class Lists:
 
         each, counts = np.unique(pools[k].tally, return_counts=True)
         b, c = _ends(self.prior, values + each[:, None], self.total)
-        weight = np.exp(logs + betaln(b, c) - logsumexp(logs + betaln(b, c), axis=1, keepdims=True))
+        weight = softmax(logs + betaln(b, c), axis=1)
         means = np.repeat((weight * b / (b + c)).sum(axis=1), counts)
         return pools[k].weighed(means[:, None], log_weight)
 
@@ -586,7 +584,7 @@ class Lists:
         before = [_sums(masses[:k]) for k in range(len(masses) + 1)]
         values, logs = before[-1]
         logs = logs + betaln(*_ends(self.prior, values, self.total))
-        total = rng.choice(values, size=size, p=np.exp(logs - logsumexp(logs)))
+        total = rng.choice(values, size=size, p=softmax(logs))
         chosen = []
         for k in range(len(pools) - 1, -1, -1):
             (own, mass), (sums, rest) = masses[k], before[k]
@@ -595,7 +593,7 @@ class Lists:
                 mine = np.flatnonzero(total == value)
                 place = np.minimum(np.searchsorted(sums, value - own), len(sums) - 1)
                 each = np.where(sums[place] == value - own, mass + rest[place], -np.inf)
-                tally[mine] = rng.choice(own, size=len(mine), p=np.exp(each - logsumexp(each)))
+                tally[mine] = rng.choice(own, size=len(mine), p=softmax(each))
             first, last = (np.searchsorted(pools[k].tally, tally, side) for side in ("left", "right"))
             chosen.append(rng.integers(first, last))
             total = total - tally

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, logsumexp, polygamma, softmax
 
 from ldpbayes.inference import sampling, verdict
-from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
+from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.nested import annealed
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, Watch, whole
@@ -145,9 +145,7 @@ def run_chains(form, law, method, rng, watch=None):
     longest = method.thin * method.draws * max(verdict.USUAL / size, 1.0)
 
     def wanting(run, made):
-        if 2 * made > longest:
-            return False
-        return verdict.of_chains(*extremes(chain_diagnostics(shares(run.z))), 0, size).next == "more"
+        return 2 * made <= longest and verdict_on(shares(run.z), 0, size).next == "more"
 
     def going(more):
         return sampling.going_on(more, wanting, method.draws, watch, thin=True)

@@ -207,8 +207,9 @@ def parse(column, labels):
 
     Members are labels; where no label is a whole number they may be positions from zero. What could be read in two ways
     is refused: a text of a zeros and ones, or one that begins with 0b or 0x, that is also a label (a list of one label
-    may end in a semicolon, "01;"), an empty text among bits alone, which may be a missing answer, and lists of whole
-    numbers over two categories that could be zeros and ones as well as members.
+    may end in a semicolon, "01;"), an empty text among bits alone, which may be a missing answer, fewer zeros and
+    ones beside bits, as a spreadsheet leaves 11 of 0011, and lists of whole numbers over two categories that could be zeros
+    and ones as well as members.
 
     Parameters
     ----------
@@ -292,7 +293,7 @@ def _from_texts(texts, positions, labels, a):
     """Return packed bits of texts of any form, one by one."""
     names, has_semicolon = set(labels), any(";" in label for label in labels)
     out = np.zeros((len(texts), width(a)), dtype=np.uint8)
-    lists, lengths, members = [], [], []
+    lists, lengths, members, bare = [], [], [], []
     for line, text in enumerate(texts):
         text = text.strip()
         if ";" not in text and _looks_like_bits(text, a):
@@ -303,6 +304,7 @@ def _from_texts(texts, positions, labels, a):
                 )
             out[line] = _one_bits(text, a, line)
             continue
+        bare += [line] if text and set(text) <= {"0", "1"} else []
         if ";" in text and has_semicolon:
             raise DataError(
                 f"report {shown(text)} could be one label or several, because a label has a semicolon; write the report as "
@@ -323,6 +325,13 @@ def _from_texts(texts, positions, labels, a):
         members += places
     if 0 < len(lists) < len(texts) and not members:
         raise DataError("an empty report stands beside bits; write a set without members as zeros", line=lists[0])
+    if bare and any(len(text.strip()) == a and set(text.strip()) <= {"0", "1"} for text in texts):
+        text = texts[bare[0]].strip()
+        raise DataError(
+            f"report {text!r} stands beside {a} zeros and ones and may have lost the zeros before it, as in a spreadsheet; "
+            f"write '0b' and {a} zeros and ones, or {text + ';'!r} for the member",
+            line=bare[0],
+        )
     if lists:
         out[lists] = _pack(np.array(lengths), np.array(members, dtype=np.int64), a)
     return out

@@ -2,6 +2,7 @@
 
 import abc
 import math
+import unicodedata
 from dataclasses import dataclass
 
 import numpy as np
@@ -357,7 +358,7 @@ def parse_labels(column, labels):
     elif isinstance(column, (Bytes, Lists)):
         refuse(column, "a report of this protocol is one label")
     positions = {label: i for i, label in enumerate(labels)}
-    folded = {label.strip().casefold(): i for i, label in enumerate(labels)}
+    folded = {_folded(label): i for i, label in enumerate(labels)}
     if not _any_number(labels):
         positions |= {str(i): i for i in range(len(labels))}  # whole numbers, which a CSV file writes as text
     out = np.empty(len(column), dtype=np.int64)
@@ -366,16 +367,22 @@ def parse_labels(column, labels):
         if position is None:  # blanks around a cell are not part of it, unless a label has them
             position = positions.get(text.strip())
         if position is None and len(folded) == len(labels):
-            position = folded.get(text.strip().casefold())
+            position = folded.get(_folded(text))
         if position is None:  # a column of whole numbers becomes one of floats where an entry is missing
             whole = text.strip().removesuffix(".0")
             position = positions.get(whole) if whole.isdecimal() else None
         if position is None:
             say = "; name the categories (categories=…) to read labels" if counted and text.strip().isalpha() else ""
-            say = "; say missing=LABEL to count who gave no answer" if text.strip().casefold() in NO_ANSWER else say
+            empty = text.strip().casefold() in NO_ANSWER
+            say = f"; say missing={text.strip()!r} to count who gave no answer" if empty else say
             raise DataError(f"unknown report {shown(text)}; it must be one of {listed(labels, most=8)}{say}", line=i)
         out[i] = position
     return out
+
+
+def _folded(text):
+    """Return a text without blanks around it, capitals, and the two ways in which Unicode writes a letter with an accent."""
+    return unicodedata.normalize("NFC", text.strip().casefold())
 
 
 #: How files write that nothing was entered.

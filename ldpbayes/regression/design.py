@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from ldpbayes.regression.table import distinct_rows
 MAX_ENTRIES, MAX_COLUMNS = 2**27, 4_000
 #: Numbers that are larger, or all smaller than its inverse, are refused: their squares leave double precision.
 MAX_NUMBER = 1e100
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 #: Kinds of variables by the kind of their array.
 _KINDS = {"b": "truth", "i": "whole", "u": "whole", "f": "number"}
 
@@ -248,7 +250,13 @@ class Design:
 
     # ---- fitting ---------------------------------------------------------------------------------------------------------
     def _part(self, node, data):
-        """Return a factor of common terms: levels for texts and C(), numbers otherwise."""
+        """Return a factor of common terms: levels for texts and C(), numbers otherwise; texts among numbers are refused."""
+        if isinstance(node, Column) and self.variables[node.name].kind == "text":
+            texts = list(map(str, np.unique(data[node.name])))
+            odd = [text for text in texts if not _NUMBER.fullmatch(text)]
+            if odd and 10 * len(odd) < len(texts):  # such levels as 1, 2 and 3+ are a factor
+                problem = f"holds {shown(odd[0])} among numbers; correct it, or write C({node.name}) for a factor"
+                raise DataError(problem, field=node.name)
         if (isinstance(node, Apply) and TABLE[node.name].makes == FACTOR) or _is_text(node, self.variables):
             return self._levels(node, data)
         found = self._fitted(node, data)

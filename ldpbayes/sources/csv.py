@@ -1,5 +1,6 @@
 """CSV files: Arrow reads them; Python's slower reader finds the words and the line of what is wrong."""
 
+import codecs
 import contextlib
 import csv
 import io
@@ -82,7 +83,7 @@ class CsvFile(AbstractFile):
         held = None
         with opened(self.source) as handle:
             try:
-                for batch in arrow.open_csv(_WithEnd(handle, ",".join([_END] * len(every))), **settings):
+                for batch in arrow.open_csv(_WithEnd(handle, ",".join([_END] * len(every)), self.lenient), **settings):
                     if held is not None:
                         yield _named(pa, held, columns)
                     held = batch if batch.num_rows else held
@@ -139,6 +140,8 @@ def opened(path):
     start = handle.peek(8)
     wrong = [f"is {kind}" for known, kind in _OTHERS.items() if start.startswith(known)]
     header = start.partition(b"\n")[0].decode("latin-1")
+    if not wrong and "\0" in header:
+        wrong.append("holds NUL characters, as UTF-16 text does; write it as UTF-8")
     for separator, name in () if wrong else ((";", "semicolons"), ("\t", "tabs")):
         with contextlib.suppress(csv.Error):  # lines that end in CR, as on old Macs, or what the reader of the file names
             if "," not in header and len(next(csv.reader([header], delimiter=separator), [])) > 1:
@@ -163,10 +166,11 @@ def _reader(path, strict=True, errors="strict"):
 
 
 class _WithEnd(io.RawIOBase):
-    """The bytes of a file, and a last line."""
+    """The bytes of a file, and a last line; where rows are left out all is UTF-8, or Arrow would print a stack for one."""
 
-    def __init__(self, handle, line):
+    def __init__(self, handle, line, checked):
         self.handle, self.line = handle, f"\n{line}\n".encode()
+        self.check = codecs.getincrementaldecoder("utf-8")().decode if checked else bytes
 
     def readable(self):
         return True
@@ -175,4 +179,5 @@ class _WithEnd(io.RawIOBase):
         data = self.handle.read(size)
         if size < 0 or len(data) < size:
             data, self.line = data + self.line, b""
+        self.check(data)
         return data

@@ -35,7 +35,7 @@ def read(
     by_user: str | None = None,
     bad_rows: str = "refuse",
     quarantine: str | os.PathLike | None = None,
-    missing: str | Sequence[str] | None = None,
+    missing: str | float | Sequence[str | float] | None = None,
 ) -> Tally | Collection | Cells:
     """Read reports from a file or a data frame.
 
@@ -46,8 +46,8 @@ def read(
                                     the sample are taken instead of those of the file
     a file of rows                  CSV, Parquet, JSON lines (``.jsonl``) or Arrow: its columns; a column ``protocol``, as
                                     ``write`` makes it, states how the reports were made, otherwise name the protocol
-    several files                   a list, a pattern such as ``reports/*.parquet`` or a folder (of its Parquet files, where
-                                    it has some); names of folders such as ``country=NL`` are columns
+    several files                   a list, a pattern such as ``reports/*.parquet`` or a folder with files of one format;
+                                    names of folders such as ``country=NL`` are columns
     ``"-"``                         standard input: a CSV file
     Parquet files of scans           their cells; ``by`` names the grouping columns that stay
     a data frame                    pandas, Polars, PyArrow, DuckDB, or anything else that narwhals reads; a lazy frame
@@ -105,14 +105,14 @@ def read(
         The column of users, where a user may have sent several reports, one a row. Every user is then one report of the
         tally, a history.
     bad_rows : {"refuse", "skip"}
-        Whether a row that holds no report is refused, or left out: one whose report, count, key or ε is missing or is none
-        of its kind, and a line of a CSV file with other cells than its header. How many were left out and why is a warning
-        and stands in the ``notes`` of what was read.
+        Whether a row that holds no report is refused, or left out: one whose report, count, weight, key or ε is missing or
+        none of its kind, and a line of a CSV file with other cells than its header. How many were left out and why is a
+        warning and stands in the ``notes`` of what was read.
     quarantine : path-like, optional
         A CSV file for the rows that are left out, with file, line or row, reason and text; at most 1,000,000 of them.
-    missing : str or sequence of str, optional
-        Labels in the column of reports, such as ``"no answer"``, which say that somebody who was asked gave none. None,
-        NaN and empty texts (but of sets, where they are one without members) then say so too. These rows are no bad
+    missing : str, number or sequence of these, optional
+        Labels in the column of reports, such as ``"no answer"`` or 99, which say that somebody who was asked gave none.
+        None, NaN and empty texts (but of sets, where they are one without members) then say so too. These rows are no bad
         rows: they are counted, by cell, in ``missing`` of what was read and in its ``notes``. Without it they are refused.
 
     Returns

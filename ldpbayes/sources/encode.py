@@ -20,8 +20,8 @@ MOST_CODES = 2**22
 #: Key of the metadata of a table whose cells are texts of a file, as those of CSV are.
 TEXTS = b"ldpbayes.texts"
 _NO_KEY = 'holds missing values; fill them in, or leave these rows out with bad_rows="skip"'
-_NO_REPORT = "holds missing values; say missing=LABEL to count who gave no answer"
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+_NO_REPORT = "holds missing values; say missing='' to count who gave no answer"
+_WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
 
 
 def column(batch, name, missing=False, why="holds missing values"):
@@ -398,13 +398,13 @@ def counts_of(table: Any, name: str) -> np.ndarray:
 
 
 def _count(text):
-    """Return the count that a text writes in the digits 0 to 9, or the sentence that says why it is none."""
-    plain_text = text.strip(" \t")  # of other white space int() would read some and refuse some
-    if not _WHOLE.fullmatch(plain_text):
+    """Return the count that a text writes in the digits 0 to 9, as 2 or 2.0, or the sentence that says why it is none."""
+    match = _WHOLE.fullmatch(text.strip(" \t"))  # of other white space int() would read some and refuse some
+    if match is None:
         return f"count must be a whole number, got {shown(text)}"
-    if len(plain_text) > 40 or not 0 <= int(plain_text) <= MAX_COUNT:
-        return f"count must be from 0 to 10**12, got {plain_text:.40}"
-    return int(plain_text)
+    if len(match[1]) > 40 or not 0 <= int(match[1]) <= MAX_COUNT:
+        return f"count must be from 0 to 10**12, got {match[1]:.40}"
+    return int(match[1])
 
 
 def matching(table: Any, where: Mapping[str, object]) -> np.ndarray | None:

@@ -33,7 +33,10 @@ def _counted(frame, columns):
         schema = frame.collect_schema()
         if any(schema[name] in (nw.List, nw.Array, nw.Object, nw.Struct, nw.Binary) for name in columns):
             return None
-        return arrow_of(frame.group_by(columns).agg(nw.len().alias(COUNT)), [*columns, COUNT])
+        plain = [f"column {i}" for i in range(len(columns))]  # some engines read a point in a name as that of a table
+        own = frame.select(*(nw.col(name).alias(new) for name, new in zip(columns, plain, strict=True)))
+        counted = arrow_of(own.group_by(plain).agg(nw.len().alias(COUNT)), [*plain, COUNT])
+        return counted.rename_columns([*columns, COUNT])
 
 
 def narwhal(frame: Any) -> Any:
@@ -83,7 +86,9 @@ def _to_arrow(frame):
             try:
                 frame.select(name).to_arrow()
             except Exception:
-                problem = "holds objects that are neither texts, numbers, bytes nor lists of them"
+                problem = (
+                    "holds values of several kinds, or objects that are neither texts, numbers, bytes nor lists of them"
+                )
                 problem = "holds whole numbers beyond 64 bits" if isinstance(err, OverflowError) else problem
                 raise DataError(problem, field=name) from err
         raise

@@ -1,7 +1,6 @@
 """JSON lines, one object a row: Arrow reads them, and Python's slower reader finds the line of what is wrong."""
 
 import io
-import itertools
 import json
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -9,12 +8,10 @@ from typing import ClassVar
 from ldpbayes import files
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import foreign
-from ldpbayes.sources.stream import BATCH, AbstractFile
+from ldpbayes.sources.stream import AbstractFile
 
-#: Bytes that are read in one go; a line must fit.
+#: Bytes that are read in one go, with the rest of the last line.
 BLOCK = 2**24
-#: What Arrow raises.
-_ERRORS = (OSError, ValueError, NotImplementedError)
 
 
 @dataclass(frozen=True)
@@ -32,21 +29,20 @@ class JsonFile(AbstractFile):
     is_broken: bool = field(default=False, compare=False)
 
     def schema(self):
-        return self._dataset().schema
+        import pyarrow as pa
+
+        first = next(self._tables(), None)
+        if first is None:
+            raise _refusal(self.source, "")
+        types = pa.types
+        fields = [field.with_type(pa.string()) if types.is_timestamp(field.type) else field for field in first.schema]
+        return pa.schema(fields)
 
     def rows(self, columns):
         import pyarrow as pa
 
-        dataset, read = self._dataset(), 0
-        try:
-            for batch in dataset.to_batches(columns=list(columns), batch_size=BATCH, use_threads=False):
-                yield pa.Table.from_batches([batch])
-                read += batch.num_rows
-        except _ERRORS as err:
-            self._leave_out(err)
-            good = itertools.islice(self._good(), read, None)
-            while lines := list(itertools.islice(good, BATCH)):
-                yield self._parsed(lines, dataset.schema).select(columns)
+        schema = self.schema()
+        return self._tables(pa.schema([schema.field(name) for name in columns or schema.names[:1]]))
 
     def every_line(self):
         return (number for number, _, problem in _lines(self.source) if not (self.is_broken and problem))
@@ -56,52 +52,51 @@ class JsonFile(AbstractFile):
             if problem:
                 yield number, "is no JSON object", text.decode(errors="replace").rstrip("\r\n")
 
-    def _dataset(self):
-        import pyarrow as pa
-        from pyarrow import dataset
-        from pyarrow import json as arrow
+    def _tables(self, schema=None):
+        """Yield the rows as tables of some columns, by default of all that the table itself has.
 
-        options = dataset.JsonFileFormat(read_options=arrow.ReadOptions(block_size=BLOCK))
-        try:
-            first = dataset.dataset(str(self.source), format=options)
-        except _ERRORS as err:
-            self._leave_out(err)
-            first = self._parsed(itertools.islice(self._good(), BATCH))
-        fields = [field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else field for field in first.schema]
-        return dataset.dataset(str(self.source), format=options, schema=pa.schema(fields))
+        Arrow's own stream makes nothing of a row that stands alone in a block without the end of its line.
+        """
+        with files.open_input(self.source) as handle:
+            while block := handle.read(BLOCK):
+                block += handle.readline(64 * BLOCK)  # the rest of a line, unless it is no line
+                try:
+                    table = _parsed(block, schema)
+                except (OSError, ValueError, NotImplementedError) as err:  # what Arrow raises
+                    if not self.lenient:
+                        raise _refusal(self.source, str(err)) from err
+                    object.__setattr__(self, "is_broken", True)
+                    with foreign("is not a readable file of JSON lines", self.source):
+                        table = _parsed(b"".join(line for line in io.BytesIO(block) if not _problem(line)), schema)
+                if table is not None:
+                    yield table
 
-    def _leave_out(self, err):
-        """Leave out from now on the lines that are no objects; refuse the file where they are refused, or are all."""
-        if not self.lenient or next(self._good(), None) is None:
-            raise _refusal(self.source, err) from err
-        object.__setattr__(self, "is_broken", True)
 
-    def _good(self):
-        return (text for _, text, problem in _lines(self.source) if not problem)
+def _parsed(block, schema):
+    """Return lines as a table, None where all are blank."""
+    from pyarrow import json as arrow
 
-    def _parsed(self, lines, schema=None):
-        """Return good lines as a table."""
-        from pyarrow import json as arrow
+    if not block.strip():
+        return None
+    options = arrow.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore" if schema else "infer")
+    return arrow.read_json(io.BytesIO(block), arrow.ReadOptions(use_threads=False, block_size=len(block) + 1), options)
 
-        settings = {"explicit_schema": schema, "unexpected_field_behavior": "ignore" if schema else "infer"}
-        rows = io.BytesIO(b"".join(line.rstrip() + b"\n" for line in lines))
-        with foreign("is not a readable file of JSON lines", self.source):
-            return arrow.read_json(rows, arrow.ReadOptions(block_size=BLOCK), arrow.ParseOptions(**settings))
+
+def _problem(line):
+    """Return what is wrong with a line, "" where it holds an object."""
+    try:
+        return "" if isinstance(json.loads(line), dict) else "holds something else than a JSON object"
+    except (ValueError, RecursionError) as err:  # also text that is not UTF-8
+        return f"is not JSON: {str(err).splitlines()[0]}"
 
 
 def _lines(path):
     """Yield (number, bytes, what is wrong with it) of every line that is not blank."""
     with files.open_input(path) as handle:
-        for number, text in enumerate(handle, 1):
-            if text.strip():
-                try:
-                    problem = "" if isinstance(json.loads(text), dict) else "holds something else than a JSON object"
-                except (ValueError, RecursionError) as err:  # also text that is not UTF-8
-                    problem = f"is not JSON: {str(err).splitlines()[0]}"
-                yield number, text, problem
+        yield from ((number, text, _problem(text)) for number, text in enumerate(handle, 1) if text.strip())
 
 
-def _refusal(path, err):
+def _refusal(path, message):
     """Return what is wrong with a file that Arrow does not read: its first line that is no object, or Arrow's reason."""
     number = None
     for number, _, problem in _lines(path):
@@ -109,5 +104,5 @@ def _refusal(path, err):
             return DataError(problem, source=path, line=number)
     if number is None:
         return DataError("has no rows", source=path)
-    reason = str(err).splitlines()[0].rpartition("Invalid: ")[2].partition(" in row ")[0]  # the row is one of a block
+    reason = message.splitlines()[0].rpartition("Invalid: ")[2].partition(" in row ")[0]  # the row is one of a block
     return DataError(f"is not a readable file of JSON lines: {reason[:200]}", source=path)

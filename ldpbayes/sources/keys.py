@@ -3,12 +3,14 @@
 import datetime
 import decimal
 import sys
+import unicodedata
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ldpbayes.errors import DataError, shown
+from ldpbayes.errors import DataError, LDPBayesWarning, shown
 from ldpbayes.sources.base import foreign
 
 #: Digits before the point of a decimal number that is read as a whole one.
@@ -90,6 +92,28 @@ def check_kinds(kinds: Iterable[frozenset[str]], by: Sequence[str]) -> None:
         if len(kinds_of_key) > 1:
             first, second, *_ = sorted(kinds_of_key)
             raise DataError(f"holds {first} in some rows and {second} in others", field=name)
+
+
+def check_alike(keys: Iterable[tuple], by: Sequence[str | None]) -> None:
+    """Refuse numbers of a grouping column of which several are one, and warn of texts that look the same and are two.
+
+    ``by`` has None in the place of a column that holds no keys.
+    """
+    for name, parts in zip(by, zip(*keys, strict=True), strict=False):
+        seen: dict[str, list[str]] = {}
+        for part in dict.fromkeys(parts) if name else ():
+            if isinstance(part, float) and 2**53 <= abs(part) < np.inf:
+                raise DataError(f"holds {part:.17g} in floating point, which stands for several whole numbers", field=name)
+            if isinstance(part, str):
+                seen.setdefault(unicodedata.normalize("NFC", part).strip(), []).append(part)
+        twins = next((sorted(texts) for texts in seen.values() if len(texts) > 1), None)
+        if twins is not None:
+            warnings.warn(
+                f"The column {shown(name)} holds {shown(twins[0])} and {shown(twins[1])}, which differ in blanks around them "
+                "or in how Unicode writes an accent, and are two; write them alike to make them one.",
+                LDPBayesWarning,
+                stacklevel=2,
+            )
 
 
 _READ: dict[str, Callable] = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -38,11 +40,13 @@ class Missing:
     counts: dict[tuple, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, missing: str | Sequence[str] | None, by: Sequence[str], sample: Sequence[str] = ()) -> Missing | None:
+    def of(cls, missing: Any, by: Sequence[str], sample: Sequence[str] = ()) -> Missing | None:
         """Return where to count missing answers, None where they are refused as bad rows are."""
         if missing is None:
             return None
-        labels = (missing,) if isinstance(missing, str) else checks.labels(missing, "missing", "a label or several")
+        rule = "a label or several"
+        given = [missing] if isinstance(missing, str) or _is_number(missing) else checks.entries(missing, "missing", rule)
+        labels = checks.labels([_text(label) if _is_number(label) else label for label in given], "missing", rule)
         return cls(tuple(label.strip() for label in labels), tuple(by), tuple(sample))
 
     def check(self, categories: Sequence[str]) -> None:
@@ -89,8 +93,18 @@ def _absent(table, name, labels):
         return absent
     codes, values = encoded_key(table, name, missing=True)
     blank = "" if texts(table) else None  # what encoded_key has for blanks: of a file of texts they are None too
-    is_missing = [blank in (None, *labels) if key is None else str(key).strip() in labels for key in values]
+    keys = [{blank} if key is None else {str(key).strip(), _text(key)} for key in values]
+    is_missing = [not key.isdisjoint((None, *labels)) for key in keys]
     return np.array(is_missing or [True])[codes]
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _text(value):
+    """Return an entry as text; a whole number has no point, also where its column holds floats for the sake of NaN."""
+    return str(int(value)) if _is_number(value) and float(value).is_integer() else str(value).strip()
 
 
 def _whole(table, name, labels):

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ldpbayes import files
-from ldpbayes.errors import DataError
+from ldpbayes.errors import DataError, listed
 from ldpbayes.sources.base import arrow_kind, check_column, foreign, texts_of, whole_or_texts
 from ldpbayes.sources.csv import CsvFile
 from ldpbayes.sources.stream import Source, formats
@@ -120,9 +120,11 @@ def _matching(text):
         tables = (file for file in path.rglob("*") if file.suffix.lower() in readers and not file.is_dir())
         # As Spark and Arrow have it: what programs leave in a folder of tables has names that begin with these.
         found = sorted(str(file) for file in tables if not any(part[0] in "._" for part in file.relative_to(path).parts))
-        found = list(filter(files.is_parquet, found)) or found
-        if len({readers[pathlib.Path(file).suffix.lower()] for file in found}) > 1:
-            raise DataError("holds files of several formats; name a pattern such as folder/*.csv", source=text)
+        first = {readers[pathlib.Path(file).suffix.lower()]: file for file in reversed(found)}
+        if len(first) > 1:
+            names = listed([os.path.relpath(file, text) for file in sorted(first.values())])
+            reason = f"holds files of several formats ({names}); name a pattern such as {os.path.join(text, '*.csv')}"
+            raise DataError(reason, source=text)
         if not found:
             raise DataError(f"holds no file of rows ({', '.join(sorted(readers))})", source=text)
         return found

@@ -1,5 +1,6 @@
 """The tally of a stream: how often each report came, by channel and cell."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -7,12 +8,12 @@ import numpy as np
 
 from ldpbayes.arrays import groups_of
 from ldpbayes.checks import MAX_COUNT
-from ldpbayes.collections.survey import SampleColumns
+from ldpbayes.collections.survey import SampleColumns, check_weights, weight_of
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column, check_total
 from ldpbayes.sources.encode import Format, counts_of, encoded_key, matching
-from ldpbayes.sources.keys import check_kinds, kinds_of
+from ldpbayes.sources.keys import check_alike, check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, added, answers
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Source
@@ -124,6 +125,9 @@ def read_parts(source: Source, channels: Channels, columns: Columns, by: Sequenc
     check_total(n_read, sum(int(part[1].sum()) for cells in cells_of for parts in cells.values() for part in parts))
     for cells in cells_of:
         check_kinds(kinds_of(cells), by)
+    check_alike(
+        {key for cells in cells_of for key in cells}, [None if name == columns.sample.weights else name for name in by]
+    )
     return cells_of
 
 
@@ -168,5 +172,20 @@ class _Fold:
                 with matched.part(rows) as own, answers(columns.missing, own, form) as (answered, lost):
                     absent = added(absent, lost)
                     if len(answered):
+                        _check_weights(answered.table, columns.sample.weights)
                         parts.append((place, *form.distinct(answered.table, self.by, answered.weights)))
         return matched.n_reports - sum(absent.values()), absent, parts
+
+
+def _check_weights(table, name):
+    """Refuse a weight that is no number above 0, with its row; there may be no such column."""
+    codes, values = ([], []) if name is None else encoded_key(table, name)
+    with contextlib.suppress(DataError):
+        check_weights([value for value in values if value is not None])
+        return
+    seen, first = np.unique(codes, return_index=True)
+    for i in np.argsort(first):
+        try:
+            weight_of(values[seen[i]], name)
+        except DataError as err:
+            raise DataError(err.message, line=int(first[i]), field=name) from None

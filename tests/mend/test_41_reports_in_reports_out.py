@@ -95,6 +95,7 @@ def reports_of(countable):
     return protocol, pa.array(list(map(bytes, protocol.privatize(np.arange(400) % 32, rng)))), None
 
 
+@pytest.mark.filterwarnings("ignore:The column 'key' holds 'e:ldpbayes.errors.LDPBayesWarning")
 @pytest.mark.parametrize("countable", [True, False])
 @pytest.mark.parametrize("name", COLUMNS)
 def test_every_door_gives_every_report_back(name, countable):
@@ -169,6 +170,7 @@ def test_a_file_with_fewer_rows_than_its_footer_says(tmp_path):
         found.fold.partial(piece)
 
 
+@pytest.mark.filterwarnings("ignore:The column .key. holds .e:ldpbayes.errors.LDPBayesWarning")
 def test_what_spark_sends():
     """The lines of tasks hold every row; keys that JSON does not know come back as they were."""
     protocol, reports, categories = reports_of(True)

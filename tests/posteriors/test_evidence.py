@@ -14,7 +14,7 @@ from ldpbayes.posteriors.nodes import place
 from ldpbayes.posteriors.products import Products
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet, Learnt
-from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.protocols import HadamardResponse, RestrictedResponse, SubsetSelection
 
 
 def collection_of(protocol, p, n, seed):
@@ -71,6 +71,22 @@ def test_a_fit_says_what_the_reports_favour():
     assert abs(own.attrs["log_bayes_factor_own"] - exact) < own.attrs["log_bayes_factor_own_error"]
     bare = fit(collection, random_seed=1, draws=50, estimates=False)
     assert "bayes_factors" not in bare.attrs
+
+
+def test_the_factor_of_a_prior_used_far_from_jeffreys_states_what_its_expansion_leaves():
+    """Of 52 reports in three categories the factor was .31 off, and the stated error .01."""
+    labels, alpha, logs = ("a", "b", "c"), np.array([1.7, 4.0, 0.5]), {}
+    weak, strong = HadamardResponse(3, 0.7), HadamardResponse(3, 3.0)
+    counted = ((weak, [4, 3, 4, 6]), (strong, [9, 4, 4, 3]), (RestrictedResponse(3, 0.7, (0, 2), 0.6), [6, 6, 7]))
+    for name, concentrations in (("own", alpha), ("jeffreys", np.full(3, 0.5))):
+        draws = np.random.default_rng(1).dirichlet(concentrations, 100_000)
+        likelihood = sum(np.log(draws @ protocol.channel().T) @ counts for protocol, counts in counted)
+        logs[name] = likelihood.max() + np.log(np.exp(likelihood - likelihood.max()).mean())
+    pairs = enumerate(counted)
+    tallies = [Tally(protocol, range(len(counts)), counts, f"{k}", labels) for k, (protocol, counts) in pairs]
+    stated = fit(Collection(labels, tallies), alpha, draws=10, chains=2, random_seed=1).attrs
+    gap = stated["log_bayes_factor_own"] - (logs["own"] - logs["jeffreys"])
+    assert abs(gap) < 2 * stated["log_bayes_factor_own_error"]
 
 
 def test_what_would_take_long_is_left_out_with_the_reason():

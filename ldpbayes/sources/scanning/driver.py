@@ -197,7 +197,7 @@ def scan(
     spark: Any = None,
     bad_rows: str = "refuse",
     quarantine: Any = None,
-    missing: str | Sequence[str] | None = None,
+    missing: str | float | Sequence[str | float] | None = None,
 ) -> Scan:
     """Return a scan of reports that need not fit in memory, to be run by calling it.
 

@@ -18,7 +18,7 @@ from ldpbayes.likelihoods import Summary, passes
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total, shared_keys, sorted_keys
 from ldpbayes.sources.encode import Format, cells, encoded_key
-from ldpbayes.sources.keys import check_kinds, kinds_of
+from ldpbayes.sources.keys import check_alike, check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, answers, sentence
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import COLUMN, Stated, difference, parse_protocol, protocol_text
@@ -397,6 +397,7 @@ class Fold:
             skipped = first.skipped.sentence if first.skipped is not None else ""
             raise DataError(f"the source has no good row: {skipped.rstrip('.')}" if skipped else "the source has no rows")
         check_kinds(first.kinds, self.by)
+        check_alike(first.keys, self.by)
 
 
 def _of_rows(protocol, reports, group, n_groups, points, spread):
