@@ -125,8 +125,8 @@ class Keyed:
 
 def one_label(label):
     """Return one private text; what is refused is not quoted."""
-    if not isinstance(label, str):
-        raise ArgumentError("label must be text; what was given is private and not shown.")
+    if not isinstance(label, str) or any("\ud800" <= letter <= "\udfff" for letter in label):
+        raise ArgumentError("label must be Unicode text; what was given is private and not shown.")
     return label
 
 
@@ -222,6 +222,11 @@ class _Draw:
         self.bounds[1] = min(high, -((offset - ((value + 1) << bits)) // factor))
         return value
 
+    def __int__(self):
+        return int(self >> 0)
+
+    __index__ = __int__
+
     def __or__(self, number):
         return (self >> 0) | number
 
@@ -233,9 +238,12 @@ class _Unread:
     """A value of too many possible ones: nothing may depend on it, so that it is only multiplied by zero."""
 
     def __rmul__(self, number):
-        if number:
-            raise InfeasibleError("The client depends on a number of too many possible values.")
-        return 0
+        return self._refuse() if number else 0
+
+    def _refuse(self, *_):
+        raise InfeasibleError("The client depends on a number of too many possible values.")
+
+    __add__ = __sub__ = __rshift__ = __lshift__ = __or__ = __int__ = __index__ = _refuse
 
 
 def one_value(value, n_categories):

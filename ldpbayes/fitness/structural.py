@@ -129,7 +129,8 @@ def _set_bits(tally: Tally, law: Any) -> Iterator[Check]:
         or sizes.min() * min(off, 1 - on) < LEAST_EXPECTED
     ):
         return
-    p = np.maximum(protocol.decoder().least_squares(tally.rows), 1e-9)
+    shares = (totals / sizes[:, None] - off).ravel() / (on - off)
+    p = np.maximum(np.linalg.lstsq(np.concatenate(list(law.incidences())), shares)[0], 1e-9)
     residuals, filters = law.residuals(tally.reports, tally.counts, p / p.sum())
     moved = filters[:, 1:] - filters[:, :1]
     shift, _, rank, _ = np.linalg.lstsq(moved, residuals)

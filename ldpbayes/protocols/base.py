@@ -335,6 +335,10 @@ class AbstractProtocol(abc.ABC):
         """Return how many bits a report has, where every set of them is a report; else None."""
         return None
 
+    def unlisted(self) -> Any:
+        """Return how people report whose words are no candidates, as a law of respondents, where it is known; else None."""
+        return None
+
     def crafted(self, targets: np.ndarray) -> AbstractCrafting | None:
         """Return the reports of the maximal gain attack: those that raise the estimates of some categories most; else None.
 

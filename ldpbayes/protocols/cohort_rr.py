@@ -18,6 +18,7 @@ from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import Numbers
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.laws import SupportLaw
+from ldpbayes.protocols.respondents import Uniform
 
 ASSIGNMENTS = ("permutation", "label", "xxhash", "ldpbayes")
 #: Comparisons after which the rank of a design is not looked at.
@@ -257,6 +258,10 @@ class CohortRR(AbstractCohorts):
             table = hashing.buckets(self.assignment, cohorts, categories, self.buckets)
         table.setflags(write=False)
         return table
+
+    def unlisted(self):
+        # A random word is in any bucket, so that its report is uniform.
+        return Uniform() if self.assignment == "label" else None
 
     def privatize_label(self, label):
         """Return the report of any string, a candidate or not, from the operating system's entropy ("label" only)."""

@@ -89,21 +89,42 @@ class SupportLaw(AbstractReportLaw):
 
 @dataclass(frozen=True)
 class BitLaw(AbstractReportLaw):
-    """Counts of set bits of Bloom filters, cohort by cohort: expectation (p* + (q* − p*) X p)/C per user."""
+    """Counts of set bits of Bloom filters, cohort by cohort: expectation (p* + (q* − p*) X p)/C per user.
 
-    protocol: object
+    Attributes
+    ----------
+    protocol : Rappor
+    unlisted : bool
+        Whether one more category has filters of h bits drawn at random for each of its people.
+    """
+
+    protocol: Any
+    unlisted: bool = False
     kind: ClassVar[str] = "bits"
+
+    def incidences(self):
+        """Yield how likely each category sets each bit, (k, a), of every cohort."""
+        for filters in self.protocol.incidences():
+            yield np.column_stack([filters, np.full(len(filters), 1 - self._missed(1))]) if self.unlisted else filters
+
+    def _missed(self, number):
+        """Return the chance that h bits drawn with replacement are none of so many."""
+        return (1 - number / self.protocol.n_bits) ** self.protocol.hashes
 
     def tally(self, reports, counts):
         return self.protocol.bit_counts(reports, counts)[0].ravel()
 
     def expected(self, p):
         on, off = self.protocol.rates
-        filters = np.concatenate([self.protocol.filters(c) for c in range(self.protocol.cohorts)])
-        return (off + (on - off) * (filters @ np.asarray(p))) / self.protocol.cohorts
+        return (off + (on - off) * (np.concatenate(list(self.incidences())) @ np.asarray(p))) / self.protocol.cohorts
 
     def simulate(self, true_counts, rng):
-        return self.protocol.simulate_bit_counts(true_counts, rng)[0].ravel()
+        protocol, a = self.protocol, self.protocol.n_categories
+        counts = protocol.simulate_bit_counts(true_counts[:a], rng)[0].ravel()
+        if self.unlisted:
+            reports = protocol.unlisted().draw(protocol, int(true_counts[a]), rng)
+            counts = counts + self.tally(reports, np.ones(len(reports), dtype=np.int64))
+        return counts
 
     def residuals(self, reports, counts, p):
         """Return the shares of set bits less those at p, and the filters (q* − p*) X, both with unit covariance at p.
@@ -112,10 +133,15 @@ class BitLaw(AbstractReportLaw):
         """
         (totals, sizes), (on, off) = self.protocol.bit_counts(reports, counts), self.protocol.rates
         out = []
-        for filters, ones, n in zip(self.protocol.incidences(), totals, sizes, strict=True):
+        for filters, ones, n in zip(self.incidences(), totals, sizes, strict=True):
             moved, held = (on - off) * filters, filters @ p
             covariance = np.diag(off * (1 - off) * (1 - held) + on * (1 - on) * held)
             covariance += (moved * p) @ moved.T - np.outer(moved @ p, moved @ p)
+            if self.unlisted:  # two bits of one filter are dependent: P(both) is not the square of P(one)
+                one, k = 1 - self._missed(1), len(filters)
+                both = np.full((k, k), 1 - 2 * self._missed(1) + self._missed(2))
+                np.fill_diagonal(both, one)
+                covariance += (on - off) ** 2 * p[-1] * (both - one**2)
             shares = np.column_stack([ones / n - off - moved @ p, moved])
             out.append(np.linalg.solve(np.linalg.cholesky(covariance / n), shares))
         stacked = np.concatenate(out)

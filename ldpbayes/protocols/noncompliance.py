@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from ldpbayes.protocols.registry import inner_protocol
 from ldpbayes.protocols.respondents import ATTACKS, NOBODY, AbstractLaw, Always, FairCoins, Uniform, targeted
 
 #: Laws by the words of files and the command line; others are "always LABEL".
-WORDS = ("uniform", "fair coins", "no bits", "all bits")
+WORDS = ("uniform", "unlisted", "fair coins", "no bits", "all bits")
 
 
 def as_law(value, protocol: AbstractProtocol, labels) -> AbstractLaw:
@@ -82,6 +82,10 @@ def _example(protocol, labels):
 
 def _worded(word, protocol):
     size = protocol.free_bits()
+    if word == "unlisted":
+        if protocol.unlisted() is None:
+            raise ArgumentError(f"law 'unlisted' needs hashed words (rappor, cohort_rr), got reports of {protocol.design}.")
+        return protocol.unlisted()
     if word == "uniform" and size is None:
         if protocol.n_outputs is None and protocol.crafted(NOBODY) is None:
             raise ArgumentError(f"law 'uniform' needs reports that can be listed; those of {protocol.design} are too many.")
@@ -214,6 +218,12 @@ class Noncompliance(AbstractProtocol):
         laws = np.stack([law.log_probabilities(self.compliers, reports) for law in self.laws], axis=1)
         laws -= self.compliers.log_public_share()  # the rows take the public seed as given
         return ExtendedRows(self.compliers.rows(reports, counts), laws)
+
+    def report_law(self):
+        law = self.compliers.report_law()
+        if law is not None and law.kind == "bits" and self.laws == (self.compliers.unlisted(),):
+            return replace(law, unlisted=True)
+        return super().report_law()
 
     # ---- client ---------------------------------------------------------------------------------------------------------
     def randomize(self, values, rng):

@@ -18,11 +18,49 @@ from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, float
 from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import CohortSets, join_cohorts, split_cohorts
 from ldpbayes.protocols.laws import BitLaw, SupportLaw
+from ldpbayes.protocols.respondents import AbstractLaw
 
 ASSIGNMENTS = ("label", "positions", "direct")
 #: Levels of a row are one byte: (h + 1)² ≤ 256.
 MAX_HASHES = 15
 _FLOOR = Context(prec=60, rounding=ROUND_FLOOR)
+
+
+@dataclass(frozen=True)
+class UnlistedWords(AbstractLaw):
+    """How people report whose word is no candidate: h bits B of the filter are drawn at random, with replacement.
+
+    P(report) = (1/C) E_B Π_b Bernoulli(y_b; q* if b ∈ B else p*), which hangs on the number of ones alone. People with one
+    word in one cohort share B. Each by itself has this law, but they depend on each other, so that it serves for words of
+    which each has few people. ``check`` tests the bits: few words with many set some bits more often than others.
+    """
+
+    def log_probabilities(self, protocol, reports):
+        ones, place = np.unique(bits.sizes(split_cohorts(reports)[1]), return_inverse=True)
+        log_one, log_zero, held_gain, missed = protocol.logs
+        k, h, ones = protocol.n_bits, protocol.hashes, ones[:, None, None]
+        held, clear = np.arange(h + 1)[:, None], np.arange(h + 1)  # different bits drawn, of the ones and of the zeros
+        chances = np.zeros((len(ones), h + 1, h + 1))
+        chances[:, 0, 0] = 1.0
+        for _ in range(h):
+            to_one, to_zero = chances * (ones - held) / k, chances * (k - ones - clear) / k
+            chances = chances * (held + clear) / k
+            chances[:, 1:] += to_one[:, :-1]
+            chances[:, :, 1:] += to_zero[:, :, :-1]
+        weights = np.exp(held * held_gain + clear * missed)
+        base = ones.ravel() * log_one + (k - ones.ravel()) * log_zero - math.log(protocol.cohorts)
+        return (base + np.log((chances * weights).sum(axis=(1, 2))))[place]
+
+    def draw(self, protocol, size, rng):
+        cohorts = rng.integers(protocol.cohorts, size=size)
+        return protocol.reported(cohorts, rng.integers(protocol.n_bits, size=(protocol.hashes, size)), rng)
+
+    def draw_one(self, protocol):
+        positions = [entropy.below(protocol.n_bits) for _ in range(protocol.hashes)]
+        return protocol.instantaneous_one(protocol.permanent(lambda cohort: positions))
+
+    def setting(self):
+        return "unlisted"
 
 
 @dataclass(frozen=True)
@@ -295,7 +333,7 @@ class Rappor(AbstractProtocol):
     # ---- server ------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         cohorts, packed = split_cohorts(reports)
-        log_one, log_zero, held_gain, missed = self._logs
+        log_one, log_zero, held_gain, missed = self.logs
         ones = bits.sizes(packed)
         log_constants = ones * log_one + (self.n_bits - ones) * log_zero - math.log(self.cohorts)
         matches = np.empty((len(reports), self.n_categories), dtype=np.uint8)
@@ -344,15 +382,21 @@ class Rappor(AbstractProtocol):
 
     # ---- client ------------------------------------------------------------------------------------------------------
     def randomize(self, values, rng):
-        on, off = self.rates
         cohorts = rng.integers(self.cohorts, size=values.size)
-        packed = bits.bernoulli(values.size, self.n_bits, off, rng)
-        for j in range(self.hashes):
-            position = self.table[cohorts, j, values]
+        return self.reported(cohorts, (self.table[cohorts, j, values] for j in range(self.hashes)), rng)
+
+    def reported(self, cohorts, positions, rng):
+        """Return reports of filters whose bits are given one after the other, h arrays (m,); −1 for a bit already listed."""
+        on, off = self.rates
+        packed, first = bits.bernoulli(cohorts.size, self.n_bits, off, rng), None
+        for position in positions:
             # A repeated bit is drawn anew where it first stood, which leaves its law as it is.
-            position = np.where(position >= 0, position, self.table[cohorts, 0, values])
-            bits.assign(packed, position, rng.random(values.size) < on)
+            first = position if first is None else first
+            bits.assign(packed, np.where(position >= 0, position, first), rng.random(cohorts.size) < on)
         return join_cohorts(cohorts, packed)
+
+    def unlisted(self):
+        return None if self.assignment == "direct" else UnlistedWords()
 
     def permanent_one(self, value, key):
         """Return a value's permanent report, a function of its filter and of the device's key.
@@ -360,14 +404,14 @@ class Rappor(AbstractProtocol):
         The cohort is one for the key, and each bit of the filter is a fair coin with probability f.
         """
         value = entropy.one_value(value, self.n_categories)
-        return self._permanent(lambda cohort: self.table[cohort, :, value], entropy.secret_key(key))
+        return self.permanent(lambda cohort: self.table[cohort, :, value], entropy.secret_key(key))
 
     def permanent_label(self, label, key):
         """Return the permanent report of any string, a candidate or not ("label" only); see ``permanent_one``."""
         if self.assignment != "label":
             raise ArgumentError(f'permanent_label needs assignment "label", got {self.assignment!r}.')
         positions = self._label_positions([entropy.one_label(label)])
-        return self._permanent(lambda cohort: positions[cohort, :, 0], entropy.secret_key(key))
+        return self.permanent(lambda cohort: positions[cohort, :, 0], entropy.secret_key(key))
 
     def instantaneous_one(self, permanent):
         """Return one report on a memoized permanent one: set bits stay with probability q, clear ones turn with p."""
@@ -378,7 +422,7 @@ class Rappor(AbstractProtocol):
         return join_cohorts(cohorts, reported[None])[0]
 
     def randomize_one(self, value):
-        return self.instantaneous_one(self._permanent(lambda cohort: self.table[cohort, :, value]))
+        return self.instantaneous_one(self.permanent(lambda cohort: self.table[cohort, :, value]))
 
     def simulate_bit_counts(self, true_counts, rng):
         """Return (bit counts (C, k), cohort sizes (C,)) of a population; given the values all bits are independent."""
@@ -427,7 +471,7 @@ class Rappor(AbstractProtocol):
         return on * (1 - off) / (off * (1 - on)) if off and on < 1 else None
 
     @property
-    def _logs(self):
+    def logs(self):
         """Logs of p*, 1 − p*, q*/p* and (1 − q*)/(1 − p*), without cancellation where the rates are close to 0 or 1."""
         on, off = self.exact_rates
         clear, set_ = (math.log(off), math.log(1 - off)), (math.log(on), math.log(1 - on))
@@ -442,7 +486,7 @@ class Rappor(AbstractProtocol):
         flip, p = (math.ceil(Fraction(x) * scale) for x in (self.f / 2, self.p))
         return flip, p, max(p, entropy.threshold_below(Fraction(self.q)))
 
-    def _permanent(self, positions, key=None):
+    def permanent(self, positions, key=None):
         """Return the permanent report in a cohort, where these positions are set: those of a key, or fresh ones."""
         public = (self.name, self.n_bits, self.cohorts, self.thresholds[0])
         with entropy.keyed(key, public):

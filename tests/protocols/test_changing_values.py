@@ -106,9 +106,10 @@ def test_private_labels_are_not_quoted():
         lambda x: FILTERS.permanent_label(x, KEY),
         CohortRR(3, 1.0, 3, 8, "label", ("a", "b", "c")).privatize_label,
     ):
-        with pytest.raises(ArgumentError, match="label must be text; what was given is private") as caught:
-            call(31337)
-        assert "31337" not in str(caught.value)
+        for label in (31337, b"31337", "31337\ud800"):
+            with pytest.raises(ArgumentError, match="label must be Unicode text; what was given is private") as caught:
+                call(label)
+            assert "31337" not in str(caught.value)
 
 
 @pytest.mark.parametrize("protocol", DEVICES, ids=lambda protocol: protocol.name)

@@ -10,8 +10,8 @@ import pytest
 from cases import CASES
 
 from ldpbayes import entropy
-from ldpbayes.errors import ArgumentError
-from ldpbayes.protocols import GRR, LOLOHA, MemoizedUnary
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.protocols import GRR, LOLOHA, LocalHashing, MemoizedUnary
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.rappor import Rappor
@@ -86,6 +86,13 @@ def test_outcomes_are_the_law_of_below(n, monkeypatch):
     found = entropy.outcomes(lambda: entropy.below(n))
     assert [found[i] * 2**10 for i in range(n)] == counts.tolist()
     assert np.ptp(counts) <= 1
+
+
+@pytest.mark.parametrize("protocol", [LocalHashing(3, 1.0), LOLOHA(3, 2.0, 1.0, 2, times=1)], ids=lambda p: p.name)
+def test_outcomes_refuse_clients_that_hang_on_a_seed(protocol):
+    """They ended in a TypeError about what stands for the draws."""
+    with pytest.raises(InfeasibleError, match="a number of too many possible values"):
+        entropy.outcomes(lambda: tuple(protocol.privatize_one(1)))
 
 
 @pytest.mark.parametrize("a, epsilon", [(2, 0.1), (3, 1.0), (7, 0.5), (5, 3.0)])

@@ -12,12 +12,18 @@ from scipy import optimize, stats
 from ldpbayes import entropy
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, CompositeWarning, DataError
-from ldpbayes.estimators.mle import MLE
+from ldpbayes.estimators.base import information_covariance
+from ldpbayes.estimators.mle import MLE, maximize
+from ldpbayes.fitness import check
 from ldpbayes.likelihoods import LevelRows, SupportRows
-from ldpbayes.protocols import make_protocol
+from ldpbayes.protocols import GRR, make_protocol
 from ldpbayes.protocols.base import largest_ratio
+from ldpbayes.protocols.cohort_rr import CohortRR
+from ldpbayes.protocols.formats import places
+from ldpbayes.protocols.noncompliance import as_law
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
+from ldpbayes.protocols.respondents import Uniform
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.sources import read_collection, write_collection
 
@@ -462,3 +468,51 @@ def test_mend_31_maps_of_rappors_own_tools_are_read_cohort_by_cohort():
             Rappor.from_map([("yes", [1, 6]), ("no", [index])], 0.25, 0.75, 0.5, 5, 2, 1)
     with pytest.raises(ArgumentError, match="positions must list 1 to 1 bits"):
         Rappor.from_map([("yes", [1, 2, 6]), ("no", [3, 7])], 0.25, 0.75, 0.5, 5, 2, 1)
+
+
+# ---- words that are no candidates --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("k, h, cohorts", [(5, 2, 2), (4, 3, 1), (6, 1, 2), (2, 2, 2)])
+def test_rows_and_draws_of_unlisted_words_are_means_over_all_filters(k, h, cohorts):
+    protocol = Rappor(3, 0.2, 0.7, 0.3, k, cohorts, h, candidates=("a", "b", "c"))
+    reports, law, (on, off) = protocol.all_reports(), protocol.unlisted(), protocol.rates
+    members, mean = np.unpackbits(reports[:, 4:], axis=1, count=k), np.zeros(len(reports))
+    for bits_set in itertools.product(range(k), repeat=h):
+        rate = np.where(np.isin(np.arange(k), bits_set), on, off)
+        mean += np.where(members, rate, 1 - rate).prod(axis=1) / k**h / cohorts
+    np.testing.assert_allclose(np.exp(law.log_probabilities(protocol, reports)), mean, rtol=1e-12)
+    drawn = np.bincount(places(reports, law.draw(protocol, 50_000, np.random.default_rng(2))), minlength=len(reports))
+    assert ((drawn - 50_000 * mean) ** 2 / (50_000 * mean)).sum() < len(reports) + 4 * math.sqrt(2 * len(reports))
+    if k == 2:
+        exact = entropy.outcomes(lambda: law.draw_one(protocol).tobytes())
+        np.testing.assert_allclose([float(exact[report.tobytes()]) for report in reports], mean, rtol=1e-12)
+
+
+@pytest.mark.parametrize("number, honest", [(1000, True), (1, False)])
+def test_unlisted_words_are_a_category_where_each_has_few_people_and_are_tested(number, honest):
+    """Shares among the candidates were eight sd too large; of one word, whose people share a filter, the bits are not."""
+    words, others, n = tuple("abcdef"), tuple(f"other {i}" for i in range(max(number, 2))), 30_000
+    share = np.array([0.3, 0.2, 0.1, 0.05, 0.03, 0.02])
+    rng = np.random.default_rng(7)
+    every = Rappor(6 + len(others), 0.25, 0.75, 0.25, 64, 8, 2, candidates=words + others)
+    values = np.append(rng.choice(6, size=7 * n // 10, p=share / 0.7), 6 + rng.integers(number, size=3 * n // 10))
+    tally = Tally(Rappor(6, 0.25, 0.75, 0.25, 64, 8, 2, candidates=words), every.privatize(values, rng))
+    assert check(Collection(words, tally), random_seed=1).p_value < 1e-6
+    collection = Collection(words, tally).with_noncompliers({"unlisted": "unlisted"})
+    bits_of_filters = next(c for c in check(collection, random_seed=1).checks if c.name == "bits of the filters")
+    assert (bits_of_filters.p_value > 0.001) == honest
+    if honest:
+        found = maximize(collection.rows).p
+        error = np.sqrt(np.diag(information_covariance(collection.rows, found)))
+        assert (np.abs(found - np.append(share, 0.3)) < 3.5 * error).all() and error.max() < 0.02
+        law = tally.protocol.report_law()
+        longer = collection.tallies[0].protocol.report_law()
+        assert law.expected(share / 0.7).shape == longer.expected(found).shape
+        drawn = longer.simulate(np.array([0] * 6 + [4000]), rng) / 4000
+        assert np.abs(drawn - longer.expected(np.eye(7)[6])).max() < 6 * math.sqrt(1 / 4000 / 8)
+
+
+def test_the_law_of_unlisted_words_needs_hashed_words():
+    for protocol in (Rappor.direct(3, 0.2, 0.7, 0.3), GRR(3, 1.0)):
+        with pytest.raises(ArgumentError, match="law 'unlisted' needs hashed words"):
+            as_law("unlisted", protocol, tuple("abc"))
+    assert as_law("unlisted", CohortRR(3, 1.0, 4, 8, "label", tuple("abc")), tuple("abc")) == Uniform()
