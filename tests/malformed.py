@@ -383,6 +383,7 @@ CALLS = {
     # ---- priors
     "Dirichlet": lambda m: dict(alpha=[1.0, 2.0]),
     "Tree": lambda m: dict(blocks=((0, 2), (1,)), shares=1.0, splits="jeffreys"),
+    "Lists": lambda m: dict(items=(2, 3), apart=False, effect=1.0, deviation=0.5),
     "Product": lambda m: dict(sizes=(2, 3), factors="jeffreys"),
     "Compliance": lambda m: dict(compliers="jeffreys", gamma=(1.0, 9.0), n_laws=1, n_categories=3),
     "Denial": lambda m: dict(compliers="jeffreys", denial=(1.0, 1.0), of=(1,), n_categories=3),

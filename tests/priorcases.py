@@ -12,6 +12,7 @@ from ldpbayes.priors import (
     Denial,
     Dirichlet,
     Hierarchical,
+    Lists,
     LogLinear,
     Product,
     Regression,
@@ -177,6 +178,11 @@ def regression(a, grouped=False):
     return Regression(design, n_categories=a, effects=effects, monotone=monotone, sizes=sizes, reference=a - 1)
 
 
+def lists(a, apart):
+    """Return one list, or two at a = 12; below four categories there are none."""
+    return Lists((1, 2) if a == 12 else a // 2 - 1, apart) if a > 3 else LogisticNormal(a)
+
+
 def extended(inner, beside, a, beta):
     """Return a prior over three cells beside those who deny or ignore the device; at a = 2 that of P alone."""
     if a == 2:
@@ -202,6 +208,8 @@ PRIOR_CASES = {
     "product": lambda a: Product((2, a // 2), [LogisticNormal(2), 0.7]) if a > 3 else Product((a,)),
     "denial": lambda a: denial(a, (2.0, 3.0)),
     "conjugate denial": lambda a: denial(a, (0.8, 1.2), 2.0),
+    "lists": lambda a: lists(a, False),
+    "lists apart": lambda a: lists(a, True),
     "regression": regression,
     "regression with groups": lambda a: regression(a, grouped=True),
     "log-linear": lambda a: LogLinear((2, a // 2) if a > 3 else (a,)),

@@ -162,7 +162,7 @@ def lists(n=150):
 def test_of_several_lists_the_share_of_the_trait_says_who_decides():
     """Each of 32 joint shares is too small to matter; the parts of the prior are scaled, and agree with refits."""
     survey, blocks = lists(), (tuple(range(16, 32)), tuple(range(16)))
-    tree = fit(survey, random_seed=1, draws=4000)
+    tree = fit(survey, "share:trait", random_seed=1, draws=4000)
     assert tree.attrs["decided_by"] == "conflict"
     assert "an end of the share would move by up to" in tree.attrs["decides"]
     scaled, refits = of_trait(tree, 0, Problem.of(survey, "share:trait")), []

@@ -12,6 +12,7 @@ from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.floor import Floor
 from ldpbayes.priors.hierarchical import Hierarchical
 from ldpbayes.priors.learnt import Learnt
+from ldpbayes.priors.lists import Lists
 from ldpbayes.priors.loglinear import LogLinear
 from ldpbayes.priors.naming import DEFAULT, PRIORS, as_prior
 from ldpbayes.priors.product import Product
@@ -137,6 +138,7 @@ __all__ = [
     "Floor",
     "Hierarchical",
     "Learnt",
+    "Lists",
     "LogLinear",
     "Product",
     "Regression",

@@ -463,6 +463,20 @@ class ExponentialLaw(NormalLaw):
         return np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-z))
 
 
+class LogitLaw(NormalLaw):
+    """z ~ N(0, 1), which stands for the logit of Φ(z), a share with a flat prior."""
+
+    def of(self, z, xp=np):
+        if xp is np:
+            return log_ndtr(z) - log_ndtr(-z)
+        from pymc.distributions.dist_math import normal_lcdf
+
+        return normal_lcdf(0.0, 1.0, z) - normal_lcdf(0.0, 1.0, -z)
+
+    def slope(self, z):
+        return np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(z) - log_ndtr(-z))
+
+
 class QuantileLaw(NormalLaw):
     """z ~ N(0, 1), which stands for F⁻¹(Φ(z)) of a continuous distribution with cdf F: of any law, however heavy its tails.
 

@@ -304,7 +304,7 @@ class OfTwoLists(Channel):
 def items_of_lists(items) -> tuple[int, ...]:
     """Return how many innocuous items each list has, from one number or a sequence of them, checked."""
     rule = "a number of items, or one for each list"
-    each = checks.entries(items, "items", rule) if np.ndim(items) else (items,)
+    each = checks.entries(items, "items", rule) if np.iterable(items) and not isinstance(items, str) else (items,)
     if not each:
         raise ArgumentError(f"items must be {rule}, got none.")
     return tuple(checks.integer(size, "items", 1, MAX_ITEMS) for size in each)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.priors.lists import Lists
 from ldpbayes.priors.naming import DEFAULT, LEARNT_FROM, default_prior
 from ldpbayes.priors.tree import SHARE
 from ldpbayes.road.methods import SUMMARY
@@ -65,8 +66,13 @@ def rule(prior: Any, data: Any, method: str) -> Ruling:
     if not (isinstance(prior, str) and prior == DEFAULT):
         return Ruling(prior)
     if data.trait:
-        sentence = f"{NO_PRIOR}: of several lists it is flat for the share {data.trait!r}, and Jeffreys' of the items."
-        return Ruling(f"{SHARE}{data.trait}", sentence)
+        sentence = f"{NO_PRIOR}: of several lists it is flat for the share {data.trait!r}, and "
+        if method not in ("auto", "laplace", "nuts"):
+            sentence += f"Jeffreys' of the items where the method {method} was asked for."
+            return Ruling(f"{SHARE}{data.trait}", sentence)
+        sentence += f"ties the items of those with the trait to the others'; prior='{SHARE}{data.trait}' leaves both open."
+        items = tuple(size - 1 for size in next(iter(data.collections())).lists)
+        return Ruling(Lists(items, data.apart_by_design), sentence)
     if default_prior(len(data.answers)) == "jeffreys":
         sentence = f"{NO_PRIOR}: below {LEARNT_FROM} categories it is Jeffreys'; prior='learnt' learns its concentration."
         return Ruling("jeffreys", sentence)

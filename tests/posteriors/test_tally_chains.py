@@ -85,8 +85,9 @@ def test_two_lists_of_each_respondent_against_the_sum_over_all_tallies():
         )
         logs[beside.sum()].append(log + dirichlet(without.ravel(), 0.5) + dirichlet(beside.ravel(), 0.5))
     whole = np.array([logsumexp(each) if each else -np.inf for each in logs])
-    result = fit(Collection.from_lists(ListExperiment((1, 1)), both=BOTH), draws=5000, estimates=False, random_seed=2)
-    assert result.attrs["method"] == "tally_chain" and "flat for the share 'trait'" in result.attrs["prior_reason"]
+    survey = Collection.from_lists(ListExperiment((1, 1)), both=BOTH)
+    result = fit(survey, "share:trait", draws=5000, estimates=False, random_seed=2)
+    assert result.attrs["method"] == "tally_chain"
     near(result, concluded(whole, n, (1.0, 1.0)))
 
 
@@ -102,9 +103,9 @@ def simulated(rng, sizes, share, n, direct=0, more=0.0):
 
 
 @pytest.mark.parametrize(("sizes", "share", "direct"), [((3, 3), 0.2, 0), ((8, 10), 0.01, 0), ((2, 3, 2), 0.3, 300)])
-def test_a_fit_needs_no_prior_and_says_what_is_assumed(sizes, share, direct):
+def test_a_fit_says_what_is_assumed(sizes, share, direct):
     survey = simulated(np.random.default_rng(1), sizes, share, 300, direct)
-    result = fit(survey, draws=500, random_seed=1)
+    result = fit(survey, "share:trait", draws=500, random_seed=1)
     assert result.attrs["method"] == "tally_chains" and result.attrs["converged"]
     assert "independent given the trait" in result.attrs["identifiability"] and "independent" in result.attrs["prior"]
     low, high = (result["summary"][f"derived_{end}"].item() for end in ("lower", "upper"))
@@ -127,10 +128,11 @@ def test_the_maximum_has_an_error_of_the_share_that_it_identifies():
 @pytest.mark.filterwarnings("error")
 def test_cells_have_the_share_of_each_as_they_have_alone():
     cells = {name: simulated(np.random.default_rng(seed), (2, 3), 0.2, 150) for seed, name in enumerate("ab")}
-    result = fit(Cells(cells), draws=500, random_seed=1)
-    assert result.attrs["method"] == "tally_chains" and "flat for the share 'trait'" in result.attrs["prior_reason"]
+    result = fit(Cells(cells), "share:trait", draws=500, random_seed=1)
+    assert result.attrs["method"] == "tally_chains"
     for name, cell in cells.items():
-        alone, own = fit(cell, draws=500, random_seed=2)["summary"], result["summary"].to_dataset().sel(cell=name)
+        alone = fit(cell, "share:trait", draws=500, random_seed=2)["summary"]
+        own = result["summary"].to_dataset().sel(cell=name)
         assert abs(own["derived_mean"].item() - alone["derived_mean"].item()) < 0.15 * alone["derived_sd"].item()
     one = Cells({name: Collection.from_lists(ListExperiment(2), [10, 30, 40], [8, 20, 41, 9]) for name in "ab"})
     assert fit(one, "share:trait", draws=250, random_seed=1).attrs["method"] == "tally_chain"
@@ -236,12 +238,12 @@ def test_files_and_the_command_line(tmp_path, capsys):
     assert survey == Collection.from_lists(ListExperiment((1, 1)), both=BOTH, id="two")
     write(survey, tmp_path / "again.toml")
     assert read(tmp_path / "again.toml") == survey
-    status, shown, _ = run(capsys, "fit", path, "--seed", 1)
+    status, shown, _ = run(capsys, "fit", path, "--prior", "share:trait", "--seed", 1)
     assert status == 0 and "method tally_chain" in shown
     apart = simulated(np.random.default_rng(1), (1, 2), 0.2, 80)
     write(apart, tmp_path / "apart.toml")
     assert read(tmp_path / "apart.toml") == apart
-    status, shown, _ = run(capsys, "fit", tmp_path / "apart.toml", "--seed", 1)
+    status, shown, _ = run(capsys, "fit", tmp_path / "apart.toml", "--prior", "share:trait", "--seed", 1)
     assert status == 0 and "method tally_chains" in shown
 
 
@@ -281,7 +283,7 @@ def test_intervals_cover_what_the_prior_draws(together, seed, surveys):
             survey = Collection.from_lists(
                 design, *([counts[f"{group}_{k}"] for k in (1, 2)] for group in ("control", "treatment"))
             )
-        result = fit(survey, draws=500, estimates=False, random_seed=1)
+        result = fit(survey, "share:trait", draws=500, estimates=False, random_seed=1)
         low, high = (result["summary"][f"derived_{end}"].item() for end in ("lower", "upper"))
         covered += low <= p[12:].sum() <= high
     assert 0.93 <= covered / surveys <= 0.97
