@@ -479,7 +479,8 @@ class _Problem:
                 pi = rng.standard_gamma(shape, (draws, m))
                 pi *= load[here] / np.maximum(shape, 1e-300)
                 mass[:, :, i] = pi[:, :, None] * r
-            return Measure(Atoms.of(value, index, m, part, n_parts, weight), mass)
+            record = float(square.sum() / load.sum())
+            return Measure(Atoms.of(value, index, m, part, n_parts, weight), mass, record=record)
         # these very records: a record's group is drawn from P(x | its report, its bin)
         by_kind = n_kinds <= MAX_SLOTS and draws * m * n_parts * n_kinds * k <= MAX_NUMBERS
         kinds = n_kinds if by_kind else 1
