@@ -127,8 +127,9 @@ class Measure:
 
     def mean(self) -> np.ndarray:
         """Return the mean value in each group, (S, k); nan for a group of mass 0."""
+        middle = self.atoms.value[len(self.atoms.value) // 2]  # about which sums keep their digits
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.einsum("smjx,mj->sx", self.mass, self.atoms.mean) / self.total
+            return middle + np.einsum("smjx,mj->sx", self.mass, self.atoms.mean - middle) / self.total
 
     def cdf(self, points: np.ndarray) -> np.ndarray:
         """Return P(value ≤ z | group) at points (T,), shape (S, T, k)."""

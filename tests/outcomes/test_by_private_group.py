@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,12 @@ from scipy.stats import beta
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
-from ldpbayes.outcomes.fitting import Asked, analyse
+from ldpbayes.outcomes.fitting import Asked, _absence, analyse
 from ldpbayes.outcomes.measure import Atoms, Measure
 from ldpbayes.outcomes.records import read_records
 from ldpbayes.pages.groups import long_rows
 from ldpbayes.protocols import GRR, Channel, LocalHashing, UnaryEncoding
+from ldpbayes.sources.records import Entries
 
 EPSILON = 1.1
 
@@ -112,6 +114,8 @@ def test_the_mean_is_that_of_the_step_function(found):
     ]
     each = measure.mass[:, bins, 0] * steps[:, None]
     np.testing.assert_allclose((each * value[:, None]).sum(axis=1) / each.sum(axis=1), measure.mean(), rtol=1e-10)
+    far = replace(measure.atoms, value=value + 2.0**40, mean=measure.atoms.mean + 2.0**40)  # sums keep their digits
+    np.testing.assert_allclose(replace(measure, atoms=far).mean() - 2.0**40, measure.mean(), atol=2.0**-11)
 
 
 def test_summary_difference_and_text(found):
@@ -313,6 +317,34 @@ def test_distribution_functions_have_the_bounds_of_counts():
     assert abs((quantile == n).mean() - average(0.9)[3]) < 0.01
 
 
+def test_a_group_may_be_absent_from_a_mode():
+    """Fifty sd apart a curve leaks far enough to move means by many errors; now a share may be 0. Seed of plain weights."""
+    rng, n = np.random.default_rng([1, 50, 1000, 30, 50]), 1000
+    x = (rng.random(n) < 0.5).astype(int)
+    frame = pyarrow.table({"z": rng.standard_normal(n) + 50 * x, "report": GRR(2, 3.0).privatize(x, rng)})
+    found = lb.by_private_group(frame, "z", protocol=GRR(2, 3.0), draws=150, random_seed=1)
+    atoms, mass = found.measures[0].atoms, found.measures[0].mass[:, :, 0]
+    low = np.unique(atoms.bin[atoms.value < 25])
+    leaks = np.stack([mass[:, low, 1].sum(axis=1), np.delete(mass, low, axis=1)[:, :, 0].sum(axis=1)])
+    assert ((0.2 < (leaks == 0).mean(axis=1)) & ((leaks == 0).mean(axis=1) < 0.6)).all()  # none was 0
+    mean = found.mean()
+    assert ((mean["lower"] < [0, 50]) & (mean["upper"] > [0, 50])).all()
+
+
+def test_reports_say_whether_a_group_is_absent():
+    """Twice the chance against absence is at most the ratio of the greatest likelihoods with and without the group."""
+    channel = GRR(2, 1.0).channel()
+    for many, expected in (
+        (500 * channel[0, 1], 0.5),
+        (500 * channel[0, 1] + 3 * (500 * channel[0, 1] * channel[0, 0]) ** 0.5, 0.0127),
+    ):
+        counted = Entries(np.zeros(2, int), np.arange(2), np.array([many, 500 - many]), channel, 1)
+        chance = _absence(counted)
+        assert chance[0] == pytest.approx(expected, abs=0.003) and chance[1] < 1e-6
+    three = Entries(np.zeros(3, int), np.arange(3), np.array([300.0, 300.0, 150.0]), GRR(3, 1.0).channel(), 1)
+    assert (_absence(three)[:2] < 1e-6).all() and _absence(three)[2] > 0.2
+
+
 def test_a_cell_that_fails_leaves_the_others_with_their_answers():
     """Nobody is in a group in many draws of its bootstrap. The whole result used to be untrusted."""
     rng = np.random.default_rng(32)
@@ -412,7 +444,7 @@ def test_reports_that_do_not_identify_the_groups_have_no_recipe():
     blind = Channel([[0.5, 0.5], [0.5, 0.5]])
     with pytest.raises(InfeasibleError, match="recipe needs reports that identify"):
         lb.by_private_group(frame, "duration", protocol=blind, method="recipe", random_seed=1)
-    answer = lb.by_private_group(frame, "duration", protocol=blind, draws=50, random_seed=1)
+    answer = lb.by_private_group(frame, "duration", protocol=blind, draws=50, quantiles=[0.5], random_seed=1)
     assert answer.recipe is None and not answer.check.identified and "prior decides" in answer.who_decides
 
 
