@@ -9,8 +9,9 @@ from scipy.special import ndtri
 BINS, GROWTH = 100, 0.155
 #: Gaps are looked for where this share of values is distinct, between the ends of about so many runs of at least so many.
 UNTIED, MOST, LEAST = 0.5, 100, 30
-#: In a gap the density is so many times lower than in the modes beside it; a run counts at most so many scores.
-DEEP, FARTHEST = 3.0, 2.0
+#: In a gap the density is so many times lower than in the modes beside it; a run counts at most so many scores, and parts
+#: the modes where these are more than so many.
+DEEP, FARTHEST, APART = 3.0, 2.0, 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,8 @@ class Bins:
         The bin where the score is 0.
     score : (n,) array
         Position of each record in units of bins: index + 1/2 at the middle of its bin.
+    mode : (n,) int array
+        The mode of each record among those that long gaps part, from 0.
     """
 
     index: np.ndarray
@@ -36,6 +39,7 @@ class Bins:
     width: float
     middle: int
     score: np.ndarray
+    mode: np.ndarray
 
 
 def default_bins(n: float) -> int:
@@ -66,15 +70,18 @@ def normal_score_bins(value: np.ndarray, weight: np.ndarray, size: int) -> Bins:
     score = ndtri(np.clip(rank, 1e-15, 1 - 1e-15))
     low, high = score[0], score[-1]
     width = (high - low) / max(size - 1, 1) if high > low else 1.0
-    place = score + (_gaps(distinct) if len(distinct) > UNTIED * len(value) else 0.0)
+    longer, mode = np.zeros(len(distinct)), np.zeros(len(distinct), dtype=np.int64)
+    if len(distinct) > UNTIED * len(value):
+        longer, mode = _gaps(distinct)
+    place = score + longer
     position = (place - low) / width + 0.5  # extremes are the middles of the outer bins
     index = np.floor(position + 1e-9).astype(np.int64)
     middle = int(np.clip(round((np.interp(0.0, score, place) - low) / width), 0, max(size - 2, 0)))
-    return Bins(index[code], max(size, int(index[-1]) + 1), float(width), middle, position[code])
+    return Bins(index[code], max(size, int(index[-1]) + 1), float(width), middle, position[code], mode[code])
 
 
-def _gaps(value: np.ndarray) -> np.ndarray:
-    """Return how much longer than in normal scores the way to each of the distinct values is, because of gaps before it.
+def _gaps(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how much longer than in normal scores the way to each distinct value is, for gaps before it, and its mode.
 
     Between two modes values are far apart where their ranks are near. Groups of one mode say little of those of the other:
     there the way from value to value is what it would be at the density of the modes, the geometric mean of both, wherever
@@ -89,11 +96,14 @@ def _gaps(value: np.ndarray) -> np.ndarray:
     each = max(LEAST, len(value) // MOST)
     edges = np.unique(np.append(np.arange(0, len(value) - each, each), len(value) - 1))
     if len(edges) < 4:
-        return np.zeros(len(value))
+        return np.zeros(len(value)), np.zeros(len(value), dtype=np.int64)
     ways, at = np.diff(ndtri((edges + 0.5) / len(value))), value[edges]
     apart = np.diff(at)
     density = ways / apart
     left, right = np.maximum.accumulate(density), np.maximum.accumulate(density[::-1])[::-1]
     longer = np.minimum(apart * np.sqrt(left * right), FARTHEST) - ways
     deep = DEEP * density < np.minimum(left, right)
-    return np.interp(value, at, np.append(0.0, np.cumsum(np.where(deep, np.maximum(longer, 0.0), 0.0))))
+    reach = np.interp(value, at, np.append(0.0, np.cumsum(np.where(deep, np.maximum(longer, 0.0), 0.0))))
+    ends = np.flatnonzero(np.diff(deep & (longer > APART), prepend=False, append=False)).reshape(-1, 2)  # of runs of gaps
+    widest = [first + int(np.diff(value[first : last + 1]).argmax()) for first, last in edges[ends].tolist()]
+    return reach, np.searchsorted(widest, np.arange(len(value)))

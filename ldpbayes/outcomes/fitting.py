@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError, listed
@@ -412,11 +412,31 @@ class _Problem:
         """Return the measure of each cell, and how far its answers move within bins, from draws of its curves."""
         measures, moved, every = [], [], iter(curves.shares)
         for at, bins, part in zip(self.held, self.cells, division.parts, strict=True):
-            shares = [next(every) for _ in range(part.max() + 1)]
+            shares, mode = [next(every) for _ in range(part.max() + 1)], bins.mode
+            if division.classes.sure:  # each spike is a mode
+                mode = np.where(division.classes.index[at] == 0, mode.max() + 1 + bins.index, mode)
+            for one in np.unique(mode) if mode.min() < mode.max() else ():
+                for i, curve in enumerate(shares):
+                    if len(here := np.flatnonzero((part == i) & (mode == one))):
+                        self._absent(at[here], curve, np.unique(bins.index[here]))
             measures.append(self._measure(at, bins, part, shares))
             if self.records.levels is None:
                 moved.append(self._moved(at, bins, part, [curve.mean(axis=0) for curve in shares]))
         return measures, np.stack(moved) if moved else None
+
+    def _absent(self, at: np.ndarray, shares: np.ndarray, places: np.ndarray) -> None:
+        """Set shares (S, m, k) of a curve to 0 at the places of a mode in those draws in which a group is absent from it.
+
+        Gaps part the modes. A curve is never 0, and reports bound a share near 0 to about 1/√n: far away that moves means
+        by many of their errors. So a group is absent from a mode with the prior probability ½. What the mode's reports say
+        against it is the ratio of their greatest likelihoods with and without the group: the most that any prior of its
+        share could make of them (Edwards, Lindman and Savage, 1963).
+        """
+        chance = _absence(_entries(self.records, at, np.zeros(len(at), dtype=np.int64), 1))
+        absent = self.rng.random((len(shares), len(chance))) < chance
+        absent &= ~absent.all(axis=1, keepdims=True)
+        left = np.maximum(shares[:, places], 1e-300) * ~absent[:, None]
+        shares[:, places] = left / left.sum(axis=2, keepdims=True)
 
     def _moved(self, at: np.ndarray, bins: Bins, part: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
         """Return how far share, mean and quantiles move where mean curves are interpolated within bins, (quantities, k).
@@ -461,7 +481,7 @@ class _Problem:
         value = records.value[at]
         if records.levels is not None:
             index = value.astype(np.int64)
-            return Bins(index, len(records.levels), 1.0, 0, index + 0.5)
+            return Bins(index, len(records.levels), 1.0, 0, index + 0.5, np.zeros_like(index))
         size = default_bins(len(at)) if self.asked.bins is None else self.asked.bins
         return normal_score_bins(value, records.weight[at], max(3, min(size, len(at))))
 
@@ -479,7 +499,8 @@ class _Problem:
                 pi = rng.standard_gamma(shape, (draws, m))
                 pi *= load[here] / np.maximum(shape, 1e-300)
                 mass[:, :, i] = pi[:, :, None] * r
-            return Measure(Atoms.of(value, index, m, part, n_parts, weight), mass)
+            record = float(square.sum() / load.sum())
+            return Measure(Atoms.of(value, index, m, part, n_parts, weight), mass, record=record)
         # these very records: a record's group is drawn from P(x | its report, its bin)
         by_kind = n_kinds <= MAX_SLOTS and draws * m * n_parts * n_kinds * k <= MAX_NUMBERS
         kinds = n_kinds if by_kind else 1
@@ -523,6 +544,18 @@ def _entries(records: Records, at: np.ndarray, index: np.ndarray, size: int) -> 
     """Return how often each report was seen in each bin, among some records."""
     weight = records.weight[at] * (records.weight.sum() / (records.weight**2).sum())  # as many as the sample is worth
     return Entries.counted(index, records.kind[at], weight, records.table, size)
+
+
+def _absence(entries: Entries) -> np.ndarray:
+    """Return the probability that nobody in one cell of reports is in a group, for each group; see _Problem._absent."""
+
+    def likeliest(chosen):
+        part = replace(entries, table=entries.table[:, chosen])
+        return part.weight @ np.log(np.maximum(part.table @ part.pooled(), 1e-300))[part.row]
+
+    every = np.arange(entries.n_categories)
+    against = np.array([likeliest(every) - likeliest(every != x) for x in every])
+    return expit(-np.maximum(against, 0.0))
 
 
 def _recipe(records: Records, at: np.ndarray, levels: tuple[float, ...]) -> dict[str, np.ndarray]:

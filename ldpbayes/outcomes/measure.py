@@ -87,17 +87,33 @@ class Measure:
     whole : bool
         Whether masses are numbers of records: quantiles are then interpolated between neighbouring records, as data frames
         do it; otherwise they are the least value at which the distribution function reaches the level.
+    record : float
+        Mass of a record. The next one of a population may lie beyond all others: n records leave n + 1 spacings, each as
+        probable as another. 0 for masses of these very records.
     """
 
     atoms: Atoms
     mass: np.ndarray
     whole: bool = False
+    record: float = 0.0
 
     @cached_property
     def _cumulative(self) -> np.ndarray:
         """Mass of the bins before each bin, with the total at the end: shape (S, m + 1, k)."""
         sums = np.cumsum(self.mass.sum(axis=2), axis=1)
         return np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1)
+
+    @cached_property
+    def _beyond(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mass of each group below the least value and above the greatest, (S, k) each: a record's on one of the sides.
+
+        A quantile lies in one of the n + 1 spacings, whose probabilities are Dirichlet: half of the draws answer with its
+        lower end, half with its upper one. Distribution functions have the quantiles of Clopper and Pearson's binomial
+        bounds on average. Draws are exchangeable, so that a fixed seed does, and a stored result has the same numbers.
+        """
+        rng, shape = np.random.default_rng([1, len(self.mass)]), self.total.shape
+        mass, above = self.record * rng.standard_exponential(shape), rng.random(shape) < 0.5
+        return mass * ~above, mass * above
 
     @property
     def total(self) -> np.ndarray:
@@ -111,29 +127,30 @@ class Measure:
 
     def mean(self) -> np.ndarray:
         """Return the mean value in each group, (S, k); nan for a group of mass 0."""
+        middle = self.atoms.value[len(self.atoms.value) // 2]  # about which sums keep their digits
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.einsum("smjx,mj->sx", self.mass, self.atoms.mean) / self.total
+            return middle + np.einsum("smjx,mj->sx", self.mass, self.atoms.mean - middle) / self.total
 
     def cdf(self, points: np.ndarray) -> np.ndarray:
         """Return P(value ≤ z | group) at points (T,), shape (S, T, k)."""
         out = np.empty((len(self.mass), len(points), self.mass.shape[3]))
-        at = np.searchsorted(self.atoms.value, points, side="right")
-        with np.errstate(invalid="ignore", divide="ignore"):
-            for t, position in enumerate(at):
-                if position == 0:
-                    out[:, t] = np.where(self.total > 0, 0.0, np.nan)
-                    continue
+        below, above = self._beyond
+        total = np.where(self.total > 0, below + self.total + above, np.nan)
+        for t, position in enumerate(np.searchsorted(self.atoms.value, points, side="right")):
+            out[:, t] = below
+            if position:
                 place = self.atoms.bin[position - 1]
                 inside = np.einsum("sjx,j->sx", self.mass[:, place], self.atoms.prefix[position - 1])
-                out[:, t] = np.minimum((self._cumulative[:, place] + inside) / self.total, 1.0)
+                out[:, t] += self._cumulative[:, place] + inside
+            out[:, t] = np.minimum(out[:, t] / total, 1.0)
         return out
 
     def quantile(self, levels: np.ndarray) -> np.ndarray:
         """Return the quantiles of the value in each group, shape (S, T, k); nan for a group of mass 0."""
-        values = []
+        values, (below, above) = [], self._beyond
         for level in levels:
             if not self.whole:
-                values.append(self._reach(level * self.total))
+                values.append(self._reach(level * (below + self.total + above) - below))
                 continue
             place = level * np.maximum(self.total - 1, 0)
             low = np.floor(place + 1e-9)
@@ -145,7 +162,7 @@ class Measure:
         return np.stack(values, axis=1)
 
     def _reach(self, target: np.ndarray) -> np.ndarray:
-        """Return the least value at which the running mass reaches a target (S, k)."""
+        """Return the least value at which the running mass reaches a target (S, k); the first or last value beyond these."""
         out = np.full(target.shape, np.nan)
         starts, value = self.atoms.starts, self.atoms.value
         for x in range(target.shape[1]):
@@ -165,7 +182,8 @@ class Measure:
                 high = np.where(reached, middle, high)
                 low = np.where(reached, low, np.minimum(middle + 1, high))
             out[rows, x] = value[low]
-        return out
+        known = self.total > 0
+        return np.where(known & (target <= 0), value[0], np.where(known & (target > self.total), value[-1], out))
 
     def per_bin(self) -> np.ndarray:
         """Return P(bin | group), shape (S, m, k): the distribution of an open category."""

@@ -91,4 +91,4 @@ def bootstrap(
             if running.size:
                 running = np.clip(isotonic_regression(running, weights=gaps).x, 0.0, 1.0)
             out[s, :, 0, x] = np.diff(running, prepend=0.0, append=1.0) * total[s]
-    return Measure(atoms, np.maximum(out, 0.0))
+    return Measure(atoms, np.maximum(out, 0.0), record=float((weight**2).sum() / weight.sum()))

@@ -130,6 +130,9 @@ class PrivateGroups(AbstractResult):
     def cdf(self, z: Any, ci_prob: float | None = None) -> Answer:
         """Return P(value ≤ z | group).
 
+        Beyond the first or last record the interval of the population is about [0, 3/n] or [1 − 3/n, 1], for n records in
+        the group.
+
         Parameters
         ----------
         z : float or sequence of float

@@ -51,7 +51,8 @@ def to_tree(found: Any) -> xr.DataTree:
         if found.recipe is not None:
             cell |= {f"recipe_{name}": (("group",), found.recipe[c][name]) for name in ("share", "mean")}
             cell["recipe_quantile"] = (("level", "group"), np.reshape(found.recipe[c]["quantile"], (-1, len(found.groups))))
-        groups[f"/cell_{c}"] = xr.Dataset(cell, attrs={"whole": int(measure.whole), "lone": json.dumps(atoms.lone)})
+        about = {"whole": int(measure.whole), "lone": json.dumps(atoms.lone), "record": measure.record}
+        groups[f"/cell_{c}"] = xr.Dataset(cell, attrs=about)
     return xr.DataTree.from_dict(groups)
 
 
@@ -125,7 +126,9 @@ def _measure(node, size, k):
     lone = tuple(map(bool, json.loads(node.attrs.get("lone", "[false, false]"))))  # files of the first candidate lack it
     _need(len(lone) == 2, "two ends must be lone or not")
     atoms = Atoms(value, bins.astype(np.int64), prefix, mean, lone)
-    return Measure(atoms, mass, bool(node.attrs["whole"]))
+    record = float(node.attrs.get("record", 0.0))  # likewise
+    _need(0 <= record < np.inf, "the mass of a record must not be negative")
+    return Measure(atoms, mass, bool(node.attrs["whole"]), record)
 
 
 def _array(node, name, shape):

@@ -151,10 +151,13 @@ def test_gaps_between_modes_have_room_and_tails_have_none():
     for value in (apart, np.exp(apart)):
         bins = normal_score_bins(value, one, 80)
         assert (bins.size - 80) * bins.width > 1.0
+        split = np.exp(1.25) if value.min() > 0 else 1.25
+        assert (bins.mode == (value > split)).mean() > 0.995  # the widest spacing parts the modes
         assert bins.size == bins.index.max() + 1 and (np.diff(bins.index[np.argsort(value)]) >= 0).all()
     tails, plain = rng.standard_t(2, n), rng.lognormal(size=n)
     for value in (tails, rng.pareto(1.5, n), plain, np.where(rng.random(n) < 0.15, 2.0, plain), (10 * plain).round()):
-        assert normal_score_bins(value, one, 80).size == 80
+        bins = normal_score_bins(value, one, 80)
+        assert bins.size == 80 and not bins.mode.any()
 
 
 def test_the_recipe_is_the_weighted_sum_of_its_records():
