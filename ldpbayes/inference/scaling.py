@@ -20,8 +20,9 @@ DOUBLINGS = float(np.log2(POWERS[1] / POWERS[0]))
 SENSITIVE = 0.05
 #: Squared distance of ``psense`` (4,000 normal draws) by a shift δ in sds and a change ε of the log sd: Aδ² + Bε² + 2C|δε|.
 SHIFTED, WIDENED, BOTH = 0.0459, 0.0555, 0.0300
-#: A move matters where the mean or an end moves by more than this share of an sd a doubling, and by more than a floor.
-MOVED = 0.1
+#: A move matters where the mean or an end moves by more than this share of an sd a doubling, and by more than a floor. Ends
+#: next to 0 and 1 cannot move: there it matters, too, where more than this share of the information is the prior's.
+MOVED, PRIORS = 0.1, 0.5
 #: Share of a population below which a move does not matter.
 FLOOR = 0.002
 VERDICTS = ("reports", "prior", "conflict")
@@ -120,7 +121,8 @@ class Scaled:
         conflict where both are sensitive. Under a prior that is learnt, neither may be: the larger of the two decides.
         """
         moves = self.moves
-        hangs = (self.prior > np.minimum(self.reports, SENSITIVE)) & (moves > MOVED * self.sd) & (moves > self.floor)
+        matters = ((moves > MOVED * self.sd) | (-self.growth > PRIORS * self.room)) & (moves > self.floor)
+        hangs = (self.prior > np.minimum(self.reports, SENSITIVE)) & matters
         return np.where(hangs, np.where(self.reports >= SENSITIVE, 2, 1), 0)
 
     def at(self, index: Any) -> "Scaled":

@@ -77,6 +77,12 @@ class Verdict:
         problem = f"the end of an interval has an error of {error:.2f} posterior sd"
         return replace(self, accepted=False, problem=problem, next="more" if times <= MOST_TIMES else "other", times=times)
 
+    def with_outside(self, share: float) -> "Verdict":
+        """Return the verdict after a look at draws of the prior, which show this share of the posterior where no draw is."""
+        if not share > MAX_UNSEEN:
+            return self
+        return self.rejecting(f"draws of the prior show another mode, with a share of {share:.2g} at least")
+
 
 #: Nothing is wrong, and nothing was checked.
 ACCEPTED = Verdict()

@@ -62,8 +62,8 @@ FAR, MOST_MISSED, DEEP = (1.0, 2.0, 3.0, 4.5, 6.0, 9.0), 50.0, 8.0
 #: That costs at most this share of the draws.
 CHECKED = 0.7
 #: Draws of P from the prior that say whether proposals miss a mode, where so many of them are likely under the reports;
-#: the share of the weights beyond the ends of their box, the gap in its widths from which on a tail is a mode, and the most
-#: modes that are added.
+#: the share of the weights beyond the ends of their box, the least gap in its widths beyond which there is a mode, and the
+#: most modes that are added.
 LOOKED, LIKELY, BEYOND, GAP, MOST_MODES = 2048, 20, 2e-3, 0.25, 3
 #: Draws with an unknown beyond are lost: their scale is beyond floats.
 FARTHEST = 1e100
@@ -142,9 +142,7 @@ class Draws:
         judged = self.found.judged(self.kept)
         if self.missed > MOST_MISSED:
             judged = judged.rejecting(f"weights along the axes reach {self.missed:.3g} times their mean")
-        if self.outside > MAX_UNSEEN:
-            judged = judged.rejecting(f"draws of the prior show another mode, with a share of {self.outside:.2g} at least")
-        return judged
+        return judged.with_outside(self.outside)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -172,6 +170,38 @@ class Draws:
     def chosen(self, rng: np.random.Generator) -> np.ndarray:
         """Return the positions of equally weighted draws, by systematic resampling, in random order."""
         return rng.permutation(resample(self.found.weight, rng, self.kept))
+
+
+class Seen(NamedTuple):
+    """Draws of P from the prior (S, a), and their log-likelihoods: they show modes that other draws miss."""
+
+    p: np.ndarray
+    value: np.ndarray
+
+    @classmethod
+    def of(cls, prior: Any, reports: Any, rng: np.random.Generator) -> "Seen":
+        """Return those of a prior, given the reports of all cells."""
+        p = prior.sample(LOOKED, rng)
+        return cls(p.reshape(LOOKED, -1), reports.log_likelihood(p.reshape(LOOKED, -1, p.shape[-1])))
+
+    def outside(self, p: np.ndarray, weight: np.ndarray, effective: float = math.inf) -> tuple[float, np.ndarray | None]:
+        """Return (what they show of the posterior outside the box of weighted P (S, a), less two errors, one of them).
+
+        A mode that no draw reaches leaves no trace in weights, nor in chains. Where few draws of the prior are likely, the
+        reports say so much that they leave no two modes. Of exponential tails a/n^(1 + g) lies farther than g widths beyond
+        the box of n effective draws: gaps are so wide that this is no mode.
+        """
+        share = softmax(self.value)
+        if LIKELY * (share**2).sum() > 1:
+            return 0.0, None
+        some = slice(None, None, max(len(p) // LEAST_DRAWN, 1))
+        p, weight = p[some], weight[some] / weight[some].sum()
+        low, high, *_ = ends_of_weighted_draws(p, weight, 1 - BEYOND / p.shape[1])
+        far = np.maximum(np.maximum(low - self.p, self.p - high) / np.maximum(high - low, 1e-12), 0.0).max(axis=1)
+        worth = max(min(effective, 1 / (weight**2).sum()), 2.0)
+        gap = max(GAP, math.log(3 * p.shape[1] / MAX_UNSEEN) / math.log(worth) - 1)
+        share = share * (far > gap)
+        return float(share.sum() - 2 * np.linalg.norm(share)), self.p[np.argmax(share * far)]
 
 
 class Near(NamedTuple):
@@ -211,8 +241,7 @@ class Proposal:
         Stands, with wider ones, where the prior would.
     modes : tuple of StudentT
         About modes beside that of the first.
-    seen : pair of arrays, optional
-        Draws of P from the prior (S, a), and their log-likelihoods.
+    seen : Seen, optional
     """
 
     target: Target
@@ -225,7 +254,7 @@ class Proposal:
     shares: np.ndarray | None = None
     broad: StudentT | None = None
     modes: tuple = ()
-    seen: tuple | None = None
+    seen: Seen | None = None
 
     @classmethod
     def of(cls, target: Target, mode: tuple | None, rng: np.random.Generator, watch: Any) -> "Proposal":
@@ -242,10 +271,7 @@ class Proposal:
         bounded = weak and target.defended and first.centre.size == size
         defence, width = BROAD if broad else DEFENCE * bounded, size - first.centre.size
         rest = StudentT(np.zeros(width), np.eye(width), max(GIVEN[0], GIVEN[1] * width)) if width else None
-        seen = None
-        if few and not target.defended and not target.batches:
-            p = target.prior.sample(LOOKED, rng)
-            seen = p.reshape(LOOKED, -1), target.reports.log_likelihood(p.reshape(LOOKED, -1, p.shape[-1]))
+        seen = None if target.defended or target.batches else Seen.of(target.prior, target.reports, rng)
         return cls(target, frame, first, defence, few, rest, broad=first if broad else None, seen=seen)
 
     @property
@@ -269,23 +295,6 @@ class Proposal:
             shares = np.append((1 - self.defence) * shares, [self.defence / len(last)] * len(last))
             laws = (*laws, *last)
         return Mixture(laws, shares, sobol=self.sobol)
-
-    def outside(self, p: np.ndarray, weights: Weighted) -> tuple[float, np.ndarray | None]:
-        """Return (what draws of the prior show of the posterior outside the box of weighted P less two errors, one of them).
-
-        A mode that no proposal reaches leaves no trace in weights. Where few draws of the prior are likely, the reports say
-        so much that they leave no two modes.
-        """
-        if self.seen is None:
-            return 0.0, None
-        seen, value = self.seen
-        share = np.exp(np.minimum(value - weights.log_evidence, 50.0)) / LOOKED
-        if share.sum() ** 2 < LIKELY * (share**2).sum():
-            return 0.0, None
-        low, high, *_ = ends_of_weighted_draws(p, weights.weight, 1 - BEYOND / p.shape[1])
-        far = np.maximum(np.maximum(low - seen, seen - high) / np.maximum(high - low, 1e-12), 0.0).max(axis=1)
-        share = share * (far > GAP)
-        return float(share.sum() - 2 * np.linalg.norm(share)), seen[np.argmax(share * far)]
 
     def beside(self, p: np.ndarray, watch: Any) -> "Proposal | None":
         """Return the same with a t about the mode next to a P, or None where there are many."""
@@ -480,7 +489,8 @@ def _draws(source, drawn, size, prob, rng, watch):
         value, values = target.log_density(z, watch=watch)
         log_ratio = np.where(lost, -np.inf, value + volume - log_proposal)
         weights = weigh(target.weighed_by(z, values), log_ratio)
-    missed, outside = _missed(source, z, weights), source.outside(values.reshape(len(z), -1), weights)
+    missed, p = _missed(source, z, weights), values.reshape(len(z), -1)
+    outside = (0.0, None) if source.seen is None else source.seen.outside(p, weights.weight)
     allowed, aimed = most_error(target, source.few), target.end_errors[0]
     return Draws(z, u, values, weights, size, target.judged(z, values), missed, *outside, prob, allowed, aimed)
 

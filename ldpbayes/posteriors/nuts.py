@@ -6,12 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
+from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.effects import CAREFUL
 from ldpbayes.inference.nuts import by_nutpie
-from ldpbayes.inference.verdict import of_chains
+from ldpbayes.inference.verdict import ACCEPTED, MIN_ESS
+from ldpbayes.inference.weighted import Seen
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, inside, whole
-from ldpbayes.posteriors.forms import MAX_ENTRIES
+from ldpbayes.posteriors.forms import MAX_ENTRIES, Apart
 
 #: Operations of one gradient, where an entry of the rows takes one.
 GRADIENT = 2e3
@@ -82,7 +83,7 @@ class NUTS(AbstractPosterior):
         facts: dict = {} if rate == self.target_accept else {"target_accept_used": rate}
         names = [name for name in ("distribution", *problem.prior.hyperparameter_names) if name in drawn]
         found = np.concatenate([drawn[name].reshape(*drawn[name].shape[:2], -1) for name in names], axis=2)
-        judged = of_chains(*extremes(chain_diagnostics(found)), int(stats["diverging"].sum()), self.draws * self.chains)
+        judged = verdict_on(found, int(stats["diverging"].sum()), self.draws * self.chains)
         if whole_run and judged.next == "more":  # the same seed makes the same chains, which go on
             settings["draws"] *= judged.times
             with watch.keeping(lambda: True):
@@ -90,10 +91,20 @@ class NUTS(AbstractPosterior):
                 if runs[0]["distribution"].shape[:2] == (self.chains, settings["draws"]):
                     drawn, stats = ({name: run[name][:, judged.times - 1 :: judged.times] for name in run} for run in runs)
                     facts["thinned"] = judged.times
-        draws = drawn["distribution"]
+        draws = drawn["distribution"] / drawn["distribution"].sum(axis=-1, keepdims=True)
+        verdict = ACCEPTED
+        if problem.alpha is None and (
+            judged.accepted or "thinned" in facts
+        ):  # few draws do not reach as far as the posterior
+            seen, p = (
+                Seen.of(problem.prior, Apart(problem.likelihoods), np.random.default_rng(sampler_seed)),
+                draws.reshape(-1, problem.n_categories),
+            )
+            verdict = verdict.with_outside(seen.outside(p, np.full(len(p), 1 / len(p)), MIN_ESS)[0])
         return Sample(
-            draws / draws.sum(axis=-1, keepdims=True),
+            draws,
             independent=False,
+            verdict=verdict,
             stats=stats,
             facts=facts,
             hyperparameters={name: drawn[name] for name in names[1:]},

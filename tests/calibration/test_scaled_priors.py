@@ -13,7 +13,7 @@ import pytest
 from recorded import record
 
 import ldpbayes as lb
-from ldpbayes.inference.scaling import FLOOR, MOVED, POWERS, SENSITIVE, VERDICTS, Scaled
+from ldpbayes.inference.scaling import FLOOR, MOVED, POWERS, PRIORS, SENSITIVE, VERDICTS, Scaled
 from ldpbayes.priors import Learnt
 
 SUMMARY = pathlib.Path(__file__).with_name("scaled_priors.csv")
@@ -55,6 +55,7 @@ def far(found):
         found.reports / SENSITIVE,
         found.moves / (MOVED * found.sd),
         found.moves / FLOOR,
+        -found.growth / (PRIORS * np.maximum(found.room, 1e-12)),
     )
     return np.all([abs(measure - 1) > NEAR for measure in measures], axis=0)
 

@@ -129,6 +129,21 @@ def test_weights_of_the_learnt_prior_are_those_of_another_fit():
         np.testing.assert_allclose(tree["sensitivity"][name], values, rtol=0.01)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "n", "by"), [(1.0, 2, "prior"), (0.2, 50, "prior"), (3.0, 10, "reports"), (1.0, 50, "reports")]
+)
+def test_ends_that_cannot_move_are_no_sign_that_the_reports_decide(epsilon, n, by):
+    """Half of the reports name either category: the mean stays at ½, and the interval of Jeffreys' prior reaches 0 and 1."""
+    data = lb.Collection(["yes", "no"], lb.Tally(lb.GRR(2, epsilon), [0, 1], [n // 2, n // 2]))
+    for draws in (250, 0):
+        found = lb.fit(data, prior="jeffreys", random_seed=1, draws=draws)
+        lower, upper = (
+            float(found["summary"][name].sel(target="distribution", category="yes")) for name in ("lower", "upper")
+        )
+        assert found.attrs["decided_by"] == by and (upper - lower > 0.9) == (by == "prior")
+        assert ("holds more than half of the information" in found.attrs["decides"]) == (by == "prior")
+
+
 def test_the_practical_floor_is_an_option():
     data = survey(lb.GRR(30, 0.5), 30, 200)
     tree = lb.fit(data, prior="jeffreys", random_seed=1, draws=250)

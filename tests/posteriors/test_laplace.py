@@ -219,7 +219,7 @@ def test_the_ends_of_a_share_that_reaches_one_are_as_good_as_stated():
     assert (np.sqrt(np.mean(np.square(off), axis=0)) < 1.8).all()  # 1.7 and 6.2 by the first proposal
 
 
-@pytest.mark.parametrize(("places", "a"), [((-1.0, 1.5), 2), ((-1.0, 1.0), 3), ((-0.5, 1.0), 6)])
+@pytest.mark.parametrize(("places", "a"), [((-1.0, 1.5), 2), ((-1.0, 1.0), 3), ((-0.5, 1.0), 6), ((-1.0, 1.5), 30)])
 def test_modes_far_from_the_first_are_found(places, a):
     """A mode fifty sds away holds a tenth of the prior: weights about the first had a k-hat below 0 and .14 of the sd."""
     prior = Modes((0.9, 0.1), places, 0.05 if a == 2 else 0.1, a)
@@ -230,8 +230,26 @@ def test_modes_far_from_the_first_are_found(places, a):
     weight = np.exp(log_weight - logsumexp(log_weight))
     mean = weight @ p
     sd = np.sqrt(weight @ (p - mean) ** 2)
-    assert (np.abs(found["mean"].values - mean) < 0.03 * sd).all()
-    assert (np.abs(found["sd"].values / sd - 1) < 0.03).all()
+    bound = 0.03 if a < 30 else 0.08  # more unknowns are no Sobol points, and have fewer draws
+    assert (np.abs(found["mean"].values - mean) < bound * sd).all()
+    assert (np.abs(found["sd"].values / sd - 1) < bound).all()
+
+
+@pytest.mark.parametrize("weights", [(0.7, 0.3), (1.0,)])
+def test_a_mode_that_all_chains_miss_is_told(monkeypatch, weights):
+    """Of chains that stay about one of two modes R-hat says that they have met."""
+    prior, rng = Modes((0.7, 0.3), (-1.0, 1.5), 0.05, 4), np.random.default_rng(1)
+    p = Modes(weights, (-1.0, 1.5)[: len(weights)], 0.05, 4).sample(2000, rng).reshape(4, 500, 4)
+    drawn = {"distribution": p}, {"diverging": np.zeros((4, 500), dtype=bool)}
+    monkeypatch.setattr("ldpbayes.collections.tensor.build", lambda *problem: None)
+    monkeypatch.setattr("ldpbayes.posteriors.nuts._compile", lambda model: None)
+    monkeypatch.setattr("ldpbayes.posteriors.nuts.by_nutpie", lambda *model, **settings: drawn)
+    data = Collection("abcd", [Tally(GRR(4, 0.1), range(4), [12, 10, 10, 10])])
+    if len(weights) == 2:
+        assert NUTS(draws=500).posterior(data, prior, random_seed=1).attrs["converged"]
+    else:
+        with pytest.raises(ConvergenceError, match=r"another mode, with a share of 0\.2"):
+            NUTS(draws=500).posterior(data, prior, random_seed=1)
 
 
 def test_modes_that_are_not_found_are_told(monkeypatch):
