@@ -29,7 +29,7 @@ def _argument(kind: Any, metavar: str, help: str) -> tuple:
 
 
 _MANY, _TEXT, _PATH = list[str] | None, str | None, pathlib.Path | None
-_TABLE = "Table with a row per {} (.csv, .parquet)"
+_TABLE = "Table with a row per {} (.csv, .parquet, .jsonl or .arrow)"
 #: Every option, by panel of the help and by the name of the argument that it sets. What a command means by a name that
 #: others use differently stands as "name of-command".
 PANELS: dict[str, dict[str, tuple]] = {
