@@ -3,8 +3,8 @@
 import codecs
 import contextlib
 import csv
+import functools
 import io
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ldpbayes import files
@@ -30,30 +30,20 @@ _OTHERS = {
 }
 
 
-@dataclass(frozen=True)
 class CsvFile(AbstractFile):
-    """A CSV file: UTF-8 with a header line; a byte-order mark, CRLF or CR at the ends of lines and empty lines are accepted.
-
-    Attributes
-    ----------
-    cells : tuple of str
-        Names of the cells of a line.
-    """
+    """A CSV file: UTF-8 with a header line; a byte-order mark, CRLF or CR at the ends of lines and empty lines may be there."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     header: ClassVar[int | None] = 1
 
-    cells: tuple[str, ...] = ()
-
     def schema(self):
         import pyarrow as pa
 
-        return pa.schema([(name, pa.string()) for name in self._header()])
+        return pa.schema([(name, pa.string()) for name in self.cells])
 
-    def pieces(self):
-        return [replace(self, cells=self._header())]
-
-    def _header(self):
+    @functools.cached_property
+    def cells(self):
+        """Names of the cells of a line."""
         try:
             with _reader(self.source, errors="replace") as rows:
                 names = next(rows, [])

@@ -2,7 +2,6 @@
 
 import io
 import json
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpbayes import files
@@ -14,7 +13,6 @@ from ldpbayes.sources.stream import AbstractFile
 BLOCK = 2**24
 
 
-@dataclass(frozen=True)
 class JsonFile(AbstractFile):
     """A file of JSON lines. Texts stay texts, also those of dates."""
 
