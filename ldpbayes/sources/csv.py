@@ -31,7 +31,7 @@ _OTHERS = {
 
 
 class CsvFile(AbstractFile):
-    """A CSV file: UTF-8 with a header line; a byte-order mark, CRLF or CR at the ends of lines and empty lines may be there."""
+    """A CSV file: UTF-8 with a header line; a byte-order mark, CRLF or CR at the ends of lines and empty lines are fine."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     header: ClassVar[int | None] = 1
