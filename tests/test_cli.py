@@ -324,7 +324,15 @@ def test_a_regression_reads_files_as_other_commands_do(capsys, tmp_path):
     assert status == 0, err
     for suffix in ("parquet", "jsonl"):
         assert run(capsys, "regress", *survey(tmp_path, suffix=suffix))[:2] == (0, expected.replace("t.csv", f"t.{suffix}"))
-    arguments = survey(tmp_path)
+    path, *arguments = survey(tmp_path)
+    rows = path.read_text().splitlines()
+    for g in "ab":  # in the name of a folder, which is no text of the file
+        (tmp_path / "hive" / f"g={g}").mkdir(parents=True)
+        lines = ["smokes,age", *(row.rpartition(",")[0] for row in rows if row.endswith(f",{g}"))]
+        (tmp_path / "hive" / f"g={g}" / "x.csv").write_text("\n".join(lines))
+    found = json.loads(run(capsys, "regress", tmp_path / "hive", *arguments)[1])
+    np.testing.assert_allclose(found["coefficients"], json.loads(expected)["coefficients"], atol=1e-9)
+    arguments = [path, *arguments]
     blanks = (tmp_path / "t.csv").read_text().replace(",a\n", ',"a "\n', 7).replace("b\n", "b \n", 3)
     (tmp_path / "t.csv").write_text(blanks)
     assert run(capsys, "regress", *arguments)[:2] == (0, expected)

@@ -135,7 +135,10 @@ CASES = {
         "protocol must be given with epsilon_column",
     ),
     "not Parquet": (["bad.parquet", "--report", "confidence", "--rate-column", "rate"], "is not a readable Parquet file"),
-    "ragged": (["ragged.csv", "--report", "confidence", "--rate-column", "rate"], "is not a readable CSV file"),
+    "ragged": (
+        ["ragged.csv", "--report", "confidence", "--rate-column", "rate"],
+        "ragged.csv, line 3: has 2 cells, the header 3",
+    ),
     "half a number": (
         ["half.csv", "--report", "confidence", "--rate-column", "rate"],
         "line 4, field 'duration': must be a number",

@@ -29,7 +29,7 @@ def _argument(kind: Any, metavar: str, help: str) -> tuple:
 
 
 _MANY, _TEXT, _PATH = list[str] | None, str | None, pathlib.Path | None
-_TABLE = "Table with a row per {} (.csv, .parquet)"
+_TABLE = "Table with a row per {} (.csv, .parquet, .jsonl or .arrow)"
 #: Every option, by panel of the help and by the name of the argument that it sets. What a command means by a name that
 #: others use differently stands as "name of-command".
 PANELS: dict[str, dict[str, tuple]] = {
@@ -537,9 +537,10 @@ def read_table(path, names, report=None, texts=()):
     if not any(map(len, batches)):
         raise DataError("the source has no rows", source=path)
     with foreign("has columns that do not go together", path):
-        table = pyarrow.concat_tables([batch.table for batch in batches])
-    for i, name in enumerate(table.column_names) if source.of_texts else ():
-        table = table.set_column(i, name, _typed(table.column(i), name in (*(report or ()), *texts)))
+        table = pyarrow.concat_tables([batch.table for batch in batches], promote_options="permissive")
+    for i, field in enumerate(table.schema) if source.of_texts else ():
+        if field.type == pyarrow.string():  # those of folders have their types
+            table = table.set_column(i, field.name, _typed(table.column(i), field.name in (*(report or ()), *texts)))
     return table
 
 

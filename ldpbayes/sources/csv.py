@@ -3,8 +3,8 @@
 import codecs
 import contextlib
 import csv
+import functools
 import io
-from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from ldpbayes import files
@@ -30,33 +30,20 @@ _OTHERS = {
 }
 
 
-@dataclass(frozen=True)
 class CsvFile(AbstractFile):
-    """A CSV file: UTF-8 with a header line; a byte-order mark, CRLF or CR at the ends of lines and empty lines are accepted.
-
-    Attributes
-    ----------
-    cells : tuple of str
-        Names of the cells of a line.
-    n_broken : int
-        Lines that were left out.
-    """
+    """A CSV file: UTF-8 with a header line; a byte-order mark, CRLF or CR at the ends of lines and empty lines are fine."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     header: ClassVar[int | None] = 1
 
-    cells: tuple[str, ...] = ()
-    n_broken: int = field(default=0, compare=False)
-
     def schema(self):
         import pyarrow as pa
 
-        return pa.schema([(name, pa.string()) for name in self._header()])
+        return pa.schema([(name, pa.string()) for name in self.cells])
 
-    def pieces(self):
-        return [replace(self, cells=self._header())]
-
-    def _header(self):
+    @functools.cached_property
+    def cells(self):
+        """Names of the cells of a line."""
         try:
             with _reader(self.source, errors="replace") as rows:
                 names = next(rows, [])
@@ -76,7 +63,7 @@ class CsvFile(AbstractFile):
         settings = {
             "read_options": arrow.ReadOptions(column_names=every, skip_rows_after_names=1, block_size=BLOCK),
             "parse_options": arrow.ParseOptions(
-                newlines_in_values=True, invalid_row_handler=self._odd if self.lenient else None
+                newlines_in_values=True, invalid_row_handler=self.leave_out if self.lenient else None
             ),
             "convert_options": arrow.ConvertOptions(column_types=dict.fromkeys(every, pa.string()), include_columns=places),
         }
@@ -93,24 +80,12 @@ class CsvFile(AbstractFile):
             except (OSError, ValueError) as err:  # also those of Arrow
                 raise self._refusal(err) from err
 
-    def _odd(self, row):
-        """Have Arrow leave out a line with other cells than the header."""
-        object.__setattr__(self, "n_broken", self.n_broken + 1)
-        return "skip"
-
-    def every_line(self):
-        return (line for line, row in self._slowly() if len(row) == len(self.cells))
-
-    def broken(self):
-        for line, row in self._slowly() if self.n_broken else ():
-            if len(row) != len(self.cells):
-                yield line, "has other cells than the header", ",".join(row)
-
-    def _slowly(self):
-        """Yield (line on which it ends, cells) of every row but the header, as far as Python's reader comes."""
+    def slowly(self):
+        problem = "has other cells than the header"
         with contextlib.suppress(csv.Error, DataError), _reader(self.source, strict=False) as rows:
             next(rows, None)
-            yield from ((rows.line_num, row) for row in rows if row)
+            for row in filter(None, rows):
+                yield rows.line_num, ",".join(row), problem if len(row) != len(self.cells) else ""
 
     def _refusal(self, err):
         """Return what is wrong with a file that Arrow does not read."""

@@ -2,7 +2,6 @@
 
 import io
 import json
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ldpbayes import files
@@ -14,19 +13,10 @@ from ldpbayes.sources.stream import AbstractFile
 BLOCK = 2**24
 
 
-@dataclass(frozen=True)
 class JsonFile(AbstractFile):
-    """A file of JSON lines. Texts stay texts, also those of dates.
-
-    Attributes
-    ----------
-    is_broken : bool
-        Whether lines that are no objects, such as one that was cut off, are left out.
-    """
+    """A file of JSON lines. Texts stay texts, also those of dates."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
-
-    is_broken: bool = field(default=False, compare=False)
 
     def schema(self):
         import pyarrow as pa
@@ -44,13 +34,9 @@ class JsonFile(AbstractFile):
         schema = self.schema()
         return self._tables(pa.schema([schema.field(name) for name in columns or schema.names[:1]]))
 
-    def every_line(self):
-        return (number for number, _, problem in _lines(self.source) if not (self.is_broken and problem))
-
-    def broken(self):
-        for number, text, problem in _lines(self.source) if self.is_broken else ():
-            if problem:
-                yield number, "is no JSON object", text.decode(errors="replace").rstrip("\r\n")
+    def slowly(self):
+        for number, text, problem in _lines(self.source):
+            yield number, text.decode(errors="replace").rstrip("\r\n"), problem and "is no JSON object"
 
     def _tables(self, schema=None):
         """Yield the rows as tables of some columns, by default of all that the table itself has.
@@ -65,7 +51,7 @@ class JsonFile(AbstractFile):
                 except (OSError, ValueError, NotImplementedError) as err:  # what Arrow raises
                     if not self.lenient:
                         raise _refusal(self.source, str(err)) from err
-                    object.__setattr__(self, "is_broken", True)
+                    self.leave_out()
                     with foreign("is not a readable file of JSON lines", self.source):
                         table = _parsed(b"".join(line for line in io.BytesIO(block) if not _problem(line)), schema)
                 if table is not None:

@@ -109,8 +109,8 @@ def check_alike(keys: Iterable[tuple], by: Sequence[str | None]) -> None:
         twins = next((sorted(texts) for texts in seen.values() if len(texts) > 1), None)
         if twins is not None:
             warnings.warn(
-                f"The column {shown(name)} holds {shown(twins[0])} and {shown(twins[1])}, which differ in blanks around them "
-                "or in how Unicode writes an accent, and are two; write them alike to make them one.",
+                f"The column {shown(name)} holds {shown(twins[0])} and {shown(twins[1])}, which differ in blanks around "
+                "them or in how Unicode writes an accent, and are two; write them alike to make them one.",
                 LDPBayesWarning,
                 stacklevel=2,
             )

@@ -26,7 +26,7 @@ import os
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -188,6 +188,8 @@ class AbstractFile(Piece, abc.ABC):
         Columns that the names of the file's folders hold.
     lenient : bool
         Whether what is no row is left out, and ``broken`` then tells of it; otherwise it is refused.
+    is_broken : bool
+        Whether something was left out.
     """
 
     #: Suffixes of the files that the class reads.
@@ -197,6 +199,7 @@ class AbstractFile(Piece, abc.ABC):
 
     folders: tuple[tuple[str, str | int | None], ...] = ()
     lenient: bool = False
+    is_broken: bool = field(default=False, compare=False)
 
     @abc.abstractmethod
     def schema(self) -> Any:
@@ -214,6 +217,21 @@ class AbstractFile(Piece, abc.ABC):
     @abc.abstractmethod
     def rows(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield Arrow tables of columns that the file itself holds."""
+
+    def slowly(self) -> Iterable[tuple[int, str, str]]:
+        """Return (line on which it ends, text, what is wrong or "") of all that may be a row, in formats of lines."""
+        return ()
+
+    def leave_out(self, *_: Any) -> str:
+        """Note that something is left out."""
+        object.__setattr__(self, "is_broken", True)
+        return "skip"
+
+    def every_line(self):
+        return (line for line, _, problem in self.slowly() if not problem)
+
+    def broken(self):
+        return [(line, problem, text) for line, text, problem in (self.slowly() if self.is_broken else ()) if problem]
 
 
 class Source:
