@@ -316,7 +316,8 @@ def _evidence(tree, collection, belief):
     if evidence is None:
         factors = log_bayes_factors(collection, belief, limit=PATIENCE)
         name = factors.used
-        evidence = (factors.log_evidence[name], factors.error[name]) if name in factors.log_evidence else None
+        known = factors.settled and name in factors.log_evidence
+        evidence = (factors.log_evidence[name], factors.error[name]) if known else None
     return evidence
 
 

@@ -134,7 +134,9 @@ def compliance_test(collection: Collection) -> ComplianceTest:
         raise InfeasibleError(f"The test of {nobody} takes no sampling weights: its statistic has no known law then.")
     rows, plain = collection.rows, compliers_only(collection).rows
     p, null = maximize(rows).p, maximize(plain).p
-    statistic, m = max(2 * float(rows.log_likelihood(p) - plain.log_likelihood(null)), 0.0), len(collection.laws)
+    m = len(collection.laws)
+    gain = float(rows.log_likelihood(p) - plain.log_likelihood(null))
+    statistic = max(2 * gain, 0.0) if p[-m:].any() else 0.0  # both maxima are one then, but for rounding
     covariance = information_covariance(rows, np.append(null, np.full(m, TINY)))[-m:, -m:]
     tails = [float(statistic <= 0.0), *(chdtrc(j, statistic) for j in range(1, m + 1))]
     return ComplianceTest(statistic, float(boundary_weights(covariance) @ tails), float(p[-m:].sum()))

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import weigh
+from ldpbayes.inference.verdict import MAX_K_HAT
 from ldpbayes.posteriors import surrogate, walk
 from ldpbayes.posteriors.conditioned_product import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
@@ -48,12 +49,16 @@ class BayesFactors:
         Why the evidence of a prior is not there.
     used : str
         The name of the prior that the fit was made with; "own" where it is none of those compared.
+    settled : bool
+        Whether the log-evidences themselves are known. Their differences are, where weights that say too little of one
+        evidence mend them all alike.
     """
 
     log_evidence: Mapping[str, float]
     error: Mapping[str, float]
     skipped: Mapping[str, str] = field(default_factory=dict)
     used: str = ""
+    settled: bool = True
 
     def between(self, one: str, other: str) -> float:
         """Return log P(Y | one) − log P(Y | other): above 0 the reports favour ``one``; nan where either is missing."""
@@ -189,7 +194,7 @@ def _factors(problems, evidences, known, limit):
                 values["own"], errors["own"] = float(by_alpha[0][k]), max(float(by_alpha[1][k]), *errors.values())
             else:
                 skipped["own"] = "its method gives no evidence"
-        out.append(BayesFactors(values, errors, skipped, reference))
+        out.append(BayesFactors(values, errors, skipped, reference, bool(evidences.settled[k])))
     return out
 
 
@@ -238,6 +243,11 @@ def _seconds(n_categories):
 class _Evidences(Products):
     """Evidences of the reports of k collections whose likelihoods are products of factors."""
 
+    @property
+    def settled(self):
+        """Whether the evidence of each is known, and not only how those under two priors differ, (k,)."""
+        return np.ones(self.cells, dtype=bool)
+
     def found(self, alpha, sets=slice(None)):
         """Return (log-evidences, errors) of some collections for the symmetric concentrations of each, each (k, m)."""
         (k, m), a, multiplicity = alpha.shape, self.size, np.bincount(self.group).astype(float)
@@ -267,21 +277,26 @@ class _Expanded(_Evidences):
     def __init__(self, problems, known, means):
         self.rows = [problem.rows for problem in problems]
         start = [self._known(*each) for each in zip(problems, known, means, strict=True)]
-        self.sampling = np.array([error for *_, error in start])
+        self.sampling = np.array([error for *_, error, _ in start])
         super().__init__(*self._about([mean for _, mean, *_ in start]))
-        self.known, _, known, _ = map(np.array, zip(*start, strict=True))
+        self.known, _, known, _, self._settled = map(np.array, zip(*start, strict=True))
         self.constant = self.constant + known - self.log_evidence(self.known)[0]
 
     def _known(self, problem, known, mean):
-        """Return (α, posterior mean, log-evidence, its error) of a collection under some Dirichlet prior."""
+        """Return (α, posterior mean, log-evidence, its error, whether that holds) of a collection under a Dirichlet."""
         alpha = problem.alpha
         if alpha is not None and known is not None and mean is not None and np.isfinite(known).all():
-            return alpha, mean, *known
+            return alpha, mean, *known, True
         alpha = np.full(problem.n_categories, 0.5)
         engine = surrogate.expand(problem.rows, alpha, 4)[0]
         p, log_surrogate = surrogate.proposals(engine, DRAWN, np.random.default_rng(0))
         weights = weigh(p, problem.rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
-        return alpha, engine.saddle_moments()[0], weights.log_evidence, weights.log_evidence_error
+        held = weights.log_evidence, weights.log_evidence_error, weights.k_hat < MAX_K_HAT
+        return alpha, engine.saddle_moments()[0], *held
+
+    @property
+    def settled(self):
+        return self._settled
 
     def _about(self, means):
         """Return (factors, what they leave out of the log-likelihoods) of the expansions at means."""

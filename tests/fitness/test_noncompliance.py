@@ -40,6 +40,16 @@ def test_size_over_400_samples():
     assert 8 <= rejected <= 34 and 0.4 <= none <= 0.6  # 20 are expected; each bound is three standard deviations away
 
 
+def test_where_nobody_seems_to_deny_the_p_value_is_one():
+    """Both maxima are one, and differed by 10⁻¹³: half of a χ² law gave p = .5 then."""
+    device, asked = (
+        Tally(designs.crosswise(0.25), [0, 1], [102, 98], "device"),
+        Tally(designs.direct(), [0, 1], [84, 116], "direct"),
+    )
+    found = compliance_test(Collection(["no", "yes"], [device, asked]).with_deniers(of="yes", say="no", channel="direct"))
+    assert found.gamma == 0 and found.statistic == 0 and found.p_value == 1
+
+
 def test_power_and_bayes_factor():
     collection = crosswise(0.1, 20_000, np.random.default_rng(5))
     found = compliance_test(collection)

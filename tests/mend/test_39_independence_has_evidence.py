@@ -71,3 +71,12 @@ def test_a_table_with_168_effects_has_a_bayes_factor():
         assert found[-1].attrs["reason"] == "" and found[-1]["error"] < 0.3
     apart = found[0]["log_bayes_factor"] - found[1]["log_bayes_factor"]
     assert abs(apart) < 4.5 * math.hypot(found[0]["error"], found[1]["error"])
+
+
+def test_evidence_of_weights_that_do_not_hold_is_not_stated():
+    """Six cells, weak reports: log Bayes factor 10.5 ± 0.8 beside a Cramér's V of .62, where two million draws say −1.58."""
+    protocol, labels = Attributes((lb.GRR(2, 3.0), lb.GRR(3, 0.7))), ["/".join(cell) for cell in product("ny", "abc")]
+    counts = [15, 14, 19, 8, 18, 9]
+    survey = lb.Collection(labels, lb.Tally(protocol, protocol.list_reports(), counts))
+    found = lb.answers.independence(lb.associate(survey, prior="jeffreys", random_seed=1))
+    assert math.isnan(found["log_bayes_factor"]) and "evidence of these reports is not known" in found.attrs["reason"]
