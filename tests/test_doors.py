@@ -99,12 +99,12 @@ def test_every_door_gives_the_same_tally(name, tmp_path):
     for door, frame in FRAMES.items():
         assert same(lb.read(frame(table, tmp_path), protocol, **arguments), expected), door
     assert same(lb.read(parquet(table, tmp_path), protocol, **arguments), expected)
-    if not pa.types.is_nested(column.type) and not pa.types.is_fixed_size_binary(column.type):
-        pl.from_arrow(table).write_csv(tmp_path / "x.csv")
-        assert same(lb.read(tmp_path / "x.csv", protocol, **arguments), expected)
     for door, frame in SCANNED.items():
         found = lb.scan(frame(table, tmp_path), protocol, **arguments)()
         assert same(found["all",].tallies[0], expected), door
+    if not pa.types.is_nested(column.type) and not pa.types.is_fixed_size_binary(column.type):
+        pl.from_arrow(table).write_csv(tmp_path / "x.csv")
+        assert same(lb.read(tmp_path / "x.csv", protocol, **arguments), expected)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_a_column_is_not_report_and_key_at_once(tmp_path):
 
 def test_keys_that_a_csv_file_would_change_are_not_written(tmp_path):
     for key in ("", " NL"):
-        cells = lb.read(pa.table({"report": [0, 1], "g": [key, "NL"]}), GRR(3, 1.0), by="g")
+        cells = lb.read(pa.table({"report": [0, 1], "g": [key, "DE"]}), GRR(3, 1.0), by="g")
         with pytest.raises(lb.errors.ArgumentError, match="keys of cells must be texts without blanks around them"):
             lb.write(cells, tmp_path / "x.toml")
     assert not list(tmp_path.iterdir())

@@ -136,7 +136,7 @@ def of_weights(
     text = f"Pareto k-hat {k_hat:.2f}, {effective:.0f} effective of {drawn} draws"
     moved = "" if math.isnan(shift) else f"; they moved no mean by more than {shift:.2f} posterior sd"
     good = Verdict(checked=f"Weights on the true likelihood: {text}{moved}.")
-    heavy = not (k_hat < MAX_K_HAT or unseen < MAX_UNSEEN)
+    heavy = not (light_tails(k_hat) or unseen < MAX_UNSEEN)
     few = not effective >= MIN_SHARE * kept
     thin = not squares >= MIN_SQUARES * min(drawn, kept)
     if not (heavy or few or thin):
@@ -154,6 +154,11 @@ def of_weights(
     light = not heavy and not k_squares >= MAX_K_HAT
     rejected = replace(good, accepted=False, problem=problem, next="other")
     return replace(rejected, next="more", times=max(times, 2)) if light and times <= MOST_TIMES else rejected
+
+
+def light_tails(k_hat: float) -> bool:
+    """Return whether weights have tails so light that their mean is known."""
+    return k_hat < MAX_K_HAT
 
 
 def hopeless(k_hat: float, effective: float) -> bool:

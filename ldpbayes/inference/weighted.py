@@ -194,7 +194,7 @@ class Seen(NamedTuple):
         share = softmax(self.value)
         if LIKELY * (share**2).sum() > 1:
             return 0.0, None
-        some = slice(None, None, max(len(p) // LEAST_DRAWN, 1))
+        some = slice(None, None, max(len(p) // LEAST_DRAWN, 1) | 1)  # every second Sobol point is in one half of the space
         p, weight = p[some], weight[some] / weight[some].sum()
         low, high, *_ = ends_of_weighted_draws(p, weight, 1 - BEYOND / p.shape[1])
         far = np.maximum(np.maximum(low - self.p, self.p - high) / np.maximum(high - low, 1e-12), 0.0).max(axis=1)

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import weigh
-from ldpbayes.inference.verdict import MAX_K_HAT
+from ldpbayes.inference.verdict import light_tails
 from ldpbayes.posteriors import surrogate, walk
 from ldpbayes.posteriors.conditioned_product import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
@@ -291,7 +291,7 @@ class _Expanded(_Evidences):
         engine = surrogate.expand(problem.rows, alpha, 4)[0]
         p, log_surrogate = surrogate.proposals(engine, DRAWN, np.random.default_rng(0))
         weights = weigh(p, problem.rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
-        held = weights.log_evidence, weights.log_evidence_error, weights.k_hat < MAX_K_HAT
+        held = weights.log_evidence, weights.log_evidence_error, light_tails(weights.k_hat)
         return alpha, engine.saddle_moments()[0], *held
 
     @property

@@ -53,7 +53,7 @@ class UnlistedWords(AbstractLaw):
 
     def draw(self, protocol, size, rng):
         cohorts = rng.integers(protocol.cohorts, size=size)
-        return protocol.reported(cohorts, rng.integers(protocol.n_bits, size=(protocol.hashes, size)), rng)
+        return protocol._reported(cohorts, rng.integers(protocol.n_bits, size=(protocol.hashes, size)), rng)
 
     def draw_one(self, protocol):
         positions = [entropy.below(protocol.n_bits) for _ in range(protocol.hashes)]
@@ -383,9 +383,9 @@ class Rappor(AbstractProtocol):
     # ---- client ------------------------------------------------------------------------------------------------------
     def randomize(self, values, rng):
         cohorts = rng.integers(self.cohorts, size=values.size)
-        return self.reported(cohorts, (self.table[cohorts, j, values] for j in range(self.hashes)), rng)
+        return self._reported(cohorts, (self.table[cohorts, j, values] for j in range(self.hashes)), rng)
 
-    def reported(self, cohorts, positions, rng):
+    def _reported(self, cohorts, positions, rng):
         """Return reports of filters whose bits are given one after the other, h arrays (m,); −1 for a bit already listed."""
         on, off = self.rates
         packed, first = bits.bernoulli(cohorts.size, self.n_bits, off, rng), None

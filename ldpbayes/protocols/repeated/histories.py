@@ -263,9 +263,9 @@ class AbstractHistories(AbstractProtocol):
 
     def ancillaries(self):
         rates = self.rates()
-        return () if rates is None else self.agreement(self.supported, rates.on, rates.off)
+        return () if rates is None else self._agreement(self.supported, rates.on, rates.off)
 
-    def agreement(self, ones, on, off, shown=lambda histories: None):
+    def _agreement(self, ones, on, off, shown=lambda histories: None):
         """Return what a user's reports on one permanent answer have in common, which is less where the answer changed.
 
         A report shows a bit as one with probability r where the permanent answer has it, and s where it has not. Two reports

@@ -143,9 +143,9 @@ class LOLOHA(AbstractMemoizedSymbols):
 
     def permanent_one(self, value, key):
         value, key = entropy.one_value(value, self.n_categories), entropy.secret_key(key)
-        with self.keyed(key):
+        with self._keyed(key):
             seed, bucket = self._hashed_one(value)
-        return np.array([seed, self.answer_one(bucket, key)])
+        return np.array([seed, self._answer_one(bucket, key)])
 
     def instantaneous_one(self, permanent):
         kept = self.single.check_reports(checks.array_of(permanent, "permanent", "one report")[None])[0]

@@ -125,7 +125,7 @@ class AbstractMemoizedBits(AbstractHistories):
     _log_public = property(lambda self: -np.log(len(self.table)))
 
     def ancillaries(self):
-        return self.agreement(self.ones, *self.stages[2:], self.shown)
+        return self._agreement(self.ones, *self.stages[2:], self.shown)
 
     def supported(self, histories):
         return self.sums(histories, self.ones(histories))

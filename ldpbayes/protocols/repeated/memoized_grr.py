@@ -111,14 +111,14 @@ class AbstractMemoizedSymbols(AbstractHistories):
 
     def permanent_one(self, value, key):
         """Return the permanent answer to one value, which a device has for good: a function of the value and of its key."""
-        return self.answer_one(entropy.one_value(value, self.n_categories), entropy.secret_key(key))
+        return self._answer_one(entropy.one_value(value, self.n_categories), entropy.secret_key(key))
 
-    def answer_one(self, symbol, key):
+    def _answer_one(self, symbol, key):
         """Return the permanent answer to a symbol: the same one whenever a value falls on it."""
-        with self.keyed(key, symbol.to_bytes(8, "big")):
+        with self._keyed(key, symbol.to_bytes(8, "big")):
             return self.permanent.randomize_one(symbol)
 
-    def keyed(self, key, private=b""):
+    def _keyed(self, key, private=b""):
         """Make the draws of permanent answers inside from a key."""
         return entropy.keyed(key, (self.name, self.size, self.epsilon_infinity), private)
 
