@@ -401,7 +401,7 @@ def weighted(
 def _gone_on(best, source, most, room, prob, rng, watch):
     """Return the best Draws, or more of their proposal where these are wanted, and cheap."""
     limit, drawn = source.target.most_drawn, len(best.z)
-    longest = max(SPENT * limit, min(2 * MOST_HELD // best.z.shape[1], int(room)))
+    longest = max(SPENT * limit, min(2 * MOST_HELD // best.z.shape[1], int(4 * room)))
     times = min(best.verdict.times, longest // drawn) if best.verdict.next == "more" else 1
     if (best.verdict.accepted or times > 1) and best.lacking > 1:  # ends as exact as is cheap, once more
         if source.few and best.lacking > ACCEPTABLE**2 and most == limit > LARGER * LEAST_DRAWN:
