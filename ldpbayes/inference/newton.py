@@ -59,7 +59,8 @@ def higher(density: Callable, z: np.ndarray, value: float, gradient: np.ndarray,
     for _ in range(HALVINGS):
         for sign in (1.0, -1.0) if slope <= 0 else (1.0,):
             there = z + sign * length * step
-            height, slope_there = density(there)
+            with np.errstate(all="ignore"):  # a step too long may lead to where floats end
+                height, slope_there = density(there)
             if np.isfinite(height) and np.isfinite(slope_there).all() and height > value + GAINED * length * max(slope, 0.0):
                 return there, height, slope_there
         length *= 0.5

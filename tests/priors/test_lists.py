@@ -129,3 +129,13 @@ def test_intervals_cover_what_the_prior_draws(apart):
         held += low <= share <= high
         ranks.append((result["posterior"]["trait"].values < share).mean())
     assert held >= 89 and abs(np.mean(ranks) - 0.5) < 4 / math.sqrt(12 * 100)
+
+
+def test_a_survey_of_which_nearly_all_have_the_trait_is_fitted_without_a_warning():
+    """A Newton step from the middle of the prior led to shares of 1e-308."""
+    rng, prior, design = np.random.default_rng(3), Lists((2, 2)), ListExperiment((2, 2))
+    for _ in range(52):
+        p = prior.sample(1, rng)[0]
+        said = {name: rng.multinomial(300, one.matrix @ p) for name, one in design.channels.items()}
+    survey = Collection.from_lists(design, both=[said["both_1"].reshape(4, 3), said["both_2"].reshape(3, 4)])
+    assert fit(survey, draws=250, estimates=False, random_seed=1)["posterior"]["trait"].mean() > 0.9
