@@ -112,10 +112,15 @@ def test_intervals_cover_where_the_trait_has_nothing_to_do_with_the_items():
 
 
 @pytest.mark.calibrate
+@pytest.mark.filterwarnings("ignore:Do not trust")
 @pytest.mark.parametrize("apart", [False, True])
 def test_intervals_cover_what_the_prior_draws(apart):
-    """100 surveys of 600 people from the prior: fewer than 89 have probability .004 at .95; ranks have the mean ½."""
+    """100 surveys of 600 people from the prior: fewer than 89 have probability .004 at .95; ranks have the mean ½.
+
+    One in a hundred or so goes to NUTS, and says of itself that it is not to be trusted.
+    """
     rng, prior, design, held, ranks = np.random.default_rng(3), Lists((2, 2), apart), ListExperiment((2, 2)), 0, []
+    trusted = 0
     for _ in range(100):
         p = prior.sample(1, rng)[0]
         said = {name: rng.multinomial(150 if apart else 300, one.matrix @ p) for name, one in design.channels.items()}
@@ -127,8 +132,9 @@ def test_intervals_cover_what_the_prior_draws(apart):
         result, share = fit(survey, draws=250, estimates=False, random_seed=1), p[9:].sum()
         low, high = (result["summary"][f"derived_{end}"].item() for end in ("lower", "upper"))
         held += low <= share <= high
+        trusted += result.attrs["converged"]
         ranks.append((result["posterior"]["trait"].values < share).mean())
-    assert held >= 89 and abs(np.mean(ranks) - 0.5) < 4 / math.sqrt(12 * 100)
+    assert held >= 89 and abs(np.mean(ranks) - 0.5) < 4 / math.sqrt(12 * 100) and trusted >= 97
 
 
 def test_a_survey_of_which_nearly_all_have_the_trait_is_fitted_without_a_warning():
