@@ -50,8 +50,9 @@ TAILS = 0.8
 #: more unknowns MORE times those that are kept. Where errors are then more than ACCEPTABLE times as large, there are more,
 #: of MOST_HELD unknowns in all: a flat tail wants many, and chains cost ten times as much.
 LEAST_DRAWN, CHEAP, MORE, ACCEPTABLE, MOST_HELD = 4096, 2e8, 8, 1.2, 2**22
-#: Proposals are mended with at most so many times the most draws, and gone on with to at most as many.
-SPENT = 3
+#: Proposals are mended with at most so many times the most draws. Where only ends are uncertain they are gone on with to at
+#: most as many, or to so many times what is cheap, of twice MOST_HELD unknowns in all.
+SPENT, BEFORE_CHAINS = 3, 4
 #: Where draws cost more than CHEAP, proposals are fitted to batches of so many first.
 BATCH = 512
 #: Draws are cheap where so many times LEAST_DRAWN cost at most CHEAP.
@@ -401,7 +402,7 @@ def weighted(
 def _gone_on(best, source, most, room, prob, rng, watch):
     """Return the best Draws, or more of their proposal where these are wanted, and cheap."""
     limit, drawn = source.target.most_drawn, len(best.z)
-    longest = max(SPENT * limit, min(2 * MOST_HELD // best.z.shape[1], int(4 * room)))
+    longest = max(SPENT * limit, min(2 * MOST_HELD // best.z.shape[1], int(BEFORE_CHAINS * room)))
     times = min(best.verdict.times, longest // drawn) if best.verdict.next == "more" else 1
     if (best.verdict.accepted or times > 1) and best.lacking > 1:  # ends as exact as is cheap, once more
         if source.few and best.lacking > ACCEPTABLE**2 and most == limit > LARGER * LEAST_DRAWN:

@@ -93,13 +93,10 @@ class NUTS(AbstractPosterior):
                     facts["thinned"] = judged.times
         draws = drawn["distribution"] / drawn["distribution"].sum(axis=-1, keepdims=True)
         verdict = ACCEPTED
-        if problem.alpha is None and (
-            judged.accepted or "thinned" in facts
-        ):  # few draws do not reach as far as the posterior
-            seen, p = (
-                Seen.of(problem.prior, Apart(problem.likelihoods), np.random.default_rng(sampler_seed)),
-                draws.reshape(-1, problem.n_categories),
-            )
+        # Too few draws do not reach as far as the posterior, so that their box shows nothing.
+        if problem.alpha is None and (judged.accepted or "thinned" in facts):
+            p, reports = draws.reshape(-1, problem.n_categories), Apart(problem.likelihoods)
+            seen = Seen.of(problem.prior, reports, np.random.default_rng(sampler_seed))
             verdict = verdict.with_outside(seen.outside(p, np.full(len(p), 1 / len(p)), MIN_ESS)[0])
         return Sample(
             draws,

@@ -37,7 +37,7 @@ class UnlistedWords(AbstractLaw):
 
     def log_probabilities(self, protocol, reports):
         ones, place = np.unique(bits.sizes(split_cohorts(reports)[1]), return_inverse=True)
-        log_one, log_zero, held_gain, missed = protocol.logs
+        log_one, log_zero, held_gain, missed = protocol._logs
         k, h, ones = protocol.n_bits, protocol.hashes, ones[:, None, None]
         held, clear = np.arange(h + 1)[:, None], np.arange(h + 1)  # different bits drawn, of the ones and of the zeros
         chances = np.zeros((len(ones), h + 1, h + 1))
@@ -57,7 +57,7 @@ class UnlistedWords(AbstractLaw):
 
     def draw_one(self, protocol):
         positions = [entropy.below(protocol.n_bits) for _ in range(protocol.hashes)]
-        return protocol.instantaneous_one(protocol.permanent(lambda cohort: positions))
+        return protocol.instantaneous_one(protocol._permanent(lambda cohort: positions))
 
     def setting(self):
         return "unlisted"
@@ -333,7 +333,7 @@ class Rappor(AbstractProtocol):
     # ---- server ------------------------------------------------------------------------------------------------------
     def rows(self, reports, counts):
         cohorts, packed = split_cohorts(reports)
-        log_one, log_zero, held_gain, missed = self.logs
+        log_one, log_zero, held_gain, missed = self._logs
         ones = bits.sizes(packed)
         log_constants = ones * log_one + (self.n_bits - ones) * log_zero - math.log(self.cohorts)
         matches = np.empty((len(reports), self.n_categories), dtype=np.uint8)
@@ -404,14 +404,14 @@ class Rappor(AbstractProtocol):
         The cohort is one for the key, and each bit of the filter is a fair coin with probability f.
         """
         value = entropy.one_value(value, self.n_categories)
-        return self.permanent(lambda cohort: self.table[cohort, :, value], entropy.secret_key(key))
+        return self._permanent(lambda cohort: self.table[cohort, :, value], entropy.secret_key(key))
 
     def permanent_label(self, label, key):
         """Return the permanent report of any string, a candidate or not ("label" only); see ``permanent_one``."""
         if self.assignment != "label":
             raise ArgumentError(f'permanent_label needs assignment "label", got {self.assignment!r}.')
         positions = self._label_positions([entropy.one_label(label)])
-        return self.permanent(lambda cohort: positions[cohort, :, 0], entropy.secret_key(key))
+        return self._permanent(lambda cohort: positions[cohort, :, 0], entropy.secret_key(key))
 
     def instantaneous_one(self, permanent):
         """Return one report on a memoized permanent one: set bits stay with probability q, clear ones turn with p."""
@@ -422,7 +422,7 @@ class Rappor(AbstractProtocol):
         return join_cohorts(cohorts, reported[None])[0]
 
     def randomize_one(self, value):
-        return self.instantaneous_one(self.permanent(lambda cohort: self.table[cohort, :, value]))
+        return self.instantaneous_one(self._permanent(lambda cohort: self.table[cohort, :, value]))
 
     def simulate_bit_counts(self, true_counts, rng):
         """Return (bit counts (C, k), cohort sizes (C,)) of a population; given the values all bits are independent."""
@@ -471,7 +471,7 @@ class Rappor(AbstractProtocol):
         return on * (1 - off) / (off * (1 - on)) if off and on < 1 else None
 
     @property
-    def logs(self):
+    def _logs(self):
         """Logs of p*, 1 − p*, q*/p* and (1 − q*)/(1 − p*), without cancellation where the rates are close to 0 or 1."""
         on, off = self.exact_rates
         clear, set_ = (math.log(off), math.log(1 - off)), (math.log(on), math.log(1 - on))
@@ -486,7 +486,7 @@ class Rappor(AbstractProtocol):
         flip, p = (math.ceil(Fraction(x) * scale) for x in (self.f / 2, self.p))
         return flip, p, max(p, entropy.threshold_below(Fraction(self.q)))
 
-    def permanent(self, positions, key=None):
+    def _permanent(self, positions, key=None):
         """Return the permanent report in a cohort, where these positions are set: those of a key, or fresh ones."""
         public = (self.name, self.n_bits, self.cohorts, self.thresholds[0])
         with entropy.keyed(key, public):
