@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from cases import neighbours
 
-from ldpbayes import Collection, Tally
-from ldpbayes.errors import ConvergenceError, DiagnosticWarning
+from ldpbayes import Cells, Collection, Tally
+from ldpbayes.errors import ConvergenceError, DiagnosticWarning, LDPBayesWarning
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.frequency import TOGETHER
 from ldpbayes.progress import track
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.road import walk
 from ldpbayes.road.methods import METHODS
 
 
@@ -121,3 +122,31 @@ def _stop(items, after):
         if i == after:
             raise KeyboardInterrupt
         yield item
+
+
+def three_cells():
+    return Cells({name: collected(GRR(3, 1.0), 30, seed) for seed, name in enumerate("abc")})
+
+
+def test_cells_one_by_one_have_one_bar_and_a_warning_where_they_take_long(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False, progressbar=True)
+    out, err = capsys.readouterr()
+    assert not out and "Cells" in err and "100%" in err
+    monkeypatch.setattr(walk, "LONG", 1e-6)
+    with pytest.warns(LDPBayesWarning, match=r"A cell takes about .* s, and all 3 about 0 minutes; progressbar=True") as said:
+        fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False)
+    assert said[0].filename == __file__
+
+
+def test_interrupted_cells_keep_those_before(monkeypatch):
+    whole = fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False)
+    interrupt(monkeypatch, METHODS["quadrature"], "run", 2)
+    with pytest.warns(DiagnosticWarning, match="interrupted"):
+        tree = fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False)
+    assert "1 of 3 cells are left out: c: the fit was interrupted before it." in tree.attrs["left_out"]
+    kept = tree["posterior"]["distribution"]
+    assert np.array_equal(kept, whole["posterior"]["distribution"].sel(cell=kept.coords["cell"]))
+    interrupt(monkeypatch, METHODS["quadrature"], "run", 0)
+    with pytest.raises(KeyboardInterrupt):
+        fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False)

@@ -1,9 +1,10 @@
-"""Coordinates of effects and their scales: what is no scale is nearly standard normal given these.
+"""Coordinates of effects and their scales, and of shares: what is neither is nearly standard normal given these.
 
 Unknowns are standard normal under the prior, and effects are multiplied by learnt scales: b = D x. A quadratic of the
 log-likelihood, h·b − ½ bᵀAb, makes x given the scales normal with the precision I + D A D and the mean (I + D A D)⁻¹ D h,
 at whatever scales; those about the mode of x at a few places each serve the scales next to them. One Cholesky factor makes x
-of standard normal numbers, and weights of draws correct what the quadratics miss.
+of standard normal numbers, and weights of draws correct what the quadratics miss. A share of people of whom the reports say
+what the share allows is given likewise: where it is near zero, what is said of these people is the prior.
 
 References
 ----------
@@ -20,12 +21,12 @@ from ldpbayes.inference.structure import curvature, positive
 
 #: Information on a log scale below this counts as this.
 LEAST = 0.1
-#: Coordinates of a log scale at which quadratics are taken, beside the middle.
-APART = -2.0, 2.0
+#: Coordinates of a log scale at which quadratics are taken, beside the middle, and of a pivot.
+APART, ALONG = (-2.0, 2.0), (-1.0, -2.0, -3.0, 1.0, 2.0, 3.0)
 
 
 class Conditional:
-    """Coordinates (of log scales, v) of unknowns, v nearly standard normal.
+    """Coordinates (of log scales and what else is given, v) of unknowns, v nearly standard normal.
 
     Parameters
     ----------
@@ -36,34 +37,48 @@ class Conditional:
     """
 
     def __init__(self, target: Any, start: np.ndarray | None = None):
+        self.likelihood, scales = replace(target, flat=True), [batch.place for batch in target.batches]
         # What comes last moves all others with it, so that tails of what is no effect lie along an axis.
-        self.likelihood, self.rest = replace(target, flat=True), target.rest[::-1]
-        self.places, (at, _, information) = np.array([batch.place for batch in target.batches]), middle(target, start)
+        self.rest = np.setdiff1d(target.rest, target.prior.pivots)[::-1]
+        self.places, (at, _, information) = np.array([*scales, *target.prior.pivots], dtype=int), middle(target, start)
+        if target.prior.pivots:
+            information = np.append(information, self._left(-target.hessian(at))[len(scales) :])
         self.centre, self.spread = at[self.places], 1 / np.sqrt(np.maximum(information, LEAST))
         owner = np.full(at.size, len(self.places))
         for k, batch in enumerate(target.batches):
             owner[batch.span] = k
         self.owner = owner[self.rest]
-        steps = [np.zeros(self.places.size), *(step * axis for step in APART for axis in np.eye(self.places.size))]
-        self.at, self.forms = self.centre + self.spread * np.array(steps), [self._about(target.numbers(at)[::-1])]
-        for log_scales in self.at[1:]:
-            at[self.places] = log_scales
-            self.forms.append(self._about(target.numbers(middle(target, at, given=True)[0])[::-1]))
+        axes, reach = np.eye(self.places.size), ALONG if target.prior.pivots else APART
+        # Scales move quadratics little, and D knows of them: where there are pivots, the nearest of these serves.
+        axes = axes[len(scales) :] if target.prior.pivots else axes
+        steps = [np.zeros(self.places.size), *(step * axis for step in reach for axis in axes)]
+        self.at = self.centre + self.spread * np.array(steps)
+        self.forms = [self._about(at)]
+        for given in self.at[1:]:
+            at[self.places] = given
+            self.forms.append(self._about(middle(target, at, given=True)[0]))
 
-    def _gradient(self, b):
-        """Return the gradient of the log-likelihood at b."""
-        z = np.zeros(self.rest.size + self.places.size)
-        z[self.rest] = b
-        return self.likelihood.value_and_gradient(z)[1][self.rest]
+    def _left(self, bent):
+        """Return the information on each place that minus a Hessian leaves when all but these are integrated over."""
+        across = bent[np.ix_(self.places, self.rest)]
+        inside = np.linalg.solve(bent[np.ix_(self.rest, self.rest)], across.T)
+        return np.diag(bent[np.ix_(self.places, self.places)] - across @ inside)
 
-    def _about(self, b):
-        """Return (A, h) of the log-likelihood about b."""
-        bent = positive(curvature(self._gradient, b))
-        return bent, self._gradient(b) + bent @ b
+    def _about(self, at):
+        """Return (A, h) of the log-likelihood about unknowns, where the pivots are theirs."""
+        z, b = at.copy(), at[self.rest] * self._scales(at[None, self.places])[0]
+        z[[batch.place for batch in self.likelihood.batches]] = 0.0
 
-    def _scales(self, log_scales):
-        """Return D at log scales (S, d), shape (S, n)."""
-        padded = np.append(log_scales, np.zeros((len(log_scales), 1)), axis=1)  # of what is no effect it is one
+        def gradient(b):
+            z[self.rest] = b
+            return self.likelihood.value_and_gradient(z)[1][self.rest]
+
+        bent = positive(curvature(gradient, b))
+        return bent, gradient(b) + bent @ b
+
+    def _scales(self, given):
+        """Return D where these log scales, and what else, are given (S, d), shape (S, n)."""
+        padded = np.append(given, np.zeros((len(given), 1)), axis=1)  # of what is no effect it is one
         return np.exp(np.clip(padded[:, self.owner], -300.0, 300.0))
 
     def placed(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,17 +90,15 @@ class Conditional:
 
     def back(self, z: np.ndarray) -> np.ndarray:
         """Return the coordinates of unknowns (S, u)."""
-        log_scales = z[:, self.places]
-        return np.concatenate(
-            [(log_scales - self.centre) / self.spread, self._given(log_scales, z[:, self.rest], True)[0]], 1
-        )
+        given = z[:, self.places]
+        return np.concatenate([(given - self.centre) / self.spread, self._given(given, z[:, self.rest], True)[0]], 1)
 
-    def _given(self, log_scales, numbers, back):
-        """Return (x of v given log scales, or v of x, half the log-determinant of I + D A D)."""
+    def _given(self, given, numbers, back):
+        """Return (x of v where something is given, or v of x, half the log-determinant of I + D A D)."""
         from ldpbayes.inference import _kernels
 
         half, out = np.empty(len(numbers)), np.empty(numbers.shape)
-        nearest = ((log_scales[:, None] - self.at) ** 2).sum(axis=2).argmin(axis=1)
+        nearest = (((given[:, None] - self.at) / self.spread) ** 2).sum(axis=2).argmin(axis=1)
         forms = (np.array(each) for each in zip(*self.forms, strict=True))
-        _kernels.given_scales(nearest, self._scales(log_scales), *forms, np.ascontiguousarray(numbers), out, back, half)
+        _kernels.given_scales(nearest, self._scales(given), *forms, np.ascontiguousarray(numbers), out, back, half)
         return out, half

@@ -28,7 +28,7 @@ def middle(
     z : (u,) array, optional
         Where to start.
     given : bool
-        Whether the scales stay: the mode of the others given these, then.
+        Whether the scales stay, and what else is given: the mode of the others, then.
 
     Notes
     -----
@@ -41,7 +41,9 @@ def middle(
     """
     batches, z = target.batches, np.zeros(target.prior.n_unknowns) if z is None else np.array(z, dtype=float)
     kept, variances, places = target.rest, np.ones(z.size), [batch.place for batch in batches]
-    if not given:
+    if given:
+        kept = np.setdiff1d(kept, target.prior.pivots)
+    else:
         z[places] = FIRST_SCALE if not z.any() else np.maximum(z[places], FIRST_SCALE)
 
     def density(x):

@@ -10,8 +10,9 @@ from ldpbayes.posteriors.forms import MAX_ENTRIES, Apart, Forms, entries
 
 #: More unknowns than this are left to NUTS: their Hessian is a dense matrix, and weights over so many seldom hold.
 MAX_UNKNOWNS = 400
-#: More unknowns, whose effects have a learnt scale, are far from their joint mode: weights about it came to nothing.
-MAX_SCALED = 60
+#: More unknowns, whose effects have a learnt scale, are far from their joint mode: weights about it came to nothing. Where
+#: they are given a share, too, weights hold for more.
+MAX_SCALED, MAX_SHARED = 60, 100
 #: Operations of one evaluation of a prior's gradient, where an entry of the likelihood's rows takes one.
 EVALUATION = 3e4
 
@@ -64,7 +65,7 @@ class Laplace(AbstractPosterior):
         most, kind, way = MAX_UNKNOWNS, "unknowns", "about the mode"
         if prior.varying:
             most, kind, way = (
-                MAX_SCALED,
+                MAX_SHARED if prior.pivots else MAX_SCALED,
                 "unknowns of effects whose scale is learnt",
                 "of effects, given how much they vary,",
             )

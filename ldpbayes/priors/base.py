@@ -197,6 +197,11 @@ class AbstractPrior(abc.ABC):
         """The effects that are multiplied by learnt scales, whose logs are among the unknowns before them."""
         return []
 
+    @property
+    def pivots(self) -> list[int]:
+        """Places of unknowns, beside scales, on which it hangs what reports say of the others, such as a share of people."""
+        return []
+
     @abc.abstractmethod
     def pymc(self, name: str) -> "TensorVariable":
         """Return P as an expression of unconstrained variables in the PyMC model on the context stack."""

@@ -124,6 +124,10 @@ class Lists(AbstractSoftmax):
     def multiplied(self) -> Mapping[str, str]:
         return {"local": "deviations"}
 
+    @property
+    def pivots(self) -> list[int]:
+        return [self.spans["share"].start]
+
     def learnt(self, values: Mapping[str, Any]) -> dict[str, Any]:
         effects = {f"beta_{k + 1}": self.effect * values["trait"][..., k] for k in range(len(self.items))}
         return {"tau": values["local"][..., 0], **effects}

@@ -1,5 +1,6 @@
 """The walk from data to a result: a collection is one cell, and cells have one posterior of all or a posterior each."""
 
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from ldpbayes.answers.deciding import decision_given, decision_of_cells
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed
 from ldpbayes.inference.handover import hand_over
-from ldpbayes.posteriors.base import CALLER, AbstractPosterior, Answer
+from ldpbayes.posteriors.base import CALLER, AbstractPosterior, Answer, Watch
 from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.exact import fit_alone
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
@@ -32,6 +33,10 @@ from ldpbayes.road.ruling import Ruling, jeffreys_because, rule, ruled, too_long
 EVIDENCE_DRAWS = 250
 #: Cells times categories for which the rule takes the learnt prior where no draws are made.
 MAX_LEARNT = 9000
+#: Seconds that cells take together without a word.
+LONG = 120.0
+#: Why a cell has no result after Ctrl-C.
+INTERRUPTED = "the fit was interrupted before it."
 
 
 def walk(data: Any, prior: Any, request: Request) -> Result:
@@ -236,25 +241,7 @@ def _sharing(cells: Cells, belief: Any, request: Request) -> tuple[Result, Seque
 
 def _each(cells: Cells, belief: Any, request: Request, left_out: dict[str, str]) -> tuple[Result, Sequence[Problem]]:
     """Return the result of cells with posteriors of their own; a cell that cannot be served is left out by its name."""
-    seeds = [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(request.random_seed).spawn(len(cells))]
-    exact, exact_answers = request.method in ("auto", "exact") and "exact" not in request.exclude, []
-    if exact and not cells.laws and request.draws != 0:
-        exact_answers = fit_alone(cells, belief, request.sizes(), seeds, request.run)
-    answers: dict[Any, Any] = {}
-    refused: dict[str, InfeasibleError | ConvergenceError] = {}
-    for k, (key, label, cell) in enumerate(zip(cells, cells.labels, cells.collections(), strict=True)):
-        own_request = replace(request, random_seed=seeds[k], estimates=False)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
-                if exact_answers:
-                    answers[key] = exact_answers[k], exact_answers[k].reason
-                elif request.draws == 0:
-                    answers[key] = _walked(cell, belief, own_request, {})
-                else:
-                    answers[key] = _alone(cell, belief, own_request)
-        except (InfeasibleError, ConvergenceError) as err:
-            refused[label] = err
+    answers, refused = _answers(cells, belief, request)
     if not answers:
         label, first = next(iter(refused.items()))
         message = f"Cell {label}: {first}"
@@ -268,7 +255,6 @@ def _each(cells: Cells, belief: Any, request: Request, left_out: dict[str, str])
     parts = [_parts(*pair) for pair in answers.values() if isinstance(pair, tuple) and pair[0].sample.independent]
     apart = cells.laws or len(parts) < len(answers) or any(part.hyper or part.stats for part in parts)
     if not apart:
-        del exact_answers
         answers.clear()
         return of_parts(cells, problems[0].prior, parts, request.stated | request.sizes()), problems
     trees = [_tree(*pair) if isinstance(pair, tuple) else pair for pair in answers.values()]
@@ -276,6 +262,49 @@ def _each(cells: Cells, belief: Any, request: Request, left_out: dict[str, str])
     if request.draws == 0:
         tree.attrs |= decision_of_cells(cells.labels, tree["cells"].to_dataset())
     return tree, problems
+
+
+def _answers(cells: Cells, belief: Any, request: Request) -> tuple[dict, dict[str, InfeasibleError | ConvergenceError]]:
+    """Return (what was found by cell, why by label of those that cannot be served); Ctrl-C keeps the cells before it."""
+    seeds = [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(request.random_seed).spawn(len(cells))]
+    if request.method in ("auto", "exact") and "exact" not in request.exclude and not cells.laws and request.draws != 0:
+        exact = fit_alone(cells, belief, request.sizes(), seeds, request.run)
+        if exact:
+            return {key: (answer, answer.reason) for key, answer in zip(cells, exact, strict=True)}, {}
+    answers: dict[Any, Any] = {}
+    refused: dict[str, InfeasibleError | ConvergenceError] = {}
+    start, every = time.monotonic(), list(zip(cells, cells.labels, cells.collections(), seeds, strict=True))
+    watch = Watch(request.progressbar)
+    with watch.keeping(lambda: bool(answers)):
+        for k, (key, label, cell, seed) in enumerate(watch.track(every, "Cells")):
+            if k == 1 and not request.progressbar:
+                _warn_of(time.monotonic() - start, len(cells))
+            own_request = replace(request, random_seed=seed, estimates=False, progressbar=False)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
+                    if request.draws == 0:
+                        answers[key] = _walked(cell, belief, own_request, {})
+                        continue
+                    answers[key] = _alone(cell, belief, own_request)
+            except (InfeasibleError, ConvergenceError) as err:
+                refused[label] = err
+                continue
+            if answers[key][0].watch.interrupted:
+                raise KeyboardInterrupt
+    reached = len(answers) + len(refused)
+    return answers, refused | {label: InfeasibleError(INTERRUPTED) for _, label, *_ in every[reached:]}
+
+
+def _warn_of(seconds: float, number: int) -> None:
+    """Warn where cells of which one took so many seconds take long in all."""
+    if seconds * number > LONG:
+        warnings.warn(
+            f"A cell takes about {seconds:.2g} s, and all {number:,} about {seconds * number / 60:.0f} minutes; "
+            "progressbar=True shows how far they are.",
+            LDPBayesWarning,
+            stacklevel=10,
+        )
 
 
 def _served(data: Any, tree: Result) -> Any:

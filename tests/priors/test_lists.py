@@ -99,6 +99,18 @@ def answered(rng, trait, numbers):
     return Collection.from_lists(ListExperiment(tuple(most.tolist())), both=tables)
 
 
+@pytest.mark.parametrize("seed", [0, 2])
+def test_fifty_people_need_no_chains(seed):
+    """Of a share near zero the reports leave what the prior says of those with the trait: proposals are given the share."""
+    rng = np.random.default_rng(seed)
+    trait, numbers, group = rng.random(50) < 0.1, rng.binomial(4, 0.3, (2, 50)), rng.integers(0, 4, 50)
+    control = [np.bincount(numbers[k][group == 2 * k], minlength=5) for k in range(2)]
+    treatment = [np.bincount((numbers[k] + trait)[group == 2 * k + 1], minlength=6) for k in range(2)]
+    survey = Collection.from_lists(ListExperiment((4, 4)), control=control, treatment=treatment)
+    result = fit(survey, estimates=False, random_seed=seed)
+    assert result.attrs["method"] == "laplace" and result.attrs["converged"]
+
+
 @pytest.mark.calibrate
 def test_intervals_cover_where_the_trait_has_nothing_to_do_with_the_items():
     """60 surveys: of a binomial of .95 fewer than 51 have probability .002; under the prior share:trait it was 52 of 60."""
