@@ -384,6 +384,9 @@ def test_sums_and_differences_have_confidence_intervals():
     held, n = COUNTS[0] + COUNTS[3], COUNTS.sum()
     assert found["confidence_lower"] == pytest.approx(stats.beta.ppf(0.025, held, n - held + 1))
     assert found["confidence_upper"] == pytest.approx(stats.beta.ppf(0.975, held + 1, n - held))
+    own = fit(collection.tallies[0], random_seed=1, draws=250)
+    alone = answers.category_sum(own, ["0", "3"], collection=collection.tallies[0])
+    assert alone["confidence_upper"] == found["confidence_upper"]
     difference = answers.contrast(tree, "d", "a", collection=collection)
     estimate, total = (COUNTS[3] - COUNTS[0]) / n, (COUNTS[3] + COUNTS[0]) / n
     for name in ("lower", "upper"):

@@ -134,7 +134,9 @@ def test_cells_one_by_one_have_one_bar_and_a_warning_where_they_take_long(capsys
     out, err = capsys.readouterr()
     assert not out and "Cells" in err and "100%" in err
     monkeypatch.setattr(walk, "LONG", 1e-6)
-    with pytest.warns(LDPBayesWarning, match=r"A cell takes about .* s, and all 3 about 0 minutes; progressbar=True") as said:
+    with pytest.warns(
+        LDPBayesWarning, match=r"A cell takes about .* s, and all 3 about 0 minutes; progressbar=True"
+    ) as said:
         fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False)
     assert said[0].filename == __file__
 

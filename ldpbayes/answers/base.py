@@ -17,6 +17,7 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.arguments import REFUSES, explained
 from ldpbayes.collections import Collection, Tally
+from ldpbayes.collections.cells import as_collection
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, listed, shown
 from ldpbayes.estimators.confidence import combined_interval
 from ldpbayes.inference.diagnostics import mcse_of_mean
@@ -36,7 +37,7 @@ WORDS = {
     "ci_prob": "ci_prob : float\n    Probability of the equal-tailed intervals.",
     "target": 'target : {"distribution", "frequency"}\n    P, or these users\' own F.',
     "cell": "cell : str or tuple of str, optional\n    Which cell, by its label or its key, for a result with cells.",
-    "collection": """collection : Collection, optional
+    "collection": """collection : Collection or Tally, optional
     The reports: a confidence interval of P, from these alone, stands beside the credible one.""",
 }
 #: What they return unless they say more.
@@ -269,7 +270,11 @@ def positions(categories: str | Iterable[str], known: NDArray, name: str = "cate
 
 
 def confidence_of(
-    collection: Collection | None, first: str | Iterable[str], second: str | Iterable[str], ci_prob: float, target: str
+    collection: Collection | Tally | None,
+    first: str | Iterable[str],
+    second: str | Iterable[str],
+    ci_prob: float,
+    target: str,
 ) -> dict[str, NDArray]:
     """Return confidence_lower and confidence_upper of a sum of shares less another; nothing without a collection.
 
@@ -282,7 +287,7 @@ def confidence_of(
     """
     if collection is None:
         return {}
-    checks.instance(collection, "collection", Collection, "a Collection")
+    collection = as_collection(collection)
     if target != "distribution" or collection.laws:
         raise ArgumentError("collection must be left out for F, and where respondents may ignore the device.")
     labels = np.array(collection.categories)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.answers.shares import total
-from ldpbayes.collections import Collection
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError
 from ldpbayes.result.validation import need_result
 
@@ -26,7 +26,7 @@ def contrast(
     target: str = "distribution",
     cell: str | tuple[str, ...] | None = None,
     other_cell: str | tuple[str, ...] | None = None,
-    collection: Collection | None = None,
+    collection: Collection | Tally | None = None,
 ) -> Answer:
     """Return the difference Δ = (share of first) − (share of second), its interval and P(Δ > 0).
 

@@ -11,7 +11,7 @@ from scipy.special import entr
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
-from ldpbayes.collections import Collection
+from ldpbayes.collections import Collection, Tally
 
 
 @base.asks
@@ -22,7 +22,7 @@ def category_sum(
     ci_prob: float = 0.95,
     target: str = "distribution",
     cell: str | tuple[str, ...] | None = None,
-    collection: Collection | None = None,
+    collection: Collection | Tally | None = None,
 ) -> Answer:
     """Return mean, sd, interval and Monte Carlo errors of the share of several categories together.
 

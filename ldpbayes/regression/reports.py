@@ -132,8 +132,9 @@ def read_reports(
     arrow = arrow_of(table.loc[kept, list(dict.fromkeys(used))], used)
     try:
         return _reports(arrow, protocols, columns, labels, categories is not None, stated, answer)
-    except DataError as err:  # the row of a table that nobody sees
-        raise DataError(err.message, field=err.field) from None
+    except DataError as err:  # of a row of those that take part
+        row = "" if err.line is None else f"row {np.flatnonzero(kept)[err.line] + 1:,}: "
+        raise DataError(row + err.message, field=err.field) from None
 
 
 def _reports(table, protocols, columns, labels, labelled, stated, answer):
