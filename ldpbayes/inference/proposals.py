@@ -178,7 +178,7 @@ class Mixture:
     Attributes
     ----------
     parts : tuple of proposals
-        StudentT, FromPrior, or a Beside alone.
+        StudentT, FromPrior, or one Beside before others of all coordinates.
     shares : (parts,) array
         With sum one.
     sobol : bool
@@ -201,7 +201,8 @@ class Mixture:
         from scipy.stats import qmc  # loads slowly
 
         u = self.parts[0].centre.size
-        uniform = np.clip(qmc.Sobol(u + 2, seed=rng).random(size), 1e-12, 1 - 1e-12)
+        points = qmc.Sobol(u + 2, seed=rng).random_base2(math.ceil(math.log2(size)))[:size]
+        uniform = np.clip(points, 1e-12, 1 - 1e-12)
         which = np.searchsorted(np.cumsum(self.shares[:-1]), uniform[:, 0], side="right")
         z = np.empty((size, u))
         for k, law in enumerate(self.parts):

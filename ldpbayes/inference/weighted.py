@@ -63,6 +63,9 @@ ROOM = 4
 FAR, MOST_MISSED, DEEP = (1.0, 2.0, 3.0, 4.5, 6.0, 9.0), 50.0, 8.0
 #: That costs at most this share of the draws.
 CHECKED = 0.7
+#: Where weights reach more than half of that stands a t distribution with so many degrees of freedom,
+#: all together with this share.
+REACHING, REACHED = 10.0, 0.1
 #: Draws of P from the prior that say whether proposals miss a mode, where so many of them are likely under the reports;
 #: the share of the weights beyond the ends of their box, the least gap in its widths beyond which there is a mode, and the
 #: most modes that are added.
@@ -88,6 +91,8 @@ class Draws:
         Quantities that have interval ends which are judged.
     missed : float
         The largest weight along the axes, in units of the mean weight; 0 where nobody looked.
+    heavy : (k, u) array
+        Coordinates of places there whose weights are large.
     outside : float
         Share of the posterior, by draws of the prior, that is surely outside the box of the weighted draws of P.
     away : (a,) array, optional
@@ -104,7 +109,8 @@ class Draws:
     found: Weighted
     kept: int
     judged: np.ndarray
-    missed: float = 0.0
+    missed: float
+    heavy: np.ndarray
     outside: float = 0.0
     away: np.ndarray | None = None
     prob: float = 0.95
@@ -243,6 +249,8 @@ class Proposal:
         Stands, with wider ones, where the prior would.
     modes : tuple of StudentT
         About modes beside that of the first.
+    reached : tuple of StudentT
+        About places with large weights, of all coordinates.
     seen : Seen, optional
     """
 
@@ -256,6 +264,7 @@ class Proposal:
     shares: np.ndarray | None = None
     broad: StudentT | None = None
     modes: tuple = ()
+    reached: tuple = ()
     seen: Seen | None = None
 
     @classmethod
@@ -290,6 +299,9 @@ class Proposal:
             shares = np.append(FIRST * shares, (1 - FIRST) * self.shares)
         if self.rest is not None:
             laws, shares = (Beside(Mixture(laws, shares, sobol=True), self.rest),), np.ones(1)
+        if self.reached:
+            each = REACHED / len(self.reached)
+            laws, shares = (*laws, *self.reached), np.append((1 - REACHED) * shares, [each] * len(self.reached))
         if self.defence:
             last: tuple = (FromPrior(self.target.prior, self.frame),)
             if self.broad is not None:
@@ -307,6 +319,11 @@ class Proposal:
         place, *ends = self.frame.back(centre + np.concatenate([np.zeros((1, centre.size)), (vectors / np.sqrt(values)).T]))
         law = StudentT(place, np.transpose(ends) - place[:, None], _degrees(place.size))
         return replace(self, modes=(*self.modes, law), fitted=(), shares=None)
+
+    def reaching(self, found: Draws) -> "Proposal":
+        """Return the same with distributions about the places whose weights are large."""
+        laws = tuple(StudentT(place, np.eye(place.size), REACHING) for place in found.heavy)
+        return replace(self, reached=(*self.reached, *laws))
 
     def refitted(self, found: Draws, rng: np.random.Generator) -> "Proposal | None":
         """Return the same with t distributions fitted to weighted draws, or None where these are too few."""
@@ -390,14 +407,16 @@ def weighted(
             break
         refitted = source.beside(draws.away, watch) if draws.away is not None and draws.outside > MAX_UNSEEN else None
         refitted = refitted or source.refitted(draws, rng)
-        if refitted is None:
+        if refitted is None and draws.missed <= MOST_MISSED:
             break
-        source = refitted
+        source = (refitted or source).reaching(draws)
         if good:  # ends as exact as is cheap
             drawn = min(drawn * 2 ** max(math.ceil(math.log2(draws.lacking)), 0), most)
         elif source.few and not dear:
             drawn = max(drawn, min(2 * drawn, LARGER * LEAST_DRAWN, most))
-    return _gone_on(*max(tried, key=_worth), most, room, prob, rng, watch)
+    best = _gone_on(*max(tried, key=_worth), most, room, prob, rng, watch)
+    # Draws that were thought cheap, and were too few for that, are better than chains.
+    return best if best.verdict.accepted else replace(best, allowed=max(best.allowed, target.end_errors[2]))
 
 
 def _gone_on(best, source, most, room, prob, rng, watch):
@@ -424,7 +443,7 @@ def _by_batches(source, prob, rng, watch):
         better = source.refitted(batch, rng)
         if better is None:
             break
-        source = better
+        source = better.reaching(batch)
         weighs = batch.found.judged().accepted and batch.found.k_hat < GOOD_K_HAT and batch.missed <= MOST_MISSED
         if weighs and batch.end_error * math.sqrt(BATCH / LEAST_DRAWN) < source.target.end_errors[2]:
             break
@@ -494,21 +513,26 @@ def _draws(source, drawn, size, prob, rng, watch):
     missed, p = _missed(source, z, weights), values.reshape(len(z), -1)
     outside = (0.0, None) if source.seen is None else source.seen.outside(p, weights.weight)
     allowed, aimed = most_error(target, source.few), target.end_errors[0]
-    return Draws(z, u, values, weights, size, target.judged(z, values), missed, *outside, prob, allowed, aimed)
+    return Draws(z, u, values, weights, size, target.judged(z, values), *missed, *outside, prob, allowed, aimed)
 
 
 def _missed(source, z, weights):
-    """Return the largest weight along axes through the mean, in units of the mean weight, where that is cheap to know."""
+    """Return (the largest weight along axes through the mean, in units of the mean weight, places with large ones).
+
+    That is done where it is cheap to know.
+    """
     target, weight = source.target, weights.weight
     centre = weight @ z
     axes = target.axes((weight[:, None] * (z - centre)).T @ (z - centre) + 1e-12 * np.eye(z.shape[1]))
     points = (centre + np.multiply.outer(np.array(FAR), np.concatenate([axes, -axes]))).reshape(-1, z.shape[1])
     if not 0 < len(points) <= CHECKED * len(z):
-        return 0.0
+        return 0.0, points[:0]
     with np.errstate(all="ignore"):
         z = np.concatenate([centre[None], points])
         u = source.frame.back(z)
         height = target.log_density(z)[0] + source.frame.placed(u)[1]  # a density of what is nearly normal shows the mass
         log_ratio = height[1:] - source.mixture.log_density(u[1:])
         log_ratio = np.where(height[1:] > height[0] - DEEP, log_ratio, -np.inf)
-    return float(np.exp(np.clip(np.nanmax(log_ratio) - weights.log_evidence, -50.0, 50.0)))
+    ratio = np.exp(np.clip(np.nan_to_num(log_ratio, nan=-np.inf) - weights.log_evidence, -50.0, 50.0)).reshape(len(FAR), -1)
+    ahead = np.flatnonzero(ratio.max(axis=0) > 0.5 * MOST_MISSED)
+    return float(ratio.max()), u[1:].reshape(*ratio.shape, -1)[ratio.argmax(axis=0)[ahead], ahead]
