@@ -110,7 +110,8 @@ def read_parts(source: Source, channels: Channels, columns: Columns, by: Sequenc
     fold, n_read = _Fold(channels, columns, by), 0
     cells_of: list[dict[tuple, list]] = [{} for _ in channels.names]
     totals = [0] * len(cells_of)
-    alike = {name: [*fold.fields, *channels.columns] for name in fold.fields}
+    whole = [*fold.fields, *channels.columns]  # rows that no condition matches are of another channel
+    alike = {name: [*(whole if name in fold.fields else [name]), *columns.where] for name in fold.used}
     batches = source.condensed(fold.used, strict=not columns.where and len(cells_of) == 1)
     for many, absent, parts in good_rows(batches, fold.parts, columns.skipped, alike):
         n_read += many
