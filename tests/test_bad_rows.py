@@ -200,6 +200,14 @@ def test_channels_of_one_file_count_each_row_and_each_line_once(tmp_path):
         assert [row[1] for row in csv.reader(file)] == ["line", "3", "6", "7", "8", "10"]
 
 
+def test_a_column_of_counts_that_is_not_named_is_no_secret():
+    frame = pandas.DataFrame({"report": ["a", "b", "c"], "count": [50, 30, 20]})
+    with pytest.warns(LDPBayesWarning, match="'count' was not read"):
+        assert read(frame, GRR(3, 1.0), **STATED).n_reports == 3
+    assert read(frame, GRR(3, 1.0), count="count", **STATED).n_reports == 100
+    assert len(read(frame, GRR(3, 1.0), by="count", **STATED)) == 3
+
+
 def test_a_line_that_is_no_utf_8_and_has_too_few_cells_ends_in_our_sentence_alone(tmp_path, capfd):
     (tmp_path / "x.csv").write_bytes(b"report,g\na,1\nb\xff\nc,3\n")
     with pytest.raises(DataError, match=r"x\.csv: is not UTF-8 text"):
