@@ -186,6 +186,28 @@ def test_collection_files_and_the_command_line(tmp_path, capsys):
         assert status == 0 and "5 rows that hold no report were left out" in " ".join((out + err).split())
 
 
+def test_channels_of_one_file_count_each_row_and_each_line_once(tmp_path):
+    rows = "d,yes,1 d,same,1 c,same,1 c,same,1 c,yes,1 d,no,x c,different,x d,no,1 one,two,many,cells"
+    (tmp_path / "t.csv").write_text("\n".join(["mode,rep,w", *rows.split()]) + "\n")
+    channel = '[[channels]]\nname = "{0}"\n{1}\nfile = "t.csv"\nreport = "rep"\nwhere = {{ mode = "{0}" }}\n'
+    device = 'protocol = "crosswise"\nparameters = { p = 0.2 }'
+    both = channel.format("d", 'protocol = "direct"') + channel.format("c", device)
+    (tmp_path / "t.toml").write_text('categories = ["no", "yes"]\n' + both)
+    with pytest.warns(LDPBayesWarning, match="^5 rows"):
+        data = read(tmp_path / "t.toml", weights="w", bad_rows="skip", quarantine=tmp_path / "q.csv")
+    assert [tally.n_reports for tally in data.tallies] == [2, 2]
+    with open(tmp_path / "q.csv", newline="") as file:
+        assert [row[1] for row in csv.reader(file)] == ["line", "3", "6", "7", "8", "10"]
+
+
+def test_a_column_of_counts_that_is_not_named_is_no_secret():
+    frame = pandas.DataFrame({"report": ["a", "b", "c"], "count": [50, 30, 20]})
+    with pytest.warns(LDPBayesWarning, match="'count' was not read"):
+        assert read(frame, GRR(3, 1.0), **STATED).n_reports == 3
+    assert read(frame, GRR(3, 1.0), count="count", **STATED).n_reports == 100
+    assert len(read(frame, GRR(3, 1.0), by="count", **STATED)) == 3
+
+
 def test_a_line_that_is_no_utf_8_and_has_too_few_cells_ends_in_our_sentence_alone(tmp_path, capfd):
     (tmp_path / "x.csv").write_bytes(b"report,g\na,1\nb\xff\nc,3\n")
     with pytest.raises(DataError, match=r"x\.csv: is not UTF-8 text"):

@@ -277,7 +277,8 @@ def _edge_bounds(form: Binomials, ci_prob: float) -> tuple[FloatArray, FloatArra
             middle = (near + far) / 2
             inside = peak - xlogy(c, middle) - xlog1py(n - c, -middle) <= fall
             near, far = np.where(inside, middle, near), np.where(inside, far, middle)
-        return (far - form.other) / (form.hit - form.other)
+        # What rounds to 1 + 1e-16 would end at (n + 1)/n, because ends of F are rounded outward.
+        return np.clip((far - form.other) / (form.hit - form.other), 0.0, 1.0)
 
     below, above = c <= n * form.other, c >= n * form.hit
     at_zero = bound(form.other) if below.any() else 0.0

@@ -43,11 +43,14 @@ class Skipped:
         By reason.
     rows : list of (file, line or None, row or None, reason, text)
         The first of them; lines and rows are counted from one.
+    read : list of str
+        Pieces whose lines that are no rows are counted: a file that several channels read has them once.
     """
 
     most: int = NAMED
     counts: dict[str, int] = field(default_factory=dict)
     rows: list[Sequence] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, bad_rows: str, quarantine: Any = None) -> Skipped | None:
@@ -96,10 +99,12 @@ class Skipped:
         for i in own:
             source, _, row, *rest = self.rows[i]
             self.rows[i] = (source, lines.get(row - 1), row, *rest)
-        for line, message, text in piece.broken():
+        place = piece.identity()
+        for line, message, text in () if place in self.read else piece.broken():
             reason = self._count(message, 1)
             if len(self.rows) < self.most:
                 self.rows.append((piece.source or "", line, None, reason, json.dumps(text, ensure_ascii=False)))
+        self.read.append(place)
 
     @property
     def sentence(self) -> str:

@@ -1,6 +1,7 @@
 """The tally of a stream: how often each report came, by channel and cell."""
 
 import contextlib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,7 +10,7 @@ import numpy as np
 from ldpbayes.arrays import groups_of
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections.survey import SampleColumns, check_weights, weight_of
-from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column, check_total
 from ldpbayes.sources.encode import Format, counts_of, encoded_key, matching
@@ -17,6 +18,9 @@ from ldpbayes.sources.keys import check_alike, check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, added, answers
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Source
+
+#: The name of the column of counts in the files that ``write`` makes.
+COUNT = "count"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +110,24 @@ def read_parts(source: Source, channels: Channels, columns: Columns, by: Sequenc
     ------
     DataError
         Naming line and column where the source knows them.
+
+    Warns
+    -----
+    LDPBayesWarning
+        Where a column has the name that counts have in files of ``write``, and nothing is said of it.
     """
     fold, n_read = _Fold(channels, columns, by), 0
+    if columns.count is None and COUNT in source.names() and COUNT not in fold.used:
+        warnings.warn(
+            f"The column {COUNT!r} was not read: each row is one report. Where it holds numbers of reports, name it as the "
+            "column of counts.",
+            LDPBayesWarning,
+            stacklevel=2,
+        )
     cells_of: list[dict[tuple, list]] = [{} for _ in channels.names]
     totals = [0] * len(cells_of)
-    alike = {name: [*fold.fields, *channels.columns] for name in fold.fields}
+    whole = [*fold.fields, *channels.columns]  # rows that no condition matches are of another channel
+    alike = {name: [*(whole if name in fold.fields else [name]), *columns.where] for name in fold.used}
     batches = source.condensed(fold.used, strict=not columns.where and len(cells_of) == 1)
     for many, absent, parts in good_rows(batches, fold.parts, columns.skipped, alike):
         n_read += many

@@ -344,7 +344,8 @@ def _directly(protocol, n, deniers, p):
         if deniers[name] not in labels:
             raise ArgumentError(f"{name} must be one of the categories ({listed(labels)}), got {shown(deniers[name])}.")
     places = {name: labels.index(deniers[name]) for name in ("of", "say")}
-    sd = asked_directly(protocol, n, **places, delta=deniers.get("delta", 0.1), p=None if isinstance(p, str) else p)
+    delta = checks.probability(deniers.get("delta", 0.1), "deniers.delta", open_low=True, open_high=True)
+    sd = asked_directly(protocol, n, **places, delta=delta, p=None if isinstance(p, str) else p)
     if np.isnan(sd).any():
         raise InfeasibleError("The device does not tell all categories apart: no direct question tells who denies.")
     best = int((sd**2).sum(axis=1).argmin())

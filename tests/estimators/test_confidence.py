@@ -124,6 +124,14 @@ def test_known_ends():
     assert few.lower[0][3] == 0 and few.upper[1][3] > 0
 
 
+@pytest.mark.parametrize(("n", "a", "epsilon"), [(1, 3, 1.0), (1, 3, 0.5), (2, 2, 0.2)])
+def test_no_interval_leaves_what_is_possible(n, a, epsilon):
+    for x in range(a):
+        (found,) = confidence_intervals([Tally(GRR(a, epsilon), np.arange(a), n * (np.arange(a) == x))])
+        assert (found.lower >= 0).all()
+        assert (found.upper <= 1).all()
+
+
 @pytest.mark.parametrize("g, h", [(0.6, 0.2), (0.5, 0.01), (1.0, 0.3), (0.4, 0.0), (0.99, 0.001)])
 def test_tails_of_two_binomials(g, h):
     """Against the convolution: exact where the variance is small, elsewhere within half a per cent where it matters."""

@@ -147,6 +147,10 @@ BASE = ["--categories", 4, "--epsilon", 1]
         ([*BASE, "--users", 100, "--set", "noncompliance.liar=never"], "law must be"),
         ([*BASE, "--users", 100, "--set", "noncompliance.liar=0", "--set", "gamma=2"], "gamma must be"),
         ([*BASE, "--users", 100, "--set", "gamma=0.2"], "gamma goes with noncompliance"),
+        (
+            [*BASE, "--users", 9, "--set=deniers.of=0", "--set=deniers.say=1", "--set=deniers.delta=2"],
+            "ldpbayes: deniers.delta",
+        ),
         ([*BASE, "--users", 100, "--set", "p=0.5,0.6"], "p must"),
         ([*BASE, "--users", 100, "--set", "p=0.5,x"], "p must be shares"),
         (["--protocol", "warner", "--protocol", "grr", "--users", 100], "designs that fix epsilon"),
