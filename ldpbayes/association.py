@@ -286,7 +286,7 @@ def _against_independence(tree, collection, attributes, belief, random_seed):
             if margin is None:
                 return *nothing, "a channel is not a product over the attributes"
             if not isinstance(belief, (str, int, float)):
-                return *nothing, "a prior with a concentration for each cell has none for the attributes alone"
+                return *nothing, "a prior of all cells of the table says nothing of the attributes alone"
             margins.append(_evidence(_fitted(margin, belief, random_seed), margin, belief))
         if whole is None or None in margins:
             return *nothing, f"under the prior {shown(belief)} the evidence of these reports is not known"

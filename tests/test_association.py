@@ -286,3 +286,35 @@ def test_command_line(three, capsys, tmp_path):
     assert status == 0 and "P(independent)" in out and "against" in page.read_text()
     status, _, err = run(capsys, "associate", "example:nigeria")
     assert status == 2 and "all combinations" in err
+
+
+@pytest.fixture(scope="module")
+def rare():
+    """Nine people, of whom perhaps nobody does both."""
+    frame = pyarrow.table({"q1": ["no"] * 6 + ["yes"] * 3, "q2": ["no"] * 9})
+    asked, designs = {"doping": "q1", "advice": "q2"}, {"doping": warner(0.95), "advice": warner(0.9)}
+    return lb.associate(frame, asked, designs, categories=LEVELS, draws=500, random_seed=1)
+
+
+def test_conditional_shares_of_users_add_up_where_nobody_may_have_the_level(rare):
+    """P(doping | advice = yes) of these nine: nobody has had advice in nine of ten draws, which say nothing."""
+    answer = lb.answers.conditional(rare, "doping", given="advice", target="frequency")
+    draws = rare["posterior"]["frequency"].values.reshape(-1, 2, 2)[..., 1]
+    some = draws[draws.sum(axis=1) > 0]
+    assert 10 < len(some) < 0.3 * len(draws)
+    np.testing.assert_allclose(answer["mean"].sum("doping"), 1, atol=1e-12)
+    expected = (some / some.sum(axis=1, keepdims=True)).mean(axis=0)
+    np.testing.assert_allclose(answer["mean"].sel(advice="yes"), expected, atol=0.03)
+    assert float(answer["mcse"].sel(advice="yes", doping="yes")) > 0.5 * 0.4 / math.sqrt(len(some))
+
+
+def test_an_odds_ratio_of_users_may_be_infinite(rare):
+    answer = lb.answers.odds_ratio(rare, "doping", "advice", target="frequency").squeeze()
+    table = rare["posterior"]["frequency"].values.reshape(-1, 4)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = table[:, 0] * table[:, 3] / (table[:, 1] * table[:, 2])
+    known = ratio[~np.isnan(ratio)]
+    assert float(answer["lower"]) == 0 and (known == 0).mean() > 0.025
+    assert float(answer["upper"]) == math.inf and np.isinf(known).mean() > 0.025
+    assert float(answer["probability_above_one"]) == pytest.approx((known > 1).mean(), abs=0.03)
+    assert all(math.isnan(answer[name]) for name in ("log_mean", "log_sd", "log_mcse"))

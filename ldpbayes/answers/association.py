@@ -19,6 +19,8 @@ from ldpbayes.inference.ends import ends_of_equal_draws
 
 #: Where a result of an earlier version does not know the evidence and does not say why.
 NOT_STATED = "the engine gave no evidence"
+#: Logarithms of odds ratios from here on stand for infinite ones.
+BEYOND = 1e4
 _WORDS = base.WORDS | {
     "result": "result : Result\n    From ``associate``.",
     "attributes": "attributes : sequence of str, optional\n    All by default; one name gives a margin.",
@@ -86,6 +88,8 @@ def conditional(
 ) -> Answer:
     """Return the conditional shares P(of | given), with one dim for each attribute; they add up to one over ``of``.
 
+    Draws of F in which nobody has the levels that are given say nothing of these shares, and are left out.
+
     Parameters
     ----------
     of : str
@@ -93,8 +97,12 @@ def conditional(
     """
     names = [given] if isinstance(given, str) else checks.entries(given, "given", "names of attributes")
     draws, levels = joint_draws(result, [*names, of], target=target)
-    shares = draws / np.maximum(draws.sum(axis=-1, keepdims=True), 1e-300)
-    return base.described(result, shares, levels, ci_prob, f"Shares of {of} given {listed(names)}")
+    with np.errstate(invalid="ignore"):
+        shares = draws / draws.sum(axis=-1, keepdims=True)
+    known = np.isfinite(shares).mean(axis=0)
+    shares = _defined(shares)
+    error = base.mcse(result, shares) / np.sqrt(np.maximum(known, 1 / len(shares)))
+    return base.described(result, shares, levels, ci_prob, f"Shares of {of} given {listed(names)}", mcse=error)
 
 
 @asks
@@ -112,18 +120,24 @@ def odds_ratio(
     -------
     Answer
         median, lower and upper of the odds ratio; log_mean, log_sd and log_mcse of its logarithm; probability_above_one.
-        Dims are the attributes, with labels such as "yes / no".
+        Dims are the attributes, with labels such as "yes / no". Of F it may be 0 or infinite in some draws, and its
+        logarithm has no moments then, which are nan; draws in which it is 0/0 are left out.
     """
     checks.choice(kind, "kind", ("local", "reference", "all"))
     ci_prob = checks.level(ci_prob)
     draws, levels = joint_draws(result, [first, second], target=target)
-    logs = np.log(np.maximum(draws, 1e-300))
-    for axis in (1, 2):
-        pairs = _pairs(logs.shape[axis], kind)
-        logs = logs.take([j for _, j in pairs], axis=axis) - logs.take([i for i, _ in pairs], axis=axis)
-    median, (lower, upper) = np.exp(np.median(logs, axis=0)), np.exp(ends_of_equal_draws(logs, ci_prob))
-    found = {"median": median, "lower": lower, "upper": upper, "log_mean": logs.mean(axis=0), "log_sd": logs.std(axis=0)}
-    found["log_mcse"] = base.mcse(result, logs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(draws)
+        for axis in (1, 2):
+            pairs = _pairs(logs.shape[axis], kind)
+            logs = logs.take([j for _, j in pairs], axis=axis) - logs.take([i for i, _ in pairs], axis=axis)
+    logs = np.clip(_defined(logs), -BEYOND, BEYOND)  # numbers between which quantiles can be taken
+    with np.errstate(over="ignore"):
+        median, (lower, upper) = np.exp(np.median(logs, axis=0)), np.exp(ends_of_equal_draws(logs, ci_prob))
+    moments = {"log_mean": logs.mean(axis=0), "log_sd": logs.std(axis=0), "log_mcse": base.mcse(result, logs)}
+    finite = np.abs(logs).max(axis=0) < BEYOND
+    found = {"median": median, "lower": lower, "upper": upper}
+    found |= {name: np.where(finite, value, np.nan) for name, value in moments.items()}
     found["probability_above_one"] = (logs > 0).mean(axis=0)
     labels = {
         name: [f"{labels[j]} / {labels[i]}" for i, j in _pairs(len(labels), kind)] for name, labels in levels.items()
@@ -202,6 +216,15 @@ def independence(result: xr.DataTree, first: str | None = None, second: str | No
 def pairs_of(result: xr.DataTree) -> list[tuple[str, str]]:
     """Return all pairs of attributes."""
     return list(combinations(attributes_of(result), 2))
+
+
+def _defined(draws: np.ndarray) -> np.ndarray:
+    """Return draws (S, …) of ratios with others, in turn, in the places of those that are 0/0; where all are, they stay."""
+    for place in np.argwhere(np.isnan(draws).any(axis=0)):
+        column = draws[:, *place]
+        blank = np.isnan(column)
+        column[blank] = np.resize(column[~blank], blank.sum()) if not blank.all() else np.nan
+    return draws
 
 
 def _pairs(size: int, kind: str) -> list[tuple[int, int]]:

@@ -4,9 +4,10 @@ import abc
 import functools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -321,6 +322,18 @@ class AbstractPrior(abc.ABC):
     def walk(self) -> "Smooth | None":
         """Return this prior where it is a random walk over ordered categories, else None."""
         return None
+
+
+def unused(name: str, names: Container[str]) -> str:
+    """Return a name, with the first number from 2 on where it is among ``names``."""
+    return name if name not in names else next(one for k in count(2) if (one := f"{name}_{k}") not in names)
+
+
+def state(name: str, value: Any) -> "TensorVariable":
+    """Return a hyperparameter as a variable of the PyMC model on the context stack, numbered where its name is taken."""
+    import pymc as pm
+
+    return pm.Deterministic(unused(name, pm.modelcontext(None).named_vars), value)
 
 
 #: Over so many categories of so many numbers the largest and the sum are taken one by one: NumPy is slow along short axes.
@@ -673,7 +686,7 @@ class AbstractSoftmax(AbstractPrior):
 
         values = {key: law.pymc(f"{name}_{key}" if key else name, shape) for key, law, shape, _, _ in self._layout}
         for key, value in self.learnt(values).items():
-            pm.Deterministic(key, value)
+            state(key, value)
         return pm.math.softmax(self.eta(values, pt), axis=-1)
 
     def describe(self) -> str:

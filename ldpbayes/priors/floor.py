@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
-from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.base import AbstractPrior, state
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.learnt import Learnt
 
@@ -123,7 +123,7 @@ class Floor(AbstractPrior):
         import pytensor.tensor as pt
 
         u = pm.Normal(f"{name}_floor", 0.0, 1.0)
-        share = pm.Deterministic("floor", pt.maximum(pt.erf(u / math.sqrt(2.0)), 0.0))
+        share = state("floor", pt.maximum(pt.erf(u / math.sqrt(2.0)), 0.0))
         rest = self.learnt.pymc(f"{name}_uneven")
         floor = 1 / self.n_categories if self.even is None else self.even.pymc(f"{name}_even")
         return share * floor + (1 - share) * rest

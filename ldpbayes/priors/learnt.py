@@ -11,7 +11,7 @@ from scipy.special import digamma, gammaln, log_expit
 from ldpbayes import checks
 from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError
-from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.base import AbstractPrior, state
 from ldpbayes.priors.dirichlet import Dirichlet, sticks
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Learnt(AbstractPrior):
         import pytensor.tensor as pt
 
         t = pm.Normal(f"{name}_t", 0.0, 1.0)
-        alpha = pm.Deterministic("alpha", self.median * pt.exp(self.sd * t))
+        alpha = state("alpha", self.median * pt.exp(self.sd * t))
         after = model_data(f"{name}_categories_after", self._after)
         # α stays above what a logit of float64 can express; the prior gives less than 1e-9 of its mass there.
         floor = pt.maximum(alpha, 1e-3)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.base import AbstractPrior, unused
 
 
 class AbstractParts(AbstractPrior):
@@ -63,4 +63,13 @@ class AbstractParts(AbstractPrior):
         return np.concatenate([prior.pullback(z_part, slope) for (prior, z_part), slope in zip(each, slopes, strict=True)])
 
     def hyperparameters(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: x for prior, z_part in self._each(z) for name, x in prior.hyperparameters(z_part).items()}
+        """Return those of all parts; a name that an earlier part has is numbered: alpha, alpha_2, …"""
+        out: dict[str, np.ndarray] = {}
+        for prior, z_part in self._leaves(z):
+            out |= {unused(name, out): values for name, values in prior.hyperparameters(z_part).items()}
+        return out
+
+    def _leaves(self, z: np.ndarray) -> list[tuple[AbstractPrior, np.ndarray]]:
+        """Return (prior, its unknowns) of each part, of parts that are made of parts themselves each of theirs."""
+        pairs = [prior._leaves(own) if isinstance(prior, AbstractParts) else [(prior, own)] for prior, own in self._each(z)]
+        return [pair for some in pairs for pair in some]

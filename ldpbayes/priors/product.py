@@ -73,7 +73,7 @@ class Product(AbstractParts):
     def pymc(self, name: str) -> "TensorVariable":
         import pytensor.tensor as pt
 
-        return self.joined([prior.pymc(f"{name}_of_{k}" if k else name) for k, prior in enumerate(self.parts)], pt)
+        return self.joined([prior.pymc(f"{name}_of_{k}") for k, prior in enumerate(self.parts)], pt)
 
     def independent(self) -> list[np.ndarray] | None:
         concentrations = [alpha for prior in self.parts if (alpha := prior.concentrations()) is not None]

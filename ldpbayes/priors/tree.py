@@ -69,8 +69,9 @@ class AbstractTree(AbstractParts):
         import pytensor.tensor as pt
 
         wide = [g for g, block in enumerate(self.blocks) if len(block) > 1]
-        inner = [prior.pymc(f"{name}_{g}" if g else name) for g, prior in zip(wide, self._inner, strict=True)]
-        return self.joined([self._top.pymc(f"{name}_shares"), *inner], pt)
+        shares = self._top.pymc(f"{name}_shares")  # in the order of the parts, which numbers their hyperparameters
+        inner = [prior.pymc(f"{name}_{g}") for g, prior in zip(wide, self._inner, strict=True)]
+        return self.joined([shares, *inner], pt)
 
     @cached_property
     def conjugate(self) -> tuple[np.ndarray, np.ndarray] | None:
