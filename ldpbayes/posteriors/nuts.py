@@ -9,7 +9,7 @@ import numpy as np
 from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.effects import CAREFUL
 from ldpbayes.inference.nuts import by_nutpie
-from ldpbayes.inference.verdict import ACCEPTED, MIN_ESS
+from ldpbayes.inference.verdict import ACCEPTED, MIN_ESS, MOST_TIMES
 from ldpbayes.inference.weighted import Seen
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, inside, whole
 from ldpbayes.posteriors.forms import MAX_ENTRIES, Apart
@@ -81,16 +81,21 @@ class NUTS(AbstractPosterior):
             if not whole_run or not stats["diverging"].any():
                 break
         facts: dict = {} if rate == self.target_accept else {"target_accept_used": rate}
-        names = [name for name in ("distribution", *problem.prior.hyperparameter_names) if name in drawn]
-        found = np.concatenate([drawn[name].reshape(*drawn[name].shape[:2], -1) for name in names], axis=2)
-        judged = verdict_on(found, int(stats["diverging"].sum()), self.draws * self.chains)
-        if whole_run and judged.next == "more":  # the same seed makes the same chains, which go on
-            settings["draws"] *= judged.times
+        names, times = [name for name in ("distribution", *problem.prior.hyperparameter_names) if name in drawn], 1
+        judged = self._judged(drawn, stats, names)
+        most = max(MOST_TIMES, judged.times)
+        while whole_run and judged.next == "more" and times < most:  # the same seed makes the same chains, which go on
+            times = min(times * judged.times, most)
             with watch.keeping(lambda: True):
-                runs = by_nutpie(compiled, "distribution", watch.shown, target_accept=rate, **settings)
-                if runs[0]["distribution"].shape[:2] == (self.chains, settings["draws"]):
-                    drawn, stats = ({name: run[name][:, judged.times - 1 :: judged.times] for name in run} for run in runs)
-                    facts["thinned"] = judged.times
+                longer = settings | {"draws": times * self.draws}
+                runs = by_nutpie(compiled, "distribution", watch.shown, target_accept=rate, **longer)
+                whole_run = runs[0]["distribution"].shape[:2] == (self.chains, longer["draws"])
+                if whole_run:
+                    drawn, stats = ({name: run[name][:, times - 1 :: times] for name in run} for run in runs)
+                    stats["diverging"] = runs[1]["diverging"].reshape(self.chains, self.draws, times).any(axis=2)
+                    facts["thinned"], judged = times, self._judged(drawn, stats, names)
+            if watch.interrupted:
+                break
         draws = drawn["distribution"] / drawn["distribution"].sum(axis=-1, keepdims=True)
         verdict = ACCEPTED
         # Too few draws do not reach as far as the posterior, so that their box shows nothing.
@@ -106,6 +111,11 @@ class NUTS(AbstractPosterior):
             facts=facts,
             hyperparameters={name: drawn[name] for name in names[1:]},
         )
+
+    def _judged(self, drawn, stats, names):
+        """Return the Verdict on the variables of these names."""
+        found = np.concatenate([drawn[name].reshape(*drawn[name].shape[:2], -1) for name in names], axis=2)
+        return verdict_on(found, int(stats["diverging"].sum()), self.draws * self.chains)
 
 
 def _compile(model):

@@ -56,7 +56,7 @@ def test_where_there_is_none_the_reason_stands_beside_it(pair):
 def test_a_prior_without_margins_says_so(pair):
     tree = lb.associate(pair, prior=np.full(4, 0.5), random_seed=1)
     found = lb.answers.independence(tree, "A", "B")
-    assert math.isnan(found["probability"]) and "a concentration for each cell" in found.attrs["reason"]
+    assert math.isnan(found["probability"]) and "a prior of all cells of the table" in found.attrs["reason"]
 
 
 @pytest.mark.calibrate
