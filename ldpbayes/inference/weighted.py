@@ -58,13 +58,12 @@ BATCH = 512
 #: Draws are cheap where so many times LEAST_DRAWN cost at most CHEAP.
 ROOM = 4
 #: Distances from the mean, in posterior sd, at which weights are looked at along axes, and the largest accepted there in
-#: units of the mean weight, where no draw has a larger one, which k-hat and the errors of ends would know of; and where the
-#: density has fallen by fewer nats: what has a larger one would hold little.
+#: units of the mean weight where the density has fallen by fewer nats: what has a larger one would hold little.
 FAR, MOST_MISSED, DEEP = (1.0, 2.0, 3.0, 4.5, 6.0, 9.0), 50.0, 8.0
 #: That costs at most this share of the draws.
 CHECKED = 0.7
-#: Where weights reach more than half of that stands a t distribution with so many degrees of freedom,
-#: all together with this share.
+#: Where weights reach more than half of the largest accepted stands a t distribution with so many degrees of freedom, all of
+#: these together with this share.
 REACHING, REACHED = 10.0, 0.1
 #: Draws of P from the prior that say whether proposals miss a mode, where so many of them are likely under the reports;
 #: the share of the weights beyond the ends of their box, the least gap in its widths beyond which there is a mode, and the
@@ -148,7 +147,7 @@ class Draws:
     def weighs(self) -> Verdict:
         """Whether the weights may be used, whatever the errors of ends."""
         judged = self.found.judged(self.kept)
-        if self.missed > max(MOST_MISSED, self.found.weight.max() * len(self.found.weight)):
+        if self.missed > MOST_MISSED:
             judged = judged.rejecting(f"weights along the axes reach {self.missed:.3g} times their mean")
         return judged.with_outside(self.outside)
 
