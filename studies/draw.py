@@ -46,7 +46,7 @@ STYLE = {
     "learnt": ("posterior mean, learnt prior", RED, "*", "-"),
 }
 FLOORS = {
-    "floor": ("exact floor (worst case, unbiased)", BLACK, "--"),
+    "floor": ("worst case of unbiased estimates", BLACK, "--"),
     "bound": ("Cor. 4.3, this protocol", "0.45", "-."),
     "bound_any": ("Thm 4.5, any protocol", "0.45", ":"),
     "bound_finite": ("Thm 4.1, this n", "0.7", "-"),
@@ -165,7 +165,7 @@ def risk(rows):
         "of",
         "ε",
         "optimum",
-        "optimum / exact floor",
+        "optimum / worst case",
         "learnt / optimum",
         "MLE / optimum",
         "Norm-Sub / optimum",
@@ -558,7 +558,7 @@ def subset(rows):
     headers = [
         "d",
         "ε",
-        "exact floor",
+        "worst case, unbiased",
         "BRR",
         "MRR",
         "k*-subset",
@@ -590,9 +590,13 @@ def subset(rows):
                         x, y, 2 * np.nan_to_num(error), color=color, marker=marker, ls=dash, ms=3, lw=1, label=label
                     )
         x = np.geomspace(figures.TABLE[d][0], figures.TABLE[d][-1], 40)
-        axes.plot(x, [bounds.exact_floor(d, e).value / 1e4 for e in x], color=BLACK, ls="--", lw=1, label="exact floor")
+        axes.plot(x, [bounds.exact_floor(d, e).value / 1e4 for e in x], color=BLACK, ls="--", lw=1, label=FLOORS["floor"][0])
         top = max((row["value"] for row in here), default=1.0)
         axes.set(xscale="log", yscale="log", title=f"{d} categories", ylim=(None, 3 * min(top, 1.0)))
+        if x[-1] < 10 * x[0]:  # less than a decade: ticks at round numbers, since those between decades overprint each other
+            axes.set_xticks([tick for tick in (0.5, 1, 2, 3, 5, 10) if x[0] <= tick <= x[-1]], minor=False)
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter("")
         axes.grid()
     for axes in panels[-1]:
         axes.set_xlabel("ε")

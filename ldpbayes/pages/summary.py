@@ -16,7 +16,7 @@ NAMED = 3
 
 def summary_of_fit(result) -> str:
     """Return the answer of a result of fit(): the shares, or the range of one share over the groups."""
-    summary = result["summary"].to_dataset()
+    summary = _without_unknowns(result)
     start = f"From {_collected(result.attrs, 'cell' in summary.dims)}"
     if summary.sizes.get("cell") == 1:
         (name,) = group_names(summary)
@@ -24,6 +24,16 @@ def summary_of_fit(result) -> str:
     text = _groups(summary, start) if "cell" in summary.dims else _shares(summary, start)
     doubt = "" if result.attrs.get("converged", 1) else "; the computation failed its own checks, so this is not final"
     return f"{text}{doubt}."
+
+
+def _without_unknowns(result):
+    """Return the summary without the unknowns of a caller's own model, which are no shares even where they lie in [0, 1]."""
+    summary = result["summary"].to_dataset()
+    unknowns = [name for name, values in result["posterior"].data_vars.items() if values.attrs.get("of") == "model"]
+    if "quantity" not in summary.coords or not set(unknowns) & set(summary["quantity"].values):
+        return summary
+    rest = summary.drop_sel(quantity=[name for name in summary["quantity"].values if name in unknowns])
+    return rest if rest.sizes["quantity"] else rest.drop_dims("quantity")
 
 
 def _collected(attrs, several):

@@ -287,9 +287,9 @@ _AXES = {
     "times": "reports a user",
 }
 _BOUNDS = (
-    ("bound", "floor, this protocol, large n"),
-    ("bound_any", "floor, any protocol, large n"),
-    ("bound_finite", "floor, this protocol, this n"),
+    ("bound", "bound for many reports, this protocol"),
+    ("bound_any", "bound for many reports, any protocol"),
+    ("bound_finite", "bound at this n, this protocol"),
 )
 
 

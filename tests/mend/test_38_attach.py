@@ -184,3 +184,14 @@ def test_what_observe_takes_attach_takes_and_what_is_no_trace_is_refused():
     for wrong in ({"posterior": trace()["posterior"].to_dataset()}, trace()["posterior"], trace()["posterior"].to_dataset()):
         with pytest.raises(lb.LDPBayesError, match=r"as pm\.sample returns it"):
             attach(wrong, tally)
+
+
+def test_an_unknown_of_the_model_is_no_share():
+    """A step between 0 and 1 is no share of people: the first sentence names categories, and the table has the step."""
+    step = {"step": (("chain", "draw"), RNG.uniform(0.1, 0.4, size=(4, 500)))}
+    unknowns = trace(**step)
+    unknowns["posterior"] = xr.DataTree(unknowns["posterior"].to_dataset()[["p", "step"]])
+    page = lb.show(attach(unknowns, survey(), random_seed=1))
+    assert "step" not in page.summary
+    assert "share of a" in page.summary
+    assert any("step" in map(str, row.values()) for table in page.tables for row in table.records())
