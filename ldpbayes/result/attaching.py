@@ -114,7 +114,9 @@ def attach(
 def _others(trace, data, var_name):
     """Return the variables of a trace but P as {name: (dims, array, attrs)}, and the labels of their dims."""
     coords, values = data.coords() | {"category": list(data.answers)}, trace["posterior"].data_vars
-    found = {name: ((), one.values, {"of": "model"} | one.attrs) for name, one in values.items() if one.dims == ("chain", "draw")}
+    found = {
+        name: ((), one.values, {"of": "model"} | one.attrs) for name, one in values.items() if one.dims == ("chain", "draw")
+    }
     arrays = [_array(one, coords) for name, one in values.items() if _is_array(name, one, var_name)]
     labels = {name: labels for one in arrays for name, labels in one.coords.items() if name in one.dims}
     return found | {one.name: (one.dims[2:], one.values, {"of": "model"} | one.attrs) for one in arrays}, labels
