@@ -35,8 +35,7 @@ from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.sampled_attribute import SampledAttribute
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.study import evaluate
-from studies import common, priors
+from studies import common, evaluate, priors
 
 N = 10_000
 #: Populations: a census of data/populations and how many of its most frequent categories are kept.

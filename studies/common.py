@@ -9,7 +9,7 @@ from ldpbayes.posteriors.expansion import checked_expansion, proposal_of
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.road.methods import METHODS
 from ldpbayes.simulation import population
-from ldpbayes.study import evaluate
+from studies import evaluate
 
 POPULATIONS = pathlib.Path(__file__).parents[1] / "data" / "populations"
 

@@ -16,9 +16,8 @@ from ldpbayes.priors import as_prior
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.base import Binomials
 from ldpbayes.simulation import population
-from ldpbayes.study import evaluate
-from ldpbayes.study.base import grid
-from studies import binary
+from studies import binary, evaluate
+from studies.base import grid
 from studies.batches import batch
 
 CI_PROB = 0.95

@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ldpbayes.plots import plot_study, save_figure
+from ldpbayes.plots import save_figure
 from studies.draw import plt
+from studies.plotting import plot_study
 from studies.priors import geometric_means
 
 PLACE = pathlib.Path(__file__).parents[1] / "docs" / "theory"

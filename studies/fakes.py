@@ -7,7 +7,7 @@ import numpy as np
 import ldpbayes as lb
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ConvergenceError, RankDeficientWarning
-from ldpbayes.study import evaluate
+from studies import evaluate
 from studies.pooled import FullStudy
 
 #: Categories, reports and replications of every cell, and the law of the fakes.

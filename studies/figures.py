@@ -12,9 +12,8 @@ from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.simulation import population
-from ldpbayes.study import evaluate
-from ldpbayes.study.base import grid
-from studies import common, fakes, vectorized, waves
+from studies import common, evaluate, fakes, vectorized, waves
+from studies.base import grid
 from studies.hashed import Hashed
 from studies.pooled import BASE, FullStudy
 

@@ -11,9 +11,8 @@ from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols.respondents import MaximalGain
 from ldpbayes.robust import contamination_hull
-from ldpbayes.study import evaluate
-from ldpbayes.study.base import grid
-from studies import common
+from studies import common, evaluate
+from studies.base import grid
 from studies.priors import shares
 
 #: Categories that the attack raises.

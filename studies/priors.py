@@ -17,9 +17,8 @@ from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
 from ldpbayes.priors import as_prior
 from ldpbayes.simulation import population
-from ldpbayes.study import evaluate
-from ldpbayes.study.base import grid
-from studies import common
+from studies import common, evaluate
+from studies.base import grid
 
 #: Populations whose categories are in an order, so that the smooth prior applies.
 ORDERED = frozenset(

@@ -7,7 +7,7 @@ from ldpbayes import hashing
 from ldpbayes.collections import Tally
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.protocols import LOLOHA, MemoizedGRR, MemoizedUnary
-from ldpbayes.study import evaluate
+from studies import evaluate
 
 #: Distribution of the users' values.
 SHARES = np.array([0.4, 0.3, 0.2, 0.1])

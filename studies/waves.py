@@ -12,7 +12,7 @@ import ldpbayes as lb
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.compiling import compiled
 from ldpbayes.protocols import GRR, RestrictedResponse, SubsetSelection
-from ldpbayes.study.base import grid
+from studies.base import grid
 from studies.pooled import FullStudy
 
 #: The settings of the paper: 500 reports a category, replications, draws a report, reports a gradient, ε₁/ε.

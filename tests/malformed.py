@@ -253,7 +253,6 @@ DOORS = (
     "ldpbayes.theory.metrics",
     "ldpbayes.pages",
     "ldpbayes.plots",
-    "ldpbayes.study",
 )
 
 #: Functions that commands and other parts of the package hand users' arguments to.
@@ -705,25 +704,11 @@ CALLS = {
     "plot_private_functions": lambda m: dict(result=m.private, unit="s", top=1),
     "plot_private_quantiles": lambda m: dict(result=m.private, unit="s", top=1),
     "plot_sensitivity": lambda m: dict(curve=m.curve),
-    "plot_study": lambda m: dict(
-        table=m.study, x="epsilon", lines=("estimator",), panels=("protocol",), title="t", most_panels=2, most_columns=1
-    ),
     "save_figure": lambda m: dict(figure=m.figure, path=m.folder / "f.png"),
     "to_pdf": lambda m: dict(figure=m.figure),
     "to_svg": lambda m: dict(figure=m.figure),
     # ---- studies
-    "find_study": lambda m: dict(name="risk"),
-    "pivot": lambda m: dict(table=m.study, study=_tiny_study()),
     "register": lambda m: dict(),
-    "run_study": lambda m: dict(
-        study=_tiny_study(),
-        setting="small",
-        output=m.folder / "studies",
-        jobs=1,
-        random_seed=0,
-        replications=2,
-        progressbar=False,
-    ),
 }
 
 MATERIAL |= {
@@ -737,7 +722,6 @@ MATERIAL |= {
         ["no", "yes"], [lb.Tally(m.warner, [0, 1], [60, 40], "a"), lb.Tally(designs.direct(), [0, 1], [60, 20], "b")]
     ).with_deniers("yes", "no", "b"),
     "predicted": lambda m: lb.predictions(m.regressed, m.frame[:5]),
-    "study": lambda m: lb.study.run_study(_tiny_study(), replications=2),
     "folded": lambda m: lb.write(m.found, m.folder / "found.parquet") or m.folder / "found.parquet",
 }
 
@@ -758,25 +742,10 @@ def _components():
     return [pm.Normal.dist(3.0, 1.0), pm.Normal.dist(6.0, 1.0)]
 
 
-def _tiny_study():
-    from ldpbayes.study import Study
-
-    cell = {"protocol": "grr", "n_categories": 3, "epsilon": 1.0, "n_reports": 10, "replications": 2}
-    line = {
-        "estimator": "mle",
-        "target": "distribution",
-        "metric": "mse",
-        "value": 1.0,
-        "standard_error": 0.1,
-        "replications": 2,
-    }
-    return Study("tiny", "Tiny", "nowhere", lambda setting: [cell], lambda cell, rng: [line])
-
-
 #: Classes that the package fills in: what users do with their objects are the methods.
 RESULTS = {
     "Answer", "Check", "CellsFitness", "Description", "Fitness", "Groups", "Kind",
-    "Parameter", "Plan", "Plans", "Population", "PrivateGroups", "Result", "Study",
+    "Parameter", "Plan", "Plans", "Population", "PrivateGroups", "Result",
 }  # fmt: skip
 
 #: Functions by which the package builds results: no user calls them.

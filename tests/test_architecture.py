@@ -34,7 +34,7 @@ LAYERS = [
     {"estimators", "examples", "posteriors", "result", "theory"},
     {"answers", "association", "describing", "fitness", "fitting", "model", "outcomes", "regression", "road"},
     {"methods", "pages", "plots", "pymc", "robust"},
-    {"__main__", "cli", "study"},
+    {"__main__", "cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FAMILIES = ("estimators", "posteriors", "theory")
@@ -315,7 +315,7 @@ MAY_ASK = {
     ("regression.lists", "ListExperiment"),  # a design of several channels beside a mapping of them
 }
 #: Values of foreign libraries, of which no capability can be asked.
-FOREIGN = {"pages.renderers.json", "plots.base", "study.runner"}
+FOREIGN = {"pages.renderers.json", "plots.base"}
 
 
 def concrete_members():

@@ -17,9 +17,9 @@ from ldpbayes.pages import show
 from ldpbayes.protocols import GRR, LOLOHA, LocalHashing, MemoizedGRR, Repeated
 from ldpbayes.sources import read_collection, write_collection
 from ldpbayes.sources.parameters import protocol_text
-from ldpbayes.study import run_study
 from studies import repeats
 from studies.catalogue import STUDIES
+from studies.runner import run_study
 
 ABC = ("a", "b", "c")
 MEMO = MemoizedGRR.from_levels(3, 2.0, 1.0)

@@ -233,7 +233,6 @@ def test_a_csv_page_has_every_category(capsys, tmp_path):
         (("plan", "--categories", 16, "--epsilon", 1), "determine the fourth; --users, --error are missing."),
         (("plan", "--protocol", "warner", "-p", "p=0.5", "--users", 100), "ldpbayes: p must be different from 0.5"),
         (("simulate", "x.toml", "-p", "epsilon=1"), "--categories must be given for the population zipf."),
-        (("study", "rosk"), "; did you mean risk?"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

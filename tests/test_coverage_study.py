@@ -14,14 +14,14 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
-from ldpbayes.plots import plot_study
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.protocols.base import Binomials
 from ldpbayes.protocols.designs import crosswise, warner
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.study import evaluate, run_study
-from studies import binary, coverage
+from studies import binary, coverage, evaluate
 from studies.catalogue import STUDIES
+from studies.plotting import plot_study
+from studies.runner import run_study
 
 CREDIBLE = ("jeffreys", "jeffreys_hdi", "flat", "flat_hdi", "learnt", "learnt_hdi")
 METHODS = (*CREDIBLE, "confidence", "wilson", "wald", "bootstrap")

@@ -186,7 +186,7 @@ EXAMPLES = {
 SHOWN = [line for lines in EXAMPLES.values() for line in lines if line.startswith("ldpbayes ")]
 #: Examples that sample, or take more than a second or two.
 LONG = ("--method nuts", "example:minarets --plot", "hierarchical", "--seed 1 --page", "--by country --quantiles", "(1 |")
-LONG += ("female + married", "ldpbayes associate", "ldpbayes crosscheck", "study risk")
+LONG += ("female + married", "ldpbayes associate", "ldpbayes crosscheck")
 
 
 @pytest.mark.parametrize("line", sorted({*PRINTED, *SHOWN}))

@@ -93,7 +93,6 @@ def test_mend_16_commands_on_a_full_disk(tmp_path, capsys):
     refused("fit", NIGERIA, "--seed", 1, "--plot", tmp_path / "r.png")
     refused("plan", "--categories", 8, "--epsilon", 1, "--error", 0.01, "--plot", tmp_path / "p.png")
     refused("simulate", tmp_path / "s.toml", "--categories", 2000, "--users", 3000, "-p", "epsilon=1")
-    refused("study", "decoders", "--replications", 2, "--output", tmp_path / "studies")
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, SystemExit, MemoryError, RuntimeError])

@@ -15,7 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Distributions whose import name differs, and those that another one imports.
 IMPORT_NAMES = {"arviz-base": "arviz_base", "arviz-stats": "arviz_stats", "tomli-w": "tomli_w"}
 IMPORTED_BY_OTHERS = {"h5py", "arviz_base"}  # h5netcdf writes through the one, arviz-stats stands on the other
-FEATURES = {"plots", "frames", "regress", "study"}
+FEATURES = {"plots", "frames", "regress"}
 #: Features that ``all`` leaves out, for their size.
 LARGE = {"spark"}
 

@@ -183,7 +183,7 @@ def test_mend_29_sentences_begin_with_capitals():
 
 
 def test_mend_28_markup_eats_nothing(capsys):
-    for command in ("fit", "check", "crosscheck", "plan", "simulate", "study", "protocols"):
+    for command in ("fit", "check", "crosscheck", "plan", "simulate", "protocols"):
         _, out, _ = run(capsys, command, "--help")
         assert "Examples:" in out and " [] " not in out and "\\[" not in out
     _, out, _ = run(capsys, "simulate", "--help")

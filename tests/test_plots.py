@@ -90,15 +90,6 @@ def test_mend_26_labels_fit_and_there_is_a_title(plan_axes):
     assert 0 <= box.y0 and box.y1 <= height
 
 
-def test_ticks_of_a_study_are_far_apart():
-    assert plots._spread([0.1, 0.2, 0.5, 1, 2, 5]) == [0.1, 0.5, 2, 5]
-    many = np.geomspace(100, 1e6, 17)
-    kept = plots._spread(many)
-    assert len(kept) <= 6 and kept[0] == 100
-    assert np.diff(np.log(kept)).min() >= np.log(1e4) / 5 * 0.99
-    assert plots._spread([3.0]) == [3.0]
-
-
 def test_missing_matplotlib_is_a_sentence(minarets, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(lb.errors.InfeasibleError, match=r"ldpbayes\[plots\]"):

@@ -52,11 +52,7 @@ def test_links_of_the_front_pages_lead_somewhere(page):
     assert not [str(path) for path in paths if not path.exists()]
 
 
-COMMANDS = [
-    shlex.split(line, comments=True)[1:]
-    for line in TEXT.splitlines()
-    if line.startswith("ldpbayes ") and not line.startswith("ldpbayes study")
-]
+COMMANDS = [shlex.split(line, comments=True)[1:] for line in TEXT.splitlines() if line.startswith("ldpbayes ")]
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)

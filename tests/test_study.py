@@ -8,16 +8,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbayes import cli
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.plots import plot_study
-from ldpbayes.study import Study, evaluate, find_study, list_studies, pivot, register, run_study
-from ldpbayes.study.base import grid
-from studies import common
-from studies.catalogue import STUDIES as OWN
+from studies import __main__ as command
+from studies import common, evaluate, plotting
+from studies.base import Study, grid
+from studies.catalogue import STUDIES
 from studies.figures import FULL
+from studies.page import pivot
+from studies.plotting import plot_study
+from studies.runner import find_study, run_study
 
-NAMES = [name for name, _, _ in list_studies()]
+NAMES = list(STUDIES)
 CALLS = []
 STOP_AFTER = [None]
 
@@ -107,12 +108,12 @@ def test_distance_to_the_mle_falls_with_n():
         assert distances[-1] < 0.2
 
 
-@pytest.mark.parametrize("name", [*NAMES, *OWN])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_study_runs(name):
     """The cheapest and some other cells of every study; errors of Monte Carlo are stated."""
     if name in ("poisoning", "populations", "priors") and not common.POPULATIONS.is_dir():
         pytest.skip("data/populations is in a checkout only")
-    study = OWN[name] if name in OWN else find_study(name)
+    study = find_study(name)
     whole = FULL[name].cells() if name in FULL else study.cells("paper")
     assert len(whole) > len(study.cells("small"))
     cells = study.cells("small")
@@ -263,6 +264,15 @@ def test_figure_shows_the_numbers():
     assert axes.get_title() == "GRR" and axes.get_xscale() == "log"
 
 
+def test_ticks_of_a_study_are_far_apart():
+    assert plotting._spread([0.1, 0.2, 0.5, 1, 2, 5]) == [0.1, 0.5, 2, 5]
+    many = np.geomspace(100, 1e6, 17)
+    kept = plotting._spread(many)
+    assert len(kept) <= 6 and kept[0] == 100
+    assert np.diff(np.log(kept)).min() >= np.log(1e4) / 5 * 0.99
+    assert plotting._spread([3.0]) == [3.0]
+
+
 def test_figure_keeps_the_best_of_what_it_leaves_out():
     def cells(setting):
         return grid(protocol=["orr_open"], n_categories=[3], epsilon=[1.0], buckets=[2, 4, 8], replications=[4])
@@ -272,11 +282,9 @@ def test_figure_keeps_the_best_of_what_it_leaves_out():
     assert list(axes.containers[0].lines[0].get_ydata()) == [min(table["value"].to_pylist())]
 
 
-def test_command(tmp_path, capsys):
-    register(NOTED)
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["study", "noted", "--output", str(tmp_path), "--page", str(tmp_path / "noted.md")])
-    assert not stopped.value.code
+def test_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(STUDIES, "noted", NOTED)
+    command.main(["noted", "--output", str(tmp_path), "--page", str(tmp_path / "noted.md")])
     assert "A study that notes its calls" in (tmp_path / "noted.md").read_text()
     shown = capsys.readouterr().out
     assert "A study that notes its calls" in shown and "Wrote" in shown
@@ -285,10 +293,9 @@ def test_command(tmp_path, capsys):
 
 
 def test_command_lists_and_refuses(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["study"])
+    command.main([])
     listed = capsys.readouterr().out
     assert all(name in listed for name in NAMES)
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["study", "nonsense"])
+        command.main(["nonsense"])
     assert stopped.value.code == 2

@@ -16,7 +16,7 @@ from ldpbayes.errors import LDPBayesError
 
 #: Commands in the order of the help; the module of one has its name, with underscores.
 COMMANDS = (
-    *("fit", "private-groups", "regress", "associate", "check", "crosscheck", "scan", "plan", "study", "simulate"),
+    *("fit", "private-groups", "regress", "associate", "check", "crosscheck", "scan", "plan", "simulate"),
     "protocols",
 )
 #: Objects after which a command looks for cycles: what it imports makes a hundred thousand, and none of them is garbage.

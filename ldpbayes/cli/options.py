@@ -1,5 +1,6 @@
 """The options of the command line: each is declared once, by the name of the argument that it sets; commands name theirs."""
 
+import collections
 import contextlib
 import contextvars
 import dataclasses
@@ -57,7 +58,6 @@ PANELS: dict[str, dict[str, tuple]] = {
         "protocol_name": _argument(
             _TEXT, "NAME", "A protocol, such as crosswise, to read what it is; without it all are listed."
         ),
-        "study": _argument(_TEXT, "NAME", "A study; without it they are listed."),
         "by": _option(
             _MANY,
             "Columns: one result for each combination of their values, such as country,day (replaces [bold]by[/bold] of a "
@@ -199,7 +199,6 @@ PANELS: dict[str, dict[str, tuple]] = {
         "n_categories": _option(int | None, "Number of categories.", "--categories", min=2),
         "epsilon": _option(float | None, "Privacy level ε in nats."),
         "n": _option(float | None, "Number of reports.", "--users", "-n"),
-        "n of-simulate": _option(int | None, "Number of users; without it everyone in a population file.", "--users", min=1),
         "error": _option(float | None, "Target error; --kind defines it."),
         "after": _option(_PATH, "The result of an earlier wave (.nc): plan another one; ε, and users or error, are given."),
         "kind": _option(
@@ -223,12 +222,12 @@ PANELS: dict[str, dict[str, tuple]] = {
             "--fake-share",
         ),
     },
-    "Simulating and reading": {
+    "The population": {
         "truth": _option(str, "True population: zipf, geometric, dirichlet, or a file with columns value and count."),
-        "setting": _option(
-            str, "[bold]small[/bold]: about a minute on one core; [bold]paper[/bold]: the whole grid, if it is here."
-        ),
-        "replications": _option(int | None, "Replications a cell, instead of the setting's.", min=2),
+        "n_categories of-simulate": _option(int | None, "Number of categories.", "--categories", min=2),
+        "n of-simulate": _option(int | None, "Number of users; without it everyone in a population file.", "--users", min=1),
+    },
+    "Reading the files": {
         "sample": _option(
             int | None,
             "Keep up to so many reports of each cell by chance, to check the summary; 10,000 where epsilon is above 1.5, "
@@ -241,7 +240,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             "category.",
             min=0,
         ),
-        "jobs": _option(int, "Threads or processes; -1 for every core where the command is a study.", "--jobs", "-j"),
+        "jobs": _option(int, "Threads that read the files.", "--jobs", "-j"),
         "spark": _option(
             _TEXT,
             "Let Spark's workers read the files, such as local[4] or spark://host:7077; they must see the same paths.",
@@ -273,9 +272,6 @@ PANELS: dict[str, dict[str, tuple]] = {
         "output of-private-groups": _option(_PATH, "Write every answer as a row (.csv or .parquet)."),
         "output of-scan": _option(_PATH, "Write the cells, one row each (.parquet); [bold]fit[/bold] reads the file."),
         "output of-simulate": _option(_PATH, "The file to write, instead of the argument OUT."),
-        "output of-study": _option(
-            pathlib.Path, "Folder for the results (Parquet), the figure (PNG) and the finished cells."
-        ),
         "plot": _option(_PATH, "Write the first figure of the page (.png, .pdf, .svg)."),
     },
 }
@@ -289,15 +285,16 @@ class Group(dict):
 def spread(command: Callable, name: str) -> Callable:
     """Return a command for typer: its arguments, and those of a Group or a dataclass, are the options that they name."""
     groups: dict[str, Any] = {}
-    parameters = []
+    defaults: dict[str, Any] = {}
     for key, parameter in inspect.signature(command).parameters.items():
         if dataclasses.is_dataclass(parameter.annotation):
             fields = {field.name: field.default for field in dataclasses.fields(parameter.annotation) if field.init}
             groups[key] = parameter.annotation, fields
         elif isinstance(parameter.default, Group):
             groups[key] = Group, parameter.default
-        stated = groups[key][1] if key in groups else {key: parameter.default}
-        parameters += [_declared(option, name, default) for option, default in stated.items()]
+        defaults |= groups[key][1] if key in groups else {key: parameter.default}
+    panels = collections.Counter(_of(option, name)[0] for option in defaults)
+    parameters = [_declared(option, name, default, panels) for option, default in defaults.items()]
 
     @functools.wraps(command)
     def run(**options):
@@ -320,10 +317,10 @@ def _of(key, name):
     return _OPTIONS.get(f"{key} of-{name}") or _OPTIONS.get(key, ("", None, None))
 
 
-def _declared(key, name, default):
-    """Return the parameter of a command that is the option of a name."""
+def _declared(key, name, default, panels):
+    """Return the parameter of a command that is the option of a name; one alone of its panel stands with those of none."""
     panel, kind, make = _of(key, name)
-    annotation = Annotated[kind, make(rich_help_panel=panel or None)]
+    annotation = Annotated[kind, make(rich_help_panel=panel if panels[panel] > 1 and panel else None)]
     return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 

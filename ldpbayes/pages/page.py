@@ -1,4 +1,4 @@
-"""The page: what a reader is shown of a fit, a cross-check, a plan or a study, before any renderer writes it."""
+"""The page: what a reader is shown of a fit, a cross-check or a plan, before any renderer writes it."""
 
 import enum
 import functools

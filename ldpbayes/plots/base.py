@@ -80,7 +80,6 @@ _RULES = {
     "answer": _one_of("ldpbayes.answer", "Answer", "what missing_answers returned"),
     "curve": _one_of("ldpbayes.fitness.noncompliance", "Sensitivity", "what sensitivity returned"),
     "check": _one_of("ldpbayes.fitness.crosschecking", "CrossCheck", "what crosscheck returned"),
-    "table": _one_of("pyarrow", "Table", "what run_study returned"),
     "figure": _one_of("matplotlib.figure", "Figure", "a figure of matplotlib"),
     "predicted": _one_of("xarray", "Dataset", "what predictions returned"),
     "collection": _one_of("ldpbayes.collections", "Collection", "a Collection"),
@@ -90,9 +89,7 @@ _RULES = {
     "intercept": checks.flag,
     "random_seed": checks.generator,
     "ax": _drawable,
-    **dict.fromkeys(
-        ("top", "draws", "most", "most_panels", "most_columns"), lambda value, name: checks.integer(value, name, 1, 10**6)
-    ),
+    **dict.fromkeys(("top", "draws", "most"), lambda value, name: checks.integer(value, name, 1, 10**6)),
     "style": _style_of,
     "target": lambda value, name: checks.choice(value, name, ("distribution", "frequency")),
     **dict.fromkeys(("unit", "label", "x"), checks.text),

@@ -6,8 +6,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.protocols import HadamardResponse, UnaryEncoding
-from ldpbayes.study import evaluate
-from studies import common, priors
+from studies import common, evaluate, priors
 
 
 def surveyed(protocol, n, shares, seed=1):

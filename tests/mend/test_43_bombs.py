@@ -18,7 +18,7 @@ from ldpbayes import read
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.sources import parquet as parquet_batches
-from ldpbayes.study import find_study, run_study
+from studies.runner import find_study, run_study
 
 #: Bytes above those after the imports: six times a column's limit, which is 2^27; the files below took up to 4 GB.
 MEMORY = 6 * parquet_batches.MOST_BYTES

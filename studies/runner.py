@@ -8,7 +8,7 @@ import numpy as np
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.progress import track
-from ldpbayes.study.base import SETTINGS, Study
+from studies.base import SETTINGS, Study
 
 #: What makes a cell; a study uses some of them, the rest are null.
 CELL_COLUMNS = {
@@ -48,29 +48,14 @@ _CELL = b"ldpbayes cell"
 
 def find_study(name):
     """Return a study by its name, or raise an ArgumentError that lists the names."""
-    from ldpbayes.study.catalogue import STUDIES
+    from studies.catalogue import STUDIES
 
     return STUDIES[checks.choice(name, "study", tuple(STUDIES))]
 
 
-def register(*studies):
-    """Add studies to those that find_study, list_studies and ``ldpbayes study`` know.
-
-    Parameters
-    ----------
-    *studies : Study
-    """
-    from ldpbayes.study.catalogue import STUDIES
-
-    for study in studies:
-        checks.instance(study, "study", Study, "a Study")
-        if STUDIES.setdefault(study.name, study) is not study:
-            raise ArgumentError(f"study must have a name of its own, got {study.name!r}, which another study has.")
-
-
 def list_studies():
     """Return (name, title, source) of every study."""
-    from ldpbayes.study.catalogue import STUDIES
+    from studies.catalogue import STUDIES
 
     return [(study.name, study.title, study.source) for study in STUDIES.values()]
 

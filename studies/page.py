@@ -3,13 +3,14 @@
 import functools
 import math
 
-from ldpbayes import checks, plots
+from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
-from ldpbayes.study.base import Study
-from ldpbayes.study.runner import CELL_COLUMNS
+from studies.base import Study
+from studies.plotting import plot_study
+from studies.runner import CELL_COLUMNS
 
-#: Panels of the figure, one below the other; the figure that ``ldpbayes study`` saves has more.
+#: Panels of the figure, one below the other; the figure that is saved beside it has more.
 PANELS = 8
 _HEADERS = {
     "n_categories": "a",
@@ -17,11 +18,11 @@ _HEADERS = {
     "times": "reports a user",
     "target": "of",
     "fakes": "share of fakes",
-    "bound": "floor",
-    "bound_any": "any protocol's floor",
-    "bound_finite": "floor at this n",
+    "bound": "bound",
+    "bound_any": "bound of any protocol",
+    "bound_finite": "bound at this n",
 }
-_FLOORS = ("bound", "bound_any", "bound_finite")
+_BOUNDS = ("bound", "bound_any", "bound_finite")
 #: Headings of columns of texts that are no numbers.
 _LABELS = ("protocol", "population", "estimator", "of", "metric")
 #: What tells the results of a study apart.
@@ -32,15 +33,15 @@ def of_study(table, study) -> Page:
     """Return the Page of a study's results."""
     headers, rows = pivot(table, study)
     curves = {line[study.lines[-1]] for line in table.to_pylist()}
-    floors = {_HEADERS[name]: i for i, name in enumerate(_FLOORS, 3)}
+    bounds = {_HEADERS[name]: i for i, name in enumerate(_BOUNDS, 3)}
     columns = tuple(
-        Column(h, h, "text", priority=floors.get(h, 0), align="left" if h in _LABELS else "right") for h in headers
+        Column(h, h, "text", priority=bounds.get(h, 0), align="left" if h in _LABELS else "right") for h in headers
     )
     title = f"{study.title} ({study.source})"
 
     settings = {"title": study.title, "most_panels": PANELS, "most_columns": 1}
-    draw = functools.partial(plots.plot_study, table, study.x, study.lines, study.panels, **settings)
-    note = Note(Kind.METHOD, "Values are means ± their Monte Carlo standard errors; floors have no error worth showing.")
+    draw = functools.partial(plot_study, table, study.x, study.lines, study.panels, **settings)
+    note = Note(Kind.METHOD, "Values are means ± their Monte Carlo standard errors; bounds have no error worth showing.")
     alt = f"Curves of {', '.join(sorted(c for c in curves if c))} against {study.x.replace('_', ' ')}."
     figure = Figure(study.name, study.title, f"{alt} The table has the numbers.", draw)
     shown = Table("", columns, tuple(map(tuple, rows)))
@@ -69,15 +70,15 @@ def pivot(table, study):
     results = table.to_pylist()
     keys = [name for name in _WHO if name != curve]
     keys = [name for name in keys if len({line.get(name) for line in results}) > 1]
-    floors = [name for name in _FLOORS if any(line[name] is not None for line in results)]
+    bounds = [name for name in _BOUNDS if any(line[name] is not None for line in results)]
     lines = {}
     for line in results:
         row = lines.setdefault(tuple(line[name] for name in keys), {})
         row[line[curve]] = _number(line["value"], line["standard_error"])
-        row |= {name: _number(line[name]) for name in floors}
-    curves = list(dict.fromkeys(name for row in lines.values() for name in row if name not in floors))
-    headers = [_HEADERS.get(name, name.replace("_", " ")) for name in (*keys, *curves, *floors)]
-    cells = [[*map(_text, at), *(row.get(name, "") for name in (*curves, *floors))] for at, row in lines.items()]
+        row |= {name: _number(line[name]) for name in bounds}
+    curves = list(dict.fromkeys(name for row in lines.values() for name in row if name not in bounds))
+    headers = [_HEADERS.get(name, name.replace("_", " ")) for name in (*keys, *curves, *bounds)]
+    cells = [[*map(_text, at), *(row.get(name, "") for name in (*curves, *bounds))] for at, row in lines.items()]
     return headers, cells
 
 
