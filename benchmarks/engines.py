@@ -25,7 +25,6 @@ PROTOCOLS = {"OUE": UnaryEncoding.optimized, "SS": SubsetSelection, "OLH": Local
 METHODS = {
     "exact": {"draws": 1000},
     "surrogate": {"draws": 1000},
-    "augmentation": {"draws": 1000, "tune": 200},
     "pair_slice": {"draws": 1000, "tune": 200},
     "nuts": {"draws": 250, "tune": 250, "cores": 1},
 }
@@ -83,7 +82,7 @@ def compare(settings, epsilon, console):
                 table.add_row(*row, "" if np.isnan(seconds) else f"{seconds:.2f}", "refused", "", "", "", "")
                 continue
             least, median = effective(tree)
-            chains = tree.attrs["method"] in ("augmentation", "pair_slice", "nuts")
+            chains = tree.attrs["method"] in ("pair_slice", "nuts")
             draws = np.moveaxis(tree["posterior"]["distribution"].values, -1, 0)
             r_hat = f"{array_stats.rhat(draws).max():.3f}" if chains else ""
             ratio = f"{rates[name] / rates['nuts']:,.1f}"

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
-    from ldpbayes.posteriors.augmentation import Augmentation as Augmentation
     from ldpbayes.posteriors.exact import Exact as Exact
     from ldpbayes.posteriors.laplace import Laplace as Laplace
     from ldpbayes.posteriors.mixture import Mixture as Mixture
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "NUTS": "posteriors.nuts",
-    "Augmentation": "posteriors.augmentation",
     "Denying": "posteriors.quadrature",
     "Exact": "posteriors.exact",
     "Laplace": "posteriors.laplace",

@@ -52,7 +52,7 @@ def expanded(collection, prior, rng):
     if quick is not None:
         return quick
     # A fit would give the compliers' P alone.
-    tree = METHODS["augmentation"]().posterior(collection, prior, random_seed=int(rng.integers(2**31)))
+    tree = METHODS["pair_slice"]().posterior(collection, prior, random_seed=int(rng.integers(2**31)))
     summary = tree["summary"].sel(target="distribution")
     return summary["mean"].values, summary["sd"].values ** 2
 

@@ -25,7 +25,7 @@ ERRORS, FLOOR = 6.0, 2e-3
 #: Most reports whose tallies are listed, by the number of categories.
 MOST = {2: 300, 3: 45, 4: 20, 5: 12}
 #: Methods that are asked for by name; the rest of the problems is left to the package's choice.
-METHODS = ("exact", "quadrature", "tally_states", "augmentation", "surrogate", "pair_slice")
+METHODS = ("exact", "quadrature", "tally_states", "surrogate", "pair_slice")
 PRIORS = ("flat", "jeffreys", "uneven", "learnt")
 
 
@@ -338,7 +338,7 @@ def combinations(rng, found, size=600):
             b, c = rng.uniform(0.5, 3), rng.uniform(1, 9)
             given = lb.priors.Compliance(given, (b, c)) if wrapper == "law" else lb.priors.Denial(given, (b, c))
         prior = populations.with_others(prior, number if joint else 1, owners, b, c)
-    methods = ("auto",) * 5 + ("exact", "quadrature", "laplace", "augmentation", "surrogate", "tally_chain")
+    methods = ("auto",) * 5 + ("exact", "quadrature", "laplace", "surrogate", "tally_chain")
     method = str(rng.choice(methods))
     if kind == "learnt" and joint:  # other methods give each cell a concentration of its own, and say so
         method = "auto"

@@ -411,7 +411,6 @@ CALLS = {
         collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2])
     ),
     "NUTS": _drawn("NUTS", tune=50, target_accept=0.9),
-    "Augmentation": _drawn("Augmentation", tune=10, thin=1),
     "Denying": _drawn("Denying", tolerance=1e-4),
     "Exact": _drawn("Exact"),
     "Laplace": _drawn("Laplace"),
@@ -849,7 +848,6 @@ METHODS = {
 #: Methods by the prior that they are for.
 POSTERIORS = {
     "NUTS": ("jeffreys", dict(draws=20, chains=2, tune=50)),
-    "Augmentation": ("jeffreys", dict(draws=20, chains=2, tune=10)),
     "Exact": ("jeffreys", dict(draws=20, chains=2)),
     "Laplace": ("smooth", dict(draws=20, chains=2)),
     "Mixture": ("learnt", dict(draws=20, chains=2)),

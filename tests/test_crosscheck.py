@@ -127,7 +127,7 @@ def test_the_seed_is_recorded_and_finds_the_same_again(monkeypatch):
 
 def quick(fit, collection, *, method="auto", **settings):
     """Return a fit that needs no sampler of chains."""
-    return fit(collection, method="augmentation" if method == "nuts" else method, **settings)
+    return fit(collection, method="pair_slice" if method == "nuts" else method, **settings)
 
 
 def test_mend_13_a_generator_seeds_the_cross_check(root):

@@ -13,7 +13,6 @@ from ldpbayes.road.methods import METHODS
 #: Exact methods, with settings that state an error below TIGHT.
 EXACT = {"exact": {}, "quadrature": {"tolerance": 1e-9}, "tally_states": {}}
 SAMPLED = {
-    "augmentation": {"draws": 200},
     "pair_slice": {"draws": 400},
     "nuts": {"draws": 1000, "tune": 500},
 }

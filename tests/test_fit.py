@@ -9,8 +9,8 @@ from scipy import stats
 
 from ldpbayes import Collection, Tally, fit, select_method
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
-from ldpbayes.posteriors.augmentation import Augmentation
 from ldpbayes.posteriors.base import Pace
+from ldpbayes.posteriors.pair_slice import PairSlice
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.road.methods import METHODS
@@ -115,7 +115,9 @@ def test_seed_is_recorded_and_reproduces():
 
 def test_a_chain_that_is_too_short_warns_and_says_so():
     with pytest.warns(DiagnosticWarning, match="Do not trust this posterior yet"):
-        tree = fit(simulated(UnaryEncoding.optimized(10, 0.5), 5000), method=Augmentation(draws=20, tune=5), random_seed=1)
+        tree = fit(
+            simulated(UnaryEncoding.optimized(10, 0.5), 5000), method=PairSlice(draws=20, tune=100, thin=1), random_seed=1
+        )
     assert not tree.attrs["converged"] and tree.attrs["problems"] in tree.attrs["outcome"]
 
 
@@ -158,8 +160,8 @@ def test_auto_returns_the_last_answer_with_its_problems_where_none_converged(mon
     collection = simulated(neighbours(10), 60)
     monkeypatch.setattr("ldpbayes.inference.verdict.MIN_ESS", 1e9)
     with pytest.warns(DiagnosticWarning, match="Do not trust"):
-        tree = fit(collection, draws=50, random_seed=1, exclude=("nuts", "pair_slice"), estimates=False)
-    assert tree.attrs["method"] == "augmentation" and not tree.attrs["converged"]
+        tree = fit(collection, draws=50, random_seed=1, exclude=("nuts",), estimates=False)
+    assert tree.attrs["method"] == "pair_slice" and not tree.attrs["converged"]
     assert "surrogate" not in tree.attrs["reason"]  # its first draws were worth nothing: it was passed over
 
 
@@ -167,7 +169,7 @@ def test_auto_returns_the_last_answer_with_its_problems_where_none_converged(mon
 def test_too_few_draws_to_diagnose_are_not_accepted(draws):
     collection = simulated(UnaryEncoding.optimized(3, 1.0), 20)
     with pytest.warns(DiagnosticWarning, match="nan is not below 1.01|is below 400"):
-        tree = fit(collection, method=Augmentation(draws=draws, chains=1), random_seed=1)
+        tree = fit(collection, method=PairSlice(draws=draws, chains=1), random_seed=1)
     assert not tree.attrs["converged"]
 
 

@@ -29,8 +29,6 @@ def test_every_entry_is_recorded():
 #: Entries that take several seconds each, compared by `make calibrate`.
 SLOW = {f"random/{seed}" for seed in (6, 17, 28, 36, 38, 41, 55, 63, 69, 71, 73, 75, 76, 77, 87)} | {
     "data/rr_granada_joint/pair_slice",
-    "data/rr_granada_joint/augmentation",
-    "data/rr_wada_forum_joint/augmentation",
     "data/rr_minarets/tally_states",
     "case/mixture/5",
     "case/blh/5",
@@ -42,7 +40,7 @@ SLOW = {f"random/{seed}" for seed in (6, 17, 28, 36, 38, 41, 55, 63, 69, 71, 73,
 
 
 #: Entries of which means are compared: weights were accepted that are worth too few draws for standard deviations
-#: (random/65), or augmentation answers with an effective sample size of 9 and 6 of 400 draws, and says that it is not to be
+#: (random/65), or Gibbs draws, gone since, had an effective sample size of 9 and 6 of 400 draws, and says that it is not to be
 #: trusted. Long runs of augmentation, pair slices and NUTS agree with what was recorded: .042 and .060 for ends that are
 #: recorded as .040 and .060, where the short runs of today say .067 and .026.
 REJECTED = {"random/65", "random/17", "random/75"}
@@ -64,7 +62,7 @@ def error_of_end(mean, sd):
     """Return the error of the 95 % quantile of draws over that of their mean: 2.1 where they are normal, 5 near zero.
 
     A share near zero is taken for a gamma variate of this mean and sd. Cut into runs of 400 draws, two chains of 20,000
-    (augmentation and pair slices, rr_granada_joint, 64 categories) have upper ends whose sd is 7 to 8 errors of the mean.
+    (Gibbs draws and pair slices, rr_granada_joint, 64 categories) have upper ends whose sd is 7 to 8 errors of the mean.
     """
     law = stats.gamma((np.maximum(mean, 1e-12) / np.maximum(sd, 1e-12)) ** 2)
     density = np.maximum(law.pdf(law.ppf(0.95)) * law.std(), 1e-3)

@@ -43,10 +43,9 @@ class PairSlice(AbstractPosterior):
 
     With s = P_x + P_y fixed and P_x = s sin²θ, the angle has density sin^{2α_x−1}θ cos^{2α_y−1}θ times the likelihood on
     [0, π/2]: bounded for Jeffreys, so no boundary holds the chain, and nothing is tuned. A sweep is as many pairs as there
-    are categories. Mixing depends on how correlated the categories are, not on how little of the reports is signal, as it
-    does for augmentation. Where categories are combinations of attributes, pairs would change margins that many reports
-    fix: after every pair the corners of a rectangle in their table move, (x, y) and (w, z) in opposite ways, so that all
-    margins stay.
+    are categories. Mixing depends on how correlated the categories are. Where categories are combinations of attributes,
+    pairs would change margins that many reports fix: after every pair the corners of a rectangle in their table move,
+    (x, y) and (w, z) in opposite ways, so that all margins stay.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The surrogate where its approximation is poor: few reports, large epsilon. ``make calibrate`` writes hard_cells.csv.
 
-What it accepts must be right, by long runs of data augmentation that are themselves converged; what it rejects must be
+What it accepts must be right, by long runs of pair slices that are themselves converged; what it rejects must be
 answered, converged, by the method that ``auto`` hands it to.
 """
 
@@ -41,9 +41,9 @@ def collected(protocol, n, rng):
 
 
 def reference(collection):
-    """Return (mean, sd, MCSE of the mean, worst R-hat, least ESS) of a converged Gibbs run, longer until it is."""
+    """Return (mean, sd, MCSE of the mean, worst R-hat, least ESS) of converged chains of pair slices, longer until it is."""
     for thin in (2, 8, 40):
-        method = METHODS["augmentation"](draws=600, tune=200, chains=4, thin=thin)
+        method = METHODS["pair_slice"](draws=600, tune=200, chains=4, thin=thin)
         tree = method.posterior(collection, "jeffreys", random_seed=thin)
         draws = np.moveaxis(tree["posterior"]["distribution"].values, -1, 0)
         r_hat, ess = array_stats.rhat(draws).max(), array_stats.ess(draws).min()

@@ -22,14 +22,12 @@ from ldpbayes.priors import as_prior
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.road.methods import METHODS
 
-#: Settings and replications. With weak data and 20 sweeps a draw Gibbs draws are nearly independent; so is every third of
-#: NUTS.
+#: Settings and replications. Every third draw of NUTS is nearly independent.
 ENGINES = {
     "exact": (dict(draws=RANKED, chains=1), 400),
     "quadrature": (dict(draws=RANKED, chains=1), 400),
     "tally_states": (dict(draws=RANKED, chains=1), 400),
     "surrogate": (dict(draws=1000, chains=1), 200),
-    "augmentation": (dict(draws=11, chains=9, tune=5, thin=20), 400),
     "nuts": (dict(draws=3 * RANKED, chains=1, tune=300), 200),
     "pair_slice": (dict(draws=11, chains=9, tune=100, thin=10), 200),
 }
@@ -46,7 +44,7 @@ def setting(engine, case):
     """Return (number of categories, number of reports, levels of privacy), or None where the case is too small.
 
     The surrogate is calibrated where it nearly always accepts: dropping what it rejects would select on the reports, so a
-    rejected replication takes the draws of data augmentation, as ``auto`` does.
+    rejected replication takes the draws of pair slices, as ``auto`` does.
     """
     if engine == "surrogate":
         return (5, 500, (0.5, 1.0)) if 5 in case.categories else None
@@ -54,11 +52,11 @@ def setting(engine, case):
 
 
 def draw_posterior(method, collection, prior, seed):
-    """Return (tree, 1 where augmentation answered instead of the surrogate)."""
+    """Return (tree, 1 where pair slices answered instead of the surrogate)."""
     try:
         return method.posterior(collection, prior, random_seed=seed, ci_prob=INTERVAL), 0
     except ConvergenceError:
-        other = METHODS["augmentation"](draws=RANKED, chains=4, thin=10)
+        other = METHODS["pair_slice"](draws=RANKED, chains=4, thin=10)
         return other.posterior(collection, prior, random_seed=seed, ci_prob=INTERVAL), 1
 
 

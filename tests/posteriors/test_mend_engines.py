@@ -199,7 +199,7 @@ def test_mend_14_extreme_priors_are_served(prior, n):
 
 @pytest.mark.parametrize("prior", [1e-300, 1e-100, 1e-20, 1e13, 1e300])
 def test_mend_14_priors_beyond_are_refused_in_a_sentence(prior):
-    for method in ("auto", "exact", "quadrature", "tally_states", "surrogate", "augmentation", "pair_slice"):
+    for method in ("auto", "exact", "quadrature", "tally_states", "surrogate", "pair_slice"):
         with pytest.raises(ArgumentError, match=r"prior must (have concentrations between 1e-09|be from 1e-150)"):
             fit(WARNER, prior, method=method)
 
@@ -216,9 +216,7 @@ def test_mend_22_draws_that_no_memory_holds_are_refused_before_time_is_spent(a):
 def test_mend_29_the_reason_of_a_rejection_is_kept_when_nothing_is_left():
     collection = collected(neighbours(10), 60)
     with pytest.warns(DiagnosticWarning, match="Pareto k-hat"):
-        tree = fit(
-            collection, "jeffreys", random_seed=1, exclude=("augmentation", "pair_slice", "nuts"), draws=250, estimates=False
-        )
+        tree = fit(collection, "jeffreys", random_seed=1, exclude=("pair_slice", "nuts"), draws=250, estimates=False)
     assert tree.attrs["method"] == "surrogate" and not tree.attrs["converged"]
 
 
@@ -253,6 +251,6 @@ def test_mend_32_nothing_is_prepared_twice_at_a_hand_over_and_mend_29_its_senten
         monkeypatch.setattr(kind, "prepare", counted)
     monkeypatch.setattr("ldpbayes.posteriors.surrogate.MAX_LOOKED_AT", 0)  # a look beforehand would pass over the surrogate
     tree = fit(collected(neighbours(10), 60), "jeffreys", random_seed=1, estimates=False)
-    assert tree.attrs["method"] == "augmentation" and set(calls.values()) == {1}
+    assert tree.attrs["method"] == "pair_slice" and set(calls.values()) == {1}
     rejected = "Before it, surrogate ran first and was rejected: The draws cannot be trusted: Pareto"
     assert rejected in tree.attrs["reason"]
