@@ -40,8 +40,8 @@ SLOW = {f"random/{seed}" for seed in (6, 17, 28, 36, 38, 41, 55, 63, 69, 71, 73,
 
 
 #: Entries of which means are compared: weights were accepted that are worth too few draws for standard deviations
-#: (random/65), or Gibbs draws, gone since, had an effective sample size of 9 and 6 of 400 draws, and says that it is not to be
-#: trusted. Long runs of augmentation, pair slices and NUTS agree with what was recorded: .042 and .060 for ends that are
+#: (random/65), or Gibbs draws, gone since, had effective sizes of 9 and 6 of 400 draws, and were said not to be
+#: trusted. Long runs of Gibbs draws, pair slices and NUTS agree with what was recorded: .042 and .060 for ends that are
 #: recorded as .040 and .060, where the short runs of today say .067 and .026.
 REJECTED = {"random/65", "random/17", "random/75"}
 #: Entries that another method answers since version 0.2.0; one of chains has no evidence (random/63: .3 s instead of 5). In
