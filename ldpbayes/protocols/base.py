@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+import inspect
 import math
 import operator
 from collections.abc import Callable, Hashable, Sequence
@@ -118,6 +119,40 @@ class Supports:
     hashed: tuple[str, int] | None = None
 
 
+def _of_values(hook):
+    """Return a ``randomize`` that checks its values and generator."""
+
+    @functools.wraps(hook)
+    def randomize(self, values, rng):
+        return hook(self, checks.values(values, self.n_categories), checks.generator(rng))
+
+    return randomize
+
+
+def _of_one_value(hook):
+    """Return a ``randomize_one`` that checks its value, which no error quotes."""
+
+    @functools.wraps(hook)
+    def randomize_one(self, value):
+        return hook(self, entropy.one_value(value, self.n_categories))
+
+    return randomize_one
+
+
+def _of_targets(hook):
+    """Return a ``crafted`` that checks its targets."""
+
+    @functools.wraps(hook)
+    def crafted(self, targets):
+        return hook(self, checks.values(targets, self.n_categories, "targets"))
+
+    return crafted
+
+
+#: Methods that every protocol writes without a check, and that users may call.
+_CHECKED = {"randomize": _of_values, "randomize_one": _of_one_value, "crafted": _of_targets}
+
+
 class AbstractProtocol(abc.ABC):
     """A privacy mechanism over n_categories values: P(report y | value x) = Q[y, x].
 
@@ -159,6 +194,12 @@ class AbstractProtocol(abc.ABC):
         object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
 
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        for name, checked in _CHECKED.items():
+            if inspect.isfunction(vars(cls).get(name)):
+                setattr(cls, name, checked(vars(cls)[name]))
+
     @property
     def design(self) -> str:
         """The name under which make_protocol builds this one: ``name``, or for an explicit channel that of its design."""
@@ -180,6 +221,13 @@ class AbstractProtocol(abc.ABC):
         """How reports are checked, counted, read and written: a format of ``protocols.formats``.
 
         None where the protocol overrides ``check_reports``, ``parse_reports`` and ``format_reports``.
+        """
+        return None
+
+    def check_categories(self, categories: Sequence[str]) -> None:
+        """Raise an ArgumentError where a label of a category is that of another one in what the protocol calls them.
+
+        That are the answers of a survey design and the candidates of hashed words; other protocols have no labels.
         """
         return None
 
@@ -251,7 +299,7 @@ class AbstractProtocol(abc.ABC):
     # ---- client ------------------------------------------------------------------------------------------------
     def privatize(self, values: ArrayLike, rng: np.random.Generator) -> np.ndarray:
         """Return one report per value, drawn with a numpy Generator: for simulation, not for protecting people."""
-        return self.randomize(checks.values(values, self.n_categories), checks.generator(rng))
+        return self.randomize(values, rng)  # type: ignore[arg-type]  # checked there
 
     @abc.abstractmethod
     def randomize(self, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -264,7 +312,7 @@ class AbstractProtocol(abc.ABC):
         arithmetic and indexing. Running time then says next to nothing about the value; Python cannot promise that it
         says nothing, see ``ldpbayes.entropy``.
         """
-        return self.randomize_one(entropy.one_value(value, self.n_categories))
+        return self.randomize_one(value)
 
     @abc.abstractmethod
     def randomize_one(self, value: int) -> Any:
@@ -349,7 +397,7 @@ class AbstractProtocol(abc.ABC):
         targets : int array
             Positions of the categories; without any, all reports qualify.
         """
-        return ListedCrafting.among(self, targets)
+        return ListedCrafting.among(self, checks.values(targets, self.n_categories, "targets"))
 
     def noncompliance(self) -> Any:
         """Return this protocol where its last categories are respondents who ignore the device; else None."""

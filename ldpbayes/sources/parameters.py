@@ -192,6 +192,8 @@ def labels_of(categories: Any, protocol: AbstractProtocol | None = None) -> tupl
         raise ArgumentError(f"categories must be {rule}, got {shown(categories)}.")
     if protocol is not None and len(labels) != protocol.n_categories:
         raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(labels)}.")
+    if protocol is not None:
+        protocol.check_categories(labels)
     return labels
 
 
