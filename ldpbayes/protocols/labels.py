@@ -58,9 +58,11 @@ class Places:
         if found is not None:
             return found
         whole = text.strip().removesuffix(".0")  # a column of whole numbers becomes one of floats where an entry is missing
-        if whole in self._exact and whole.isdecimal():
+        if not (whole.isdecimal() and len(whole) < 20):
+            return None
+        if whole in self._exact:
             return self._exact[whole]
-        number = int(whole) if whole.isdecimal() and len(whole) < 20 else -1
+        number = int(whole)
         is_position = positions and str(number) == whole and number < len(self.labels) and not self.numbered
         return number if is_position else None
 

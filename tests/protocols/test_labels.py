@@ -215,3 +215,11 @@ def test_a_label_of_missing_answers_is_no_category_in_another_case():
     frame = pd.DataFrame({"r": ["no", "No", "yes"]})
     with pytest.raises(ArgumentError, match="missing must be no category"):
         lb.read(frame, designs.warner(0.7), report="r", categories=["no", "yes"], missing="NO")
+
+
+@pytest.mark.parametrize("text", ["-1", "-1.0", "01", "3", "1.5", "１x", "", "0.00"])
+def test_texts_that_are_no_label_and_no_position_are_refused(text):
+    for name in ("grr", "direct, fruit", "subsets", "direct, of no stated answers"):
+        protocol, categories, *_ = CASES[name]
+        with pytest.raises(DataError, match="unknown|members"):
+            lb.read(pd.DataFrame({"r": [categories[0], text]}), protocol, report="r", categories=categories)
