@@ -119,38 +119,22 @@ class Supports:
     hashed: tuple[str, int] | None = None
 
 
-def _of_values(hook):
-    """Return a ``randomize`` that checks its values and generator."""
-
-    @functools.wraps(hook)
-    def randomize(self, values, rng):
-        return hook(self, checks.values(values, self.n_categories), checks.generator(rng))
-
-    return randomize
+#: What a method that every protocol writes without a check takes; users may call it too.
+_CHECKED: dict[str, Callable] = {
+    "randomize": lambda self, values, rng: (checks.values(values, self.n_categories), checks.generator(rng)),
+    "randomize_one": lambda self, value: (entropy.one_value(value, self.n_categories),),
+    "crafted": lambda self, targets: (checks.values(targets, self.n_categories, "targets"),),
+}
 
 
-def _of_one_value(hook):
-    """Return a ``randomize_one`` that checks its value, which no error quotes."""
+def _checked(method, check):
+    """Return a method whose arguments are checked first."""
 
-    @functools.wraps(hook)
-    def randomize_one(self, value):
-        return hook(self, entropy.one_value(value, self.n_categories))
+    @functools.wraps(method)
+    def checked(self, *arguments, **named):
+        return method(self, *check(self, *arguments, **named))
 
-    return randomize_one
-
-
-def _of_targets(hook):
-    """Return a ``crafted`` that checks its targets."""
-
-    @functools.wraps(hook)
-    def crafted(self, targets):
-        return hook(self, checks.values(targets, self.n_categories, "targets"))
-
-    return crafted
-
-
-#: Methods that every protocol writes without a check, and that users may call.
-_CHECKED = {"randomize": _of_values, "randomize_one": _of_one_value, "crafted": _of_targets}
+    return checked
 
 
 class AbstractProtocol(abc.ABC):
@@ -196,9 +180,9 @@ class AbstractProtocol(abc.ABC):
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
-        for name, checked in _CHECKED.items():
+        for name, check in _CHECKED.items():
             if inspect.isfunction(vars(cls).get(name)):
-                setattr(cls, name, checked(vars(cls)[name]))
+                setattr(cls, name, _checked(vars(cls)[name], check))
 
     @property
     def design(self) -> str:

@@ -380,9 +380,10 @@ def _from_lists(column, found, a):
         keys, inverse = np.unique(values, return_inverse=True)
         keys = list(map(str, keys.tolist()))
     else:
-        keys, inverse = np.unique(np.array(values, dtype=object), return_inverse=True)
-    places = [found.place(key) for key in keys]
-    places = np.array([-1 if place is None else place for place in places], dtype=np.int64)[inverse]
+        keys = {item: i for i, item in enumerate(dict.fromkeys(values))}
+        inverse = np.fromiter(map(keys.__getitem__, values), np.int64, len(values))
+    known = [found.place(key) for key in keys]
+    places = np.array([-1 if place is None else place for place in known], dtype=np.int64)[inverse]
     bad = np.flatnonzero(places < 0)
     if bad.size:
         i = int(bad[0])

@@ -21,7 +21,10 @@ class Places:
 
     def __init__(self, labels):
         self.labels = labels
-        self._exact = {label: i for i, label in enumerate(labels)}
+
+    @cached_property
+    def _exact(self):
+        return {label: i for i, label in enumerate(self.labels)}
 
     @cached_property
     def _folded(self):
@@ -77,6 +80,8 @@ class Places:
         positions : bool
             Whether whole numbers are places, as ``place`` has it.
         """
+        if tuple(others) == tuple(self.labels):
+            return None
         places = [self.place(label, positions) for label in others]
         if whole and (None in places or len(places) != len(self.labels)):
             return None

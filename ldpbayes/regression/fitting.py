@@ -158,7 +158,7 @@ def regress(
         where its trajectories do not hold; ``mle`` is maximum likelihood.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
     missing : {"refuse", "drop"}
-        What becomes of rows in which a covariate or the report is missing.
+        What becomes of rows in which a covariate, the report or what is stated of it is missing: design, count, weight.
     deniers : str or mapping, optional
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
         has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of

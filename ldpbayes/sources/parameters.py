@@ -100,7 +100,8 @@ def parse_protocol(text: str) -> Stated:
         size = checks.categories_count(document.get("n_categories", len(labels or ())))
         if labels is not None and len(labels) != size:
             raise ArgumentError(f"categories must be {size} labels, got {len(labels)}.")
-        protocol = make_protocol(document["protocol"], labels or [str(x) for x in range(size)], parameters)
+        protocol = make_protocol(document["protocol"], labels or size, parameters)
+        labels = labels_of(labels, protocol)
     except (LDPBayesError, TypeError, ValueError, OverflowError) as err:
         raise DataError(str(err).rstrip("."), field=COLUMN) from None
     return Stated(protocol, labels)

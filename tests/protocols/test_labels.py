@@ -151,6 +151,22 @@ def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
             assert run(capsys, *verb, tmp_path / "t.csv", *(["r ~ x"] if verb == ["regress"] else []), *command)[0] == 2
 
 
+def test_files_that_state_labels_in_another_order_are_refused(tmp_path):
+    """As the column ``protocol`` and the metadata state them, and as a collection file does."""
+    stated = '{"protocol":"warner","categories":["Yes","No"],"parameters":{"p":0.7}}'
+    frame = pd.DataFrame({"report": ["no", "yes"], "protocol": stated})
+    with pytest.raises(DataError, match="order of the answers of warner"):
+        lb.read(frame)
+    (tmp_path / "t.csv").write_text("report,count\nNo,60\nYes,40\n")
+    text = 'categories = ["Yes", "No"]\n[[channels]]\nfile = "t.csv"\nprotocol = "warner"\ncount = "count"\n'
+    text += "parameters = {p = 0.7}\n"
+    (tmp_path / "t.toml").write_text(text)
+    with pytest.raises(DataError, match="order of the answers of warner"):
+        lb.read(tmp_path / "t.toml")
+    (tmp_path / "t.toml").write_text(text.replace('"Yes", "No"', '"No", "YES"'))
+    assert shares(lb.read(tmp_path / "t.toml"))["yes"] == pytest.approx(0.25)
+
+
 def test_answers_of_a_design_are_not_swapped_by_case():
     for maker in (lambda a: designs.warner(0.7, a), lambda a: designs.direct(2, a), lambda a: designs.crosswise(0.7, a)):
         with pytest.raises(ArgumentError, match="order of the rows"):
@@ -221,5 +237,5 @@ def test_a_label_of_missing_answers_is_no_category_in_another_case():
 def test_texts_that_are_no_label_and_no_position_are_refused(text):
     for name in ("grr", "direct, fruit", "subsets", "direct, of no stated answers"):
         protocol, categories, *_ = CASES[name]
-        with pytest.raises(DataError, match="unknown|members"):
+        with pytest.raises(DataError, match=r"unknown|members"):
             lb.read(pd.DataFrame({"r": [categories[0], text]}), protocol, report="r", categories=categories)
