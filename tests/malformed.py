@@ -178,6 +178,9 @@ MATERIAL = {
     "warner": lambda m: designs.warner(0.7),
     "device": lambda m: designs.warner(0.95),
     "tally": lambda m: lb.Tally(m.grr, [0, 1, 2], [30, 20, 10]),
+    "unary": lambda m: lb.protocols.UnaryEncoding.optimized(3, 1.0),
+    "rappor": lambda m: lb.protocols.Rappor(3, 0.2, 0.9, 0.5, 3, 2, 1, candidates=tuple("abc")),
+    "cohorts_and_bits": lambda m: ([0, 1, 1], [[0, 0, 1], [1, 1, 0], [0, 1, 0]]),
     "collection": lambda m: lb.Collection("abc", [m.tally], derived=[lb.collections.Derived("share", ["a"], ["a", "b"])]),
     "ordered": lambda m: lb.Collection("abc", [m.tally], ordered=True),
     "zeros": lambda m: lb.Collection(
@@ -291,6 +294,8 @@ CALLS = {
     "Tally": lambda m: dict(
         protocol=m.grr, reports=[0, 1, 2], counts=[3, 2, 1], name="all", categories=("a", "b", "c"), user=None
     ),
+    "Tally of users": lambda m: dict(protocol=m.grr, reports=[0, 1, 2], user=["u", "u", "v"]),
+    "Tally of cohorts": lambda m: dict(protocol=m.rappor, reports=m.cohorts_and_bits),
     "Collection": lambda m: dict(
         categories="abc",
         tallies=[m.tally],
@@ -326,6 +331,8 @@ CALLS = {
     "mixture": lambda m: dict(weights=[0.5, 0.5], factors=[m.grr, lb.GRR(3, 2.0)], separator=":"),
     "compose": lambda m: dict(outer=m.grr, inner=m.grr),
     "make_protocol": lambda m: dict(name="grr", categories="abc", parameters={"epsilon": 1.0}),
+    "make_protocol of a number": lambda m: dict(name="unary", categories=3, parameters={"kappa": 0.6, "lam": 0.2}),
+    "make_protocol of nothing else": lambda m: dict(name="grr", parameters={"n_categories": 3, "epsilon": 1.0}),
     "open_source": lambda m: dict(data=m.csv),
     "parse_name": lambda m: dict(text="olh:seeds=16"),
     "resolve": lambda m: dict(name="oue", parameters={}),
@@ -539,6 +546,8 @@ CALLS = {
         cluster="n",
         population_size=1000,
     ),
+    "write reports": lambda m: dict(thing=[[1, 0, 1], [0, 0, 1]], path=m.folder / "w.parquet", protocol=m.unary),
+    "write cohorts": lambda m: dict(thing=m.cohorts_and_bits, path=m.folder / "w.parquet", protocol=m.rappor),
     "write a collection": lambda m: dict(thing=m.survey, path=m.folder / "again.toml"),
     "read_collection": lambda m: dict(path=m.toml),
     "scan": lambda m: dict(
@@ -756,12 +765,12 @@ INNER = {
 #: Methods through which engines ask protocols, priors and methods: no user calls them, and they check nothing twice.
 HOOKS = {
     # protocols
-    "binomials", "bit_counts", "crafted", "filters", "format_reports",
+    "binomials", "bit_counts", "filters", "format_reports",
     "from_parameters", "gather", "least_squares", "lengths", "level_ratio", "likelihoods", "list_histories", "merged",
     "oracle", "parse_reports", "rational_channel", "report_columns", "rows",
     "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "text", "untext",
-    "check_histories", "check_reports", "device", "draw", "draw_one", "list_reports", "randomize",
-    "randomize_one", "bucket", "draw_cohorts", "draw_reports", "draw_seeds", "mapped", "ones", "permanent", "shown", "sums",
+    "check_categories", "check_histories", "device", "draw", "draw_one", "labels_of", "list_reports",
+    "bucket", "draw_cohorts", "draw_reports", "draw_seeds", "mapped", "ones", "permanent", "shown", "sums",
     "coded_rows", "draw_permanent_one", "draw_reports_one", "single_bits",
     # priors
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient",
@@ -773,7 +782,7 @@ HOOKS = {
     "answer", "feasibility", "integrals", "moments", "plan", "prepare", "run", "weighted",
     # collections, likelihoods and pages
     "evaluate", "first", "log_likelihood", "missed", "observed", "single", "tally_means",
-    "tally_moments", "trusted", "value_and_gradient", "with_cells",
+    "tally_moments", "trusted", "value_and_gradient",
     "weights",
 }  # fmt: skip
 
@@ -806,6 +815,7 @@ METHODS = {
         {
             "summaries": lambda m: dict(pilot=UNIFORM, spread=[0.01] * 3),
             "take": lambda m: dict(keys=["x"]),
+            "with_cells": lambda m: dict(cells={"x": m.collection, "y": m.collection}),
             "with_noncompliers": lambda m: dict(laws={"denier": "a"}),
             "with_deniers": lambda m: dict(of=["b"], say="a", channel=[next(iter(m.cells.channels()))]),
         },
@@ -915,6 +925,10 @@ METHODS |= {
 CLIENT = {
     "privatize": lambda m: dict(values=[0, 1, 1], rng=m.rng),
     "privatize_one": lambda m: dict(value=1),
+    "randomize": lambda m: dict(values=[0, 1, 1], rng=m.rng),
+    "randomize_one": lambda m: dict(value=1),
+    "crafted": lambda m: dict(targets=[0]),
+    "check_reports": lambda m: dict(reports=None),
     "simulate": lambda m: dict(true_counts=None, rng=m.rng),
     "oracle_variance": lambda m: dict(p=None, n=100, target="frequency"),
 }
@@ -1058,6 +1072,8 @@ def _of_protocol(m, protocol, method, arguments):
     named = arguments(m)
     if named.get("true_counts", 0) is None:
         named["true_counts"] = [5] * made.n_categories
+    if named.get("reports", 0) is None:
+        named["reports"] = made.privatize([0, 1, 1], m.rng)
     if named.get("p", 0) is None and method == "oracle_variance":
         named["p"] = [1 / made.n_categories] * made.n_categories
     return getattr(made, method), named

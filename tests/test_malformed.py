@@ -20,6 +20,15 @@ SLOW = {
 }
 #: Arguments and values that `make fuzz` found, of which the sample of every day has none.
 MENDED = {
+    ("Cells.with_cells", "cells"): ("None", "word", "empty list", "empty dict", "dict"),
+    ("GRR.crafted", "targets"): ("None", "word", "ragged list"),
+    ("GRR.randomize_one", "value"): ("None", "word", "hostile", "10**400"),
+    ("Tally of users", "user"): ("tree", "Dataset", "hostile", "array of objects"),
+    ("UnaryEncoding.check_reports", "reports"): ("ragged list", "hostile", "tree"),
+    ("item_count", "items"): ("hostile",),
+    ("item_count", "on"): ("array of three dimensions", "empty array"),
+    ("read a table", "missing"): ("10**400", "list of huge"),
+    ("write reports", "thing"): ("ragged list",),
     ("make_protocol", "name"): ("hostile", "empty array", "NA"),
     ("Compliance", "n_categories"): ("10**9", "10**400"),
     ("Floor", "evenness"): ("Decimal NaN", "hostile", "array of texts", "NA"),

@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ldpbayes as lb
 from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
-from ldpbayes.protocols import GRR, AbstractProtocol, Channel, UnaryEncoding, designs, kronecker
+from ldpbayes.protocols import GRR, AbstractProtocol, Channel, Rappor, UnaryEncoding, designs, kronecker
 from ldpbayes.protocols.cohort_rr import CohortRR
+from ldpbayes.protocols.formats import split_cohorts
 
 GRR4 = GRR(4, epsilon=1.0)
 reports = st.lists(st.integers(0, 3), min_size=1, max_size=40)
@@ -204,3 +206,18 @@ def test_counting_integers_names_the_first_bad_one(bad, at):
     pairs[at, 1] = bad
     with pytest.raises(DataError, match=rf"value {bad} is outside 0\.\.3"):
         Tally(protocol, pairs)
+
+
+@pytest.mark.parametrize("as_lists", [False, True])
+def test_cohorts_and_bits_are_reports_of_rappor(as_lists, tmp_path):
+    """The kind: a form of reports that check_reports takes and a door refuses. Tally with counts, with users, and write."""
+    rappor = Rappor(3, 0.2, 0.9, 0.5, 8, 4, 1, candidates=("a", "b", "c"))
+    reports = rappor.privatize(np.array([0, 1, 2, 1, 0]), 1)
+    cohorts, packed = split_cohorts(reports)
+    for bits in (packed, np.unpackbits(packed, axis=1, count=8), np.unpackbits(packed, axis=1, count=8).astype(bool)):
+        pair = (cohorts.tolist(), bits.tolist()) if as_lists and bits is not packed else (cohorts, bits)
+        assert Tally(rappor, pair) == Tally(rappor, reports)
+        assert Tally(rappor, pair, [1, 2, 3, 4, 5]) == Tally(rappor, reports, [1, 2, 3, 4, 5])
+        assert Tally(rappor, pair, user=list("uuvvw")) == Tally(rappor, reports, user=list("uuvvw"))
+        lb.write(pair, tmp_path / "r.parquet", rappor)
+        assert lb.read(tmp_path / "r.parquet") == Tally(rappor, reports)

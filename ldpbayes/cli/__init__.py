@@ -136,6 +136,8 @@ def _sparing(parameters_of, context):
 def _converted(parameter, convert, context, value):
     """Return the value of an option or an argument as its command takes it."""
     stated = value is not None and value is not parameter.default
+    if stated and parameter.name == "n":
+        options.people(str(value), "--users")
     if (stated or parameter.required) and not (stated and options.is_text(parameter.name, context.info_name or "")):
         return convert(context, value)
     return value

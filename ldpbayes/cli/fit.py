@@ -79,8 +79,8 @@ def _population(stated):
     """Return the number, or the numbers by stratum, of --set population_size=5000 or population_size.north=2000."""
     rule = "a number, or population_size.STRATUM=number"
     if isinstance(stated, dict):
-        return {name: options.levels(size, "population_size", rule)[0] for name, size in stated.items()}
-    return options.levels(stated, "population_size", rule)[0]
+        return {name: _population(size) for name, size in stated.items()}
+    return options.levels(options.people(stated, "population_size"), "population_size", rule)[0]
 
 
 def _doubted(collection, belief, doubts):

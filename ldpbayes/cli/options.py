@@ -510,7 +510,7 @@ def read(file, by=None, **rows):
 NOTHING = "", "na", "n/a", "nan", "null"
 
 
-def read_table(path, names, report=None, texts=()):
+def read_table(path, names, report=None, texts=(), count=None):
     """Return a file of rows as a PyArrow table.
 
     Parameters
@@ -522,6 +522,8 @@ def read_table(path, names, report=None, texts=()):
         Columns of reports. Only these and the names are read, and all columns where None is given.
     texts : sequence of str
         Other columns that stay texts in a CSV file, as reports do.
+    count : str, optional
+        A column of counts.
     """
     import pyarrow
 
@@ -534,11 +536,25 @@ def read_table(path, names, report=None, texts=()):
     if not any(map(len, batches)):
         raise DataError("the source has no rows", source=path)
     with foreign("has columns that do not go together", path):
-        table = pyarrow.concat_tables([batch.table for batch in batches], promote_options="permissive")
+        tables = [_counted(batch, count) if source.of_texts and count else batch.table for batch in batches]
+        table = pyarrow.concat_tables(tables, promote_options="permissive")
     for i, field in enumerate(table.schema) if source.of_texts else ():
         if field.type == pyarrow.string():  # those of folders have their types
             table = table.set_column(i, field.name, _typed(table.column(i), field.name in (*(report or ()), *texts)))
     return table
+
+
+def _counted(batch, count):
+    """Return the table of a batch of texts, whose column of counts holds whole numbers."""
+    import pyarrow
+
+    from ldpbayes.sources.encode import counts_of
+
+    try:
+        counts = pyarrow.array(counts_of(batch.table, count))
+    except DataError as err:
+        raise batch.located(err) from None
+    return batch.table.set_column(batch.table.schema.get_field_index(count), count, counts)
 
 
 def _typed(column, stays):
@@ -589,6 +605,15 @@ def assigned(texts, *keys: str) -> dict[str, Any]:
             raise ArgumentError(f"--set must set each key once, got {shown(path)} twice.")
         entry[name if dot else key] = value
     return settings
+
+
+def people(text, name):
+    """Return a text that writes a number of people, whose point stands before no thousands."""
+    from ldpbayes.sources.numbers import thousands
+
+    if thousands(text):
+        raise ArgumentError(f"{name} must be a number, got {shown(text)}{thousands(text)}.")
+    return text
 
 
 def levels(text, name, rule="numbers separated by commas"):

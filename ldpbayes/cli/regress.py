@@ -73,7 +73,8 @@ def _read(file, formula, reports, columns):
     stated = {"protocol": reports.mechanism, "categories": reports.names, **columns}
     named = [columns[name] for name in ("count", "weights", "strata", "cluster") if name in columns]
     texts = reports.columns or (*reports.mechanism.report_fields, Formula.parse(formula).answer)
-    return options.read_table(file, [*named, *(reports.columns or ())], texts=texts), stated, None
+    wanted = [*named, *(reports.columns or ())]
+    return options.read_table(file, wanted, texts=texts, count=columns["count"]), stated, None
 
 
 def _cells(file, formula):

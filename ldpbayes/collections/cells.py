@@ -157,7 +157,8 @@ class Cells(Mapping, AbstractData):
         cells : mapping of key to Collection or Summary
             In the order of these cells.
         """
-        categories = next(iter(cells.values())).n_categories == self.n_categories
+        checks.instance(cells, "cells", Mapping, "a mapping from keys to collections")
+        categories = any(as_data(cell, "cells").n_categories == self.n_categories for cell in [*cells.values()][:1])
         return Cells(cells, self.by, self.covariates, self.categories if categories else None, id=self.id, title=self.title)
 
     def take(self, keys: Iterable) -> Cells:

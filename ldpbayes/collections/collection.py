@@ -16,6 +16,7 @@ from ldpbayes.collections.survey import Survey
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.likelihoods import AbstractLikelihood, Rows, StackedRows
+from ldpbayes.protocols.labels import Places
 
 if TYPE_CHECKING:
     from ldpbayes.protocols.designs import ListExperiment
@@ -120,9 +121,10 @@ class Collection(AbstractData):
                 raise DataError(
                     f"channel {tally.name!r} has {tally.protocol.n_categories} categories, the collection {len(categories)}"
                 )
-            moved = [x for x, y in zip(tally.categories or (), categories, strict=False) if x != y and x in labels]
-            if moved:
-                raise DataError(f"channel {tally.name!r} has the category {shown(moved[0])} elsewhere than the collection")
+            moved = Places(categories).moved(tally.categories or ())
+            if moved is not None:
+                raise DataError(f"channel {tally.name!r} has the category {shown(moved)} elsewhere than the collection")
+            tally.protocol.check_categories(categories)
         names = [check_name(tally.name, "channel") for tally in tallies]
         if len(set(names)) != len(names):
             set_by = "name= of a Tally, or of a channel in a file, sets them"

@@ -73,8 +73,8 @@ class Tally:
             raise ArgumentError(f"protocol must be a protocol of ldpbayes, got {type(self.protocol).__name__}.")
         checks.text(self.name, "name")
         if (
-            checks.array_of(self.reports, "reports", "numbers, one report a row").dtype.kind in "US"
-            and len(self.protocol.report_fields) == 1
+            len(self.protocol.report_fields) == 1
+            and checks.array_of(self.reports, "reports", "numbers, one report a row").dtype.kind in "US"
         ):
             raise ArgumentError(
                 "reports must be numbers, the protocol's own form of a report, got text; read takes files and frames of "
@@ -152,6 +152,7 @@ class Tally:
             labels = checks.labels(self.categories, "categories", f"{self.protocol.n_categories} labels")
             if len(labels) != self.protocol.n_categories:
                 raise ArgumentError(f"categories must be {self.protocol.n_categories} labels, got {len(labels)}.")
+            self.protocol.check_categories(labels)
             object.__setattr__(self, "categories", labels)
 
     def __add__(self, other: "Tally") -> "Tally":

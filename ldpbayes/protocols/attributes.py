@@ -22,6 +22,7 @@ from ldpbayes.protocols.combine import stated
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder
 from ldpbayes.protocols.formats import Numbers, check_labels
 from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.labels import check_factors, split_labels
 from ldpbayes.protocols.registry import make_factor
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -74,12 +75,20 @@ class AbstractAttributes(AbstractProtocol):
         d = len(self.sizes)
         return ("report",) if d == 1 else tuple(f"report_{k}" for k in range(1, d + 1))
 
+    def check_categories(self, categories):
+        check_factors([coder.protocol for coder in self.coded], categories, (self.separator,))
+
+    def labels_of(self, categories):
+        """Return the labels of every attribute from those of the cells; its own where these are not joined labels."""
+        labels = split_labels(categories, self.sizes, self.separator)
+        return [coder.protocol.default_labels for coder in self.coded] if labels is None else labels
+
     def parse_reports(self, columns, categories):
-        each = zip(self.coded, columns, split_labels(categories, self.sizes, self.separator), strict=True)
+        each = zip(self.coded, columns, self.labels_of(categories), strict=True)
         return np.stack([coder.parse(column, labels) for coder, column, labels in each], axis=1)
 
     def format_reports(self, reports, categories):
-        labels = split_labels(categories, self.sizes, self.separator)
+        labels = self.labels_of(categories)
         return [coder.format(codes, names) for coder, codes, names in zip(self.coded, reports.T, labels, strict=True)]
 
     def coded_rows(self, reports):
@@ -361,27 +370,3 @@ def attribute_sizes(sizes: Any) -> tuple[int, ...]:
     if math.prod(numbers) > MAX_CELLS:
         raise InfeasibleError(f"The joint table has {math.prod(numbers):,} cells, at most {MAX_CELLS:,} are possible.")
     return numbers
-
-
-def split_labels(categories, sizes, separator):
-    """Return the labels of every attribute from those of the cells; positions where these are not joined labels.
-
-    Parameters
-    ----------
-    categories : sequence of str
-    sizes : tuple of int
-    separator : str
-
-    Returns
-    -------
-    list of tuple of str
-    """
-    cells = [tuple(label.split(separator)) for label in categories]
-    if len(cells) == math.prod(sizes) and all(len(cell) == len(sizes) for cell in cells):
-        steps = np.cumprod([1, *sizes[:0:-1]])[::-1].tolist()
-        lists = [
-            tuple(cells[i * step][k] for i in range(size)) for k, (size, step) in enumerate(zip(sizes, steps, strict=True))
-        ]
-        if all(len(set(names)) == len(names) for names in lists) and cells == list(product(*lists)):
-            return lists
-    return [tuple(map(str, range(size))) for size in sizes]

@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+import inspect
 import math
 import operator
 from collections.abc import Callable, Hashable, Sequence
@@ -118,6 +119,24 @@ class Supports:
     hashed: tuple[str, int] | None = None
 
 
+#: What a method that every protocol writes without a check takes; users may call it too.
+_CHECKED: dict[str, Callable] = {
+    "randomize": lambda self, values, rng: (checks.values(values, self.n_categories), checks.generator(rng)),
+    "randomize_one": lambda self, value: (entropy.one_value(value, self.n_categories),),
+    "crafted": lambda self, targets: (checks.values(targets, self.n_categories, "targets"),),
+}
+
+
+def _checked(method, check):
+    """Return a method whose arguments are checked first."""
+
+    @functools.wraps(method)
+    def checked(self, *arguments, **named):
+        return method(self, *check(self, *arguments, **named))
+
+    return checked
+
+
 class AbstractProtocol(abc.ABC):
     """A privacy mechanism over n_categories values: P(report y | value x) = Q[y, x].
 
@@ -159,6 +178,12 @@ class AbstractProtocol(abc.ABC):
         object.__setattr__(self, "n_categories", checks.categories_count(self.n_categories))
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
 
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        for name, check in _CHECKED.items():
+            if inspect.isfunction(vars(cls).get(name)):
+                setattr(cls, name, _checked(vars(cls)[name], check))
+
     @property
     def design(self) -> str:
         """The name under which make_protocol builds this one: ``name``, or for an explicit channel that of its design."""
@@ -180,6 +205,13 @@ class AbstractProtocol(abc.ABC):
         """How reports are checked, counted, read and written: a format of ``protocols.formats``.
 
         None where the protocol overrides ``check_reports``, ``parse_reports`` and ``format_reports``.
+        """
+        return None
+
+    def check_categories(self, categories: Sequence[str]) -> None:
+        """Raise an ArgumentError where a label of a category is that of another one in what the protocol calls them.
+
+        That are the answers of a survey design and the candidates of hashed words; other protocols have no labels.
         """
         return None
 
@@ -251,7 +283,7 @@ class AbstractProtocol(abc.ABC):
     # ---- client ------------------------------------------------------------------------------------------------
     def privatize(self, values: ArrayLike, rng: np.random.Generator) -> np.ndarray:
         """Return one report per value, drawn with a numpy Generator: for simulation, not for protecting people."""
-        return self.randomize(checks.values(values, self.n_categories), checks.generator(rng))
+        return self.randomize(values, rng)  # type: ignore[arg-type]  # checked there
 
     @abc.abstractmethod
     def randomize(self, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -264,7 +296,7 @@ class AbstractProtocol(abc.ABC):
         arithmetic and indexing. Running time then says next to nothing about the value; Python cannot promise that it
         says nothing, see ``ldpbayes.entropy``.
         """
-        return self.randomize_one(entropy.one_value(value, self.n_categories))
+        return self.randomize_one(value)
 
     @abc.abstractmethod
     def randomize_one(self, value: int) -> Any:
@@ -349,7 +381,7 @@ class AbstractProtocol(abc.ABC):
         targets : int array
             Positions of the categories; without any, all reports qualify.
         """
-        return ListedCrafting.among(self, targets)
+        return ListedCrafting.among(self, checks.values(targets, self.n_categories, "targets"))
 
     def noncompliance(self) -> Any:
         """Return this protocol where its last categories are respondents who ignore the device; else None."""

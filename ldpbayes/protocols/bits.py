@@ -5,9 +5,11 @@ Category x is bit 7 − x mod 8 of byte ⌊x/8⌋ (``np.packbits`` order); paddi
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.arrays import as_words, blocks
 from ldpbayes.errors import DataError, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.labels import Places
 
 #: Entries of one unpacked block. A call works on one block at a time, so its memory does not grow with the reports.
 BLOCK = 2**23
@@ -159,7 +161,7 @@ def check(reports, n_categories):
     DataError
         On a wrong shape or type, an entry that is neither 0 nor 1, or a padding bit that is set.
     """
-    array = np.asarray(reports)
+    array = checks.array_of(reports, "reports", "packed bytes, or zeros and ones, one report a row")
     n_bytes = width(n_categories)
     if array.ndim != 2 or array.shape[1] not in (n_bytes, n_categories):
         raise DataError(
@@ -226,16 +228,14 @@ def parse(column, labels):
         refuse(column, f"a set is a text of {a} zeros and ones, a list of members, or packed bytes")
     if isinstance(column, Bytes):
         return _from_bytes(column, a)
-    positions = {label: i for i, label in enumerate(labels)}
-    if not any(label.isdecimal() for label in labels):
-        positions |= {str(i): i for i in range(a)}
+    found = Places(labels)
     if isinstance(column, Lists):
-        return _from_lists(column, positions, a)
+        return _from_lists(column, found, a)
     if not any(_looks_like_bits(label, a) for label in labels):
         whole = _from_digits(column, a)
         if whole is not None:
             return whole
-    return _from_texts(column, positions, labels, a)
+    return _from_texts(column, found, a)
 
 
 def format(bits, n_categories, labels=()):
@@ -289,15 +289,15 @@ def _from_digits(texts, a):
     return None if (packed[:, -1] & padding).any() else packed
 
 
-def _from_texts(texts, positions, labels, a):
+def _from_texts(texts, found, a):
     """Return packed bits of texts of any form, one by one."""
-    names, has_semicolon = set(labels), any(";" in label for label in labels)
+    has_semicolon = any(";" in label for label in found.labels)
     out = np.zeros((len(texts), width(a)), dtype=np.uint8)
     lists, lengths, members, bare = [], [], [], []
     for line, text in enumerate(texts):
         text = text.strip()
         if ";" not in text and _looks_like_bits(text, a):
-            if text in names:
+            if found.place(text, positions=False) is not None:
                 raise DataError(
                     f"report {text!r} could be bits or the label; write '0b…' for bits, or {text + ';'!r} for the label",
                     line=line,
@@ -312,10 +312,10 @@ def _from_texts(texts, positions, labels, a):
                 line=line,
             )
         items = [item for item in map(str.strip, text.split(";")) if item]
-        places = [positions.get(item, -1) for item in items]
-        if -1 in places:
+        places = [found.place(item) for item in items]
+        if None in places:
             hint = f"{a} zeros and ones, 0x and hexadecimal bytes, or labels separated by semicolons"
-            item = items[places.index(-1)]
+            item = items[places.index(None)]
             raise DataError(f"unknown category {shown(item)} in report {shown(text)}; a report is {hint}", line=line)
         if len(set(places)) < len(places):
             item = next(item for item, x in zip(items, places, strict=True) if places.count(x) > 1)
@@ -365,7 +365,7 @@ def _from_bytes(column, a):
     return check_packed(packed, a)
 
 
-def _from_lists(column, positions, a):
+def _from_lists(column, found, a):
     """Return packed bits of lists: an entry per category where they are booleans, else zeros and ones, or members."""
     values, lengths = column.values, column.lengths
     if isinstance(values, np.ndarray) and values.dtype == bool:
@@ -378,9 +378,12 @@ def _from_lists(column, positions, a):
         if _is_indicator(lengths, values, a):
             return np.packbits(values.reshape(-1, a) != 0, axis=1)
         keys, inverse = np.unique(values, return_inverse=True)
-        places = np.array([positions.get(str(key), -1) for key in keys.tolist()], dtype=np.int64)[inverse]
+        keys = list(map(str, keys.tolist()))
     else:
-        places = np.fromiter((positions.get(item, -1) for item in values), dtype=np.int64, count=len(values))
+        keys = {item: i for i, item in enumerate(dict.fromkeys(values))}
+        inverse = np.fromiter(map(keys.__getitem__, values), np.int64, len(values))
+    known = [found.place(key) for key in keys]
+    places = np.array([-1 if place is None else place for place in known], dtype=np.int64)[inverse]
     bad = np.flatnonzero(places < 0)
     if bad.size:
         i = int(bad[0])

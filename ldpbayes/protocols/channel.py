@@ -11,7 +11,7 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.arrays import groups_of
-from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import (
     AbstractListed,
@@ -22,6 +22,7 @@ from ldpbayes.protocols.base import (
 )
 from ldpbayes.protocols.decoding import MatrixDecoder
 from ldpbayes.protocols.formats import Labels
+from ldpbayes.protocols.labels import Places, check_factors, check_order
 from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.registry import DESIGNS, make_factor
 
@@ -198,16 +199,30 @@ class Channel(AbstractMatrix):
 
     @property
     def report_format(self):
-        return Labels(self.n_outputs, self.answers)
+        return Labels(self.n_outputs, self.answers, self.design in _OF_CATEGORIES and Places(self.answers).counted)
+
+    def check_categories(self, categories):
+        if self.design == "channel":
+            return  # the rows of a plain matrix may have any order, those of a design belong to its categories
+        settings = self.settings
+        if self.design == "item_count":
+            traits = [label.rsplit("/", np.size(settings["items"]))[0] for label in categories]
+            categories = tuple(dict.fromkeys(traits)) if settings["group"] == "direct" else categories
+        of_categories = self.design in _OF_CATEGORIES or len(categories) < self.n_categories
+        if not (of_categories and Places(self.answers).counted):
+            check_order(categories, self.answers, f"answers of {self.design}", whole=not of_categories)
+        if self.design in ("product", "mixture"):
+            for i, table in enumerate(settings["factors"], 1):
+                make_factor(table, self.n_categories, f"factor {i}").check_categories(categories)
+        elif self.design == "compose":
+            make_factor(settings["inner"], self.n_categories, "inner").check_categories(categories)
+        elif self.design == "kronecker":
+            check_factors(self.attribute_factors(), categories, {settings["separator"], "/"})
 
     def parse_reports(self, columns, categories):
-        if self.design != "channel" and set(categories) == set(self.answers) and tuple(categories) != self.answers:
-            # A plain matrix may have its rows in any order; the rows of a design belong to its categories.
-            raise ArgumentError(
-                f"categories must be in the order of the answers of {self.design} ({listed(self.answers)}), "
-                f"got {listed(categories)}."
-            )
-        return super().parse_reports(columns, categories)
+        self.check_categories(categories)
+        same = self.n_outputs == self.n_categories and (self.design == "channel" or not Places(self.answers).counted)
+        return super().parse_reports(columns, categories if same or self.report_format.categories else ())
 
     def binomials(self, reports, counts):
         """Return how many reports are likelier than the average under each value, where that has one chance elsewhere.

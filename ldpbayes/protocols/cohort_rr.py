@@ -17,6 +17,7 @@ from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, Ancil
 from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import Numbers
 from ldpbayes.protocols.grr import GRR
+from ldpbayes.protocols.labels import check_order
 from ldpbayes.protocols.laws import SupportLaw
 from ldpbayes.protocols.respondents import Uniform
 
@@ -258,6 +259,13 @@ class CohortRR(AbstractCohorts):
             table = hashing.buckets(self.assignment, cohorts, categories, self.buckets)
         table.setflags(write=False)
         return table
+
+    @property
+    def default_labels(self):
+        return self.candidates or super().default_labels
+
+    def check_categories(self, categories):
+        check_order(categories, self.candidates or (), f"candidates of {self.name}")
 
     def unlisted(self):
         # A random word is in any bucket, so that its report is uniform.

@@ -5,6 +5,7 @@ Carriers have the sensitive attribute; with two categories they are the second, 
 """
 
 import math
+import numbers
 from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
@@ -16,6 +17,7 @@ from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.protocols.base import check_entries
 from ldpbayes.protocols.channel import YES_NO, Channel, check_answers
 from ldpbayes.protocols.formats import parse_labels
+from ldpbayes.protocols.labels import Places
 from ldpbayes.protocols.registry import DESIGNS
 
 #: More cards tell carriers from others ever more surely, and nobody draws as many.
@@ -260,7 +262,11 @@ def item_count(items, group, ceiling=0.0, floor=0.0, answers=None, on=None) -> C
     if group not in ("treatment", "both") and any(shares.values()):
         raise ArgumentError("ceiling and floor must be left out of groups other than the treatment.")
     if (on is None) == (several and group != "direct"):
-        rule = "left out where there is no choice of a list" if on else f"which of {len(sizes)} lists the group answers"
+        rule = (
+            "left out where there is no choice of a list"
+            if on is not None
+            else f"which of {len(sizes)} lists the group answers"
+        )
         raise ArgumentError(f"on must be {rule}, got {shown(on)}.")
     if group == "both" and len(sizes) != 2:
         raise ArgumentError(f"group must be that of one list where there are more than two, got 'both' of {len(sizes)}.")
@@ -304,7 +310,7 @@ class OfTwoLists(Channel):
 def items_of_lists(items) -> tuple[int, ...]:
     """Return how many innocuous items each list has, from one number or a sequence of them, checked."""
     rule = "a number of items, or one for each list"
-    each = checks.entries(items, "items", rule) if np.iterable(items) and not isinstance(items, str) else (items,)
+    each = (items,) if isinstance(items, (str, numbers.Number)) else checks.entries(items, "items", rule)
     if not each:
         raise ArgumentError(f"items must be {rule}, got none.")
     return tuple(checks.integer(size, "items", 1, MAX_ITEMS) for size in each)
@@ -427,7 +433,8 @@ def _design(name, matrix, settings, answers, default=None):
     if default is None:
         default = YES_NO if len(matrix) == 2 else tuple(map(str, range(len(matrix))))
     answers = tuple(default) if answers is None else check_answers(answers)
-    if answers != tuple(default) and set(answers) == set(default):
+    words = not Places(default).numbered  # numbers of cards and the like may begin with another one
+    if len(set(answers)) == len(answers) and Places(default).moved(answers, whole=not words) is not None:
         raise ArgumentError(
             f"answers must be in the order of the rows of {name} ({listed(default)}), got {listed(answers)}: this would "
             "swap what the reports stand for."

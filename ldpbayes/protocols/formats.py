@@ -2,7 +2,6 @@
 
 import abc
 import math
-import unicodedata
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ from ldpbayes import checks
 from ldpbayes.errors import DataError, listed, shown
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.labels import Places
 
 #: Bytes of a cohort before the bits of a report.
 COHORT_BYTES = 4
@@ -57,7 +57,9 @@ class Labels(AbstractFormat):
 
     def parse(self, columns, categories):
         labels = categories if self.categories else self.labels
-        return parse_labels(columns[0], list(map(str, range(self.n))) if labels is None else labels)
+        if labels is None:
+            return parse_labels(columns[0], list(map(str, range(self.n))))
+        return parse_labels(columns[0], labels, categories)
 
     def format(self, reports, categories):
         labels = categories if self.categories else self.labels
@@ -138,11 +140,11 @@ class CohortSets(AbstractFormat):
     def check(self, reports):
         """Return canonical reports from canonical ones or from a pair (cohorts, bits), bits packed or zeros and ones."""
         if isinstance(reports, tuple) and len(reports) == 2:
-            cohorts, packed = np.asarray(reports[0]), bits.check(reports[1], self.n_bits)
+            cohorts, packed = checks.array_of(reports[0], "cohorts", "integers"), bits.check(reports[1], self.n_bits)
             if cohorts.shape != (len(packed),) or not np.issubdtype(cohorts.dtype, np.integer):
                 raise DataError(f"cohorts must be {len(packed)} integers, one per report, got shape {cohorts.shape}")
         else:
-            array = np.asarray(reports)
+            array = checks.array_of(reports, "reports", "bytes, one report a row, or a pair (cohorts, bits)")
             expected = COHORT_BYTES + bits.width(self.n_bits)
             if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != expected:
                 raise DataError(
@@ -240,7 +242,7 @@ def split_cohorts(reports):
 
 def _check_numbers(reports, width, what, names, limits):
     """Return reports of so many numbers as int64; the first numbers of each have names and limits."""
-    array = np.asarray(reports)
+    array = checks.array_of(reports, "reports", "numbers, one report a row")
     if array.ndim != 2 or array.shape[1] != width or not np.issubdtype(array.dtype, np.integer):
         raise DataError(f"reports must be an (m, {width}) array of integers{what}, got shape {array.shape} of {array.dtype}")
     for name, limit, column in zip(names, limits, array.T, strict=False):
@@ -319,16 +321,19 @@ def _sort_rows(rows):
 
 
 # ---- reading -----------------------------------------------------------------------------------------------------------
-def parse_labels(column, labels):
+def parse_labels(column, labels, categories=()):
     """Return the positions in labels of a column of labels.
 
     Parameters
     ----------
     column : sequence of str, or Integers
-        Texts are labels; blanks around a text are not part of it, unless a label has them, and neither is their case, unless
-        labels differ by it. Whole numbers, also those that a CSV file writes as text, are positions from zero where no label
-        is a number, else labels where the caller named the categories. Booleans are positions of two labels.
+        Texts are labels, as ``labels.Places`` has them. Whole numbers, also those that a CSV file writes as text, are
+        positions from zero where no label is a number, else labels where the caller named the categories. Booleans are
+        labels where these are true and false, else positions of two labels.
     labels : sequence of str
+    categories : sequence of str
+        Labels of the categories that labels stand for in order, where these are other ones: whole numbers are no positions
+        where they are categories elsewhere.
 
     Returns
     -------
@@ -340,12 +345,22 @@ def parse_labels(column, labels):
         On the first unknown label, with its row as ``line``; on bytes and lists; on whole numbers that could be labels as
         well as positions.
     """
-    counted = list(map(str, range(len(labels)))) == list(labels)
+    found = Places(labels)
+    odd = found.moved(categories, positions=True) if found.counted or not found.numbered else None
+    if odd is not None and (not column.positions if isinstance(column, Integers) else found.counted):
+        answers = "" if found.counted else f", or write the answers as {listed(labels, most=8)}"
+        raise DataError(
+            f"holds reports that could be positions or labels of categories, such as {shown(odd)}; give the categories "
+            f"other labels{answers}"
+        )
     if isinstance(column, Integers):
+        named = f"the labels {listed(labels, most=8)}" if column.labelled else f"{len(labels)}"
+        truths = (found.place("false"), found.place("true")) if column.boolean else ()
         if column.boolean and len(labels) > 2:
-            named = f"the labels {listed(labels, most=8)}" if column.labelled else f"{len(labels)}"
             refuse(column, f"a report of this protocol is one of {named}")
-        if column.positions or counted or not ((column.boolean and column.labelled) or _any_number(labels)):
+        if truths and None not in truths:
+            return np.array(truths)[column.values]
+        if column.positions or found.counted or not ((column.boolean and column.labelled) or found.numbered):
             return check_labels(column.values, len(labels))
         if not column.labelled:
             raise DataError(
@@ -353,26 +368,15 @@ def parse_labels(column, labels):
                 "as labels"
             )
         if column.boolean:
-            refuse(column, f"a report of this protocol is one of the labels {listed(labels, most=8)}")
+            refuse(column, f"a report of this protocol is one of {named}")
         column = list(map(str, column.values.tolist()))
     elif isinstance(column, (Bytes, Lists)):
         refuse(column, "a report of this protocol is one label")
-    positions = {label: i for i, label in enumerate(labels)}
-    folded = {_folded(label): i for i, label in enumerate(labels)}
-    if not _any_number(labels):
-        positions |= {str(i): i for i in range(len(labels))}  # whole numbers, which a CSV file writes as text
     out = np.empty(len(column), dtype=np.int64)
     for i, text in enumerate(column):
-        position = positions.get(text)
-        if position is None:  # blanks around a cell are not part of it, unless a label has them
-            position = positions.get(text.strip())
-        if position is None and len(folded) == len(labels):
-            position = folded.get(_folded(text))
-        if position is None:  # a column of whole numbers becomes one of floats where an entry is missing
-            whole = text.strip().removesuffix(".0")
-            position = positions.get(whole) if whole.isdecimal() else None
+        position = found.place(text, odd is None)
         if position is None:
-            say = "; name the categories (categories=…) to read labels" if counted and text.strip().isalpha() else ""
+            say = "; name the categories (categories=…) to read labels" if found.counted and text.strip().isalpha() else ""
             empty = text.strip().casefold() in NO_ANSWER
             say = f"; say missing={text.strip()!r} to count who gave no answer" if empty else say
             raise DataError(f"unknown report {shown(text)}; it must be one of {listed(labels, most=8)}{say}", line=i)
@@ -380,18 +384,8 @@ def parse_labels(column, labels):
     return out
 
 
-def _folded(text):
-    """Return a text without blanks around it, capitals, and the two ways in which Unicode writes a letter with an accent."""
-    return unicodedata.normalize("NFC", text.strip().casefold())
-
-
 #: How files write that nothing was entered.
 NO_ANSWER = frozenset(("", ".", "na", "n/a", "nan", "null", "none"))
-
-
-def _any_number(labels):
-    """Return whether some label is a whole number in decimal digits."""
-    return any(label.isdecimal() for label in labels)
 
 
 def check_labels(reports, n_outputs):

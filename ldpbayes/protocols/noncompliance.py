@@ -204,6 +204,9 @@ class Noncompliance(AbstractProtocol):
     log_public_share = passed_on("compliers", "log_public_share")
     crafted = passed_on("compliers", "crafted")
 
+    def check_categories(self, categories):
+        self.compliers.check_categories(categories[: self.compliers.n_categories])
+
     def parse_reports(self, columns, categories):
         return self.compliers.parse_reports(columns, categories[: self.compliers.n_categories])
 

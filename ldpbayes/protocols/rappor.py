@@ -17,6 +17,7 @@ from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, float_above, independent_sizes, log_above
 from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import CohortSets, join_cohorts, split_cohorts
+from ldpbayes.protocols.labels import check_order
 from ldpbayes.protocols.laws import BitLaw, SupportLaw
 from ldpbayes.protocols.respondents import AbstractLaw
 
@@ -322,6 +323,13 @@ class Rappor(AbstractProtocol):
     def list_reports(self):
         sets = bits.every_set(self.n_bits)
         return join_cohorts(np.repeat(np.arange(self.cohorts), len(sets)), np.tile(sets, (self.cohorts, 1)))
+
+    @property
+    def default_labels(self):
+        return self.candidates or super().default_labels
+
+    def check_categories(self, categories):
+        check_order(categories, self.candidates or (), f"candidates of {self.name}")
 
     @property
     def report_format(self):

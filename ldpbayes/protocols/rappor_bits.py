@@ -76,6 +76,8 @@ class RapporBits(AbstractProtocol):
         return np.ascontiguousarray(reports), np.stack([sizes[:, None] - ones, ones], axis=2).ravel()
 
     n_categories = passed_on("rappor", "n_categories")
+    default_labels = passed_on("rappor", "default_labels")
+    check_categories = passed_on("rappor", "check_categories")
     parameters = passed_on("rappor", "parameters")
 
     @property

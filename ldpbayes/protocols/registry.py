@@ -219,15 +219,18 @@ def known_name(name: object, argument: str = "protocol") -> str:
     return str(checks.choice(written if isinstance(written, str) and written in names else name, argument, names))
 
 
-def make_protocol(name: str, categories: Sequence[str] | None = None, parameters: dict | None = None) -> AbstractProtocol:
+def make_protocol(
+    name: str, categories: Sequence[str] | int | None = None, parameters: dict | None = None
+) -> AbstractProtocol:
     """Return the protocol that a collection file names.
 
     Parameters
     ----------
     name : str
         A protocol ("grr", …), a survey design ("warner", …), "channel", a combinator ("compose", …) or an alias ("oue", …).
-    categories : sequence of str, optional
-        Category labels, in order; a survey design knows their number itself.
+    categories : sequence of str or int, optional
+        Category labels, in order, or their number. A survey design and a matrix know it themselves; of other protocols it
+        may also be the parameter ``n_categories``.
     parameters : dict, optional
         The protocol's parameters under their own names.
 
@@ -243,15 +246,25 @@ def make_protocol(name: str, categories: Sequence[str] | None = None, parameters
     if not isinstance(name, str) or name not in DESIGNS:  # those are in one file
         name = known_name(name)
     name, parameters = resolve(name, parameters)
-    if categories is None and name in DESIGNS:
-        return _design(DESIGNS[name], parameters)
-    if not isinstance(categories, Numbered):
+    if categories is None and name in (*DESIGNS, "channel"):
+        return _design(DESIGNS.get(name) or PROTOCOLS[name], parameters)
+    if categories is None:
+        categories = parameters.pop("n_categories", None)
+        if categories is None and name in COMBINATORS:
+            return _combine(name, parameters, None)
+        if categories is None:
+            raise ArgumentError(f"categories must be the labels of the categories, or their number, for {name}, got None.")
+    if isinstance(categories, numbers.Number):
+        categories = Numbered(checks.categories_count(categories, "categories"))
+    elif not isinstance(categories, Numbered):
         categories = checks.entries(categories, "categories", "a sequence of labels")
     if name in PROTOCOLS:
         protocol = PROTOCOLS[name].from_parameters(categories, parameters)
     elif name in COMBINATORS:
         protocol = _combine(name, parameters, len(categories))
     else:
+        if "n_categories" in inspect.signature(DESIGNS[name]).parameters:
+            parameters.setdefault("n_categories", len(categories))
         stated = parameters.get("n_categories", len(categories))  # before a matrix of that size is made
         if checks.categories_count(stated) != len(categories):
             raise ArgumentError(f"n_categories must be the number of categories ({len(categories)}), got {shown(stated)}.")

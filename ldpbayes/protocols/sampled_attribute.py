@@ -15,7 +15,6 @@ from ldpbayes.protocols.attributes import (
     AbstractAttributes,
     Coded,
     attribute_sizes,
-    split_labels,
 )
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
@@ -116,7 +115,7 @@ class SampledAttribute(AbstractCollected):
         return reports
 
     def parse_reports(self, columns, categories):
-        labels = split_labels(categories, self.sizes, self.separator)
+        labels = self.labels_of(categories)
         column = columns[1]
         if isinstance(column, (Bytes, Lists)):
             refuse(column, "a report of one sampled attribute is a text or a code")
@@ -134,7 +133,7 @@ class SampledAttribute(AbstractCollected):
         return out
 
     def format_reports(self, reports, categories):
-        labels = split_labels(categories, self.sizes, self.separator)
+        labels = self.labels_of(categories)
         out = np.empty(len(reports), dtype=object)
         for k, (coder, names) in enumerate(zip(self.coded, labels, strict=True)):
             here = np.flatnonzero(reports[:, 0] == k)

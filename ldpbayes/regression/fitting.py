@@ -23,11 +23,10 @@ from ldpbayes.protocols.designs import ListExperiment
 from ldpbayes.regression import denying, lists, maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.reports import Reports, protocols_of, read_reports, reports_of_cells
+from ldpbayes.regression.reports import Asked, Reports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
 from ldpbayes.road.request import Request
-from ldpbayes.sources.records import report_columns
 
 if TYPE_CHECKING:
     from ldpbayes.result import Result
@@ -159,7 +158,7 @@ def regress(
         where its trajectories do not hold; ``mle`` is maximum likelihood.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
     missing : {"refuse", "drop"}
-        What becomes of rows in which a covariate or the report is missing.
+        What becomes of rows in which a covariate, the report or what is stated of it is missing: design, count, weight.
     deniers : str or mapping, optional
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
         has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of
@@ -398,16 +397,13 @@ def _read(formula, frame, protocol, report, missing, columns, labels=None, of_de
         table = to_pandas(frame)
         if protocol is None:
             raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
-        used: tuple[str, ...] = ()  # the columns in which every row has its report, unless its design says which
-        if columns["design"] is None:
-            names = map(str, table.columns)
-            used = report_columns(
-                protocols_of(protocol, None)["all"], checks.columns(report, "report"), names, formula.answer
-            )
-        cleaned, kept = clean(table, variables, missing=missing, reported=used)
-        reports = read_reports(table, kept, protocol, report, formula.answer, columns, labels)
+        asked = Asked.of(table, protocol, report, formula.answer, columns)
+        cleaned, kept = clean(table, variables, missing=missing, reported=asked.needed(table))
+        reports = read_reports(table, kept, asked, formula.answer, labels)
     if gone := int((~kept).sum()):
-        dropped = f"{gone:,} of {kept.size:,} rows are left out: a covariate or the report is missing."
+        others = any(columns[name] is not None for name in columns)
+        missed = "a covariate, the report, or what is stated of it," if others else "a covariate or the report"
+        dropped = f"{gone:,} of {kept.size:,} rows are left out: {missed} is missing."
         reports = replace(reports, dropped=dropped)
     return Design(formula, cleaned), reports, None if of_denial is None else Design(of_denial, cleaned)
 

@@ -12,6 +12,7 @@ from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.collections.survey import SampleColumns, design_effect
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.labels import Places
 from ldpbayes.sources.base import check_column
 from ldpbayes.sources.encode import Format, counts_of
 from ldpbayes.sources.frames import arrow_of
@@ -87,14 +88,81 @@ class Reports:
         return Entries.counted(cell, self.code, amount, self.table, n_cells, self.log_constants)
 
 
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """How the rows of a frame were asked.
+
+    Attributes
+    ----------
+    protocols : mapping of str to AbstractProtocol
+        By the value of the column of designs; one alone without.
+    columns : list of tuple of str
+        The columns of a report of each protocol.
+    stated : mapping of str to str or None
+        Columns of ``design``, ``count``, ``weights``, ``strata`` and ``cluster``.
+    """
+
+    protocols: Mapping[str, AbstractProtocol]
+    columns: list[tuple[str, ...]]
+    stated: Mapping[str, str | None]
+
+    @classmethod
+    def of(
+        cls,
+        table: Any,
+        protocol: AbstractProtocol | Mapping[Any, AbstractProtocol],
+        report: str | Sequence[str] | None,
+        answer: str,
+        stated: Mapping[str, str | None] | None = None,
+    ) -> "Asked":
+        """Return how the rows of a pandas frame were asked; ``answer`` is also the default name of the column of reports.
+
+        Raises
+        ------
+        ArgumentError, DataError
+            Where designs or columns do not fit the frame.
+        """
+        names = [str(name) for name in table.columns]
+        stated = dict.fromkeys(("design", "count", "weights", "strata", "cluster")) | dict(stated or {})
+        SampleColumns(stated["weights"], stated["strata"], stated["cluster"])
+        for what, name in stated.items():
+            if name is not None:
+                check_column(names, name, "the frame ", f" for {what}")
+        protocols = protocols_of(protocol, stated["design"])
+        fields = checks.columns(report, "report")
+        return cls(protocols, [report_columns(one, fields, names, answer) for one in protocols.values()], stated)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that are stated."""
+        return [name for name in self.stated.values() if name is not None]
+
+    def places(self, table: Any) -> np.ndarray:
+        """Return the place of the protocol of each row of an Arrow table, -1 where its design has none."""
+        design = self.stated["design"]
+        if design is None:
+            return np.zeros(table.num_rows, dtype=np.int64)
+        found, (codes, texts) = Places(list(self.protocols)), entries_of(table, design)
+        places = [found.place(text, positions=False) for text in texts]
+        return np.array([-1 if place is None else place for place in places], dtype=np.int64)[codes]
+
+    def needed(self, table: Any) -> dict[str, np.ndarray]:
+        """Return which rows of a pandas frame need each column: that of a report those of its design."""
+        every = np.ones(len(table), dtype=bool)
+        place, design = np.zeros(len(table), dtype=np.int64), self.stated["design"]
+        if design is not None:
+            present = table[design].notna().to_numpy()
+            place[~present] = -1
+            if present.any():
+                place[present] = self.places(arrow_of(table.loc[present, [design]], [design]))
+        rows = dict.fromkeys(self.names, every)
+        for i, fields in enumerate(self.columns):
+            rows |= {name: rows.get(name, False) | (place == i) for name in fields}
+        return rows
+
+
 def read_reports(
-    table: Any,
-    kept: np.ndarray,
-    protocol: AbstractProtocol | Mapping[Any, AbstractProtocol],
-    report: str | Sequence[str] | None,
-    answer: str,
-    stated: Mapping[str, str | None] | None = None,
-    categories: Sequence[str] | None = None,
+    table: Any, kept: np.ndarray, asked: Asked, answer: str, categories: Sequence[str] | None = None
 ) -> Reports:
     """Return the reports of a pandas frame.
 
@@ -103,13 +171,9 @@ def read_reports(
     table : pandas.DataFrame
     kept : (n,) bool array
         Rows that take part.
-    protocol : AbstractProtocol, or mapping of value to AbstractProtocol
-        With ``design``: the protocol of each value of that column.
-    report : str or sequence of str, optional
+    asked : Asked
     answer : str
-        Name of the private answer; also the default name of the column of reports.
-    stated : mapping of str to str or None, optional
-        Columns of ``design``, ``count``, ``weights``, ``strata`` and ``cluster``.
+        Name of the private answer.
     categories : sequence of str, optional
 
     Raises
@@ -117,45 +181,36 @@ def read_reports(
     ArgumentError, DataError
         As read, and where designs do not fit the column.
     """
-    names = [str(name) for name in table.columns]
-    stated = dict.fromkeys(("design", "count", "weights", "strata", "cluster")) | dict(stated or {})
-    SampleColumns(stated["weights"], stated["strata"], stated["cluster"])
-    for what, name in stated.items():
-        if name is not None:
-            check_column(names, name, "the frame ", f" for {what}")
-    protocols = protocols_of(protocol, stated["design"])
-    first = next(iter(protocols.values()))
+    first = next(iter(asked.protocols.values()))
     labels = labels_of(categories, first) or first.default_labels
-    report = checks.columns(report, "report")
-    columns = [report_columns(channel, report, names, answer) for channel in protocols.values()]
-    used = [*(name for fields in columns for name in fields), *(name for name in stated.values() if name is not None)]
+    used = [*(name for fields in asked.columns for name in fields), *asked.names]
     arrow = arrow_of(table.loc[kept, list(dict.fromkeys(used))], used)
     try:
-        return _reports(arrow, protocols, columns, labels, categories is not None, stated, answer)
+        return _reports(arrow, asked, labels, categories is not None, answer)
     except DataError as err:  # of a row of those that take part
         row = "" if err.line is None else f"row {np.flatnonzero(kept)[err.line] + 1:,}: "
-        raise DataError(row + err.message, field=err.field) from None
+        message, of_read, _ = err.message.partition("; say missing=")
+        advice = "; make it None, and missing='drop' leaves such rows out" if of_read else ""
+        raise DataError(row + message + advice, field=err.field) from None
 
 
-def _reports(table, protocols, columns, labels, labelled, stated, answer):
+def _reports(table, asked, labels, labelled, answer):
     """Return the Reports of an Arrow table, whose columns are those of each protocol and those that are stated."""
-    place = np.zeros(table.num_rows, dtype=np.int64)
-    if stated["design"] is not None:
-        codes, texts = entries_of(table, stated["design"])
-        place_of = {name: i for i, name in enumerate(protocols)}
-        place = np.array([place_of.get(text, -1) for text in texts])[codes]
-        if (place < 0).any():
-            value = texts[codes[np.argmin(place)]]
-            raise DataError(
-                f"has the value {shown(value)}, for which protocol has no entry; it has {listed(place_of)}",
-                field=stated["design"],
-            )
+    protocols, stated, place = asked.protocols, asked.stated, asked.places(table)
+    if (place < 0).any():
+        row = int(np.argmin(place))
+        value = table[stated["design"]][row].as_py()
+        raise DataError(
+            f"has the value {shown(str(value))}, for which protocol has no entry; it has {listed(protocols)}",
+            line=row,
+            field=stated["design"],
+        )
     counts = np.ones(table.num_rows, dtype=np.int64)
     if stated["count"] is not None:
         counts = counts_of(table, stated["count"])
         if counts.sum(dtype=float) > MAX_COUNT:
             raise DataError("counts must be at most 10**12 all together", field=stated["count"])
-    formats = [Format(one, own, labels, labelled) for one, own in zip(protocols.values(), columns, strict=True)]
+    formats = [Format(one, own, labels, labelled) for one, own in zip(protocols.values(), asked.columns, strict=True)]
     code, rows, constants, tallies, channel, at = np.empty_like(place), [], [], [], [], 0
     for batch in sent(table, formats, place):
         dense = batch.likelihood.dense()

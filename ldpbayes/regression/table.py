@@ -17,7 +17,7 @@ def clean(
     *,
     missing: str = "refuse",
     extra: Sequence[str] = (),
-    reported: Sequence[str] = (),
+    reported: Mapping[str, np.ndarray] | None = None,
     remedy: str = "fill it in, or drop them with missing='drop'",
 ) -> tuple[Any, np.ndarray]:
     """Return (pandas frame of the variables in plain types, which rows are kept).
@@ -27,11 +27,11 @@ def clean(
     table : pandas.DataFrame
     variables : sequence of str
     missing : {"refuse", "drop"}
-        What becomes of rows where a variable or a report is missing.
+        What becomes of rows where a variable, or a column that they need, is missing.
     extra : sequence of str
         Other columns that must exist.
-    reported : sequence of str
-        Columns of reports.
+    reported : mapping of str to (n,) bool array, optional
+        Columns of reports, of how they were made and of the sample: which rows need them.
     remedy : str
         What to do about missing values, for the error.
 
@@ -48,9 +48,10 @@ def clean(
             raise DataError(f"the frame has no column {shown(name)}; it has {listed(names) or 'none'}")
     kept = np.ones(len(table), dtype=bool)
     columns: dict[str, Any] = {}
+    reported = reported or {}
     for name in dict.fromkeys((*variables, *reported)):
         values = table[name]
-        gone = values.isna().to_numpy()
+        gone = values.isna().to_numpy() & (True if name in variables else reported[name])
         if gone.any() and missing == "refuse":
             raise DataError(
                 f"is missing in {int(gone.sum()):,} of {len(table):,} rows; {remedy}",

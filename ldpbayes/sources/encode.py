@@ -14,6 +14,7 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
 from ldpbayes.sources import keys as plain
 from ldpbayes.sources.base import arrow_kind, check_column, foreign
+from ldpbayes.sources.numbers import thousands
 
 #: Most entries of a table of codes that is counted without sorting.
 MOST_CODES = 2**22
@@ -252,6 +253,8 @@ class Format:
         sets = form is not None and form.hashed is None
         if len(self.report) not in (len(fields), *((-(-a // 8), a) if sets else ())):
             raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(self.report)}.")
+        if self.labelled:
+            self.protocol.check_categories(self.labels)
 
     def rows(self, table: Any) -> np.ndarray:
         """Return the canonical reports of all rows of a table.
@@ -400,8 +403,8 @@ def counts_of(table: Any, name: str) -> np.ndarray:
 def _count(text):
     """Return the count that a text writes in the digits 0 to 9, as 2 or 2.0, or the sentence that says why it is none."""
     match = _WHOLE.fullmatch(text.strip(" \t"))  # of other white space int() would read some and refuse some
-    if match is None:
-        return f"count must be a whole number, got {shown(text)}"
+    if match is None or thousands(text):
+        return f"count must be a whole number, got {shown(text)}{thousands(text)}"
     if len(match[1]) > 40 or not 0 <= int(match[1]) <= MAX_COUNT:
         return f"count must be from 0 to 10**12, got {match[1]:.40}"
     return int(match[1])

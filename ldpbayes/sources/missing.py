@@ -12,6 +12,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.protocols.labels import Places
 from ldpbayes.sources.base import arrow_kind
 from ldpbayes.sources.encode import Format, cells, column, encoded_key, texts
 from ldpbayes.sources.stream import Batch
@@ -46,12 +47,15 @@ class Missing:
             return None
         rule = "a label or several"
         given = [missing] if isinstance(missing, str) or _is_number(missing) else checks.entries(missing, "missing", rule)
+        for label in filter(_is_number, given):
+            checks.real(label, "missing", rule)
         labels = checks.labels([_text(label) if _is_number(label) else label for label in given], "missing", rule)
         return cls(tuple(label.strip() for label in labels), tuple(by), tuple(sample))
 
     def check(self, categories: Sequence[str]) -> None:
         """Refuse a label that is a category."""
-        both = [label for label in self.labels if label in categories]
+        found = Places(categories)
+        both = [label for label in self.labels if found.place(label, positions=False) is not None]
         if both:
             raise ArgumentError(f"missing must be no category, got {shown(both[0])}, which is one.")
 

@@ -13,6 +13,9 @@ _PLAIN = r"[0-9]{1,30}(?:\.[0-9]{1,30})?"
 _FRACTION = re.compile(rf"\s*([+-]?{_PLAIN})\s*/\s*({_PLAIN})\s*")
 _LOGARITHM = re.compile(rf"\s*(?:({_PLAIN})\s*\*\s*)?ln\(\s*({_PLAIN})\s*(?:/\s*({_PLAIN})\s*)?\)\s*(?:/\s*({_PLAIN})\s*)?")
 
+#: A count with a point before three digits.
+_THOUSANDS = re.compile(r"\s*([+-]?[1-9][0-9]{0,30})\.([0-9]{3})\s*")
+
 
 def number(text):
     """Return the number that a text writes as a fraction or a logarithm, or None where it writes neither.
@@ -42,6 +45,19 @@ def number(text):
     except (ValueError, ZeroDivisionError):
         pass
     return None
+
+
+def thousands(text):
+    """Return the two numbers that a text such as 1.000 may write, for the end of a sentence; empty where it writes one.
+
+    Some write a point before three digits of thousands, and others before those of a fraction.
+
+    Parameters
+    ----------
+    text : str
+    """
+    match = _THOUSANDS.fullmatch(text)
+    return f", which may be {float(text):.15g} or {int(match[1] + match[2])}; write one of them" if match else ""
 
 
 def as_numbers(value):

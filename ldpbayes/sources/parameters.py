@@ -100,7 +100,8 @@ def parse_protocol(text: str) -> Stated:
         size = checks.categories_count(document.get("n_categories", len(labels or ())))
         if labels is not None and len(labels) != size:
             raise ArgumentError(f"categories must be {size} labels, got {len(labels)}.")
-        protocol = make_protocol(document["protocol"], labels or [str(x) for x in range(size)], parameters)
+        protocol = make_protocol(document["protocol"], labels or size, parameters)
+        labels = labels_of(labels, protocol)
     except (LDPBayesError, TypeError, ValueError, OverflowError) as err:
         raise DataError(str(err).rstrip("."), field=COLUMN) from None
     return Stated(protocol, labels)
@@ -192,6 +193,8 @@ def labels_of(categories: Any, protocol: AbstractProtocol | None = None) -> tupl
         raise ArgumentError(f"categories must be {rule}, got {shown(categories)}.")
     if protocol is not None and len(labels) != protocol.n_categories:
         raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(labels)}.")
+    if protocol is not None:
+        protocol.check_categories(labels)
     return labels
 
 

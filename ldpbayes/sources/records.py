@@ -50,7 +50,11 @@ def sent(table: Any, formats: Sequence[Format], place: np.ndarray) -> Iterator[S
             _, found, code = np.unique(codes, return_index=True, return_inverse=True)
             order = np.argsort(found)
             first, code = found[order], np.argsort(order)[code]
-        reports = form.rows(batch.take(first))
+        try:
+            reports = form.rows(batch.take(first))
+        except DataError as err:  # of a distinct report: the first row that has it
+            line = None if err.line is None else int(rows[first[err.line]])
+            raise DataError(err.message, line=line, field=err.field) from None
         yield Sent(i, rows, code, reports, likelihood_rows(form.protocol, reports))
 
 

@@ -202,11 +202,16 @@ def test_values_outside_the_alphabet_do_not_wrap_around(case):
     for value in (-1, protocol.n_categories):
         with pytest.raises(ArgumentError, match=f"got {value}"):
             protocol.privatize(np.array([0, value]), rng)
-        with pytest.raises(ArgumentError, match="private and not shown"):
-            protocol.privatize_one(value)
+        for client in (protocol.privatize_one, protocol.randomize_one):
+            with pytest.raises(ArgumentError, match="private and not shown"):
+                client(value)
+            with pytest.raises(ArgumentError) as refused:
+                client("cancer")
+            assert "cancer" not in str(refused.value) and refused.value.__cause__ is None
     for values in (np.array([0.5]), np.array([True]), np.array([[0]])):
-        with pytest.raises(ArgumentError):
-            protocol.privatize(values, rng)
+        for simulated in (protocol.privatize, protocol.randomize):
+            with pytest.raises(ArgumentError):
+                simulated(values, rng)
 
 
 @every_case

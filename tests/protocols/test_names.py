@@ -3,7 +3,7 @@
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, LDPBayesError
 from ldpbayes.protocols import (
     COMBINATORS,
     DESIGNS,
@@ -98,3 +98,32 @@ def test_parameters_are_described_one_by_one():
         ("cards", False, 1),
     ]
     assert "olh" in described["local_hashing"].aliases and "variant" in described["unary"].stated
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOLS.keys() | ALIASES.keys()))
+def test_a_number_of_categories_stands_for_as_many_labels(name):
+    """The kind: what the default of an argument means, and a count where labels stand; of every protocol and alias."""
+    made = 0
+    for parameters in ({"epsilon": 1.0}, {"epsilon": 1.0, "buckets": 2, "cohorts": 2}, {"kappa": 0.6, "lam": 0.2}):
+        try:
+            labelled = make_protocol(name, ["0", "1", "2", "3"], parameters)
+        except LDPBayesError:
+            continue
+        made += 1
+        assert make_protocol(name, 4, parameters) == labelled
+        assert make_protocol(name, parameters={"n_categories": 4} | parameters) == labelled
+        with pytest.raises(ArgumentError, match="categories must be the labels of the categories, or their number"):
+            make_protocol(name, parameters=parameters)
+    assert made or name not in ("grr", "unary", "oue", "olh", "hadamard", "subset", "block_design")
+
+
+def test_designs_and_matrices_know_their_categories():
+    assert make_protocol("warner", 2, {"p": 0.7}) == make_protocol("warner", parameters={"p": 0.7}) == designs.warner(0.7)
+    assert make_protocol("direct", 3) == make_protocol("direct", ABC) == designs.direct(3)
+    matrix = {"matrix": [[0.7, 0.3], [0.3, 0.7]]}
+    assert make_protocol("channel", parameters=matrix) == make_protocol("channel", 2, matrix)
+    factors = {"factors": [{"protocol": "warner", "p": 0.7}, {"protocol": "grr", "epsilon": 1.0, "n_categories": 3}]}
+    assert make_protocol("kronecker", parameters=factors) == make_protocol("kronecker", 6, factors)
+    for count in (1, 0, -1, 1.5, True, 10**9):
+        with pytest.raises(ArgumentError, match="categories must be an integer >= 2"):
+            make_protocol("grr", count, {"epsilon": 1.0})

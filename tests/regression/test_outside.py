@@ -14,7 +14,7 @@ from ldpbayes.protocols.designs import forced_response
 from ldpbayes.regression.design import Design
 from ldpbayes.regression.fitting import Model
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.reports import read_reports
+from ldpbayes.regression.reports import Asked, read_reports
 
 # Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
 pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
@@ -172,7 +172,9 @@ def test_monte_carlo_errors_count_weights_and_resampling():
 def test_varying_slopes_depend_on_neither_unit_nor_origin_of_their_column(frame):
     def model(table):
         parsed = Formula.parse("smokes ~ age + (age | county)")
-        reports = read_reports(table, np.ones(len(table), bool), DIE, None, answer="smokes", categories=["no", "yes"])
+        reports = read_reports(
+            table, np.ones(len(table), bool), Asked.of(table, DIE, None, "smokes"), "smokes", ["no", "yes"]
+        )
         return Model.of(Design(parsed, table[["age", "county"]]), reports, None, None)
 
     plain, moved = model(frame), model(frame.assign(age=2000 + 365.0 * frame["age"]))
@@ -270,7 +272,7 @@ def test_a_skewed_posterior_of_weak_reports_keeps_its_far_side(weak):
     from ldpbayes.regression import maximum
 
     table, device = weak
-    reports = read_reports(table, np.ones(len(table), bool), device, "report", answer="y")
+    reports = read_reports(table, np.ones(len(table), bool), Asked.of(table, device, "report", "y"), "y")
     target = Model.of(Design(Formula.parse("y ~ x + g"), table[["x", "g"]]), reports, None, None).target
     draws = weighted.weighted(target, 8000, np.random.default_rng(1), Watch(False), maximum.climb(target))
     mean = draws.found.weight @ draws.z

@@ -69,6 +69,8 @@ class Repeated(AbstractHistories):
 
     n_categories = passed_on("protocol", "n_categories")
     report_fields = passed_on("protocol", "report_fields")
+    default_labels = passed_on("protocol", "default_labels")
+    check_categories = passed_on("protocol", "check_categories")
     caveat = passed_on("protocol", "caveat")
     has_full_rank = passed_on("protocol", "has_full_rank")
     identifying_matrix = passed_on("protocol", "identifying_matrix")
@@ -111,7 +113,7 @@ class Repeated(AbstractHistories):
         return dtype, example.shape[1:], dtype.itemsize * math.prod(example.shape[1:])
 
     def check_reports(self, reports):
-        array = np.asarray(reports)
+        array = checks.array_of(reports, "reports", "bytes, one history a row")
         size = self._form[2]
         fits = array.ndim == 2 and array.dtype == np.uint8 and array.shape[1] >= _HEAD
         if not fits or (array.shape[1] - _HEAD) % size:
@@ -308,7 +310,7 @@ def user_array(user):
     leaves out a NUL at the end of a text.
     """
     if not isinstance(user, (list, tuple)):
-        return np.asarray(user)
+        return checks.array_of(user, "user", "a name for each report")
     kinds = {type(name) for name in user if not (name is None or (isinstance(name, float) and name != name))}
     if len(kinds) > 1 and not all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
         raise ArgumentError("user must hold names of one kind, numbers or texts, got several.")
@@ -324,7 +326,10 @@ def users_of(user, n_reports):
         raise ArgumentError(f"user must be one name for each of {n_reports} reports, got shape {array.shape}.")
     import pandas as pd
 
-    codes, names = pd.factorize(array)
+    try:
+        codes, names = pd.factorize(array)
+    except TypeError:  # a list among them, which has no hash
+        raise ArgumentError("user must hold names, numbers or texts, got something else among them.") from None
     blank = [code for code, name in enumerate(names.tolist()) if checks.blank(name)]
     missing = np.flatnonzero(np.isin(codes, [-1, *blank]))
     if missing.size:

@@ -55,6 +55,8 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
         object.__setattr__(self, "times", check_times(self.times))
 
     n_categories = passed_on("protocol", "n_categories")
+    default_labels = passed_on("protocol", "default_labels")
+    check_categories = passed_on("protocol", "check_categories")
     n_bits = passed_on("protocol", "n_bits")
     table = passed_on("protocol", "table")
     epsilon_infinity = passed_on("protocol", "epsilon_longitudinal")
