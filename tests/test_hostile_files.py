@@ -1,0 +1,116 @@
+"""Files that took the process, its memory or its time: depth and sizes are looked at before a library sees them.
+
+Kinds: brackets within brackets, which Arrow follows by recursion, and rows with keys of their own, of which Arrow makes a
+table with rows times keys entries. Looked at: objects, lists, brackets in strings, over lines and without an end, columns that
+nobody asked for, lenient reading; objects of objects; objects side by side on one line.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+import ldpbayes as lb
+
+PROTOCOL = lb.GRR(2, 1.0)
+#: A child's own peak of memory above what the imports take, in bytes, after reading a file.
+CHILD = """
+import resource, sys
+import pyarrow.json, pyarrow.parquet
+import ldpbayes as lb
+lb.protocols.GRR, lb.read
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * 1024
+resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+before = peak()
+try:
+    print(lb.read(sys.argv[1], lb.GRR(2, 1.0), report="report", categories=["no", "yes"]).n_reports)
+except lb.LDPBayesError as err:
+    print(err)
+print(peak() - before)
+"""
+
+
+def child(path):
+    """Return (what a reader of a file says, bytes that it took) of a process of its own."""
+    command = [sys.executable, "-c", CHILD, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, (done.returncode, done.stderr[-500:])
+    said, size = done.stdout.splitlines()
+    return said, int(size)
+
+
+# ---- JSON lines ------------------------------------------------------------------------------------------------------
+GOOD = '{"report": "no"}\n{"report": "yes"}\n'
+DEEP = 20_000
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '{"report": "no", "x": ' + "[" * DEEP + "]" * DEEP + "}\n",
+        '{"report": "no", "x": ' + '{"a":' * DEEP + "1" + "}" * DEEP + "}\r\n",
+        '{"report": ' + "[" * DEEP,
+        '{"report": "no", "x": ' + '["]]",' * DEEP + "1" + "]" * DEEP + "}\n",
+    ],
+    ids=["lists", "objects", "without an end", "brackets in strings"],
+)
+def test_deep_lines_are_refused_by_number(tmp_path, row):
+    """20,000 brackets ended the process, 10,000 took minutes."""
+    path = tmp_path / "x.jsonl"
+    path.write_text(GOOD + row)
+    said, _ = child(path)
+    assert "x.jsonl, line 3: is nested more than 64 levels deep" in said
+    with pytest.warns(lb.errors.LDPBayesWarning, match="1 row"):
+        assert lb.read(path, PROTOCOL, report="report", categories=["no", "yes"], bad_rows="skip").n_reports == 2
+
+
+def test_objects_over_several_lines_are_no_way_around_the_limit(tmp_path):
+    (tmp_path / "x.jsonl").write_text(GOOD + '{"report": "no", "x": ' + "[\n" * DEEP + "]\n" * DEEP + "}\n")
+    assert "x.jsonl, line 3: is not JSON" in child(tmp_path / "x.jsonl")[0]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '{"report": "no", "x": ' + "[" * 63 + "]" * 63 + "}\n",
+        '{"report": "no", "x": "' + "[" * 1000 + '\\""}\n',
+        '{"report": "no", "x": [' + ",".join(["[[1], [2]]"] * 1000) + "]}\r\n",
+    ],
+    ids=["at the limit", "brackets in a string", "many side by side"],
+)
+def test_lines_that_are_not_deep_are_read(tmp_path, row):
+    (tmp_path / "x.jsonl").write_text(GOOD + row + GOOD)
+    assert lb.read(tmp_path / "x.jsonl", PROTOCOL, report="report", categories=["no", "yes"]).n_reports == 5
+
+
+@pytest.mark.parametrize("row", ['{"report":"no","k%d":1}', '{"report":"no","x":{"k%d":1}}'], ids=["columns", "objects"])
+def test_rows_with_keys_of_their_own_take_no_square_of_memory(tmp_path, row):
+    """20,000 rows of half a megabyte took 5 GB."""
+    (tmp_path / "x.jsonl").write_text("\n".join(row % i for i in range(20_000)))
+    said, size = child(tmp_path / "x.jsonl")
+    assert said == "20000"
+    assert size < 3e8
+
+
+def test_such_rows_on_one_line_and_in_the_column_that_is_read(tmp_path):
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"report":"no","k{i}":1}}' for i in range(20_000)))
+    said, size = child(tmp_path / "x.jsonl")
+    assert "line 1: is not JSON: Extra data" in said
+    assert size < 3e8
+    (tmp_path / "x.jsonl").write_text("\n".join(f'{{"report":{{"k{i}":1}}}}' for i in range(20_000)))
+    said, size = child(tmp_path / "x.jsonl")
+    assert "field 'report': holds struct<k0: int64" in said
+    assert size < 3e8
+
+
+def test_types_that_parts_of_a_file_do_not_share(tmp_path):
+    """Whole numbers and numbers with decimals are numbers, missing ones are of any type, days are texts."""
+    rows = ['{"report": "no", "day": null, "n": 1}'] * 2000 + ['{"report": "yes", "day": "2024-05-01", "n": 1.5}'] * 2000
+    (tmp_path / "x.jsonl").write_text("\n".join(rows))
+    cells = lb.read(tmp_path / "x.jsonl", PROTOCOL, report="report", categories=["no", "yes"], by="n")
+    assert {key: cell.n_reports for key, cell in cells.items()} == {(1.0,): 2000, (1.5,): 2000}
+    (tmp_path / "x.jsonl").write_text("\n".join([*rows, '{"report": "no", "n": "x"}']))
+    with pytest.raises(lb.errors.DataError, match="is not a readable file of JSON lines"):
+        lb.read(tmp_path / "x.jsonl", PROTOCOL, report="report", categories=["no", "yes"])
