@@ -1,21 +1,26 @@
 """Files that took the process, its memory or its time: depth and sizes are looked at before a library sees them.
 
-Kinds: brackets within brackets, which Arrow follows by recursion, and rows with keys of their own, of which Arrow makes a
-table with rows times keys entries. Looked at: objects, lists, brackets in strings, over lines and without an end, columns that
-nobody asked for, lenient reading; objects of objects; objects side by side on one line.
+Kinds: brackets within brackets, which Arrow follows by recursion; rows with keys of their own, of which Arrow makes a table
+with rows times keys entries; encodings of Parquet that Arrow makes no codes of. Looked at: objects, lists, brackets in
+strings, over lines and without an end, columns that nobody asked for, lenient reading; objects of objects; objects side by
+side on one line; texts, lists of texts, bytes, keys of groups.
 """
 
 import subprocess
 import sys
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import ldpbayes as lb
 
 PROTOCOL = lb.GRR(2, 1.0)
 #: A child's own peak of memory above what the imports take, in bytes, after reading a file.
 CHILD = """
-import resource, sys
+import resource, sys, warnings
+warnings.simplefilter('ignore')
 import pyarrow.json, pyarrow.parquet
 import ldpbayes as lb
 lb.protocols.GRR, lb.read
@@ -114,3 +119,36 @@ def test_types_that_parts_of_a_file_do_not_share(tmp_path):
     (tmp_path / "x.jsonl").write_text("\n".join([*rows, '{"report": "no", "n": "x"}']))
     with pytest.raises(lb.errors.DataError, match="is not a readable file of JSON lines"):
         lb.read(tmp_path / "x.jsonl", PROTOCOL, report="report", categories=["no", "yes"])
+
+
+# ---- Parquet ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
+def test_texts_in_every_encoding(tmp_path, encoding):
+    """DuckDB writes the second of them where it is asked for version 2 of the format, beside lists of texts; so do sets."""
+    path = tmp_path / "x.parquet"
+    table = pa.table({"report": ["no", "yes"] * 50, "user": [f"user{i}" for i in range(100)]})
+    columns = dict.fromkeys(table.column_names, encoding)
+    parquet.write_table(table, path, use_dictionary=False, column_encoding=columns, row_group_size=40)
+    settings = {"report": "report", "categories": ["no", "yes"]}
+    assert lb.read(path, PROTOCOL, **settings).counts.tolist() == [50, 50]
+    assert len(lb.read(path, PROTOCOL, **settings, by="user")) == 100
+    assert lb.scan(str(path), PROTOCOL, **settings)()["all",].n_reports == 100
+    sets = pa.table({"report": pa.array([["a"], ["a", "c"]] * 50), "bytes": pa.array([b"\x80", b"\xa0"] * 50)})
+    columns = {"report.list.element": encoding, "bytes": encoding}
+    parquet.write_table(sets, path, use_dictionary=False, column_encoding=columns)
+    for name in sets.column_names:
+        found = lb.read(path, lb.protocols.UnaryEncoding.optimized(3, 1.0), report=name, categories=["a", "b", "c"])
+        assert found.counts.tolist() == [50, 50]
+
+
+def test_long_texts_in_the_encoding_of_lengths_are_read_in_parts(tmp_path):
+    """A page says how long its texts are, and batches of rows follow."""
+    path = tmp_path / "x.parquet"
+    lengths = np.full(3000, 100_000)
+    table = pa.table({"report": pa.array(["x" * k for k in lengths])})
+    columns = {"report": "DELTA_LENGTH_BYTE_ARRAY"}
+    parquet.write_table(table, path, compression="zstd", use_dictionary=False, column_encoding=columns, row_group_size=3000)
+    assert path.stat().st_size < 200_000
+    said, size = child(path)
+    assert "field 'report'" in said
+    assert size < 8e8
