@@ -18,7 +18,7 @@ MAX_SENTENCE = 2000
 #: Longest quotation of one value.
 MAX_SHOWN = 80
 
-#: How the names of files between the caller and a warning begin: those of the package, and of decorators around its functions.
+#: How the names of files between the caller and a warning begin: of the package, and of decorators around its functions.
 #: A whole name is no beginning to CPython.
 _NOT_THE_CALLER = (
     os.path.join(os.path.dirname(__file__), ""),

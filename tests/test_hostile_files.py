@@ -3,12 +3,17 @@
 Kinds: brackets within brackets, which Arrow follows by recursion; rows with keys of their own, of which Arrow makes a table
 with rows times keys entries; encodings of Parquet that Arrow makes no codes of. Looked at: objects, lists, brackets in
 strings, over lines and without an end, columns that nobody asked for, lenient reading; objects of objects; objects side by
-side on one line; texts, lists of texts, bytes, keys of groups.
+side on one line; texts, lists of texts, bytes, keys of groups. Saved results: sizes that nobody has written, and links out
+of the file, of every kind, under a right checksum too; checkpoints of scans that are compressed.
 """
 
+import hashlib
+import io
 import subprocess
 import sys
+import tracemalloc
 
+import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -152,3 +157,60 @@ def test_long_texts_in_the_encoding_of_lengths_are_read_in_parts(tmp_path):
     said, size = child(path)
     assert "field 'report'" in said
     assert size < 8e8
+
+
+# ---- saved results ---------------------------------------------------------------------------------------------------
+def virtual(group, other):
+    layout = h5py.VirtualLayout((10,), "f8")
+    layout[:] = h5py.VirtualSource(str(other), "y", (10,))
+    group.create_virtual_dataset("x", layout)
+
+
+def outside(group, other):
+    group.create_dataset("x", (10,), "f8", external=[(str(other), 0, 80)])
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["plain", "with a checksum"])
+@pytest.mark.parametrize(
+    ("add", "said"),
+    [
+        (lambda group, other: group.create_dataset("x", (3 * 10**8,), "f8", chunks=(2**20,)), "holds 2,400,"),
+        (outside, "stand in another file"),
+        (virtual, "stand in another file"),
+        (lambda group, other: group.update({"x": h5py.ExternalLink(str(other), "/y")}), "is a link"),
+        (lambda group, other: group.update({"x": h5py.SoftLink("/summary")}), "is a link"),
+        (lambda group, other: group.update({"x": group.file["summary"]}), "stands in it twice"),
+        (lambda group, other: group.update({"x": group.file}), "twice"),
+    ],
+    ids=["size", "external values", "virtual values", "external link", "soft link", "hard link", "circle"],
+)
+def test_results_that_hold_what_they_do_not_say(tmp_path, sealed, add, said):
+    result = lb.fit(lb.Tally(PROTOCOL, [0, 1], [30, 20]), random_seed=1, draws=20)
+    path, other = tmp_path / "x.nc", tmp_path / "other.h5"
+    result.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.rfind(b"\nldpbayes sha256")])
+    with h5py.File(other, "w") as file:
+        file["y"] = np.arange(10.0)
+    with h5py.File(path, "r+") as file:
+        add(file["posterior"], other)
+    if sealed:
+        data = path.read_bytes()
+        path.write_bytes(data + b"\nldpbayes sha256" + hashlib.sha256(data).digest())
+    tracemalloc.start()
+    with pytest.raises(lb.errors.DataError, match=said):
+        lb.load(path)
+    assert tracemalloc.get_traced_memory()[1] < 5e7
+    tracemalloc.stop()
+
+
+def test_partial_results_that_are_compressed_are_none():
+    from ldpbayes.sources.scanning.partials import NOTHING, Partial
+
+    assert Partial.from_bytes(NOTHING.to_bytes()).keys == ()
+    with np.load(io.BytesIO(NOTHING.to_bytes())) as arrays:
+        out = io.BytesIO()
+        np.savez_compressed(out, **arrays, zeros=np.zeros(10**6))
+    assert len(out.getvalue()) < 10_000
+    with pytest.raises(lb.errors.DataError, match="is not a partial result"):
+        Partial.from_bytes(out.getvalue())
