@@ -22,7 +22,7 @@ MAX_SHOWN = 80
 #: A whole name is no beginning to CPython.
 _NOT_THE_CALLER = (
     os.path.join(os.path.dirname(__file__), ""),
-    *(os.path.splitext(module.__file__)[0] for module in (contextlib, functools)),
+    *(os.path.splitext(str(module.__file__))[0] for module in (contextlib, functools)),
 )
 
 #: Unicode categories that a terminal obeys instead of printing: control, format (direction of text), surrogate, line ends.
