@@ -12,7 +12,16 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally, as_collection
-from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, LDPBayesError, LDPBayesWarning, listed, shown
+from ldpbayes.errors import (
+    ArgumentError,
+    DiagnosticWarning,
+    InfeasibleError,
+    LDPBayesError,
+    LDPBayesWarning,
+    listed,
+    shown,
+    warn,
+)
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import seed
 from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
@@ -132,7 +141,7 @@ def associate(
         factors, why = _pairwise(tree, collection, attributes, belief if not loglinear else None, random_seed)
         tree.attrs |= {"independence_of_pairs": json.dumps(factors), "independence_of_pairs_reason": why}
     if len(added := tree.attrs.get("left_out", "")[len(said) :].strip()):
-        warnings.warn(added, DiagnosticWarning, stacklevel=2)
+        warn(added, DiagnosticWarning)
     return tree
 
 

@@ -4,9 +4,12 @@ Sentences quote what a file or a caller gave. ``shown``, ``listed`` and ``printa
 """
 
 import contextlib
+import functools
 import math
+import os
 import reprlib
 import unicodedata
+import warnings
 from collections.abc import Iterable, Iterator
 from datetime import date
 
@@ -14,6 +17,13 @@ from datetime import date
 MAX_SENTENCE = 2000
 #: Longest quotation of one value.
 MAX_SHOWN = 80
+
+#: How the names of files between the caller and a warning begin: of the package, and of decorators around its functions.
+#: A whole name is no beginning to CPython.
+_NOT_THE_CALLER = (
+    os.path.join(os.path.dirname(__file__), ""),
+    *(os.path.splitext(str(module.__file__))[0] for module in (contextlib, functools)),
+)
 
 #: Unicode categories that a terminal obeys instead of printing: control, format (direction of text), surrogate, line ends.
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -211,6 +221,11 @@ def no_foreign_errors(dependency: str) -> Iterator[None]:
 
 class LDPBayesWarning(UserWarning):
     """Base of the warnings that ldpbayes issues."""
+
+
+def warn(message: str, category: type[LDPBayesWarning]) -> None:
+    """Issue a warning at the line of the caller's own that led to it, however deep in the package it arises."""
+    warnings.warn(message, category, skip_file_prefixes=_NOT_THE_CALLER)
 
 
 class RankDeficientWarning(LDPBayesWarning):

@@ -24,9 +24,9 @@ from ldpbayes.errors import ArgumentError, DataError, shown
 #: Longest TOML file, in bytes, and the memory that its document may take.
 MAX_TOML_BYTES = 2**26
 MAX_TOML_MEMORY = 400 * 2**20
-#: Parts of a dotted key, and brackets within brackets, of a TOML file.
+#: Parts of a dotted key of a TOML file, and brackets within brackets of one or of a line of JSON.
 MAX_DOTS = 8
-MAX_NESTING = 16
+MAX_NESTING = 64
 
 #: The name of standard input.
 STDIN = "-"

@@ -2,14 +2,13 @@
 
 import itertools
 import os
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks
 from ldpbayes.collections import as_data
 from ldpbayes.collections.spending import spent
-from ldpbayes.errors import DiagnosticWarning
+from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.priors import DEFAULT
 from ldpbayes.road.methods import Choice, checked
 from ldpbayes.road.request import Request
@@ -152,9 +151,9 @@ def fit(
     tree = walk(data, prior, request)
     tree.attrs |= histories
     if "left_out" in tree.attrs:
-        warnings.warn(tree.attrs["left_out"], DiagnosticWarning, stacklevel=2)
+        warn(tree.attrs["left_out"], DiagnosticWarning)
     if not tree.attrs["converged"]:
-        warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=2)
+        warn(tree.attrs["outcome"], DiagnosticWarning)
     return tree
 
 

@@ -65,10 +65,10 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     Notes
     -----
     Arrays enter as ``pm.Data`` named ``{variable}_…``, so that draws do not depend on what was compiled before. New counts
-    are ``pm.set_data({"{variable}_counts": counts.astype("uint64")})``: ``set_data`` casts signed integers to 32 bits.
-    The support counts are a summary, not sufficient: the log-probability reads the rows in ``{variable}_rows`` and
-    ``{variable}_weights``, and predictions the number in ``{variable}_users``, so new data for such a channel go there (or
-    into a new model), not into the observed value.
+    are ``pm.set_data({"{variable}_counts": counts.astype("uint64")})``: ``set_data`` casts signed integers to 32 bits, and
+    they are refused. The support counts are a summary, not sufficient: the log-probability reads the rows in
+    ``{variable}_rows`` and ``{variable}_weights``, and predictions the number in ``{variable}_users``, so new data for such
+    a channel go there (or into a new model); new support counts are refused.
     Predicting them runs the protocol's own NumPy simulation; PyTensor warns once ("object mode"), which is harmless.
 
     Examples

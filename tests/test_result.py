@@ -224,7 +224,8 @@ def test_a_file_without_a_checksum_is_read_in_a_second_process_first(sealed, tmp
     ],
 )
 def test_a_file_that_hdf5_does_not_survive_is_one_sentence(program, words, tmp_path, monkeypatch):
-    monkeypatch.setattr(saving, "_READ", program)
+    (tmp_path / "program.py").write_text(program)
+    monkeypatch.setattr(saving.storage, "__file__", str(tmp_path / "program.py"))
     monkeypatch.setattr(saving, "PATIENCE", 0.2 if "while" in program else 60.0)
     (tmp_path / "r.nc").write_bytes(OLD[0].read_bytes())
     with pytest.raises(DataError, match=rf"r\.nc: cannot be read as NetCDF \(the HDF5 library {words}"):

@@ -3,7 +3,6 @@
 import math
 import numbers
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
@@ -18,7 +17,7 @@ from ldpbayes.answer import Answer
 from ldpbayes.arguments import REFUSES, explained
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.cells import as_collection
-from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, listed, shown
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.estimators.confidence import combined_interval
 from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.ends import beta_ends, ends_of_draws, ends_of_equal_draws, tails
@@ -368,7 +367,7 @@ def warn_of_clusters(result: xr.DataTree) -> dict[str, str]:
     """Return the attr of a sum or a difference of cells that have clusters in common, and warn of it."""
     said = result.attrs.get("clusters")
     if said:
-        warnings.warn(said, DiagnosticWarning, stacklevel=3)
+        warn(said, DiagnosticWarning)
     return {"clusters": said} if said else {}
 
 

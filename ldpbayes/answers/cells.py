@@ -1,6 +1,5 @@
 """Answers about a population that is divided into cells."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.answers.regression import poststratify_table
-from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown, warn
 from ldpbayes.inference.ends import ends_of_sums, tails
 from ldpbayes.result.validation import TARGETS
 
@@ -95,12 +94,11 @@ def poststratify(
     shares.attrs |= base.warn_of_clusters(result)
     pull = _pull(result, share, shares["sd"].values)
     if np.nanmax(np.abs(pull), initial=0.0) > MAX_PULL:
-        warnings.warn(
+        warn(
             f"The independent priors of {share.size} cells displace this sum by about {np.nanmax(np.abs(pull)):.1f} of its "
             "standard deviations: every prior pulls its cell a little, and the pulls add up. Fit the cells with a shared "
             "prior, or merge small cells.",
             DiagnosticWarning,
-            stacklevel=2,
         )
     return shares.assign(pull=(("category",), pull))
 

@@ -3,11 +3,12 @@
 import contextlib
 import dataclasses
 import io
+import json
 import os
 import sys
 import warnings
 
-from ldpbayes.errors import DataError, LDPBayesWarning
+from ldpbayes.errors import DataError, LDPBayesWarning, printable
 
 #: Exit status of tools whose output nobody reads any more: as a shell has that of a process ended by SIGPIPE.
 _BROKEN_PIPE = 141
@@ -26,7 +27,7 @@ def display(page, as_json=False, explain=False):
     from ldpbayes.pages.renderers.terminal import Terminal
 
     if as_json:
-        sys.stdout.write(JSON().render(page))
+        sys.stdout.write(_escaped(JSON().render(page), sys.stdout.encoding))
         return
     if sys.stdout.isatty() and sys.stderr.isatty():  # on one screen, where a warning stands already
         page = page.without(_said)
@@ -34,18 +35,31 @@ def display(page, as_json=False, explain=False):
     Terminal(hints=True).display(page)
 
 
+def _escaped(text, encoding):
+    """Return JSON in which characters are escaped that an encoding lacks, or that a terminal obeys."""
+
+    def safe(character):
+        try:
+            character.encode(encoding or "ascii")
+        except UnicodeEncodeError:
+            return False
+        return printable(character, keep="\n") == character
+
+    return text.translate({ord(c): json.dumps(c)[1:-1] for c in set(text) if not safe(c)})
+
+
 def say(sentence):
     """Print a sentence on standard output."""
     from ldpbayes.pages.renderers.terminal import out
 
-    out.print(sentence)
+    out.print(printable(sentence, keep="\n"))
 
 
 def complain(sentence, style="red"):
     """Print a sentence on standard error."""
     from ldpbayes.pages.renderers.terminal import err
 
-    err.print(sentence, style=style)
+    err.print(printable(sentence, keep="\n"), style=style)
 
 
 class _Stream:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from ldpbayes.collections.noncompliance import with_deniers, with_noncompliers
-from ldpbayes.errors import ArgumentError, CompositeWarning, RankDeficientWarning
+from ldpbayes.errors import ArgumentError, CompositeWarning, RankDeficientWarning, warn
 
 if TYPE_CHECKING:
     from ldpbayes.collections.collection import Collection
@@ -111,7 +110,7 @@ class AbstractData(ABC):
             return
         for sentence, kind in ((self.identifiability(), RankDeficientWarning), (self.caveat(), CompositeWarning)):
             if sentence and not (kind is RankDeficientWarning and self.apart_by_design):
-                warnings.warn(sentence, kind, stacklevel=3)
+                warn(sentence, kind)
 
     @property
     @abstractmethod

@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
+from pytensor.tensor.sharedvar import TensorSharedVariable
 from pytensor.xtensor.type import XTensorVariable
 
 from ldpbayes import checks
@@ -158,9 +159,32 @@ def _add_counts(name, p, tallies, categories, dims):
     probabilities = _probabilities(name, p, rows, which)
     lead = dims[0]
     counts = (counts if lead else counts[0])[..., kept]
-    observed = model_data(f"{name}_counts", counts.astype(np.uint64), dims=(*lead, report))
+    observed = _observed(f"{name}_counts", counts.astype(np.uint64), dims=(*lead, report))
     users = observed.sum(axis=-1).astype("int64")
     return pm.Multinomial(name, n=users, p=probabilities, observed=observed, dims=(*lead, report))
+
+
+class _Observed(TensorSharedVariable):
+    """Observed values; of new ones those are refused that PyMC may have cut to 32 bits, or that no likelihood reads."""
+
+    def set_value(self, new_value, borrow=False):
+        kind = np.asarray(new_value).dtype
+        if self.type.dtype != "uint64":
+            rule = "keep its values: it sums up the reports, and the likelihood reads these; observe new ones in a new model"
+            raise ArgumentError(f"{self.name} must {rule}.")
+        if kind.kind != "u":
+            rule = "be whole numbers without a sign, as in counts.astype('uint64'): set_data casts others"
+            raise ArgumentError(f"{self.name} must {rule}, got {kind}.")
+        super().set_value(new_value, borrow)
+
+
+def _observed(name, values, dims=None):
+    """Return an array as observed data of the model on the context stack, with its type kept."""
+    model = pm.modelcontext(None)
+    kind = pt.TensorType(values.dtype, shape=(None,) * values.ndim)
+    shared = _Observed(type=kind, value=np.array(values), strict=False, name=model.name_for(name))
+    model.register_data_var(shared, dims=dims)
+    return shared
 
 
 def _counted(every, tally):
@@ -241,7 +265,7 @@ def _add_support_counts(name, p, shared, each, counts, categories, dims, protoco
         random=_fresh(protocols, matrix),
         signature=signature,
         dtype="float64",
-        observed=model_data(f"{name}_counts", np.nan_to_num(_of_cells(counts, lead))),
+        observed=_observed(f"{name}_counts", np.nan_to_num(_of_cells(counts, lead))),
         dims=(*lead, support),
         class_name="PrivatizedReports",
     )

@@ -1,6 +1,5 @@
 """Maximum likelihood and posterior mode on the simplex for any likelihood rows, each with a duality certificate."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +8,7 @@ from threadpoolctl import threadpool_limits
 from ldpbayes import checks
 from ldpbayes.collections import as_collection
 from ldpbayes.collections.noncompliance import words_of
-from ldpbayes.errors import ArgumentError, DiagnosticWarning
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, warn
 from ldpbayes.estimators.base import standard_errors
 from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.linearized import linearized
@@ -114,7 +113,7 @@ class MLE:
         sentences += _uniform_note(rows, solution.p, likelihood)
         estimate = Estimate(name, solution.p, error, likelihood, solution.gap, " ".join(sentences))
         if not certified:
-            warnings.warn(sentences[0], DiagnosticWarning, stacklevel=2)
+            warn(sentences[0], DiagnosticWarning)
         return estimate
 
 

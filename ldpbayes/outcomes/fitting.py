@@ -1,6 +1,5 @@
 """The front door: by_private_group, from a frame of records to the distributions of an open value in private groups."""
 
-import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -10,7 +9,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError, listed
+from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError, listed, warn
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.nested import Cores
 from ldpbayes.inference.scaling import Scaled
@@ -192,9 +191,9 @@ def analyse(records: Records, asked: Asked) -> PrivateGroups:
     said += _unbounded(result)
     result = replace(result, left_out=" ".join(said))
     if result.left_out:
-        warnings.warn(result.left_out, DiagnosticWarning, stacklevel=3)
+        warn(result.left_out, DiagnosticWarning)
     if not result.trusted:
-        warnings.warn(result.outcome, DiagnosticWarning, stacklevel=3)
+        warn(result.outcome, DiagnosticWarning)
     return result
 
 

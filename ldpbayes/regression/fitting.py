@@ -1,6 +1,5 @@
 """regress: from a formula and a data frame to the posterior of the coefficients, or their maximum-likelihood estimates."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
@@ -9,7 +8,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells
-from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown
+from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.scaling import Scaled
@@ -215,7 +214,7 @@ def regress(
         reports = denying.apart(reports, where)
     model = Model.of(columns, reports, checks.column(reference, "reference"), prior, beside, experiment)
     if left_out:
-        warnings.warn(left_out, DiagnosticWarning, stacklevel=2)
+        warn(left_out, DiagnosticWarning)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
     if method == "mle":
         estimate = _maximum(model, request.ci_prob)
@@ -524,11 +523,10 @@ def _posterior(model, request, watch):
     facts, rng, method = {}, np.random.default_rng(request.random_seed), request.name
     size = model.target.reports.n_cells * model.prior.n_categories * request.draws * request.chains
     if size > SLOW:
-        warnings.warn(
+        warn(
             f"{model.target.reports.n_cells:,} distinct rows of covariates make this fit slow (about {size * EACH:.0f} s of "
             "weights); covariates that are rounded or binned make fewer.",
             DiagnosticWarning,
-            stacklevel=4,
         )
     _warn_of_levels(model)
     chains_alone = method in ("hmc", "nuts") or (method != "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS)
@@ -559,9 +557,9 @@ def _posterior(model, request, watch):
     if sample.verdict.problem and method == "laplace":
         raise ConvergenceError(f"The weights of the draws cannot be trusted: {sample.verdict.problem}.", tree)
     if not tree.attrs["converged"]:
-        warnings.warn(tree.attrs["outcome"], DiagnosticWarning, stacklevel=4)
+        warn(tree.attrs["outcome"], DiagnosticWarning)
     if tree.attrs["prior_decides"]:
-        warnings.warn(tree.attrs["prior_decides"], DiagnosticWarning, stacklevel=4)
+        warn(tree.attrs["prior_decides"], DiagnosticWarning)
     return tree
 
 
@@ -570,11 +568,10 @@ def _warn_of_levels(model):
     for part in dict.fromkeys(part for block in model.design.blocks for part, _ in block):
         levels = len(part.levels or ())
         if levels >= MANY_LEVELS and model.reports.count.sum() < WEAK_LEVEL * levels:
-            warnings.warn(
+            warn(
                 f"{part.name} has {levels:,} levels, each with a coefficient of its own and few reports: that may take "
                 f"minutes, and the prior may decide on many. (1 | {part.name}) estimates them together, in less.",
                 DiagnosticWarning,
-                stacklevel=5,
             )
             return
 

@@ -61,7 +61,8 @@ def attach(
         ``psense_summary`` read, and those of predictions, with the observed values beside them: its
         ``plot_ppc_dist(result, var_names=["reports"])`` reads both. Its ``plot_loo_pit`` refuses them, because it needs a
         log-likelihood for every number that is predicted: here it belongs to a user or a cell, and predictions are counts
-        over all reports. A dimension of the trace that is called as one of the result's but has other labels is renamed to
+        over all reports. Observed values of the result that are called as one of the model's get ``data_`` before their
+        name. A dimension of the trace that is called as one of the result's but has other labels is renamed to
         ``{variable}_{dimension}``; one that is called as the grouping column of the cells is their dimension ``cell``.
 
     Raises
@@ -290,9 +291,10 @@ def _copy_groups(trace, tree, var_name):
     if predicted and "observed_data" in trace.children:
         names = {name for group in predicted for name in trace[group].data_vars}
         more = trace["observed_data"].to_dataset()
-        tree["observed_data"] = xr.DataTree(
-            tree["observed_data"].to_dataset().merge(more[[name for name in more.data_vars if name in names]])
-        )
+        more = more[[name for name in more.data_vars if name in names]]
+        kept = tree["observed_data"].to_dataset()
+        kept = kept.rename({name: f"data_{name}" for name in more.variables if name in kept.variables})
+        tree["observed_data"] = xr.DataTree(kept.merge(more))
 
 
 def _statistics(trace):

@@ -17,6 +17,7 @@ import xarray as xr
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.presenting import AbstractResult
+from ldpbayes.result import storage
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import validate
 
@@ -28,7 +29,6 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 PATIENCE, PACE = 60.0, 10.0 * 2**20
 #: Stored results: what the attribute ``holds`` of their file says, and the module whose ``from_tree`` makes them.
 HOLDERS = {"private groups": "ldpbayes.outcomes.result"}
-_READ = "import sys, xarray; xarray.open_datatree(sys.argv[1], engine='h5netcdf').load()"
 
 
 def save(result, path):
@@ -83,12 +83,14 @@ def load(path: str | PathLike) -> Result | AbstractResult:
     Raises
     ------
     DataError
-        Where the file is damaged, cannot be read as NetCDF, or what it holds is no result.
+        Where the file is damaged, cannot be read as NetCDF, or what it holds is no result; where it holds links, values that
+        stand in other files, or far more bytes than it takes.
     """
     path = files.as_path(path)
     if not _sealed(path):
         _read_elsewhere(path)
     try:
+        storage.check(path)
         with xr.open_datatree(path, engine="h5netcdf") as opened:
             tree = opened.load()
     except Exception as err:  # a damaged file makes the library below raise almost anything
@@ -135,7 +137,7 @@ def _sealed(path):
 def _read_elsewhere(path):
     """Read a file in a second process, and refuse one at which HDF5 does not come to an end, or fails with a fault."""
     limit = PATIENCE + os.stat(path).st_size / PACE
-    command, quiet = [sys.executable, "-P", "-c", _READ, os.path.abspath(path)], subprocess.DEVNULL
+    command, quiet = [sys.executable, "-P", storage.__file__, os.path.abspath(path)], subprocess.DEVNULL
     try:
         done = subprocess.run(command, stdin=quiet, stdout=quiet, stderr=quiet, timeout=limit)
     except subprocess.TimeoutExpired:

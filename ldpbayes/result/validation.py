@@ -122,7 +122,7 @@ def _attrs(tree):
     try:
         settings = json.loads(tree.attrs["settings"])
         users = float(tree.attrs["n_reports"])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         raise DataError("the attributes 'settings' and 'n_reports' must be JSON and a number") from None
     if not isinstance(settings, dict) or not users > 0:
         raise DataError("the attributes 'settings' and 'n_reports' must be a JSON object and a number above 0")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbayes.answers.deciding import decision_given, decision_of_cells
 from ldpbayes.collections import Cells, Collection
-from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed
+from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed, warn
 from ldpbayes.inference.handover import hand_over
 from ldpbayes.posteriors.base import CALLER, AbstractPosterior, Answer, Watch
 from ldpbayes.posteriors.evidence import of_result
@@ -299,11 +299,10 @@ def _answers(cells: Cells, belief: Any, request: Request) -> tuple[dict, dict[st
 def _warn_of(seconds: float, number: int) -> None:
     """Warn where cells of which one took so many seconds take long in all."""
     if seconds * number > LONG:
-        warnings.warn(
+        warn(
             f"A cell takes about {seconds:.2g} s, and all {number:,} about {seconds * number / 60:.0f} minutes; "
             "progressbar=True shows how far they are.",
             LDPBayesWarning,
-            stacklevel=10,
         )
 
 

@@ -49,6 +49,11 @@ def column(batch, name, missing=False, why="holds missing values"):
     return array
 
 
+def unread(kind, name):
+    """Return the error of a column of a type that no report and no group has."""
+    return DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name)
+
+
 def encoded(array, name, missing=False):
     """Return (codes, the distinct values as an Arrow array) of a column of texts, numbers, booleans, dates or bytes.
 
@@ -70,12 +75,12 @@ def encoded(array, name, missing=False):
             codes = values if low == 0 else values.astype(np.int64) - low
             return codes, pa.array(np.arange(low, high + 1), type=kind)
     if pa.types.is_nested(kind):
-        raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name)
+        raise unread(kind, name)
     if not pa.types.is_dictionary(kind):
         try:
             array = array.dictionary_encode()
         except pa.ArrowNotImplementedError:
-            raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name) from None
+            raise unread(kind, name) from None
     elif len(array) > array.null_count and compute.max(array.indices).as_py() >= len(array.dictionary):
         raise DataError("is damaged: it holds codes of no entry", field=name)
     if missing and array.null_count:
@@ -178,7 +183,7 @@ def arrow_column(array, name, labelled, positions):
         if None in keys:
             raise DataError("holds missing values", line=keys.index(None), field=name)
         return list(map(str, keys))
-    raise DataError(f"holds {kind}, which is not read; use texts, numbers, bytes or lists", field=name)
+    raise unread(kind, name)
 
 
 def _whole_numbers(pa, array, name):

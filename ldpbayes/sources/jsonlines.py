@@ -1,16 +1,29 @@
 """JSON lines, one object a row: Arrow reads them, and Python's slower reader finds the line of what is wrong."""
 
+import functools
 import io
+import itertools
 import json
+import re
 from typing import ClassVar
+
+import numpy as np
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import foreign
+from ldpbayes.sources.encode import unread
 from ldpbayes.sources.stream import AbstractFile
 
 #: Bytes that are read in one go, with the rest of the last line.
 BLOCK = 2**24
+#: Bytes from which columns are inferred together, and how many such parts a file begins with: a table has an entry for every
+#: row and key of its part, whose number grows with the square of its bytes where every row has keys of its own.
+_PART, _PARTS = 2**14, 2**10
+#: Strings of JSON; one without an end goes to the end of its line. Possessive, so that the time is linear in the length.
+_STRING = re.compile(rb'"(?:[^"\\\n]++|\\.)*+"?')
+#: All but brackets, and all but opening ones and the ends of rows.
+_NO_BRACKET, _NO_OPENING = (bytes(set(range(256)) - set(kept)) for kept in (b"[]{}", b"[{\0"))
 
 
 class JsonFile(AbstractFile):
@@ -19,34 +32,56 @@ class JsonFile(AbstractFile):
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
 
     def schema(self):
+        return self._schema
+
+    @functools.cached_property
+    def _schema(self):
         import pyarrow as pa
 
-        first = next(self._tables(), None)
-        if first is None:
+        kinds, last = {}, None
+        for table in itertools.islice(self._tables(), _PARTS):
+            if last is not None and table.schema.equals(last):
+                continue
+            last = table.schema
+            for field in last:
+                kind = pa.string() if pa.types.is_timestamp(field.type) else field.type
+                known = kinds.setdefault(field.name, kind)
+                if kind != known and not _is_record(known):
+                    both = [pa.schema([(field.name, one)]) for one in (known, kind)]
+                    with foreign("is not a readable file of JSON lines", self.source):
+                        kinds[field.name] = pa.unify_schemas(both, promote_options="permissive").field(0).type
+        if last is None:
             raise _refusal(self.source, "")
-        types = pa.types
-        fields = [field.with_type(pa.string()) if types.is_timestamp(field.type) else field for field in first.schema]
-        return pa.schema(fields)
+        return pa.schema(list(kinds.items()))
 
     def rows(self, columns):
         import pyarrow as pa
 
         schema = self.schema()
-        return self._tables(pa.schema([schema.field(name) for name in columns or schema.names[:1]]))
+        fields = [schema.field(name) for name in columns or schema.names[:1]]
+        for field in fields:
+            if columns and _is_record(field.type):  # of which a part of the file says how many keys the others have
+                raise unread(field.type, field.name).at(source=self.source)
+        return self._tables(pa.schema(fields))
 
     def slowly(self):
         for number, text, problem in _lines(self.source):
             yield number, text.decode(errors="replace").rstrip("\r\n"), problem and "is no JSON object"
 
     def _tables(self, schema=None):
-        """Yield the rows as tables of some columns, by default of all that the table itself has.
+        """Yield the rows as tables of some columns, by default of small parts and all that these have.
 
         Arrow's own stream makes nothing of a row that stands alone in a block without the end of its line.
         """
         with files.open_input(self.source) as handle:
-            while block := handle.read(BLOCK):
-                block += handle.readline(64 * BLOCK)  # the rest of a line, unless it is no line
+            while block := handle.read(BLOCK if schema else _PART):
+                rest = handle.readline(64 * BLOCK)  # of a line, unless it is no line
+                block += rest
                 try:
+                    long = len(rest) > _PART and schema is None  # may hold objects side by side, which Arrow takes for rows
+                    problem = "is nested" if _is_deep(block) else long and _problem(block[block.rfind(b"\n", 0, -1) + 1 :])
+                    if problem:
+                        raise ValueError(problem)
                     table = _parsed(block, schema)
                 except (OSError, ValueError, NotImplementedError) as err:  # what Arrow raises
                     if not self.lenient:
@@ -56,6 +91,29 @@ class JsonFile(AbstractFile):
                         table = _parsed(b"".join(line for line in io.BytesIO(block) if not _problem(line)), schema)
                 if table is not None:
                     yield table
+
+
+def _is_deep(data):
+    """Return whether brackets are nested deeper in JSON than a reader should follow, in what is valid of it.
+
+    Arrow goes one call deeper for each bracket, and ends the process where it has no more room for them.
+    """
+    # Between rows, and nowhere else in valid JSON, a line ends in a bracket and the next begins with one.
+    rows = data.replace(b"}\r\n{", b"}\0{").replace(b"}\n{", b"}\0{")
+    if b"[" * (files.MAX_NESTING + 1) not in rows.translate(bytes.maketrans(b"{", b"["), _NO_OPENING):
+        return False
+    brackets = np.frombuffer(_STRING.sub(b"", data).translate(None, _NO_BRACKET), dtype=np.uint8)
+    steps = np.where(np.isin(brackets, list(b"[{")), np.int8(1), np.int8(-1))
+    return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > files.MAX_NESTING)
+
+
+def _is_record(kind):
+    """Return whether a column holds objects, or lists of them, whose keys are no columns."""
+    from pyarrow import types
+
+    while types.is_list(kind):
+        kind = kind.value_type
+    return types.is_struct(kind)
 
 
 def _parsed(block, schema):
@@ -70,6 +128,8 @@ def _parsed(block, schema):
 
 def _problem(line):
     """Return what is wrong with a line, "" where it holds an object."""
+    if _is_deep(line):
+        return f"is nested more than {files.MAX_NESTING} levels deep"
     try:
         return "" if isinstance(json.loads(line), dict) else "holds something else than a JSON object"
     except (ValueError, RecursionError) as err:  # also text that is not UTF-8

@@ -4,13 +4,12 @@ import datetime
 import decimal
 import sys
 import unicodedata
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ldpbayes.errors import DataError, LDPBayesWarning, shown
+from ldpbayes.errors import DataError, LDPBayesWarning, shown, warn
 from ldpbayes.sources.base import foreign
 
 #: Digits before the point of a decimal number that is read as a whole one.
@@ -108,11 +107,10 @@ def check_alike(keys: Iterable[tuple], by: Sequence[str | None]) -> None:
                 seen.setdefault(unicodedata.normalize("NFC", part).strip(), []).append(part)
         twins = next((sorted(texts) for texts in seen.values() if len(texts) > 1), None)
         if twins is not None:
-            warnings.warn(
+            warn(
                 f"The column {shown(name)} holds {shown(twins[0])} and {shown(twins[1])}, which differ in blanks around "
                 "them or in how Unicode writes an accent, and are two; write them alike to make them one.",
                 LDPBayesWarning,
-                stacklevel=2,
             )
 
 

@@ -23,6 +23,8 @@ _PIECE = 2**22
 MOST_BYTES = 2**27
 #: The encoding in which a value may repeat the one before it: DELTA_BYTE_ARRAY.
 _DELTA = 7
+#: Those of which Arrow makes codes: plain ones, of dictionaries, and of runs and packed bits beside them.
+_CODED = {0, 2, 3, 4, 8}
 #: Most bytes that one byte of a chunk can become, by the codec: none, Snappy and LZ4. Others have no such bound.
 _RATIOS = {0: 1, 1: 64, 5: 256, 7: 256}
 #: About the bytes of row groups that are read in one go.
@@ -137,9 +139,8 @@ def _parsed(path, size, changed):
         texts = {field.name for field in schema if arrow_kind(field.type) == "texts"}
         leaves = [file.schema.column(i).path for i in range(len(file.schema))]
     groups = _footer(path, len(leaves))
-    # Arrow makes no codes of those in which a value may repeat the one before it.
     chunks = (pair for group in groups for pair in zip(leaves, group, strict=True))
-    texts -= {leaf for leaf, chunk in chunks if chunk and _DELTA in chunk[_ENCODINGS]}
+    texts -= {leaf for leaf, chunk in chunks if chunk and not _CODED.issuperset(chunk[_ENCODINGS])}
     return _Known(schema, metadata, groups, frozenset(texts))
 
 
@@ -193,7 +194,8 @@ def _most_of_column(path, group, data, chunk, leaf, n_rows):
             fit += [MOST_BYTES // max(size, 1) for _, size, _ in pages]
         for kind, size, _ in pages:  # no entry is longer than all of them, which saves a look at most files
             if kind == "dictionary" and size:
-                longest = size if lists or MOST_BYTES // size >= _SMALL else _longest(path, group, leaf.path)
+                coded = not lists and _CODED.issuperset(chunk[_ENCODINGS])
+                longest = _longest(path, group, leaf.path) if coded and MOST_BYTES // size < _SMALL else size
                 fit += [MOST_BYTES // max(longest, 1)] if longest is not None else []
         most = min([most, *fit])
     return most * n_rows // n_values if lists else most

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import checks, files
-from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, listed, shown, warn
 from ldpbayes.sources.encode import column
 from ldpbayes.sources.parameters import COLUMN
 from ldpbayes.sources.stream import Batch, Piece
@@ -138,7 +137,7 @@ class Skipped:
             with files.replacing(files.as_path(quarantine)) as path, open(path, "w", encoding="utf-8", newline="") as out:
                 files.write_rows(out, [("file", "line", "row", "reason", "text"), *self.rows])
         if self.counts:
-            warnings.warn(self._said(self.counts), LDPBayesWarning, stacklevel=4)
+            warn(self._said(self.counts), LDPBayesWarning)
         return self.sentence
 
 

@@ -1,7 +1,6 @@
 """The tally of a stream: how often each report came, by channel and cell."""
 
 import contextlib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +9,7 @@ import numpy as np
 from ldpbayes.arrays import groups_of
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections.survey import SampleColumns, check_weights, weight_of
-from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, shown
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, shown, warn
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column, check_total
 from ldpbayes.sources.encode import Format, counts_of, encoded_key, matching
@@ -118,11 +117,10 @@ def read_parts(source: Source, channels: Channels, columns: Columns, by: Sequenc
     """
     fold, n_read = _Fold(channels, columns, by), 0
     if columns.count is None and COUNT in source.names() and COUNT not in fold.used:
-        warnings.warn(
+        warn(
             f"The column {COUNT!r} was not read: each row is one report. Where it holds numbers of reports, name it as the "
             "column of counts.",
             LDPBayesWarning,
-            stacklevel=2,
         )
     cells_of: list[dict[tuple, list]] = [{} for _ in channels.names]
     totals = [0] * len(cells_of)

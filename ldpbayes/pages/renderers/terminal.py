@@ -70,11 +70,11 @@ class Terminal(AbstractRenderer):
             dropped = [column.full_heading for x, column in enumerate(table.columns) if x not in places]
             if table.note:
                 more = " --top N shows more, --json all." if self.hints else ""
-                console.print(f"{table.note}{more}", soft_wrap=not wrapped)
+                console.print(visible(f"{table.note}{more}"), soft_wrap=not wrapped)
             if dropped:
                 more = " A wider window or --json shows them." if self.hints else ""
                 left_out = f"Left out to fit {width} characters: {', '.join(dropped)}.{more}"
-                console.print(left_out, soft_wrap=not wrapped)
+                console.print(visible(left_out), soft_wrap=not wrapped)
         console = _console(file, width, color)
         for note in page.notes:
             console.print(visible(note.text), style=_STYLES.get(note.kind), soft_wrap=not wrapped)
@@ -98,15 +98,16 @@ def layout(table: Table, width: int) -> tuple[list[int], list[int]]:
     natural, least = [], []
     for i, column in enumerate(table.columns):
         lengths = [cell_len(visible(row[i])) for row in texts]
-        words = max((cell_len(word) for word in column.heading.split()), default=1)
+        heading = visible(column.heading)
+        words = max((cell_len(word) for word in heading.split()), default=1)
         if column.kind == "text":
             longest = max((cell_len(word) for row in texts for word in visible(row[i]).split()), default=1)
-            wanted = max([cell_len(column.heading), *lengths, 1])
+            wanted = max([cell_len(heading), *lengths, 1])
             natural.append(wanted)
             least.append(max(min(wanted, NARROWEST_TEXT), min(longest, LONGEST_WORD), words))
         else:
             least.append(max([words, *lengths]))
-            natural.append(max(least[-1], cell_len(column.heading)))
+            natural.append(max(least[-1], cell_len(heading)))
     places = list(range(len(natural)))
     while sum(least[i] + 3 for i in places) + 1 > width:
         droppable = [i for i in places if table.columns[i].priority > 0]
@@ -133,7 +134,7 @@ def _rich_table(table, widths):
     shown = RichTable(title=visible(table.title) or None, title_justify="left")
     for column, width in zip(table.columns, widths, strict=True):
         side = "left" if column.is_left else "right"
-        shown.add_column(column.heading, justify=side, width=width, overflow="fold")
+        shown.add_column(visible(column.heading), justify=side, width=width, overflow="fold")
     for row in table.texts():
         shown.add_row(*(visible(cell) for cell in row))
     return shown

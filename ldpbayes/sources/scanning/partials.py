@@ -225,6 +225,8 @@ class Partial:
         """
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as held:
+                if any(entry.compress_type for entry in held.zip.infolist()):  # ``to_bytes`` compresses nothing
+                    raise ValueError("compressed")
                 arrays = {name: held[name] for name in held.files}
             header = json.loads(bytes(arrays.pop("header")))
             keys = tuple(tuple(from_json(part) for part in key) for key in header["keys"])
