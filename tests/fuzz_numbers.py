@@ -50,7 +50,6 @@ class Compared:
         if not abs(float(found) - float(expected)) <= float(allowed):
             self.faults.append(f"{what}: {float(found):.8g}, and {float(expected):.8g} ± {float(allowed):.2g} by reference")
 
-
     def holds(self, what, found, expected, stated, slack=0.0, *, bound):
         """Count whether a number lies within two standard errors, or within a bound, and ``slack`` for the reference."""
         kind, off = what.partition(" of ")[0], abs(float(found) - float(expected))
@@ -489,8 +488,12 @@ def of_law(law):
             values, (weight, a, b) = law.share([x]), law.betas([x])
             mean, sd = values[:2]
             moments = worlds.beta_moments(a, b)
-            fourth = weight @ ((moments[0] - mean) ** 4 + 6 * (moments[0] - mean) ** 2 * moments[1]
-                               + 4 * (moments[0] - mean) * moments[2] + moments[3])
+            fourth = weight @ (
+                (moments[0] - mean) ** 4
+                + 6 * (moments[0] - mean) ** 2 * moments[1]
+                + 4 * (moments[0] - mean) * moments[2]
+                + moments[3]
+            )
         else:
             counts, k = law.count(x), np.arange(law.tallies.n + 1) / law.tallies.n
             mean = counts @ k

@@ -171,7 +171,7 @@ class Tallies:
 
     @classmethod
     def of(cls, rows):
-        """Multiply the linear forms Σ_x P(report | x) z_x, all of whose terms are positive: only tallies that occur are kept."""
+        """Multiply the linear forms Σ_x P(report | x) z_x, of positive terms; tallies that do not occur are left out."""
         n, a = rows.shape
         place = (n + 1) ** np.arange(a)  # of one value x in the number that stands for a tally
         tallies, weight, shift = np.zeros(1, dtype=np.int64), np.ones(1), 0.0
