@@ -199,7 +199,7 @@ def _integrated(problem, summary, prior):
     if server.exact and server.engine(prior).rough.any():
         raise InfeasibleError(
             f"Moments without draws come here from integrals that {summary.n_reports:,.0f} reports are too few for, and the "
-            "saddle point is not accurate enough. Leave out draws=0, or make draws: they are weighted by the likelihood itself."
+            "saddle point is not accurate enough. Leave out draws=0, or make draws: they are weighted by the likelihood."
         )
     return server
 
