@@ -175,7 +175,7 @@ def _moments(data: Any, belief: Any, request: Request) -> tuple[Result, Sequence
     drawn, drawable = None, request.automatic and not data.by and data.keeps_reports and conjugate
     try:
         tree, moved = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
-        if drawable and tree.attrs.get("predicted_error", 0.0) > 1 / math.sqrt(usual):
+        if drawable and _expansion_error(tree, first) > 1 / math.sqrt(usual):
             drawn = _drawn(data, belief, request)
     except InfeasibleError:
         if not drawable or (drawn := _drawn(data, belief, request)) is None:
@@ -190,6 +190,16 @@ def _moments(data: Any, belief: Any, request: Request) -> tuple[Result, Sequence
     if data.derived:
         tree.attrs["reason"] += " Derived quantities need draws and are left out."
     return tree, problems
+
+
+def _expansion_error(tree: Result, problem: Problem) -> float:
+    """Return the predicted error of means and sds of P, and of F, which has it A/n times as large; 0 of integrals."""
+    error = float(tree.attrs.get("predicted_error", 0.0))
+    if not error or problem.alpha is None or "frequency_sd" not in tree["exact"]:
+        return error
+    spread, users = (tree["exact"][f"{name}_sd"].values for name in ("distribution", "frequency"))
+    ratio = (1 + problem.alpha.sum() / problem.n_users) * spread / np.maximum(users, 1e-300)
+    return error * max(1.0, float(ratio.max()) ** 2)
 
 
 def _drawn(collection: Any, belief: Any, request: Request) -> Result | None:
