@@ -255,7 +255,7 @@ def test_other_reports_without_draws_are_expanded(prior, kind):
     p = 1 / np.arange(1.0, 41)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(3000, p / p.sum()), rng))
     collection = Collection([str(x) for x in range(40)], [tally])
-    tree = fit(collection, prior, "summary" if prior == "jeffreys" else "mixture", draws=0)
+    tree = fit(collection, prior, draws=0)
     known = fit(collection, prior, "surrogate" if prior == "jeffreys" else "mixture", random_seed=1, estimates=False)
     for target in ("distribution", "frequency"):
         ours, theirs = (one["summary"].sel(target=target) for one in (tree, known))
@@ -263,7 +263,8 @@ def test_other_reports_without_draws_are_expanded(prior, kind):
         assert (np.abs(ours["mean"] - theirs["mean"]) < 0.15 * sd).all()
         np.testing.assert_allclose(ours["sd"], sd, rtol=0.12)
         for end in ("lower", "upper"):
-            assert (np.abs(ours[end] - theirs[end]) < 0.35 * sd).all()
+            noise = np.hypot(ours[f"{end}_error"], theirs[f"{end}_error"])  # ours are of draws where an expansion is refused
+            assert (np.abs(ours[end] - theirs[end]) < 0.35 * sd + 3 * noise).all()
 
 
 @pytest.mark.parametrize(("epsilon", "n"), [(1.0, 2000), (5.0, 300)], ids=["noise decides", "values nearly given away"])
