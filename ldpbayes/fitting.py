@@ -89,8 +89,8 @@ def fit(
     draws, chains : int, optional
         Draws per chain and chains, for methods given by name; 1000 (fewer beyond 4,000 categories) and 4 by default. With
         ``draws=0``, and where draws of very many cells or categories would not fit, the result has moments, intervals and
-        evidence alone: integrals where these are known, and what draws say of derived quantities and of respondents who
-        deny or ignore the device.
+        evidence alone: integrals where these are known, and what draws say of derived quantities, of respondents who
+        deny or ignore the device, and where an expansion of few reports is not accurate.
     random_seed : int, optional
         Reproduces every draw; chosen and recorded where not given.
     ci_prob : float

@@ -66,7 +66,7 @@ def learnt(collection, rng):
     rng : numpy.random.Generator
     """
     try:
-        found = fit(collection, "learnt", draws=0, estimates=False)["exact"]
+        found = fit(collection, "learnt", "mixture", draws=0, estimates=False)["exact"]
         return found["distribution_mean"].values, found["distribution_sd"].values ** 2, found["frequency_mean"].values
     except InfeasibleError:
         pass

@@ -109,7 +109,8 @@ def estimate_all(collection, names, prior, rng):
     for name in names:
         if name == "posterior_mean":
             mean, variance = posterior_moments(collection, prior, rng)
-            frequency, sd = frequency_moments(mean, variance, prior.alpha, collection.n_reports)
+            given_p = collection.likelihood.tally_moments
+            frequency, sd = frequency_moments(mean, variance, prior.alpha, collection.n_reports, given_p)
             found |= {(name, "distribution"): mean, (name, "frequency"): frequency}
             spread = {"distribution": variance.sum(), "frequency": (sd**2).sum()}
             continue

@@ -6,6 +6,7 @@ again. ``tests/test_fuzz_numbers.py`` runs a seeded few.
 """
 
 import argparse
+import math
 import sys
 import time
 import traceback
@@ -24,6 +25,12 @@ from ldpbayes.errors import ConvergenceError, InfeasibleError
 ERRORS, FLOOR = 6.0, 2e-3
 #: Most reports whose tallies are listed, by the number of categories.
 MOST = {2: 300, 3: 45, 4: 20, 5: 12}
+#: Most tallies that are listed in small settings; with more the reference is a population of so many chains.
+LISTED, CHAINS = 2 * 10**5, 3000
+#: Relative errors of integrals where nothing else is stated: of means, sds and ends in sds, of log-evidences in nats.
+SOLVED, NATS = 1e-4, 1e-6
+#: Least share of the numbers of small settings that lies within two standard errors, or within the bound stated.
+WITHIN = 0.93
 #: Methods that are asked for by name; the rest of the problems is left to the package's choice.
 METHODS = ("exact", "quadrature", "tally_states", "surrogate", "pair_slice")
 PRIORS = ("flat", "jeffreys", "uneven", "learnt")
@@ -38,11 +45,22 @@ class Compared:
 
     def __init__(self):
         self.count, self.faults, self.said = 0, [], ""
+        self.within = Counter()  # of each kind of number: how many were compared with what is stated, and how many hold it
 
     def near(self, what, found, expected, allowed):
         self.count += 1
         if not abs(float(found) - float(expected)) <= float(allowed):
             self.faults.append(f"{what}: {float(found):.8g}, and {float(expected):.8g} ± {float(allowed):.2g} by reference")
+
+    def holds(self, what, found, expected, stated, slack=0.0, *, bound, step=0.0):
+        """Count whether a number lies within two standard errors, or within a bound, and ``slack`` for the reference.
+
+        A fault is one beyond six standard errors and a step, or beyond twice the bound.
+        """
+        kind, off = what.partition(" of ")[0], abs(float(found) - float(expected))
+        self.within[kind] += off <= (1 if bound else 2) * stated + 2 * slack
+        self.within[f"{kind}, all"] += 1
+        self.near(what, found, expected, (2 if bound else ERRORS) * stated + ERRORS * slack + step)
 
 
 def fitted(*arguments, make=lb.fit, **settings):
@@ -430,8 +448,119 @@ def asked(found, tree, p, block, number, rng):
         found.near(f"probability that c{x} is the largest {place}", chance, first.mean(), ERRORS * error)
 
 
+# ---- small settings: what is stated beside each number -----------------------------------------------------------------
+def small(rng, found):
+    """Every protocol, one and two channels, every prior of one concentration: numbers lie within the errors stated.
+
+    Where ``mcse`` is 0 a number is an integral, and errors are bounds; else they are standard errors. The sd of draws has
+    that of its mean times √((κ − 1)/4), with the kurtosis κ.
+    """
+    a, n = int(rng.integers(2, 9)), int(rng.integers(1, 61))
+    makers = [worlds.grr, worlds.unary, worlds.hadamard, worlds.hashing, worlds.rappor, worlds.channel, worlds.zeros]
+    makers += [worlds.subset] * (a > 2)
+    truth = rng.choice(a, n, p=rng.dirichlet(np.full(a, rng.choice([0.3, 1.0, 5.0]))))
+    parts = np.split(truth, [n // 3] if n > 3 and rng.random() < 0.4 else [])
+    made = [makers[rng.integers(len(makers))](a, part, rng) for part in parts]
+    data = lb.Collection(
+        [f"c{x}" for x in range(a)],
+        [lb.Tally(one.protocol, one.reports, name=f"channel {i}") for i, one in enumerate(made)],
+    )
+    kind, draws = str(rng.choice(["jeffreys", "flat", "learnt", "floor", "stated"])), 0 if rng.random() < 0.5 else None
+    stated_alpha = 10.0 ** rng.uniform(-1, 8) * rng.uniform(0.5, 2, a)
+    prior, rows = stated_alpha if kind == "stated" else kind, np.concatenate([one.rows for one in made])
+    found.said = f"{' and '.join(one.said for one in made)}, n = {n}, prior {prior}, draws {draws}"
+    tree = fitted(data, prior, draws=draws)
+    found.said += f", by {tree.attrs['method']}"
+    if kind == "floor" or math.comb(n + a - 1, n) > LISTED:
+        alpha = {"jeffreys": 0.5, "flat": 1.0}.get(kind, 1.0) * np.ones(a)
+        law = {"learnt": populations.concentration, "floor": populations.over_floor}.get(
+            kind, lambda _: populations.dirichlet(stated_alpha if kind == "stated" else alpha)
+        )
+        reference = of_population(law(a), rows, rng)
+    else:
+        dirichlet = {"flat": np.ones(a), "jeffreys": np.full(a, 0.5), "stated": stated_alpha}
+        parts = worlds.learnt(a)[::4] if kind == "learnt" else [(-math.log(4), dirichlet[kind])]
+        law = worlds.Law(worlds.Tallies.of(rows), [(log + math.log(4), alpha) for log, alpha in parts])
+        reference = of_law(law)
+    against(found, tree, *reference)
+
+
+def of_law(law):
+    """Return (log-evidence, its error, a function of target and category: mean, sd, ends, their errors, kurtosis)."""
+
+    def share(target, x):
+        if target == "distribution":
+            values, (weight, a, b) = law.share([x]), law.betas([x])
+            mean, sd = values[:2]
+            moments = worlds.beta_moments(a, b)
+            fourth = weight @ (
+                (moments[0] - mean) ** 4
+                + 6 * (moments[0] - mean) ** 2 * moments[1]
+                + 4 * (moments[0] - mean) * moments[2]
+                + moments[3]
+            )
+        else:
+            counts, k = law.count(x), np.arange(law.tallies.n + 1) / law.tallies.n
+            mean = counts @ k
+            sd, fourth = math.sqrt(counts @ (k - mean) ** 2), counts @ (k - mean) ** 4
+            below = counts.cumsum()
+            values = mean, sd, *(k[np.searchsorted(below, level - 1e-12)] for level in (0.025, 0.975))
+        return values, (0.0,) * 4, fourth / sd**4 if sd else 3.0
+
+    return law.log_evidence, 0.0, share
+
+
+def of_population(prior, rows, rng):
+    """Return what ``of_law`` does, by chains."""
+    cell = np.unique(rows, axis=0, return_counts=True)
+    chains = populations.population(prior, [cell], rng, CHAINS)
+    p = chains.p[:, :, 0]
+    users = populations.members(p.reshape(-1, p.shape[-1]), cell, rng).reshape(p.shape) / len(rows)
+
+    def share(target, x):
+        values = (p if target == "distribution" else users)[:, :, x]
+        mean, error, sd, sd_error = populations.of_chains(values)
+        ends = np.quantile(values, (0.025, 0.975))
+        errors = []
+        for end, level in zip(ends, (0.025, 0.975), strict=True):
+            off = (values <= end).mean(axis=0).std() / math.sqrt(values.shape[1])
+            low, high = np.quantile(values, np.clip([level - 2 * off, level + 2 * off], 0, 1))
+            errors.append(max(high - end, end - low) / 2)
+        return (mean, sd, *ends), (error, sd_error, *errors), ((values - mean) ** 4).mean() / sd**4 if sd else 3.0
+
+    return chains.log_evidence, chains.log_evidence_error, share
+
+
+def against(found, tree, log_evidence, evidence_error, share):
+    """Compare a result with a reference, each number in units of the error that stands beside it."""
+    summary, attrs = tree["summary"].to_dataset(), tree.attrs
+    source = tree["exact"] if "exact" in tree.children and "log_evidence" in tree["exact"] else attrs
+    if "log_evidence" in source:
+        error = float(attrs.get("log_evidence_error", 0.0))
+        found.holds("evidence", source["log_evidence"], log_evidence, max(error, NATS), evidence_error, bound=False)
+    off = max(SOLVED, *(float(attrs.get(name, 0.0)) for name in ("predicted_error", "quadrature_error")))
+    for target in ("distribution", "frequency"):
+        for x, category in enumerate(summary["category"].values):
+            one = {key: float(summary[key].sel(target=target, category=category)) for key in STATED}
+            if not np.isfinite(one["mean"]):
+                continue
+            (mean, sd, *ends), errors, kurtosis = share(target, x)
+            bound = not one["mcse"] > 0
+            errors_of = [off * sd, off * sd] if bound else [one["mcse"], one["mcse"] * math.sqrt(max(kurtosis - 1, 0) / 4)]
+            where = f"{'P' if target == 'distribution' else 'F'}({category})"
+            least = 1e-9  # of numbers that are certain
+            found.holds(f"mean of {where}", one["mean"], mean, errors_of[0] + least, errors[0], bound=bound)
+            found.holds(f"sd of {where}", one["sd"], sd, errors_of[1] + least, errors[1], bound=bound)
+            for key, end, error in zip(("lower", "upper"), ends, errors[2:], strict=True):
+                stated_error = np.nan_to_num(one[f"{key}_error"]) + least
+                user = 0.0 if target == "distribution" or bound else 1 / attrs["n_reports"]  # a step of F's law
+                found.holds(f"{key} end of {where}", one[key], end, stated_error, error, bound=bound, step=user)
+
+
+STATED = ("mean", "sd", "mcse", "lower", "upper", "lower_error", "upper_error")
+
 #: Kinds of problems, and how many of a hundred are of each.
-KINDS = {collections: 35, cells: 9, tables: 8, regressions: 8, smooth: 5, hierarchical: 5, combinations: 30}
+KINDS = {collections: 35, cells: 9, tables: 8, regressions: 8, smooth: 5, hierarchical: 5, combinations: 15, small: 15}
 
 
 def compare(seed):
@@ -464,11 +593,12 @@ def main():
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else int(np.random.SeedSequence().generate_state(1)[0])
     print(f"first seed {seed}", flush=True)
-    began, tried, numbers, skipped, bad = time.monotonic(), Counter(), 0, Counter(), 0
+    began, tried, numbers, skipped, bad, within = time.monotonic(), Counter(), 0, Counter(), 0, Counter()
     while time.monotonic() - began < given.seconds and (given.count is None or tried.total() < given.count):
         kind, found = compare(seed)
         tried[kind] += 1
         numbers += found.count
+        within += found.within
         skipped[kind] += not found.count and not found.faults
         if found.faults:
             bad += 1
@@ -479,7 +609,12 @@ def main():
         seed += 1
     said = ", ".join(f"{count} {kind} ({skipped[kind]} not compared)" for kind, count in tried.items())
     print(f"\n{numbers} numbers of {tried.total()} problems: {said}; {bad} with faults")
-    sys.exit(1 if bad else 0)
+    short = []
+    for name in [name for name in within if f"{name}, all" in within]:
+        share, every = within[name] / within[f"{name}, all"], within[f"{name}, all"]
+        print(f"{name}: {share:.3f} of {every} in small settings are within two standard errors, or within the bound stated")
+        short += [name] if share < WITHIN - 3 * math.sqrt(WITHIN * (1 - WITHIN) / every) else []
+    sys.exit(1 if bad or short else 0)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """A seeded few of the problems that `make fuzz-numbers` draws afresh, and what its references are by hand."""
 
+import fuzz_numbers
 import numpy as np
 import populations
 import pytest
 import worlds
-from fuzz_numbers import KINDS, compare, tried
+from fuzz_numbers import KINDS, Compared, combinations, compare, small, tried
 from scipy import stats
 
 #: Seeds of quick problems of every kind but the slowest, with numbers to compare.
@@ -24,12 +25,36 @@ def test_a_number_that_is_off_is_found(monkeypatch):
     assert all(tried(seed)[1].faults for seed in (103, 129))
 
 
+@pytest.mark.parametrize("name", ["evidence", "mean", "sd"])
+def test_a_stated_error_that_is_too_small_is_found(monkeypatch, name):
+    """Numbers a hundredth of an sd away from a small setting's exact ones, which state a ten-thousandth."""
+    honest = fuzz_numbers.of_law
+
+    def moved(law):
+        log_evidence, error, share = honest(law)
+        move = [0.01 * (name == key) for key in ("mean", "sd")]
+
+        def other(target, x):
+            (mean, sd, *ends), *rest = share(target, x)
+            return (mean + move[0] * sd, sd * (1 + move[1]), *ends), *rest
+
+        return log_evidence + 0.01 * (name == "evidence"), error, other
+
+    monkeypatch.setattr(fuzz_numbers, "of_law", moved)
+    found = Compared()
+    small(np.random.default_rng(2000 + 16), found)
+    assert found.within[name] < found.within[f"{name}, all"]
+
+
 def test_a_posterior_under_another_prior_is_found(monkeypatch):
     honest = populations.population
     monkeypatch.setattr(
         populations, "population", lambda prior, *rest: honest(populations.dirichlet([2.0, 9.0, 1.0, 1.0]), *rest)
     )
-    assert tried(108, size=200)[1].faults
+    found, rng = Compared(), np.random.default_rng(108)
+    rng.random()
+    combinations(rng, found, size=200)
+    assert found.faults
 
 
 def test_populations_of_chains_are_at_the_posterior():

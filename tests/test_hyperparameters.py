@@ -86,7 +86,10 @@ def test_without_draws_methods_are_what_was_asked_for():
     with pytest.raises(ArgumentError, match="exclude must be empty with draws=0"):
         fit(collected(), draws=0, exclude=("exact",))
     assert fit(collected(), "learnt", "mixture", draws=0).attrs["method"] == "mixture"
-    assert fit(collection, "jeffreys", "summary", draws=0).attrs["method"] == "summary"
+    with pytest.raises(InfeasibleError, match="300 reports are too few"):
+        fit(collection, "jeffreys", "summary", draws=0)
+    more = Collection(LABELS[:4], Tally(unary, *unary.simulate(np.array([36, 12, 6, 6]) * 1000, np.random.default_rng(1))))
+    assert fit(more, "jeffreys", "summary", draws=0).attrs["method"] == "summary"
     exact = fit(collection, "jeffreys", draws=0)
     assert exact.attrs["method"] == "quadrature" and "No draws were made." in exact.attrs["checked"]
     drawn = fit(collection, "jeffreys", "quadrature", random_seed=1, draws=50, estimates=False)
@@ -99,4 +102,4 @@ def test_expansions_that_are_off_are_refused_without_draws():
     unary = UnaryEncoding.optimized(10, 8.0)
     tally = Tally(unary, *unary.simulate(np.array([15, 8, 1, 1, 1, 1, 1, 1, 1, 1]), np.random.default_rng(0)))
     with pytest.raises(InfeasibleError, match=r"not accurate enough: .* Leave out draws=0"):
-        fit(Collection(tuple("abcdefghij"), tally), "learnt", draws=0)
+        fit(Collection(tuple("abcdefghij"), tally), "learnt", "mixture", draws=0)

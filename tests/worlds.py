@@ -113,6 +113,50 @@ def answers(a, truth, rng):
     return makers[rng.integers(len(makers))](a, truth, rng)
 
 
+def hadamard(a, truth, rng):
+    epsilon, k = rng.uniform(0.3, 4), 2 ** a.bit_length()
+    same = np.array([[(x & y).bit_count() % 2 == 0 for x in range(1, a + 1)] for y in range(k)])
+    matrix = np.where(same, math.exp(epsilon), 1) * 2 / k / (1 + math.exp(epsilon))
+    return _matrix_answers(lb.protocols.HadamardResponse(a, epsilon), matrix, truth, rng, f"Hadamard({a}, {epsilon:.3f})")
+
+
+def _xxh32(seed, digit):
+    """Return the xxHash of one decimal digit as text."""
+    state = (seed + 374761393 + 1 + (digit + 48) * 374761393) % 2**32
+    state = (state << 11 | state >> 21) % 2**32 * 2654435761 % 2**32
+    state = (state ^ state >> 15) * 2246822519 % 2**32
+    state = (state ^ state >> 13) * 3266489917 % 2**32
+    return state ^ state >> 16
+
+
+def hashing(a, truth, rng):
+    epsilon = rng.uniform(0.5, 4)
+    g, seeds = round(math.exp(epsilon)) + 1, rng.integers(2**32, size=len(truth))
+    buckets = np.array([[_xxh32(int(seed), x) % g for x in range(a)] for seed in seeds])
+    stay = math.exp(epsilon) / (math.exp(epsilon) + g - 1)
+    own = buckets[np.arange(len(truth)), truth]
+    value = np.where(rng.random(len(truth)) < stay, own, (own + rng.integers(1, g, len(truth))) % g)
+    rows = np.where(buckets == value[:, None], stay, (1 - stay) / (g - 1))
+    made = lb.protocols.LocalHashing(a, epsilon, family="xxhash")
+    return Answers(made, np.column_stack([seeds, value]), rows, said=f"OLH({a}, {epsilon:.3f})")
+
+
+def rappor(a, truth, rng):
+    cohorts, hashes, k = int(rng.integers(1, 4)), int(rng.integers(1, 3)), int(rng.integers(3, 9))
+    q, f = rng.uniform(0.6, 0.95), rng.uniform(0, 0.5)
+    positions = [[sorted(rng.choice(k, hashes, replace=False).tolist()) for _ in range(cohorts)] for _ in range(a)]
+    one, zero = q - f * (2 * q - 1) / 2, 1 - q + f * (2 * q - 1) / 2  # that a bit of the filter is sent, and another one
+    chances = np.full((cohorts, a, k), zero)
+    for x, c in np.ndindex(a, cohorts):
+        chances[c, x, positions[x][c]] = one
+    cohort = rng.integers(cohorts, size=len(truth))
+    bits = rng.random((len(truth), k)) < chances[cohort, truth]
+    rows = np.where(bits[:, None], chances[cohort], 1 - chances[cohort]).prod(axis=2) / cohorts
+    made = lb.protocols.Rappor(a, 1 - q, q, f, k, cohorts, hashes, "positions", positions=positions)
+    sent = np.hstack([cohort.astype(">u4")[:, None].view(np.uint8), np.packbits(bits, axis=1)])
+    return Answers(made, sent, rows, said=f"RAPPOR({a}, {q:.3f}, {f:.3f}, {positions})")
+
+
 # ---- sums over tallies --------------------------------------------------------------------------------------------------
 @dataclass
 class Tallies:
@@ -127,30 +171,39 @@ class Tallies:
 
     @classmethod
     def of(cls, rows):
-        """Multiply the linear forms Σ_x P(report | x) z_x, with z_a = 1: all terms are positive."""
+        """Multiply the linear forms Σ_x P(report | x) z_x, of positive terms; tallies that do not occur are left out."""
         n, a = rows.shape
-        terms, shift = np.zeros((1,) * (a - 1)), 0.0
-        terms[...] = 1.0
+        place = (n + 1) ** np.arange(a)  # of one value x in the number that stands for a tally
+        tallies, weight, shift = np.zeros(1, dtype=np.int64), np.ones(1), 0.0
         for row in rows:
-            longer = np.zeros([size + 1 for size in terms.shape])
-            core = tuple(slice(0, size) for size in terms.shape)
-            longer[core] = row[-1] * terms
-            for x in range(a - 1):
-                moved = list(core)
-                moved[x] = slice(1, terms.shape[x] + 1)
-                longer[tuple(moved)] += row[x] * terms
-            top = longer.max()
-            terms, shift = longer / top, shift + math.log(top)
-        k = np.stack(np.nonzero(terms), axis=1)
-        return cls(np.column_stack([k, n - k.sum(axis=1)]), np.log(terms[terms > 0]) + shift)
+            possible = np.flatnonzero(row)
+            grown = np.concatenate([tallies + place[x] for x in possible])
+            tallies, at = np.unique(grown, return_inverse=True)
+            weight = np.bincount(at, np.concatenate([weight * row[x] for x in possible]))
+            weight, shift = weight / weight.max(), shift + math.log(weight.max())
+        return cls(tallies[:, None] // place % (n + 1), np.log(weight) + shift)
 
     def under(self, alpha):
-        """Return (log-evidence, weights of the tallies) under Dirichlet(alpha)."""
-        total = np.sum(alpha)
-        log = self.log_weight + special.gammaln(total) - special.gammaln(total + self.n)
-        log = log + (special.gammaln(alpha + self.k) - special.gammaln(alpha)).sum(axis=1)
+        """Return (log-evidence, weights of the tallies) under Dirichlet(alpha), by products: no large numbers cancel."""
+
+        def rising(first):
+            """Return log first (first + 1) … (first + k − 1) for k = 0..n."""
+            return np.append(0.0, np.log(first + np.arange(self.n)).cumsum())
+
+        log = self.log_weight - rising(np.sum(alpha))[-1]
+        for one, k in zip(alpha, self.k.T, strict=True):
+            log = log + rising(one)[k]
         evidence = special.logsumexp(log)
         return evidence, np.exp(log - evidence)
+
+
+def beta_moments(a, b):
+    """Return the mean and the second, third and fourth central moment of Beta distributions."""
+    n = a + b
+    variance = a * b / (n**2 * (n + 1))
+    third = 2 * variance * (b - a) / (n * (n + 2))
+    fourth = 3 * variance * (2 * n**2 + a * b * (n - 6)) / (n**2 * (n + 2) * (n + 3)) * 1.0
+    return a / n, variance, third, fourth
 
 
 class Law:
@@ -158,7 +211,8 @@ class Law:
 
     def __init__(self, tallies, priors):
         self.tallies, self.parts = tallies, []
-        found = [(log + tallies.under(alpha)[0], alpha, tallies.under(alpha)[1]) for log, alpha in priors]
+        found = [(log, alpha, *tallies.under(alpha)) for log, alpha in priors]
+        found = [(log + evidence, alpha, weight) for log, alpha, evidence, weight in found]
         self.log_evidence = special.logsumexp([one[0] for one in found])
         for log, alpha, weight in found:
             if log - self.log_evidence > -40:
@@ -177,13 +231,14 @@ class Law:
     def share(self, chosen, prob=0.95):
         """Return (mean, sd, lower, upper) of the sum of some shares."""
         weight, a, b = self.betas(chosen)
-        mean = weight @ (a / (a + b))
-        second = weight @ (a * (a + 1) / ((a + b) * (a + b + 1)))
+        centre = a / (a + b)
+        mean = weight @ centre
+        variance = weight @ (centre * b / ((a + b) * (a + b + 1)) + (centre - mean) ** 2)
 
         def end(level):
             return optimize.brentq(lambda p: weight @ special.betainc(a, b, p) - level, 0, 1, xtol=1e-13)
 
-        return mean, math.sqrt(max(second - mean**2, 0)), end((1 - prob) / 2), end((1 + prob) / 2)
+        return mean, math.sqrt(variance), end((1 - prob) / 2), end((1 + prob) / 2)
 
     def difference(self, i, j):
         """Return (mean, sd) of P_i − P_j."""

@@ -20,6 +20,8 @@ STEPS = 40
 #: A category whose 2 % quantile is below this share of its 76 % quantile has an interval that begins at 0.
 TOUCHING = 0.02
 ROUNDING = 1e-12
+#: Numbers of users are whole to this.
+ATOMS = 1e-6
 PARTS = "How much of each sd is sampling, how much privacy"
 
 
@@ -39,7 +41,8 @@ def simultaneous_intervals(
     P(N ≥ 1) = b E N + E[1(N ≥ 1) − b N]: E N = aγ is exact, and the second mean, whose variance is small for the best b,
     comes from the draws. For other methods the interval of category x is (m_x − c l_x)² … (m_x + c u_x)², with m the mean
     of √p_x and l, u its spreads below and above; c is calibrated on draws that took no part in m, l and u (the draws are
-    cut into five parts, each left out once).
+    cut into five parts, each left out once). Ends of F are multiples of 1/n; where one user is more than the error of m, l
+    and u, c is calibrated on all draws, which the band holds with the probability stated.
 
     Returns
     -------
@@ -51,7 +54,7 @@ def simultaneous_intervals(
     draws, category = base.draws_of(result, target, cell)
     quantiles = base.exact_part(result, f"{target}_quantile", cell)
     if quantiles is None:
-        lower, upper, probability, error = _from_draws(result, draws, ci_prob)
+        lower, upper, probability, error = _from_draws(result, draws, ci_prob, base.n_reports(result, cell))
     else:
         lower, upper, probability, error = _from_quantiles(
             result, draws, result.children["exact"].dataset["level"].values, quantiles, ci_prob
@@ -204,24 +207,33 @@ def _from_quantiles(
 
 
 # ---- a band from draws alone -----------------------------------------------------------------------------------------
-def _from_draws(tree: xr.DataTree, draws: NDArray, ci_prob: float) -> tuple[NDArray, NDArray, float, float]:
-    """Return (lower, upper, probability, its error) of m ± c·(spread below, above) on the scale of √p."""
+def _from_draws(tree: xr.DataTree, draws: NDArray, ci_prob: float, n: float) -> tuple[NDArray, NDArray, float, float]:
+    """Return (lower, upper, probability, its error) of m ± c·(spread below, above) on the scale of √p.
+
+    Where draws are whole numbers of ``n`` users, so are the ends. Where one user is more than the error of a shape, a shape
+    from a part of the draws can hold a value that the band itself just leaves out: c is then that of all draws.
+    """
     lower, upper = draws.min(axis=0), draws.max(axis=0)
-    moving = upper > lower
+    moving, atoms = upper > lower, np.allclose(draws * n, np.rint(draws * n), rtol=0, atol=ATOMS)
     roots = np.sqrt(draws[:, moving])
-    reach = np.zeros(len(roots))
-    for fold in np.array_split(np.arange(len(roots)), min(FOLDS, len(roots) // 2)) if moving.any() else ():
-        kept = np.ones(len(roots), dtype=bool)
-        kept[fold] = False
-        reach[fold] = _reach(roots[fold], *_shape(roots[kept]))
+    shape, reach = _shape(roots), np.zeros(len(roots))
+    if atoms and (n * draws.std(axis=0) < np.sqrt(len(draws))).all():
+        reach = _reach(roots, *shape)
+    else:
+        for fold in np.array_split(np.arange(len(roots)), min(FOLDS, len(roots) // 2)) if moving.any() else ():
+            kept = np.ones(len(roots), dtype=bool)
+            kept[fold] = False
+            reach[fold] = _reach(roots[fold], *_shape(roots[kept]))
     # The quantile at the level ci_prob of S + 1 draws, of which the one that the band must hold is unseen.
     rank = min(int(np.ceil(ci_prob * (len(reach) + 1))), len(reach))
     c = np.partition(reach, rank - 1)[rank - 1]
     inside = (reach <= c).astype(float)
-    middle, below, above = _shape(roots)
-    # Frequencies are discrete: rounding must not put an end on the wrong side of the value that it stands for.
+    middle, below, above = shape
+    # Rounding must not put an end on the wrong side of the value that it stands for.
     lower[moving] = np.maximum(middle - c * below, 0.0) ** 2 * (1 - ROUNDING)
     upper[moving] = np.minimum((middle + c * above) ** 2 * (1 + ROUNDING), 1.0)
+    if atoms:
+        lower, upper = np.ceil(lower * n - ATOMS) / n + 0.0, np.floor(upper * n + ATOMS) / n
     return lower, upper, float(inside.mean()), float(base.mcse(tree, inside))
 
 

@@ -29,6 +29,7 @@ BESIDE = (
 )
 _LOG_ODDS = "Change of the log odds against the reference category for one more unit of the column."
 _ODDS = "Factor of the odds: the exponential of the log odds."
+_MEDIAN = "Posterior median of the factor of the odds: the exponential of the median of the log odds, not of their mean."
 
 
 def of_regression(result) -> Page:
@@ -64,7 +65,7 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
         (Column("estimate", "log odds", spec=interval.spec, means=_LOG_ODDS), estimate),
         (Column("standard_error", "s.e.", spec=interval.spec), error),
         (interval, ends),
-        *_odds_columns(result, rows, ci_prob, (1, 3)),
+        *_odds_columns(result, rows, ci_prob, (1, 3), "odds ratio", _ODDS),
     ]
     title = _coefficients_of(result.reference, list(map(str, summary["category"].values)))
     names = ("formula", "n_reports", "reference", "log_likelihood", "deviance", "weighted")
@@ -90,17 +91,17 @@ def _coefficients_of(reference, categories):
 def _coefficient_columns(summary, rows, prefix):
     """Return term, category where there are several, and the log odds as columns."""
     labels = [rows.label("term"), *([rows.label("category")] if summary.sizes["category"] > 1 else [])]
-    settings = {"prefix": prefix, "heading": "log odds", "priority": (0, 3, 0), "means": (_LOG_ODDS, "")}
+    settings = {"prefix": prefix, "heading": "mean log odds", "priority": (0, 3, 0), "means": (_LOG_ODDS, "")}
     settings["spec"] = spec_of(summary[f"{prefix}sd"].values)
     (mean, values), *rest = rows.summary(summary, **settings)
     return [*labels, (replace(mean, full="mean of the log odds"), values), *rest]
 
 
-def _odds_columns(result, rows, ci_prob, priority):
+def _odds_columns(result, rows, ci_prob, priority, heading, means):
     """Return odds ratios with their intervals as columns."""
     odds, level = odds_ratios(result, ci_prob=ci_prob), interval_of(ci_prob)
     spec = odds_spec(odds)
-    ratio = Column("odds_ratio", "odds ratio", spec=spec, priority=priority[0], means=_ODDS)
+    ratio = Column("odds_ratio", heading, spec=spec, priority=priority[0], means=means)
     interval = Column("odds_interval", level, "interval", spec, priority[1], full=f"{level} of the odds ratio")
     return [(ratio, rows.numbers(odds["odds_ratio"])), (interval, rows.pairs(odds["lower"], odds["upper"]))]
 
@@ -116,7 +117,7 @@ def _coefficient_table(tree):
     )
     columns = [
         *_coefficient_columns(summary, rows, "coefficients_"),
-        *_odds_columns(tree, rows, summary.attrs["ci_prob"], (1, 4)),
+        *_odds_columns(tree, rows, summary.attrs["ci_prob"], (1, 4), "median odds ratio", _MEDIAN),
         (positive, rows.numbers((draws > 0).mean(("chain", "draw")))),
     ]
     return filled(_coefficients_of(reference, categories), columns)

@@ -532,7 +532,9 @@ class Answer:
             return frequency.moments_from_draws(problem.likelihood, flat[:: max(len(flat) // frequency.AVERAGED, 1)])
         weighted = sample.weighted or (flat, np.full(len(flat), 1 / len(flat)))
         moments = weighted_moments(*weighted)
-        return frequency.frequency_moments(moments["mean"], moments["sd"] ** 2, problem.alpha, problem.n_users)
+        pair = moments["mean"], moments["sd"] ** 2
+        given_p, error = problem.likelihood.tally_moments, 2 / math.sqrt(len(flat))
+        return frequency.frequency_moments(*pair, problem.alpha, problem.n_users, given_p, error)
 
 
 def _effective(values, weight, collection, share, drawn):

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import logsumexp, softmax
 
 from ldpbayes.errors import CellsError, InfeasibleError
 from ldpbayes.likelihoods import Summary
@@ -24,6 +25,8 @@ SLOPE, GROUND, NEAR = 0.05, 500.0, 5.0
 #: Where a report supports more than the first share of the categories, the bound of a summary with a spread is multiplied by
 #: the second number.
 DENSE, CROWDED = 0.3, 5.0
+#: Least and most draws that are weighted for the evidence of an expansion.
+WEIGHED = 32, 256
 #: Where H = diag(D) + f1ᵀ + 1fᵀ misses more than this share of the Hessian, the diagonal does not describe the reports; the
 #: second number times a/n is what finitely many reports add to its square.
 MAX_GAP, GAP_NOISE = 0.2, 1.5
@@ -45,6 +48,8 @@ class Accuracy:
         Share of the Hessian that the diagonal form misses, less its noise; nan for one with a spread and a sample.
     pairs : float
         The part of the error that comes from what the diagonal form misses between the most probable categories.
+    evidence : float
+        Error of the log-evidence in nats.
     """
 
     distance: float
@@ -52,6 +57,7 @@ class Accuracy:
     by: str
     gap: float
     pairs: float = 0.0
+    evidence: float = math.inf
 
     @property
     def problem(self) -> str:
@@ -116,7 +122,9 @@ def accuracy(summary, mean, variance, spread):
     # With a spread H p₀ = G holds nearly; where a sample says more, it is not asked.
     seen = replace(summary, spread=None).structure_gap if missed is None or summary.spread is None else math.nan
     gap = math.sqrt(max(seen**2 - noise, 0.0))
-    return Accuracy(distance, max(error, pairs), by, gap, pairs)
+    error = max(error, pairs)
+    # To first order what widens a category's factor by a share adds as much to the log of its mass.
+    return Accuracy(distance, error, by, gap, pairs, mean.size * error)
 
 
 def _crowded(summary):
@@ -195,7 +203,8 @@ def of_rows(rows, alpha):
     """Return (Summary, Accuracy) of reports that were kept: expanded at the posterior mean, over the posterior's spread.
 
     The spread takes up most of the third order, so that the fixed point does not show what is left. An expansion at the mean
-    alone shows the third order itself, and what is left was below SPREAD_LEFT of that in every case measured.
+    alone shows the third order itself, and what is left was below SPREAD_LEFT of that in every case measured. Of the orders
+    beyond, the draws that mend the evidence show the sum over the categories.
 
     Parameters
     ----------
@@ -206,7 +215,26 @@ def of_rows(rows, alpha):
     point, spread = at_mean(rows, alpha)
     seen = trusted(point, alpha)
     summary = replace(Summary.of(rows, point.pilot, spread), sample=rows)
-    return summary, replace(seen, error=max(SPREAD_LEFT * seen.error / MARGINS[0], seen.pairs))
+    gained, noise = _gained(rows, summary, np.full(rows.n_categories, 0.5) if alpha is None else alpha)
+    # What the evidence gains is a sum over the dimensions, of which that of one is a part.
+    error = max(SPREAD_LEFT * seen.error / MARGINS[0], seen.pairs)
+    error += (abs(gained) + 2 * noise) / math.sqrt(rows.n_categories - 1)
+    return replace(summary, value=summary.value + gained), replace(seen, error=error, evidence=noise)
+
+
+def _gained(rows, summary, alpha):
+    """Return (log of the mean of exp(ℓ − ℓ̃) over the posterior of the expansion ℓ̃, its standard error), by weighted draws.
+
+    They take no longer than a few expansions do.
+    """
+    a = rows.n_categories
+    size = int(np.clip(2 * surrogate.EXPANDING * a / (surrogate.LOGARITHM + a * rows.entry_work), *WEIGHED))
+    p, log_surrogate = surrogate.proposals(proposal_of(summary, alpha), size, np.random.default_rng(0))
+    columns = np.ascontiguousarray(p.T)
+    logs = [likelihood.log_likelihood(columns) - log_surrogate for likelihood in (rows, summary)]
+    weights = [softmax(log) for log in logs]
+    gained = float(logsumexp(logs[0]) - logsumexp(logs[1]))
+    return gained, math.sqrt(size) * float(np.std(weights[0] - weights[1]))
 
 
 def checked_expansion(rows, alpha):
@@ -223,10 +251,15 @@ def checked_expansion(rows, alpha):
         Where means or sds may be off by more than MAX_ERROR posterior sd.
     """
     summary, quality = of_rows(rows, alpha)
+    refuse_inexact(summary, quality)
+    return summary, quality
+
+
+def refuse_inexact(summary, quality):
+    """Raise an InfeasibleError where an expansion of reports that were kept is not accurate enough for moments."""
     if quality.problem:
         raise InfeasibleError(
             f"Moments without draws come here from an expansion of the log-likelihood of {summary.n_reports:,.0f} reports, "
             f"which is not accurate enough: {quality.problem}. Leave out draws=0, or make draws: they are weighted by the "
             "likelihood itself."
         )
-    return summary, quality

@@ -42,6 +42,16 @@ def moments_from_draws(likelihood, distribution):
     return mean.mean(axis=0) / likelihood.n_reports, np.sqrt(np.maximum(spread, 0.0)) / likelihood.n_reports
 
 
+def tallies_given(problems):
+    """Return the function of P, (cells, a), that gives mean and variance of T given P and the reports of each problem."""
+
+    def given_p(p):
+        pairs = zip(problems, p, strict=True)
+        return np.moveaxis(np.array([problem.likelihood.tally_moments(at) for problem, at in pairs]), 1, 0)
+
+    return given_p
+
+
 def mixed_frequency_moments(distribution, weight, alpha, n):
     """Return (mean, sd) of F from weighted draws of P, each drawn from the posterior under a Dirichlet prior of its own.
 

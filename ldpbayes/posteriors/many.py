@@ -9,7 +9,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.inference.scaling import POWERS, Scaled
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal, refuse_doubtful
+from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal, refuse_doubtful, refuse_inexact
 from ldpbayes.posteriors.mixing import (
     Expanded,
     Few,
@@ -24,6 +24,7 @@ from ldpbayes.posteriors.nodes import Nodes
 from ldpbayes.posteriors.products import singling
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
+from ldpbayes.priors.dirichlet import evidence_error
 
 #: Seconds of one factor of one cell: moments and the ends of an interval.
 SECONDS = 4e-5
@@ -111,7 +112,17 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
             facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
         if first.keeps_reports and not servers[0].exact:  # under the concentrations in the middle of the nodes
             middle = np.exp(nodes.weights @ np.log([node.concentrations() for node in nodes.priors]))
-            own_accuracy = checked_expansion(first.rows, middle)[1]
+            summary, own_accuracy = checked_expansion(first.rows, middle)
+            both = _integrated(first, summary, Dirichlet(middle)), servers[0]
+            gained = float(np.subtract(*(server.log_evidence(Dirichlet(middle))[0] for server in both)))
+            (mean, sd), (saddle, saddle_sd) = (
+                (engine.mean[0], np.sqrt(engine.variance[0])) for engine in (one.engine(Dirichlet(middle)) for one in both)
+            )
+            # What integrals and draws say of the middle is said of all nodes, and may all be wrong of others.
+            error = own_accuracy.error + float(np.maximum(np.abs(saddle - mean) / sd, np.abs(saddle_sd / sd - 1)).max())
+            nodes = replace(nodes, log_evidence=nodes.log_evidence + gained)
+            own_accuracy = replace(own_accuracy, error=error, evidence=math.hypot(own_accuracy.evidence, gained))
+            refuse_inexact(summary, own_accuracy)
     else:
         nodes = Nodes.alone(prior, float(sum(server.log_evidence(prior).sum() for server in servers)))
         facts, checked = servers[0].checked(prior)
@@ -127,6 +138,12 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
     if accuracies := [own_accuracy] if own_accuracy is not None else _accuracies(problems, entries, labels):
         worst = max(accuracies, key=lambda accuracy: accuracy.error)
         facts |= worst.facts()
+        if labels and first.alpha is not None:
+            error = entries["log_evidence_error"] = np.full(len(problems), evidence_error(first.alpha))
+            places = [k for k, problem in enumerate(problems) if not problem.keeps_reports]
+            error[places] = [accuracy.evidence for accuracy in accuracies]
+        else:
+            facts["log_evidence_error"] = math.hypot(nodes.error, sum(accuracy.evidence for accuracy in accuracies))
         alone = first.alpha is not None and not labels
         checked = worst.sentence if alone else f"{checked} {LEAST if labels else ''}{worst.sentence}"
     return entries, facts, checked, servers, nodes
@@ -166,8 +183,25 @@ def _servers(problems, method):
                 f"categories, got {first.n_categories:,}."
             )
         summary, checked = checked_expansion(first.rows, first.alpha)
-        problems = [replace(first, likelihood=summary)]
+        return [_integrated(first, summary, first.prior)], checked
     return [server for kind, places in kinds.items() for server in blocks(kind, problems, places)], checked
+
+
+def _integrated(problem, summary, prior):
+    """Return the server of an expansion of reports that were kept, whose moments are integrals.
+
+    Raises
+    ------
+    InfeasibleError
+        Where they are of second order in the saddle point, which few reports make inaccurate.
+    """
+    server = Expanded([replace(problem, likelihood=summary)])
+    if server.exact and server.engine(prior).rough.any():
+        raise InfeasibleError(
+            f"Moments without draws come here from integrals that {summary.n_reports:,.0f} reports are too few for, and the "
+            "saddle point is not accurate enough. Leave out draws=0, or make draws: they are weighted by the likelihood."
+        )
+    return server
 
 
 def _accuracies(problems, entries, labels):
@@ -228,6 +262,7 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
         general |= dict(problems[0].stated)
     if labels:
         facts = {"method": names, "log_evidence": entries["log_evidence"], "outcome": checked}
+        facts["log_evidence_error"] = entries.pop("log_evidence_error", np.nan)
         facts = facts_of(len(labels), **facts, converged=1, frequency_draws="moments only")
         if problems[0].mixture is not None:
             general["prior"] = f"{prior.describe()}, one {problems[0].mixture.parameter} for all cells"

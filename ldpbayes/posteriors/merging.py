@@ -61,6 +61,12 @@ class Merged:
         """Prior mean of P_x/G_g, shape (a,)."""
         return self.member_alpha / self.alpha[self.groups]
 
+    def tally_moments(self, p):
+        """Return mean and variance of the true tallies given the reports and p, two (a,) arrays."""
+        chances = self.matrix[:, self.groups] * p
+        chances /= chances.sum(axis=1, keepdims=True)
+        return self.counts @ chances, self.counts @ (chances * (1 - chances))
+
     def expand(self, mean, cov):
         """Return mean (a,) and covariance (a, a) of P from those of G.
 

@@ -11,8 +11,8 @@ from ldpbayes.inference.scaling import POWERS
 from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Pace, Watch
 from ldpbayes.posteriors.conditioned_product.batched import BLOCK
-from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.nodes import NODES, place
+from ldpbayes.posteriors.frequency import frequency_moments, tallies_given
+from ldpbayes.posteriors.nodes import NODES, REACH, place
 from ldpbayes.posteriors.products import EVERY, Products, certain, drawable, singling, tables
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
@@ -186,7 +186,8 @@ class Few(_Factored):
     @staticmethod
     def plan(problem, size, cells=1):
         """Return (reason, operations, Pace) of a problem that it serves."""
-        plan = Quadrature(draws=2, chains=1).plan(replace(problem, prior=Dirichlet.jeffreys(problem.n_categories)))
+        far = problem.mixture.given(problem.mixture.alpha(REACH))  # a node that takes as long as any
+        plan = Quadrature(draws=2, chains=1).plan(replace(problem, prior=far))
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
         work = INTEGRALS * (plan.work + CALLS)
@@ -384,8 +385,8 @@ def entries_of(server, nodes, levels=None, quantiles=(), dependent=False):
     evidences = [server.log_evidence(prior) for prior in nodes.priors]
     means, variances = (np.array([getattr(engine, name) for engine in engines]) for name in ("mean", "variance"))
     users = np.array([[problem.n_users] for problem in server.problems])
-    pairs = zip(means, variances, nodes.priors, strict=True)
-    frequency = np.array([frequency_moments(m, v, prior.concentrations(), users) for m, v, prior in pairs])
+    sets = [(m, v, prior.concentrations()) for m, v, prior in zip(means, variances, nodes.priors, strict=True)]
+    frequency = np.array([frequency_moments(*one, users, tallies_given(server.problems)) for one in sets])
     out = {"log_evidence": logsumexp(evidences, axis=0, b=nodes.weights[:, None])}
     for name, mean, square in (("distribution", means, variances), ("frequency", frequency[:, 0], frequency[:, 1] ** 2)):
         centre = np.tensordot(nodes.weights, mean, 1)

@@ -1,5 +1,6 @@
 """The engine of summaries: one-dimensional integrals under a Dirichlet prior, other engines under any other."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -70,7 +71,9 @@ class OfSummary(AbstractPosterior):
         problem, found, other = plan.state
         sample = self._dirichlet(problem, rng, watch) if other is None else other[0].run(other[1], rng, watch)
         checked = f"{found.sentence} {sample.verdict.checked}".strip()
-        return replace(sample, verdict=replace(sample.verdict, checked=checked), facts=dict(sample.facts) | found.facts())
+        facts = dict(sample.facts) | found.facts()
+        facts["log_evidence_error"] = math.hypot(found.evidence, facts.get("log_evidence_error", 0.0))
+        return replace(sample, verdict=replace(sample.verdict, checked=checked), facts=facts)
 
     def _dirichlet(self, problem, rng, watch):
         """Return the Sample under a Dirichlet prior: integrals are known but for transforms that do not die out."""

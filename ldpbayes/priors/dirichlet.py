@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 #: Up to this many categories the PyMC variable breaks a stick; above, it normalizes independent variables.
 MAX_STICKS = 10
 
-#: Relative error of the moments of P.
-ROUNDING = 1e-12
+#: Relative error of the moments of P by integrals, and that by rounding alone; error of their log-evidence.
+INTEGRALS, ROUNDING, NATS = 1e-9, 1e-12, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +187,17 @@ class Dirichlet(AbstractPrior):
         return f"Dirichlet with concentrations {self.alpha.min():g} to {self.alpha.max():g}"
 
 
-def frequency_moments(mean, variance, alpha, n):
+def evidence_error(alpha):
+    """Return the error of a log-evidence that is an integral: that of the sums of log Γ(α) counts where α is large."""
+    return max(NATS, np.finfo(float).eps * float(np.abs(gammaln(alpha)).sum() + np.abs(gammaln(alpha.sum()))))
+
+
+def frequency_moments(mean, variance, alpha, n, given_p=None, error=INTEGRALS):
     """Return (mean, sd) of F given the reports, from the posterior moments of P under a Dirichlet(α) prior.
 
     With A = Σα + n and μ = E[P|Y]:  E[T|Y] = A μ − α  and  Var(T_x|Y) = A[(A+1) Var(P_x|Y) − μ_x(1−μ_x)]; F = T/n. Both
-    follow from P | T ~ Dirichlet(α + T) by the laws of total expectation and variance.
+    follow from P | T ~ Dirichlet(α + T) by the laws of total expectation and variance. The difference multiplies the error
+    of the moments by A/n. Where that exceeds n/A, by which P given T depends on T, F has its moments given P = μ.
 
     Parameters
     ----------
@@ -200,6 +206,10 @@ def frequency_moments(mean, variance, alpha, n):
     alpha : (a,) array
     n : int
         Number of users.
+    given_p : callable, optional
+        P, in the shape of ``mean``, → mean and variance of T given P and the reports.
+    error : float
+        Relative error of the moments.
 
     Returns
     -------
@@ -210,7 +220,13 @@ def frequency_moments(mean, variance, alpha, n):
     less = mean * (1 - mean)
     spread = (total + 1) * variance - less
     # What is left of two equal numbers is their rounding: F is known where all were asked directly.
-    return frequency, np.sqrt(np.where(spread > ROUNDING * less, total * spread, 0.0)) / n
+    square = np.where(spread > ROUNDING * less, total * spread, 0.0)
+    near = (np.asarray(n) / total) ** 2 < error
+    if given_p is not None and near.any():
+        tally, tally_variance = given_p(mean)
+        frequency = np.where(near, np.clip(tally / n, 0.0, 1.0), frequency)
+        square = np.where(near, np.maximum(tally_variance, 0.0), square)
+    return frequency, np.sqrt(square) / n
 
 
 def _normal(size):

@@ -11,6 +11,7 @@ from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.diagnostics import summarize
 from ldpbayes.inference.ends import LEVELS
+from ldpbayes.priors.dirichlet import evidence_error
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import TARGETS, validate
 
@@ -113,6 +114,9 @@ def build(
         "device": data.device(),
         **(attrs or {}),
     }
+    alpha = None if isinstance(prior, str) else prior.concentrations()
+    if alpha is not None and np.ndim((exact or {}).get("log_evidence", [])) == 0:
+        tree.attrs["log_evidence_error"] = max(tree.attrs.get("log_evidence_error", 0.0), evidence_error(alpha))
     validate(tree)
     return tree
 

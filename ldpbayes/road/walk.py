@@ -1,5 +1,6 @@
 """The walk from data to a result: a collection is one cell, and cells have one posterior of all or a posterior each."""
 
+import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -114,7 +115,7 @@ def _walked(data: Any, prior: Any, request: Request, refused: dict[str, str]) ->
     tree, why = ruled(ruling, run)
     if why:
         tree.attrs["prior_reason"] = why
-    if request.undrawn(data):
+    if request.undrawn(data) and "draw" not in tree["posterior"].sizes:
         return tree
     if not data.by:
         tree.attrs |= _about_order(data, problems[0].prior)
@@ -125,7 +126,7 @@ def _walked(data: Any, prior: Any, request: Request, refused: dict[str, str]) ->
             if data.by:
                 warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
             describe(tree, _served(data, tree), problems, belief, evidence_of)
-    return tree
+    return summary_alone(tree) if request.undrawn(data) else tree
 
 
 def _moments_known(data: Any, belief: Any, request: Request) -> bool:
@@ -162,11 +163,26 @@ def _shared(cells: Cells, prior: Any, request: Request) -> bool:
 
 
 def _moments(data: Any, belief: Any, request: Request) -> tuple[Result, Sequence[Problem]]:
-    """Return the result of moments, intervals and evidence, and whether the prior decides them."""
+    """Return the result of moments, intervals and evidence, and whether the prior decides them.
+
+    Of an expansion whose error is above that of the means of the usual draws, draws are made where they are affordable.
+    """
     if not data.by:
         refuse_long(data)
     problems = [Problem.of(cell, belief) for cell in data.collections()]
-    tree, moved = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
+    first, usual = problems[0], math.prod(request.drawing(data.n_categories).sizes().values())
+    conjugate = first.alpha is not None or first.mixture is not None
+    drawn, drawable = None, request.automatic and not data.by and data.keeps_reports and conjugate
+    try:
+        tree, moved = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
+        if drawable and _expansion_error(tree, first) > 1 / math.sqrt(usual):
+            drawn = _drawn(data, belief, request)
+    except InfeasibleError:
+        if not drawable or (drawn := _drawn(data, belief, request)) is None:
+            raise
+        return drawn, problems
+    if drawn is not None and drawn.attrs["converged"]:
+        return drawn, problems
     if data.by:
         tree.attrs |= decision_of_cells(data.labels, None, moved)
     else:
@@ -174,6 +190,26 @@ def _moments(data: Any, belief: Any, request: Request) -> tuple[Result, Sequence
     if data.derived:
         tree.attrs["reason"] += " Derived quantities need draws and are left out."
     return tree, problems
+
+
+def _expansion_error(tree: Result, problem: Problem) -> float:
+    """Return the predicted error of means and sds of P, and of F, which has it A/n times as large; 0 of integrals."""
+    error = float(tree.attrs.get("predicted_error", 0.0))
+    if not error or problem.alpha is None or "frequency_sd" not in tree["exact"]:
+        return error
+    spread, users = (tree["exact"][f"{name}_sd"].values for name in ("distribution", "frequency"))
+    ratio = (1 + problem.alpha.sum() / problem.n_users) * spread / np.maximum(users, 1e-300)
+    return error * max(1.0, float(ratio.max()) ** 2)
+
+
+def _drawn(collection: Any, belief: Any, request: Request) -> Result | None:
+    """Return the result of draws where a method makes them within its limit, else None."""
+    drawing = request.drawing(collection.n_categories)
+    selection = Selection(Problem.of(collection, belief), (), drawing.sizes(collection.n_categories))
+    choice = selection.choose({})
+    if choice is None or choice.plan.work > choice.method.most:
+        return None
+    return _tree(*_alone(collection, belief, drawing, selection))
 
 
 def _alone(collection: Any, belief: Any, request: Request, selection: Selection | None = None) -> tuple[Answer, str]:

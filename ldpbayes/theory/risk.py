@@ -115,7 +115,8 @@ def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_s
     def posterior_spread(collection, found, p):
         if target == "distribution":
             return float(np.sum(found.variance))
-        return float((frequency_moments(found.mean, found.variance, prior.alpha, n)[1] ** 2).sum())
+        given_p = collection.likelihood.tally_moments
+        return float((frequency_moments(found.mean, found.variance, prior.alpha, n, given_p)[1] ** 2).sum())
 
     return base.over_reports(protocol, prior, n, posterior_spread, draws=draws, random_seed=random_seed)
 

@@ -26,7 +26,14 @@ def large():
 
 def test_an_expansion_that_may_be_off_is_refused(large):
     with pytest.raises(InfeasibleError, match=r"not accurate enough: .* make draws"):
-        lb.fit(large, "learnt", draws=0)
+        lb.fit(large, "learnt", "mixture", draws=0)
+
+
+def test_where_an_expansion_may_be_off_moments_come_from_draws(large):
+    tree = lb.fit(large, "learnt", draws=0, random_seed=1, estimates=False)
+    one, mle = tree["summary"].sel(target="distribution"), lb.estimators.MLE()(large).distribution
+    assert tree.attrs["draws"] == "none" and "predicted_error" not in tree.attrs and tree.attrs["converged"]
+    assert (np.abs(one["mean"] - mle) < 0.35 * one["sd"]).all()
 
 
 @pytest.mark.parametrize("name", ["learnt", "jeffreys"])

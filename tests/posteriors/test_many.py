@@ -263,7 +263,8 @@ def test_other_reports_without_draws_are_expanded(prior, kind):
         assert (np.abs(ours["mean"] - theirs["mean"]) < 0.15 * sd).all()
         np.testing.assert_allclose(ours["sd"], sd, rtol=0.12)
         for end in ("lower", "upper"):
-            assert (np.abs(ours[end] - theirs[end]) < 0.35 * sd).all()
+            noise = np.hypot(ours[f"{end}_error"], theirs[f"{end}_error"])  # ours are of draws where an expansion is refused
+            assert (np.abs(ours[end] - theirs[end]) < 0.35 * sd + 3 * noise).all()
 
 
 @pytest.mark.parametrize(("epsilon", "n"), [(1.0, 2000), (5.0, 300)], ids=["noise decides", "values nearly given away"])

@@ -72,6 +72,18 @@ def test_figures_show_the_numbers_of_the_summary(nigeria, three):
         assert figure.draw() is not None
 
 
+def test_a_row_of_the_table_names_its_mean_and_its_median(nigeria):
+    """The exponential of the mean log odds stood beside that of the median under one name; estimates have one of each.
+
+    Searched: the tables of denying, of items and of associations, which have no exponentials beside log odds.
+    """
+    columns = {column.key: column.heading for column in lb.show(nigeria).tables[0].columns}
+    assert columns["mean"] == "mean log odds" and columns["odds_ratio"] == "median odds ratio"
+    draws = nigeria["posterior"]["coefficients"].sel(category="yes")
+    odds = lb.answers.odds_ratios(nigeria)["odds_ratio"].sel(category="yes")
+    np.testing.assert_allclose(odds, np.exp(draws.median(("chain", "draw"))))
+
+
 def test_command_with_a_page(capsys, tmp_path):
     page = tmp_path / "page.html"
     status, out, err = run(capsys, "regress", "example:nigeria_cells", FORMULA, "--seed", 1, "--draws", 100, "--page", page)

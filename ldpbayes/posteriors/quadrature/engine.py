@@ -22,6 +22,7 @@ from ldpbayes.posteriors.quadrature.draws import draw
 from ldpbayes.posteriors.quadrature.integrals import Moments, integrate, interval_ends, margins_of
 from ldpbayes.posteriors.quadrature.rules import FIRST_STICK, exact_nodes
 from ldpbayes.posteriors.quadrature.target import Target
+from ldpbayes.priors.dirichlet import INTEGRALS as MOMENTS
 
 #: Largest number of groups of categories that a product rule is tried on.
 MAX_GROUPS = 8
@@ -52,7 +53,8 @@ class Integrals:
         merged = self.merged
         mean, cov = merged.expand(self.moments.mean, self.moments.cov)
         sd = np.sqrt(np.diag(cov))
-        frequency_mean, frequency_sd = frequency_moments(mean, sd**2, merged.member_alpha, merged.n_reports)
+        pair, error = (merged.member_alpha, merged.n_reports), max(self.error, MOMENTS)
+        frequency_mean, frequency_sd = frequency_moments(mean, sd**2, *pair, merged.tally_moments, error)
         return {
             "distribution_mean": mean,
             "distribution_sd": sd,
