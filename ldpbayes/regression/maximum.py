@@ -233,8 +233,8 @@ def _refuse_infinite(target, z):
     )
 
 
-def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> np.ndarray:
-    """Return the variance of the total of the weighted scores of users over the design of the sample, in the unknowns.
+def scores_of(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> np.ndarray:
+    """Return the scores of the users of each row in the unknowns of the common terms, shape (n, k).
 
     Parameters
     ----------
@@ -248,8 +248,7 @@ def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> n
     p = prior.to_simplex(z)
     joint = target.joint(z, cell, reports.code)
     inner = (joint / joint.sum(axis=1, keepdims=True) - p[cell]) @ prior.basis
-    scores = (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), -1)
-    return reports.variance(scores)
+    return (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), -1)
 
 
 def on_columns(prior: Any, z: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
