@@ -4,7 +4,7 @@ import functools
 
 from ldpbayes.study import Study, evaluate
 from ldpbayes.study.base import grid
-from studies import common, coverage, poisoning, priors, repeats
+from studies import common, coverage, poisoning, priors, repeats, weights
 
 
 def _populations(_setting):
@@ -70,6 +70,15 @@ STUDIES = {
             repeats.coverage_of_repeats,
             x="times",
             panels=("protocol", "metric"),
+        ),
+        Study(
+            "weights",
+            "Coverage of 95 % intervals of fit and of a regression under sampling weights and strata",
+            "our own; docs/theory/survey.md",
+            weights.cells,
+            weights.coverage_of_weights,
+            x="n_reports",
+            panels=("protocol", "population", "metric"),
         ),
         Study(
             "poisoning",

@@ -194,13 +194,16 @@ def design_effect(
 
     variance, degrees = _variance(s * w[:, None], w, c, stratum, labels, clusters, population, noise, frame)
     lowest = noise(c * w**2)
+    if curvature is not None and clusters is not None:
+        inverse = np.linalg.pinv(under_random + curvature * np.eye(len(nothing)), hermitian=True)
+        variance = variance + _lost(s, w, c, stratum, clusters, inverse)
     if n >= 2 and not degrees > 0:  # a domain in one cluster: together they know what one of them does, or more
         return DesignEffect(n, np.array([n]), kish, round(n), 0.0, nothing + np.nan, under_random, lowest)
     values, vectors = np.linalg.eigh(under_random)
     positive = values > max(RANK_TOLERANCE * values[-1], np.finfo(float).tiny)
     if not positive.any():  # every report is the same: no score varies
         return DesignEffect(kish, np.array([kish]), kish, round(n), degrees, variance, under_random, lowest)
-    root, told = vectors[:, positive] / np.sqrt(values[positive]), values[positive] / (values[positive] + curvature)
+    root, told = vectors[:, positive] / np.sqrt(values[positive]), values[positive] / (values[positive] + (curvature or 0.0))
     along = root.T @ variance @ root
     value, floor = (float(told @ np.diag(x) / told.sum()) for x in (along, root.T @ lowest @ root))
     if not max(value, floor) > 0:
@@ -256,6 +259,31 @@ def _variance(
     else:
         variance += noise(c * w**2 * fraction[stratum])
     return variance, degrees
+
+
+def _lost(
+    s: np.ndarray, w: np.ndarray, c: np.ndarray, stratum: np.ndarray, clusters: Any, inverse: np.ndarray
+) -> np.ndarray:
+    """Return W − E[V], by how much V is too small where respondents are independent and W = Σ w² s sᵀ is their variance.
+
+    The estimate moves with all scores, so that of a cluster with the total S_c what is left is z_c = S_c − I_c H⁻¹ S, with
+    I_c = Σ w s sᵀ over the cluster and H⁻¹ the inverse curvature; and E z_c z_cᵀ = W_c − I_c H⁻¹ W_c − W_c H⁻¹ I_c +
+    I_c H⁻¹ W H⁻¹ I_c, of a stratum as of a cluster.
+    """
+    total = (s.T * (c * w**2)) @ s
+
+    def left(rows: np.ndarray) -> np.ndarray:
+        told, own = ((s[rows].T * (c * w**power)[rows]) @ s[rows] for power in (1, 2))
+        crossed = told @ inverse @ own
+        return own - crossed - crossed.T + told @ inverse @ total @ inverse @ told
+
+    cluster, lost = _codes(clusters, len(s), "clusters")[0], total
+    for h in np.unique(stratum):
+        here = np.flatnonzero(stratum == h)
+        here = here[np.argsort(cluster[here], kind="stable")]
+        units = np.split(here, np.flatnonzero(np.diff(cluster[here])) + 1)
+        lost = lost - (sum(map(left, units)) - left(here) / len(units)) * len(units) / (len(units) - 1)
+    return lost
 
 
 def _degrees(

@@ -309,7 +309,7 @@ class Model:
 
     @property
     def linearized(self) -> bool:
-        """Whether the draws get the linearized covariance of the coefficients: of weighted samples, without effects of groups."""
+        """Whether the draws get the linearized covariance of the coefficients: of samples, without effects of groups."""
         return self.reports.weighted and not self.design.columns.groups and self.target.kernel is not None
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
@@ -494,9 +494,15 @@ def _maximum(model, ci_prob):
     weighted = reports.weighted
     if weighted:
         scores = maximum.scores_of(target, z, model.cell, reports)
-        covariance = covariance @ reports.design(scores).variance @ covariance
+        effect, before = reports.design(scores), maximum.on_columns(prior, z, covariance)[1]
+        covariance = covariance @ effect.variance @ covariance
     coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
     labels, terms = prior.categories, tuple(prior.terms)
+    if weighted and (untold := [term for term, *pair in zip(terms, errors, before, strict=True) if _vanishes(*pair)]):
+        raise InfeasibleError(
+            f"The sample does not tell the variance of the coefficients of {listed(untold)}: their columns vary between so "
+            "few clusters that scores add up to 0 in each; use the posterior, which takes respondents as independent there."
+        )
     coords = {"term": list(terms), "category": list(labels)}
     value = target.value_and_gradient(z)[0] + target.reports.constant
     n = model.n_reports
@@ -527,6 +533,11 @@ def _maximum(model, ci_prob):
         name: (("term", "category"), array) for name, array in (("coefficients", coefficients), ("standard_errors", errors))
     }
     return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, attrs)
+
+
+def _vanishes(errors, before):
+    """Return whether standard errors over the design are zero, but for rounding, beside those without it."""
+    return bool((errors < 1e-6 * before).any())
 
 
 # ---- the posterior -------------------------------------------------------------------------------------------------------

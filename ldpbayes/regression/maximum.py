@@ -100,6 +100,10 @@ def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) ->
     terms : tuple of str
     """
     used = columns[sizes > 0]
+    varies = np.ptp(used, axis=0) > 0
+    if used[:, ~varies].any():  # beside a constant what counts is how the others vary
+        used = used - varies * used.mean(axis=0)
+        used = used - varies * used.mean(axis=0)
     used = used / np.maximum(np.abs(used).max(axis=0), 1e-300)
     names: list[str] = []
     basis = np.zeros((len(used), 0))

@@ -61,7 +61,7 @@ class Reports:
         """Whether the sample is no simple random one: rows have different survey weights, or strata or clusters."""
         return self.strata is not None or self.cluster is not None or bool(np.ptp(self.weight[self.count > 0]) > 0)
 
-    def design(self, scores: np.ndarray, device: np.ndarray | float = 0.0, curvature: float = 0.0) -> DesignEffect:
+    def design(self, scores: np.ndarray, device: np.ndarray | float = 0.0, curvature: float | None = None) -> DesignEffect:
         """Return the design effect of scores (n, k) of users; see ``collections.survey.design_effect``."""
         told = self.count * self.weight > 0
         strata, cluster = (None if column is None else column[told] for column in (self.strata, self.cluster))
