@@ -35,7 +35,9 @@ PRIORS = {
 def cells(setting):
     """Return the cells of a setting: devices, numbers of respondents, shares and spreads of the log weights; and strata."""
     paper = setting == "paper"
-    names = [f"share {p:g}, sd {sd:g}" for p in SHARES for sd in SPREADS] if paper else ["share 0.02, sd 0.5", "share 0.5, sd 1"]
+    names = (
+        [f"share {p:g}, sd {sd:g}" for p in SHARES for sd in SPREADS] if paper else ["share 0.02, sd 0.5", "share 0.5, sd 1"]
+    )
     sizes = {"n_categories": [2], "n_reports": [100, 500, 1000] if paper else [100]}
     of = {"protocol": list(DEVICES), **sizes, "replications": [200 if paper else 20]}
     return grid(**of, population=names) + grid(**of, population=list(STRATA) if paper else ["strata, apart"])

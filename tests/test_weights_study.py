@@ -14,7 +14,7 @@ import pytest
 import ldpbayes as lb
 from studies import weights
 
-STORED = pathlib.Path(__file__).parents[1] / "docs" / "studies" / "weights-paper.parquet"
+STORED = pathlib.Path(__file__).parents[1] / "docs" / "studies" / "weights.parquet"
 
 
 def ends_of(found):
