@@ -1,7 +1,7 @@
 """The study of sampling weights: how often intervals of `fit` and of a regression on an intercept hold the true share.
 
-A survey of two answers has one unknown, so that ends are found on a grid of its log odds: with the design effect and the prior
-of the package, which ``tests/test_weights_study.py`` holds against the ends that ``fit`` and ``regress`` state.
+A survey of two answers has one unknown, so that ends are found on a grid of its log odds: with the design effect and the
+prior of the package, which ``tests/test_weights_study.py`` holds against the ends that ``fit`` and ``regress`` state.
 """
 
 import numpy as np

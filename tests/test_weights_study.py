@@ -1,7 +1,7 @@
 """The study of sampling weights: its ends are those that fit and regress state, and its stored table holds what is promised.
 
-The kind: a weighted regression near the edge of what a device can give, whose design effect fell to a tenth. Searched: fit of
-the same sample, weights and strata, devices, one tree of cells, deniers and lists (tests/test_deniers.py, regression/).
+The kind: a weighted regression near the edge of what a device can give, whose design effect fell to a tenth. Searched: fit
+of the same sample, weights and strata, devices, cells, deniers (tests/test_deniers.py) and lists (regression/).
 """
 
 import pathlib
@@ -36,7 +36,7 @@ def test_a_weighted_regression_at_the_edge_is_no_surer_than_fit():
 
 
 def agree(number, draws):
-    """Compare the ends of surveys drawn from cells of the study with those of fit and regress; the errors in posterior sds."""
+    """Return by how many posterior sds ends of surveys of the study differ from those of fit, and of regress."""
     rng, apart = np.random.default_rng(3), []
     every = weights.cells("paper")
     for k in rng.choice(len(every), number, replace=False):

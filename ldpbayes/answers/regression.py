@@ -479,13 +479,13 @@ def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDAr
         lacking = (np.bincount(index[index >= 0], sizes[index >= 0], len(target)) <= 0) & (target > 0)
         if lacking.any():
             raise DataError(
-                f"the sample has nobody with {listed(names)} {listed(counted[int(np.argmax(lacking))])}, whom a margin counts; "
-                "join levels, or give a census of all covariates together"
+                f"the sample has nobody with {listed(names)} {listed(counted[int(np.argmax(lacking))])}, whom a margin "
+                "counts; join levels, or give a census of all covariates together"
             )
         if (index < 0).any():
             raise DataError(
-                f"the margin of {listed(names)} lacks {listed(sampled[int(np.argmin(index))])}, which the sample has; say how "
-                "many people of the population they are, 0 if there are none"
+                f"the margin of {listed(names)} lacks {listed(sampled[int(np.argmin(index))])}, which the sample has; say "
+                "how many people of the population they are, 0 if there are none"
             )
     for _ in range(MOST_RAKED):
         moved = 0.0
