@@ -119,7 +119,7 @@ def design_effect(
     counts: ArrayLike | None = None,
     device: ArrayLike | float = 0.0,
     frame: Mapping[str, tuple[float, float]] | None = None,
-    curvature: float = 0.0,
+    curvature: float | None = None,
 ) -> DesignEffect:
     """Return the linearized design effect of an estimate that solves Σ w_i s_i(θ) = 0.
 
@@ -152,8 +152,10 @@ def design_effect(
         Where the rows are a domain of a larger sample, such as its women: units sampled and their total weight in every
         stratum of the whole sample. n_h and f_h are then those of the sample, whose units without anybody of the domain
         have z_hc = 0.
-    curvature : float
-        Of the log-prior of θ, the same in every direction: one where the unknowns are standard normal.
+    curvature : float, optional
+        Of the log-prior of coefficients θ, the same in every direction: one where the unknowns are standard normal. The
+        coefficient of a column that is constant in clusters, and varies between few, makes their scores add up to nearly 0;
+        what V lacks of it is added as if respondents were independent.
 
     Returns
     -------
