@@ -64,7 +64,7 @@ def test_ends_on_the_grid_are_those_of_fit_and_of_regress():
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_ends_on_the_grid_are_those_of_a_hundred_fits_and_regressions():
     fitted, regressed = agree(100, 1000)
-    assert fitted.max() < 0.1 and regressed.max() < 0.2 and regressed.mean() < 0.06
+    assert fitted.max() < 0.1 and regressed.max() < 0.3 and regressed.mean() < 0.04
 
 
 def test_the_stored_table_covers():

@@ -659,7 +659,7 @@ def _stretched(model, sample, effect):
     1 is the curvature of the prior. The draws move by the map between the two normal laws that moves them least.
     """
     random, designed = effect.of_respondents()
-    if not np.isfinite(designed).all():
+    if not np.isfinite(designed).all() or np.allclose(designed, random):  # unknown, or one effect for all directions
         return sample
     one = np.eye(len(random))
     before = np.linalg.inv(random + one)
