@@ -2,7 +2,7 @@
 
 import functools
 
-from studies import common, coverage, evaluate, poisoning, priors, repeats
+from studies import common, coverage, evaluate, poisoning, priors, repeats, weights
 from studies.base import Study, grid
 
 #: Studies whose own sizes are run in blocks (figures.py) have this setting alone.
@@ -138,6 +138,15 @@ STUDIES = {
             repeats.coverage_of_repeats,
             x="times",
             panels=("protocol", "metric"),
+        ),
+        Study(
+            "weights",
+            "Coverage of 95 % intervals of fit and of a regression under sampling weights and strata",
+            "our own; docs/theory/survey.md",
+            weights.cells,
+            weights.coverage_of_weights,
+            x="n_reports",
+            panels=("protocol", "population", "metric"),
         ),
         Study(
             "poisoning",

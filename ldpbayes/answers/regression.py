@@ -466,8 +466,7 @@ def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDAr
         if keys[0].has_duplicates:
             raise DataError(f"the margin of {listed(names)} has {listed(keys[0][keys[0].duplicated()][0])} twice")
         index = keys[0].get_indexer(keys[1])
-        sizes[index < 0] = 0.0
-        margins.append((names, keys[0], index, target))
+        margins.append((names, keys, index, target))
         totals.append(float(target.sum()))
     if not margins:
         raise ArgumentError("weights must be a table of the population, or a list of its margins, got an empty list.")
@@ -476,21 +475,25 @@ def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDAr
             f"the margins disagree on how many people there are ({listed(f'{total:,.6g}' for total in totals)}); make their "
             "totals equal, such as by dividing each by its own"
         )
-    for names, keys, index, target in margins:
+    for names, (counted, sampled), index, target in margins:
         lacking = (np.bincount(index[index >= 0], sizes[index >= 0], len(target)) <= 0) & (target > 0)
         if lacking.any():
             raise DataError(
-                f"the sample has nobody with {listed(names)} {listed(keys[int(np.argmax(lacking))])}, whom a margin counts; "
-                "join levels, or give a census of all covariates together"
+                f"the sample has nobody with {listed(names)} {listed(counted[int(np.argmax(lacking))])}, whom a margin "
+                "counts; join levels, or give a census of all covariates together"
+            )
+        if (index < 0).any():
+            raise DataError(
+                f"the margin of {listed(names)} lacks {listed(sampled[int(np.argmin(index))])}, which the sample has; say "
+                "how many people of the population they are, 0 if there are none"
             )
     for _ in range(MOST_RAKED):
         moved = 0.0
         for _, _, index, target in margins:
-            inside = np.maximum(index, 0)
-            before = np.bincount(inside, sizes, len(target))
+            before = np.bincount(index, sizes, len(target))
             factor = np.divide(target / target.sum() * totals[0], before, out=np.zeros_like(before), where=before > 0)
             moved = max(moved, float(np.abs(factor - 1)[before > 0].max()))
-            sizes = sizes * factor[inside]
+            sizes = sizes * factor[index]
         if moved < RAKED:
             return frame, sizes
     raise InfeasibleError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +33,7 @@ class DesignEffect:
     Attributes
     ----------
     value : float
-        The mean of ``effects``.
+        The mean of ``effects``; beside a prior tr(H⁻¹V)/tr(H⁻¹V₀), H = V₀ + the prior's curvature.
     effects : (r,) array
         The generalized design effects, largest first: the eigenvalues of V₀⁻¹V.
     kish : float
@@ -43,8 +43,9 @@ class DesignEffect:
     degrees : float
         The degrees of freedom of the variance. Where all sampled units (clusters, or respondents) are alike, they are the
         units less strata; a domain that most of them have nobody of has fewer.
-    variance : (k, k) array
-        V, the variance over the design of the total of the weighted scores, whose weights add up to n.
+    variance, random, noise : (k, k) arrays
+        V, the variance over the design of the total of the weighted scores, whose weights add up to n; V₀, what it would be
+        under simple random sampling; and the part of V that comes from the device alone.
     floor : float
         What ``value`` would be if the device alone made the reports vary.
     """
@@ -55,30 +56,50 @@ class DesignEffect:
     n: int
     degrees: float
     variance: np.ndarray
+    random: np.ndarray
+    noise: np.ndarray
     floor: float = 0.0
+
+    @property
+    def inflation(self) -> float:
+        """(t(degrees) / t(n − 1))² ≥ 1, t the .975 quantiles of Student's law: what V is made larger by, as an estimate."""
+        least, most = stdtrit([self.n - 1.0, min(max(self.degrees, 1.0), 1e9)], 0.975)
+        return max(most / least, 1.0) ** 2
 
     @property
     def respondents(self) -> float:
         """How many respondents of a simple random sample know as much, as far as the sample tells its own design effect.
 
-        n / value times (t(n − 1) / t(degrees))², t the .975 quantiles of Student's law (Korn and Graubard 1998, Survey
-        Methodology 24); not more than the randomness of the device allows, and not fewer than one.
+        n / (value · inflation) (Korn and Graubard 1998, Survey Methodology 24); not more than the randomness of the device
+        allows, and not fewer than one.
         """
         if self.n < 2:
             return float(self.n)
-        least, most = stdtrit([self.n - 1.0, min(max(self.degrees, 1.0), 1e9)], 0.975)
-        return max(self.n / max(self.value * max(most / least, 1.0) ** 2, self.floor), 1.0)
+        return max(self.n / max(self.value * self.inflation, self.floor), 1.0)
 
-    def sentence(self) -> str:
-        """Return what a reader should know of the design, as a sentence."""
+    def of_respondents(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (V₀, V) of scores whose weights add up to ``respondents``; V inflated, and not below the device's part."""
+        share = self.respondents / self.n
+        inflated = self.inflation * self.variance
+        values, vectors = np.linalg.eigh(self.noise - inflated)
+        return share * self.random, share**2 * (inflated + (vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+    def sentence(self, each: str = "category") -> str:
+        """Return what a reader should know of the design, as a sentence.
+
+        Parameters
+        ----------
+        each : str
+            What the intervals are of that one number serves; empty where each has an effect of its own.
+        """
         text = (
             f"The design effect is {self.value:.3g} (weights alone: {self.kish:.3g}): the {self.n:,} reports of this sample "
             f"know as much as {self.respondents:,.0f} of a simple random sample."
         )
-        if self.effects.size > 1 and self.effects[0] > 1.25 * self.effects[-1]:
+        if each and self.effects.size > 1 and self.effects[0] > 1.25 * self.effects[-1]:
             text += (
                 f" It is the mean over {self.effects.size} directions, in which it goes from {self.effects[-1]:.3g} to "
-                f"{self.effects[0]:.3g}: intervals are right on average, not for each category."
+                f"{self.effects[0]:.3g}: intervals are right on average, not for each {each}."
             )
         if self.n > 1 and self.degrees < FEW:
             text += (
@@ -96,8 +117,9 @@ def design_effect(
     population: float | Mapping | None = None,
     *,
     counts: ArrayLike | None = None,
-    device: ArrayLike | None = None,
+    device: ArrayLike | float = 0.0,
     frame: Mapping[str, tuple[float, float]] | None = None,
+    curvature: float | None = None,
 ) -> DesignEffect:
     """Return the linearized design effect of an estimate that solves Σ w_i s_i(θ) = 0.
 
@@ -122,13 +144,18 @@ def design_effect(
         weights; with clusters the same f is used in all of them, and people are taken to be drawn in the clusters.
     counts : (m,) array of whole numbers, optional
         Respondents behind each row, who are alike in everything; without clusters each is a sampling unit.
-    device : (k, k) array, optional
-        Covariance of one score given the true answer. The randomness of the device does not shrink as the sample takes in
-        the population: this part keeps its weight f_h. With clusters the whole f_h Σ w_i² s_i s_iᵀ stays.
+    device : (k, k) array or float
+        Covariance of one score given the true answer, or its share of the covariance of any score. The randomness of the
+        device does not shrink as the sample takes in the population: this part keeps its weight f_h. With clusters the
+        whole f_h Σ w_i² s_i s_iᵀ stays.
     frame : mapping, optional
         Where the rows are a domain of a larger sample, such as its women: units sampled and their total weight in every
         stratum of the whole sample. n_h and f_h are then those of the sample, whose units without anybody of the domain
         have z_hc = 0.
+    curvature : float, optional
+        Of the log-prior of coefficients θ, the same in every direction: one where the unknowns are standard normal. The
+        coefficient of a column that is constant in clusters, and varies between few, makes their scores add up to nearly 0;
+        what V lacks of it is added as if respondents were independent.
 
     Returns
     -------
@@ -154,29 +181,37 @@ def design_effect(
     c = np.ones(m) if counts is None else _column(counts, m, "counts").astype(float)
     w = np.ones(m) if weights is None else check_weights(_column(weights, m, "weights"))
     stratum, labels = _codes(strata, m, "strata")
-    n = float(c.sum())
+    n, nothing = float(c.sum()), np.zeros((s.shape[1], s.shape[1]))
     if n < 2 and frame is None:
         raise DataError("the variance over a design needs at least two respondents, got 1")
     if n < 2:  # the only one of a domain
-        return DesignEffect(1.0, np.ones(1), 1.0, 1, 0.0, np.full((s.shape[1], s.shape[1]), np.nan))
+        return DesignEffect(1.0, np.ones(1), 1.0, 1, 0.0, nothing + np.nan, nothing, nothing)
     kish = float(n * (c @ w**2) / (c @ w) ** 2)
     w = w * (n / float(c @ w))
     s = s - (c * w) @ s / n
     under_random = n / (n - 1) * (s.T * (c * w)) @ s
-    variance, degrees = _variance(s * w[:, None], w, c, stratum, labels, clusters, population, device, frame)
+
+    def noise(weight: np.ndarray) -> np.ndarray:  # of the device, in a total of scores with squared weights
+        return weight.sum() * np.atleast_2d(device) if np.ndim(device) else device * (s.T * weight) @ s
+
+    variance, degrees = _variance(s * w[:, None], w, c, stratum, labels, clusters, population, noise, frame)
+    lowest = noise(c * w**2)
+    if curvature is not None and clusters is not None:
+        inverse = np.linalg.pinv(under_random + curvature * np.eye(len(nothing)), hermitian=True)
+        variance = variance + _lost(s, w, c, stratum, clusters, inverse)
     if n >= 2 and not degrees > 0:  # a domain in one cluster: together they know what one of them does, or more
-        return DesignEffect(n, np.array([n]), kish, round(n), 0.0, np.full_like(variance, np.nan))
+        return DesignEffect(n, np.array([n]), kish, round(n), 0.0, nothing + np.nan, under_random, lowest)
     values, vectors = np.linalg.eigh(under_random)
     positive = values > max(RANK_TOLERANCE * values[-1], np.finfo(float).tiny)
     if not positive.any():  # every report is the same: no score varies
-        return DesignEffect(kish, np.array([kish]), kish, round(n), degrees, variance)
-    root = vectors[:, positive] / np.sqrt(values[positive])
-    effects = np.linalg.eigvalsh(root.T @ variance @ root)[::-1]
-    noise = np.zeros_like(variance) if device is None else np.atleast_2d(np.asarray(device, dtype=float))
-    value, floor = float(effects.mean()), float(c @ w**2 * np.trace(root.T @ noise @ root) / len(effects))
+        return DesignEffect(kish, np.array([kish]), kish, round(n), degrees, variance, under_random, lowest)
+    root, told = vectors[:, positive] / np.sqrt(values[positive]), values[positive] / (values[positive] + (curvature or 0.0))
+    along = root.T @ variance @ root
+    value, floor = (float(told @ np.diag(x) / told.sum()) for x in (along, root.T @ lowest @ root))
     if not max(value, floor) > 0:
         raise DataError("the scores do not vary between the units of any stratum, so that the design effect is 0")
-    return DesignEffect(value, effects, kish, round(n), degrees, variance, floor)
+    effects = np.linalg.eigvalsh(along)[::-1]
+    return DesignEffect(value, effects, kish, round(n), degrees, variance, under_random, lowest, floor)
 
 
 def _variance(
@@ -187,7 +222,7 @@ def _variance(
     labels: list,
     clusters: Any,
     population: Any,
-    device: Any,
+    noise: Callable[[np.ndarray], np.ndarray],
     frame: Mapping | None,
 ) -> tuple[np.ndarray, float]:
     """Return (variance over the design of the total of z, its degrees of freedom)."""
@@ -223,9 +258,34 @@ def _variance(
     degrees = _degrees(sums[0], sums[1], many, unit_stratum, sampled, fraction)
     if clusters is not None:  # people drawn in clusters that were taken for sure are a sample as before
         variance += (z.T * (c * fraction[stratum])) @ z
-    elif device is not None:
-        variance += float(fraction[stratum] @ (c * w**2)) * np.atleast_2d(np.asarray(device, dtype=float))
+    else:
+        variance += noise(c * w**2 * fraction[stratum])
     return variance, degrees
+
+
+def _lost(
+    s: np.ndarray, w: np.ndarray, c: np.ndarray, stratum: np.ndarray, clusters: Any, inverse: np.ndarray
+) -> np.ndarray:
+    """Return W − E[V], by how much V is too small where respondents are independent and W = Σ w² s sᵀ is their variance.
+
+    The estimate moves with all scores, so that of a cluster with the total S_c what is left is z_c = S_c − I_c H⁻¹ S, with
+    I_c = Σ w s sᵀ over the cluster and H⁻¹ the inverse curvature; and E z_c z_cᵀ = W_c − I_c H⁻¹ W_c − W_c H⁻¹ I_c +
+    I_c H⁻¹ W H⁻¹ I_c, of a stratum as of a cluster.
+    """
+    total = (s.T * (c * w**2)) @ s
+
+    def left(rows: np.ndarray) -> np.ndarray:
+        told, own = ((s[rows].T * (c * w**power)[rows]) @ s[rows] for power in (1, 2))
+        crossed = told @ inverse @ own
+        return own - crossed - crossed.T + told @ inverse @ total @ inverse @ told
+
+    cluster, lost = _codes(clusters, len(s), "clusters")[0], total
+    for h in np.unique(stratum):
+        here = np.flatnonzero(stratum == h)
+        here = here[np.argsort(cluster[here], kind="stable")]
+        units = np.split(here, np.flatnonzero(np.diff(cluster[here])) + 1)
+        lost = lost - (sum(map(left, units)) - left(here) / len(units)) * len(units) / (len(units) - 1)
+    return lost
 
 
 def _degrees(
@@ -527,7 +587,7 @@ class Survey:
         kinds = np.stack([self.channel, self.place], axis=1)
         return self.rows(tallies).dense(), np.unique(kinds, axis=0, return_inverse=True)[1].ravel()
 
-    def design(self, scores: np.ndarray, device: np.ndarray | None = None) -> DesignEffect:
+    def design(self, scores: np.ndarray, device: np.ndarray | float = 0.0) -> DesignEffect:
         """Return the design effect of scores, one row per entry."""
         return design_effect(
             scores,

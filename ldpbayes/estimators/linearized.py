@@ -11,13 +11,35 @@ from ldpbayes.estimators.base import tangent_covariance
 MAX_ENTRIES = 2**26
 
 
+def scores_of(
+    rows: np.ndarray, p: np.ndarray, weight: np.ndarray, basis: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (scores BᵀL/(Lp), covariance of one given the true answer, mean G of LLᵀ/(Lp)² over the reports).
+
+    Of the covariance of a score the part BᵀG(diag p − ppᵀ)GB comes from the respondents, and the rest from the device.
+
+    Parameters
+    ----------
+    rows : (m, a) array
+        L, the likelihood rows.
+    p : (a,) array
+    weight : (m,) array
+        Of the reports.
+    basis : (a, k) array
+        B, directions in which p moves.
+    """
+    ratio, weight = rows / (rows @ p)[:, None], weight / weight.sum()
+    scores, mixed = ratio @ basis, (ratio.T * weight) @ ratio
+    centred = scores - weight @ scores
+    answers = basis.T @ mixed @ (np.diag(p) - np.outer(p, p)) @ mixed @ basis
+    return scores, (centred.T * weight) @ centred - answers, mixed
+
+
 def linearized(collection, p) -> tuple[DesignEffect, np.ndarray]:
     """Return the design effect and the covariance of the weighted maximum-likelihood estimate.
 
-    The score of a report with the row L is ZᵀL/(Lp), Z a basis of the directions that sum to zero over the positive
-    coordinates of p; the observed information J is the weighted sum of the scores' outer products. Of the variance of a
-    score the part ZᵀG(diag p − ppᵀ)GZ comes from the respondents and the rest, ZᵀGZ less that, from the device, where G is
-    the mean of LLᵀ/(Lp)² over the reports.
+    The scores of the reports are along the directions that sum to zero over the positive coordinates of p; the observed
+    information J is the weighted sum of their outer products.
 
     Parameters
     ----------
@@ -46,14 +68,10 @@ def linearized(collection, p) -> tuple[DesignEffect, np.ndarray]:
     rows, place = survey.respondents(tallies)
     inside = np.flatnonzero(p > 0)
     free = inside if inside.size > 1 else np.arange(size)  # at a corner reports vary as well, and the effect is about them
-    ratio = rows[:, free] / (rows @ p)[:, None]
     weight = survey.counts * survey.weights
     weight = np.bincount(place, weight * (survey.n / weight.sum()), len(rows))
     basis = helmert(free.size).T
-    scores = ratio @ basis
-    mixed = (ratio.T * (weight / survey.n)) @ ratio
-    respondents = np.diag(p[free]) - np.outer(p[free], p[free])
-    device = basis.T @ (mixed - mixed @ respondents @ mixed) @ basis
+    scores, device, mixed = scores_of(rows[:, free], p[free], weight, basis)
     effect = survey.design(scores[place], device)
     covariance = np.full((size, size), np.nan)
     if inside.size > 1:

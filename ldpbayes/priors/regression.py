@@ -104,8 +104,9 @@ def moments_of(columns: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.n
     """
     weight = sizes / sizes.sum()
     mean = weight @ columns
+    mean = mean + weight @ (columns - mean)  # to the last digit, however far from 0 the column is
     sd = np.sqrt(weight @ (columns - mean) ** 2)
-    return mean, np.where(sd > 1e-12 * np.abs(columns).max(axis=0, initial=0.0), sd, 1.0)
+    return mean, np.where(sd > np.finfo(float).eps * np.abs(columns).max(axis=0, initial=0.0), sd, 1.0)
 
 
 def walk_root(places: np.ndarray) -> np.ndarray:

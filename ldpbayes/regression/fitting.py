@@ -8,7 +8,9 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells
+from ldpbayes.collections.data import NO_USERS
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
+from ldpbayes.estimators.linearized import scores_of
 from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.scaling import Scaled
@@ -303,6 +305,11 @@ class Model:
             )
         return cls(design, reports, cell, regression, Target(regression, reports.entries(cell, len(first))))
 
+    @property
+    def linearized(self) -> bool:
+        """Whether the draws get the linearized covariance of the coefficients: of samples, without effects of groups."""
+        return self.reports.weighted and not self.design.columns.groups and self.target.kernel is not None
+
     # ---- what a result asks of its data ------------------------------------------------------------------------------
     #: Dimensions of P.
     dims = ("category",)
@@ -481,10 +488,16 @@ def _maximum(model, ci_prob):
     z, covariance, next_lower = maximum.maximize(target)
     weighted = reports.weighted
     if weighted:
-        middle = maximum.sandwich(target, z, model.cell, reports)
-        covariance = covariance @ middle @ covariance
+        scores = maximum.scores_of(target, z, model.cell, reports)
+        effect, before = reports.design(scores), maximum.on_columns(prior, z, covariance)[1]
+        covariance = covariance @ effect.variance @ covariance
     coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
     labels, terms = prior.categories, tuple(prior.terms)
+    if weighted and (untold := [term for term, *pair in zip(terms, errors, before, strict=True) if _vanishes(*pair)]):
+        raise InfeasibleError(
+            f"The sample does not tell the variance of the coefficients of {listed(untold)}: their columns vary between so "
+            "few clusters that scores add up to 0 in each; use the posterior, which takes respondents as independent there."
+        )
     coords = {"term": list(terms), "category": list(labels)}
     value = target.value_and_gradient(z)[0] + target.reports.constant
     n = model.n_reports
@@ -517,6 +530,11 @@ def _maximum(model, ci_prob):
     return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, attrs)
 
 
+def _vanishes(errors, before):
+    """Return whether standard errors over the design are zero, but for rounding, beside those without it."""
+    return bool((errors < 1e-6 * before).any())
+
+
 # ---- the posterior -------------------------------------------------------------------------------------------------------
 def _posterior(model, request, watch):
     """Return the result of a model by the asked method, or by the first whose draws can be trusted."""
@@ -537,10 +555,13 @@ def _posterior(model, request, watch):
         mode = maximum.climb(model.target, watch)
     if model.reports.weighted:
         effect = _design_effect(model, mode[0])
-        facts["design_effect"] = effect
-        model = model.scaled(1 / effect)
+        facts["design_effect"] = effect.value
+        facts["pseudo"] = (
+            f"{effect.sentence('' if model.linearized else 'coefficient')} This is a pseudo-posterior"
+            f"{', whose draws have the linearized covariance of the coefficients' if model.linearized else ''}. {NO_USERS}"
+        )
+        model = model.scaled(effect.respondents / (model.reports.count @ model.reports.weight))
         mode = maximum.climb(model.target, watch)
-        variance = maximum.sandwich(model.target, mode[0], model.cell, model.reports) / effect**2
     if method == "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS:
         raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
     steps = {} if chains_alone else {"laplace": lambda: _about_the_mode(model, mode, request, rng, watch)}
@@ -551,8 +572,8 @@ def _posterior(model, request, watch):
     facts |= sample.facts | {"reason": sample.facts["reason"] + outcome.before}
     if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
         facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
-        if not model.design.columns.groups and model.target.kernel is not None:
-            sample = _stretched(model, sample, mode[0], variance)
+        if model.linearized:
+            sample = _stretched(model, sample, _design_effect(model, mode[0]))
     tree = _tree(model, sample, request, facts)
     if sample.verdict.problem and method == "laplace":
         raise ConvergenceError(f"The weights of the draws cannot be trusted: {sample.verdict.problem}.", tree)
@@ -625,18 +646,18 @@ def _by_chains(model, mode, request, watch):
     )
 
 
-def _stretched(model, sample, mode, variance):
-    """Return the Sample whose covariance is the linearized one, H⁻¹ (J + P) H⁻¹, where that at the mode was H⁻¹ = (I + P)⁻¹.
+def _stretched(model, sample, effect):
+    """Return the Sample with the linearized covariance G⁻¹(V + 1)G⁻¹, where that of its likelihood is G⁻¹ = (V₀ + 1)⁻¹.
 
-    P is the curvature of the prior. The draws move by the map between the two normal laws that moves them least.
+    1 is the curvature of the prior. The draws move by the map between the two normal laws that moves them least.
     """
-    curvature = -model.target.hessian(mode)
-    before = np.linalg.inv(curvature)
-    after = before @ (variance + curvature + replace(model.target, flat=True).hessian(mode)) @ before
-    if not np.linalg.eigvalsh(before)[0] > 0:  # a saddle of the likelihood: there is no normal law to start from
+    random, designed = effect.of_respondents()
+    if not np.isfinite(designed).all() or np.allclose(designed, random):  # unknown, or one effect for all directions
         return sample
+    one = np.eye(len(random))
+    before = np.linalg.inv(random + one)
     inverse, root = roots(before, 0.0)
-    map_ = inverse @ roots(root @ after @ root, 1e-300)[1] @ inverse
+    map_ = inverse @ roots(root @ before @ (designed + one) @ before @ root, 0.0)[1] @ inverse
     centre = sample.unknowns.mean(axis=(0, 1))
     z = centre + (sample.unknowns - centre) @ map_
     named = model.variables(z)
@@ -644,16 +665,19 @@ def _stretched(model, sample, mode, variance):
 
 
 def _design_effect(model, z):
-    """Return the linearized design effect: variance of the weighted scores over that of unweighted ones, in the posterior.
+    """Return the design effect of the coefficients at unknowns z.
 
-    tr(H⁻¹ J)/tr(H⁻¹ I), with I the weighted information, J the variance of the total of the weighted scores over the design
-    and H the posterior's curvature at its mode.
+    The device has the share in the variance of a score that it has where everybody has the distribution of all.
     """
-    common = model.prior.spans[""]
-    inverse = np.linalg.inv(-model.target.hessian(z))[common, common]
-    information = -replace(model.target, flat=True).hessian(z)[common, common]
-    middle = maximum.sandwich(model.target, z, model.cell, model.reports)
-    return float(max(np.trace(inverse @ middle) / np.trace(inverse @ information), 1e-3))
+    prior, reports = model.prior, model.reports
+    kinds = model.target.reports.sizes @ prior.kinds(z)
+    kinds = kinds / kinds.sum()
+    basis = prior.basis[prior.owners] * (kinds / (kinds @ prior.collapse)[prior.owners])[:, None]
+    amount = np.bincount(reports.code, reports.count * reports.weight, len(reports.table))
+    scores, device, _ = scores_of(reports.table, kinds, amount, basis)
+    pooled = reports.design(scores[reports.code], device)
+    share = pooled.floor / pooled.kish
+    return reports.design(maximum.scores_of(model.target, z, model.cell, reports), share, 1.0)
 
 
 def _tree(model, sample, request, facts):
@@ -677,17 +701,6 @@ def _tree(model, sample, request, facts):
         "reference": prior.categories[prior.reference],
         "weighted": int(reports.weighted),
     }
-    if reports.weighted:
-        attrs["pseudo"] = (
-            "Pseudo-posterior: the weighted log-likelihood is divided by the linearized design effect "
-            f"{facts['design_effect']:.2f}"
-            + (
-                ""
-                if model.design.columns.groups or model.target.kernel is None
-                else ", and the draws have the linearized covariance of the coefficients"
-            )
-            + ". The respondents' own frequencies have no meaning under weights."
-        )
     attrs |= sample.diagnostics(interrupted).to_attrs() | facts
     tree = build(
         model, prior.describe(), method=facts["method"], settings=settings, draws=draws, stats=sample.stats, attrs=attrs

@@ -100,6 +100,10 @@ def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) ->
     terms : tuple of str
     """
     used = columns[sizes > 0]
+    varies = np.ptp(used, axis=0) > 0
+    if used[:, ~varies].any():  # beside a constant what counts is how the others vary
+        used = used - varies * used.mean(axis=0)
+        used = used - varies * used.mean(axis=0)
     used = used / np.maximum(np.abs(used).max(axis=0), 1e-300)
     names: list[str] = []
     basis = np.zeros((len(used), 0))
@@ -233,8 +237,8 @@ def _refuse_infinite(target, z):
     )
 
 
-def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> np.ndarray:
-    """Return the variance of the total of the weighted scores of users over the design of the sample, in the unknowns.
+def scores_of(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> np.ndarray:
+    """Return the scores of the users of each row in the unknowns of the common terms, shape (n, k).
 
     Parameters
     ----------
@@ -248,8 +252,7 @@ def sandwich(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> n
     p = prior.to_simplex(z)
     joint = target.joint(z, cell, reports.code)
     inner = (joint / joint.sum(axis=1, keepdims=True) - p[cell]) @ prior.basis
-    scores = (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), -1)
-    return reports.variance(scores)
+    return (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), -1)
 
 
 def on_columns(prior: Any, z: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Cells, Collection, Tally
-from ldpbayes.collections.survey import SampleColumns, design_effect
+from ldpbayes.collections.survey import DesignEffect, SampleColumns, design_effect
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.labels import Places
@@ -62,17 +62,12 @@ class Reports:
         """Whether the sample is no simple random one: rows have different survey weights, or strata or clusters."""
         return self.strata is not None or self.cluster is not None or bool(np.ptp(self.weight[self.count > 0]) > 0)
 
-    def variance(self, scores: np.ndarray) -> np.ndarray:
-        """Return the variance of the total of the weighted scores (n, k) of users over the design, shape (k, k).
-
-        Without strata and clusters Σ_i w_i² s_i s_iᵀ; with them that of ``collections.survey.design_effect``.
-        """
-        if self.strata is None and self.cluster is None:
-            return (scores.T * (self.count * self.weight**2)) @ scores
-        present = self.count > 0
-        strata, cluster = (None if column is None else column[present] for column in (self.strata, self.cluster))
-        count, weight = self.count[present], self.weight[present]
-        return design_effect(scores[present], weight, strata, cluster, counts=count).variance
+    def design(self, scores: np.ndarray, device: np.ndarray | float = 0.0, curvature: float | None = None) -> DesignEffect:
+        """Return the design effect of scores (n, k) of users; see ``collections.survey.design_effect``."""
+        told = self.count * self.weight > 0
+        strata, cluster = (None if column is None else column[told] for column in (self.strata, self.cluster))
+        sample = self.weight[told], strata, cluster
+        return design_effect(scores[told], *sample, counts=self.count[told], device=device, curvature=curvature)
 
     def entries(self, cell: np.ndarray, n_cells: int, scale: float = 1.0) -> Entries:
         """Return the likelihood of cells, by the number of the cell of each row.

@@ -269,6 +269,10 @@ def test_margins_that_cannot_be_met_are_one_sentence(found):
         lb.poststratify(found, [regions, ages], count="people")
     with pytest.raises(DataError, match=r"nobody with region s, whom a margin counts"):
         lb.poststratify(found, [regions.replace("w", "s")], count="people")
+    # A level that a margin leaves out was nobody without a word; a census of combinations has none of what it omits.
+    with pytest.raises(DataError, match=r"the margin of region lacks w, which the sample has; say how many"):
+        lb.poststratify(found, [regions.iloc[:2]], count="people")
+    assert np.isfinite(lb.poststratify(found, [regions.assign(people=[500, 600, 0])], count="people")["mean"]).all()
     with pytest.raises(ArgumentError, match=r"covariates of the formula .* got land"):
         lb.poststratify(found, [ages.rename(columns={"age": "land"})], count="people")
     with pytest.raises(ArgumentError, match="empty list"):

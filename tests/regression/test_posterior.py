@@ -123,7 +123,7 @@ def test_weights_are_a_pseudo_posterior_with_a_linearized_design_effect(counts):
     )
     np.testing.assert_allclose(plain["posterior"]["coefficients"], same["posterior"]["coefficients"])
     assert other.attrs["design_effect"] == pytest.approx(1.36, abs=0.1)  # E w²/(E w)² of weights 1 and 4
-    assert "Pseudo-posterior" in other.attrs["pseudo"]
+    assert "pseudo-posterior" in other.attrs["pseudo"]
     assert np.isnan(other["summary"]["mean"].sel(target="frequency")).all()  # F has no meaning under weights
     ratio = other["summary"]["coefficients_sd"] / plain["summary"]["coefficients_sd"]
     np.testing.assert_allclose(ratio.sel(category="yes"), np.sqrt(1.36), rtol=0.15)
