@@ -98,6 +98,9 @@ class Dirichlet(AbstractPrior):
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
         return rng.dirichlet(self.alpha, size)
 
+    def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        return stick_draws(np.broadcast_to(self.sticks, (size, self.alpha.size - 1, 2)), rng)
+
     @property
     def n_unknowns(self) -> int:
         return self.alpha.size - 1
@@ -211,6 +214,13 @@ def frequency_moments(mean, variance, alpha, n):
     spread = (total + 1) * variance - less
     # What is left of two equal numbers is their rounding: F is known where all were asked directly.
     return frequency, np.sqrt(np.where(spread > ROUNDING * less, total * spread, 0.0)) / n
+
+
+def stick_draws(parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return draws of sticks z, shape (S, k), by the parameters (S, k, 2) of the Beta distribution of each stick's share."""
+    # Gamma(α) = Gamma(α + 1) U^(1/α), in logs: a small α underflows otherwise.
+    logs = np.log(rng.standard_gamma(parameters + 1)) + np.log(rng.random(parameters.shape)) / parameters
+    return logs[..., 0] - logs[..., 1] + np.log(np.arange(parameters.shape[1], 0, -1.0))
 
 
 def _normal(size):
