@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-#: Into so many parts the bracket of a window's end is cut at once, for at most so many ends: calls outweigh a few places.
-PARTS = ((16, 8), (4, 64))
+#: Into how many parts each round cuts the bracket of a window's end, for at most so many ends: calls outweigh a few places.
+ROUNDS = (((16, 8), 8), ((4, 4, 4, 2), 64))
 
 
 def whole_part(value):
@@ -154,9 +154,8 @@ def windows(target, head, tails):
     down = np.arange(rows.size) < np.count_nonzero(cut_low)
     reach = np.where(down, peak[rows], 1 - peak[rows])
     inner, outer = np.full(rows.size, -23.0), np.zeros(rows.size)  # logs of distances from the peak, over the reach
-    # Every round tries places between both for all rows at once; steps get at least as small as by seven halvings.
-    parts = next((parts for parts, most in PARTS if rows.size <= most), 2)
-    for _ in range(math.ceil(7 * math.log(2) / math.log(parts))):
+    # Every round tries places between both for all rows at once; the steps at the end are those of seven halvings.
+    for parts in next((rounds for rounds, most in ROUNDS if rows.size <= most), (2,) * 7):
         places = inner + (outer - inner) * (np.arange(1, parts)[:, None] / parts)
         c = peak[rows] + np.where(down, -1.0, 1.0) * reach * np.exp(places)
         mixed = c[:, :, None, None] * head[rows][:, :, None] + (1 - c)[:, :, None, None] * tails[rows]
