@@ -1,5 +1,7 @@
 """Progress bars on standard error, and what is kept after Ctrl-C by each method."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from cases import neighbours
@@ -7,7 +9,8 @@ from cases import neighbours
 from ldpbayes import Cells, Collection, Tally
 from ldpbayes.errors import ConvergenceError, DiagnosticWarning, LDPBayesWarning
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors.base import Watch
+from ldpbayes.posteriors import base, nuts
+from ldpbayes.posteriors.base import Pace, Watch
 from ldpbayes.posteriors.frequency import TOGETHER
 from ldpbayes.progress import track
 from ldpbayes.protocols import GRR
@@ -135,12 +138,57 @@ def test_cells_one_by_one_have_one_bar_and_a_warning_where_they_take_long(capsys
     fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False, progressbar=True)
     out, err = capsys.readouterr()
     assert not out and "Cells" in err and "100%" in err
-    monkeypatch.setattr(walk, "LONG", 1e-6)
-    with pytest.warns(
-        LDPBayesWarning, match=r"A cell takes about .* s, and all 3 about 0 minutes; progressbar=True"
-    ) as said:
+    monkeypatch.setattr(base, "LONG", 1e-6)
+    with pytest.warns(LDPBayesWarning, match="all 3 cells takes about .* s of one processor core; progressbar=True") as said:
         fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False)
     assert said[0].filename == __file__
+
+
+def test_what_the_first_cell_loads_is_not_taken_for_the_time_of_each(monkeypatch, recwarn):
+    """A forecast counts what comes again: the first cell took 100 s, and the others a hundredth of one."""
+    seconds, run = [0.0], METHODS["quadrature"].run
+
+    def slow_at_first(*arguments):
+        seconds[0] += 0.01 if seconds[0] else 100.0
+        return run(*arguments)
+
+    clock = SimpleNamespace(process_time=lambda: seconds[0], monotonic=lambda: seconds[0])
+    monkeypatch.setattr(walk, "time", clock)
+    monkeypatch.setattr(METHODS["quadrature"], "run", slow_at_first)
+    fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False)
+    assert not [warning for warning in recwarn if issubclass(warning.category, LDPBayesWarning)]
+
+
+def test_a_method_that_takes_long_says_so_before_it_starts(monkeypatch):
+    """Every method by its plan, at the line of the caller; the No-U-Turn sampler by a chain of a hundred draws, below."""
+    order, run = [], METHODS["surrogate"].run
+    monkeypatch.setattr(METHODS["surrogate"], "pace", Pace(1000.0, 0.0, 0.0))
+    monkeypatch.setattr(METHODS["surrogate"], "run", lambda *arguments: order.append(len(said)) or run(*arguments))
+    with pytest.warns(LDPBayesWarning, match="surrogate takes about 1000 s of one processor core; progressbar=True") as said:
+        fit(collected(GRR(4, 1.0), 60, 1), "jeffreys", "surrogate", random_seed=1, estimates=False)
+    assert order == [1] and said[0].filename == __file__
+
+
+def test_the_last_method_says_how_long_it_takes_and_again_where_its_chains_go_on(monkeypatch):
+    """A stand-in for the sampler, whose draws take a second each and are short of effective ones at first."""
+    seconds, rng, made = [0.0], np.random.default_rng(1), []
+
+    def sampler(compiled, name, shown, *, draws, tune, chains, **settings):
+        seconds[0] += chains * (draws + tune)
+        made.append(draws)
+        p = rng.dirichlet([6.0, 4.0], (chains, draws))
+        if draws == 1000:
+            p = p[:, np.arange(draws) // 20]  # every draw stays for twenty
+        return {name: p}, {"diverging": np.zeros((chains, draws), bool)}
+
+    monkeypatch.setattr(nuts, "by_nutpie", sampler)
+    monkeypatch.setattr(nuts, "_compile", lambda model: None)
+    monkeypatch.setattr(nuts, "time", SimpleNamespace(process_time=lambda: seconds[0]))
+    with pytest.warns(LDPBayesWarning, match="No-U-Turn sampler, the last method left .* takes about") as said:
+        fit(collected(GRR(2, 1.0), 60, 1), "jeffreys", "nuts", random_seed=1, estimates=False)
+    compiling, *forecasts = [int(str(w.message).split("about ")[1].split(" s")[0]) for w in said]
+    assert compiling > base.LONG and forecasts == [8000, 4 * (made[-1] + 1000)]
+    assert made[:2] == [50, 1000] and all(w.filename == __file__ for w in said)
 
 
 def test_interrupted_cells_keep_those_before(monkeypatch):

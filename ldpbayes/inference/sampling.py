@@ -128,7 +128,7 @@ def settled[D: Density](density: D, at: list, rounds: int, rng: np.random.Genera
 
 
 def by_hmc(density: Density, at: list, steps: int, rng: np.random.Generator, watch: Any, going: Going) -> Run:
-    """Return the Run of Hamiltonian Monte Carlo, with twice the steps as long as its trajectories cannot be trusted.
+    """Return the Run of Hamiltonian Monte Carlo, with √2 times the steps as long as its trajectories cannot be trusted.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def by_hmc(density: Density, at: list, steps: int, rng: np.random.Generator, wat
         run = going(more)
         if not run.trouble or watch.interrupted or steps >= hmc.MAX_STEPS:
             return run
-        steps = min(2 * steps, hmc.MAX_STEPS)
+        steps = min(math.ceil(math.sqrt(2) * steps), hmc.MAX_STEPS)
 
 
 def by_nuts(

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dtbtrs
+from scipy.linalg.lapack import dtbtrs, dtrtrs
 
 #: Step of the differences of a gradient.
 DIFFERENCE = 1e-4
@@ -71,7 +70,7 @@ class Factor:
         """Return the inverse of the factor, or of its transpose, times each row."""
         if self.banded:
             return dtbtrs(self.lower, rows.T, uplo="L", trans="NT"[transposed])[0].T
-        return solve_triangular(self.lower, rows.T, lower=True, trans=int(transposed)).T
+        return dtrtrs(self.lower, rows.T, lower=1, trans=int(transposed))[0].T
 
 
 @dataclass(frozen=True, eq=False)

@@ -191,6 +191,11 @@ class Seen(NamedTuple):
         p = prior.sample(LOOKED, rng)
         return cls(p.reshape(LOOKED, -1), reports.log_likelihood(p.reshape(LOOKED, -1, p.shape[-1])))
 
+    @property
+    def worth(self) -> float:
+        """How many independent draws of the posterior they are worth."""
+        return float(1 / (softmax(self.value) ** 2).sum())
+
     def outside(self, p: np.ndarray, weight: np.ndarray, effective: float = math.inf) -> tuple[float, np.ndarray | None]:
         """Return (what they show of the posterior outside the box of weighted P (S, a), less two errors, one of them).
 
@@ -198,9 +203,9 @@ class Seen(NamedTuple):
         reports say so much that they leave no two modes. Of exponential tails a/n^(1 + g) lies farther than g widths beyond
         the box of n effective draws: gaps are so wide that this is no mode.
         """
-        share = softmax(self.value)
-        if LIKELY * (share**2).sum() > 1:
+        if self.worth < LIKELY:
             return 0.0, None
+        share = softmax(self.value)
         some = slice(None, None, max(len(p) // LEAST_DRAWN, 1) | 1)  # every second Sobol point is in one half of the space
         p, weight = p[some], weight[some] / weight[some].sum()
         low, high, *_ = ends_of_weighted_draws(p, weight, 1 - BEYOND / p.shape[1])
@@ -416,6 +421,39 @@ def weighted(
     best = _gone_on(*max(tried, key=_worth), most, room, prob, rng, watch)
     # Draws that were thought cheap, and were too few for that, are better than chains.
     return best if best.verdict.accepted else replace(best, allowed=max(best.allowed, target.end_errors[2]))
+
+
+def from_prior(target: Target, size: int, rng: np.random.Generator, watch: Any, prob: float = 0.95) -> Draws | None:
+    """Return draws of the prior weighted by the likelihood, or None where the reports say too much for that.
+
+    They miss no mode and no part of a posterior, whatever its shape.
+
+    Parameters
+    ----------
+    target : Target
+    size : int
+        Draws that are kept.
+    rng : numpy.random.Generator
+    watch : Watch
+    prob : float
+        Of the intervals whose ends are judged.
+    """
+    prior, seen = target.prior, Seen.of(target.prior, target.reports, rng)
+    most = int(min(MOST_HELD // max(prior.n_unknowns, seen.p.shape[1]), CHEAP // max(target.reports.visited, 1)))
+    drawn = math.ceil(size * LOOKED / seen.worth)
+    if seen.worth < LIKELY or drawn > most or prior.unknowns(1, rng) is None:
+        return None
+
+    def made(drawn):
+        z = prior.unknowns(drawn, rng)
+        value, values = target.log_density(z, watch=watch)
+        weights = weigh(target.weighed_by(z, values), value - prior.log_density(z))
+        aimed, _, allowed = target.end_errors
+        judged = target.judged(z, values)
+        return Draws(z, z, values, weights, size, judged, 0.0, z[:0], prob=prob, allowed=allowed, aimed=aimed)
+
+    draws = made(drawn)
+    return made(min(math.ceil(drawn * draws.lacking), most)) if draws.lacking > 1 else draws  # ends as exact as is cheap
 
 
 def _gone_on(best, source, most, room, prob, rng, watch):

@@ -168,6 +168,13 @@ trajectories = compiled_trajectories(density)
 
 
 @compiled(nogil=True)
+def densities(u, values, out, frame, law, room, form):
+    """Write the log-densities of coordinates (S, 3a + 1) to values, and their gradients to out; see density."""
+    for s in range(len(u)):
+        values[s] = density(u[s], out[s], frame, law, room, form)
+
+
+@compiled(nogil=True)
 def places(u, z, frame, room):
     """Write the unknowns at coordinates (S, 3a + 1) to z."""
     for s in range(len(u)):

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.target import Target
-from ldpbayes.inference.weighted import weighted
+from ldpbayes.inference.weighted import from_prior, weighted
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
 from ldpbayes.posteriors.forms import MAX_ENTRIES, Apart, Forms, entries
 
@@ -37,8 +38,10 @@ class Laplace(AbstractPosterior):
     Notes
     -----
     It needs a likelihood's value and gradient only, so that it handles reports kept as rows and summaries alike. Priors
-    that are Dirichlet have exact and faster engines and are left to them; those with a probability at one value, such as
-    ``floor``, to NUTS, because weights about one mode may miss most of a posterior of two parts.
+    that are Dirichlet have exact and faster engines and are left to them. Where weights about the mode are not accepted,
+    draws of the prior are weighted by the likelihood, if the reports of a collection are so few that these hold; under a
+    prior with a probability at one value, such as ``floor``, at once, because weights about one mode may miss most of a
+    posterior of two parts. Where reports say more, NUTS takes over.
 
     References
     ----------
@@ -57,12 +60,7 @@ class Laplace(AbstractPosterior):
         prior = problem.prior
         if problem.alpha is not None:
             return Refusal("The method laplace is for priors that are not Dirichlet; other methods are better for this one.")
-        if prior.has_atom:
-            return Refusal(
-                "The method laplace is for priors without a probability at one value; with it and without it the posterior "
-                "has a part each, and weights about the mode of one may miss most of the other."
-            )
-        most, kind, way = MAX_UNKNOWNS, "unknowns", "about the mode"
+        most, kind, way = MAX_UNKNOWNS, "unknowns", "of the prior" if prior.has_atom else "about the mode"
         if prior.varying:
             most, kind, way = (
                 MAX_SHARED if prior.pivots else MAX_SCALED,
@@ -80,5 +78,13 @@ class Laplace(AbstractPosterior):
         prior, likelihoods = plan.state.prior, plan.state.likelihoods
         written = not plan.state.alone and entries(likelihoods) <= MAX_ENTRIES
         reports = Forms.of(likelihoods) if written else Apart(likelihoods)
-        found = weighted(Target(prior, reports), self.draws * self.chains, rng, watch)
+        target, size = Target(prior, reports), self.draws * self.chains
+        found = None if prior.has_atom else weighted(target, size, rng, watch)
+        if plan.state.alone and (found is None or not found.verdict.accepted):
+            found = from_prior(target, size, rng, watch) or found
+        if found is None:
+            raise InfeasibleError(
+                "The prior has a probability at one value; with it and without it the posterior has a part each, weights "
+                "about the mode of one may miss most of the other, and the reports say too much for draws of the prior."
+            )
         return Sample.of_weights(found, prior, found.values, (self.chains, self.draws), rng)

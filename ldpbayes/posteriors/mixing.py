@@ -223,8 +223,7 @@ class Few(_Factored):
 
     def draws(self, prior, count, rngs):
         """Yield (draws of P, of the true tallies), two (count, a) arrays, under one prior."""
-        engine = Quadrature(draws=max(count, 2), chains=1)
-        sample = engine.run(engine.plan(replace(self.problems[0], prior=prior)), rngs[0], Watch())
+        sample = Quadrature(draws=max(count, 2), chains=1).sample(self.integrals(prior), rngs[0], Watch())
         yield sample.distribution[0, :count], sample.tallies[0, :count]
 
 

@@ -1,5 +1,6 @@
 """No-U-Turn sampling of the model that PyMC users see: any collection and prior, the slow and general way."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,6 +17,8 @@ from ldpbayes.posteriors.forms import MAX_ENTRIES, Apart
 
 #: Operations of one gradient, where an entry of the rows takes one.
 GRADIENT = 2e3
+#: What is announced, and the draws of one chain, with as many discarded ones, that say how long all of them take.
+NAMED, TRIED = "The No-U-Turn sampler, the last method left for this collection and prior,", 50
 #: Gradients per draw, between the 7 of strong data and the 40 of badly scaled ones.
 GRADIENTS_PER_DRAW = 15
 
@@ -50,7 +53,7 @@ class NUTS(AbstractPosterior):
     name: ClassVar[str] = "nuts"
     order: ClassVar[float] = 23
     most: ClassVar[float] = 1.0  # what is left where nothing else applies: its model has to be compiled
-    pace: ClassVar[Pace] = Pace(15.0, 0.0, 1.5e-9)
+    pace: ClassVar[Pace] = Pace(25.0, 0.0, 1.5e-9)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
     checked: ClassVar[Mapping] = {"draws": whole(4), "tune": whole(50), "target_accept": inside}
 
@@ -75,8 +78,11 @@ class NUTS(AbstractPosterior):
         model = tensor.build(problem.collection, problem.prior)
         compiled, seed = _compile(model), int(sampler_seed.generate_state(1)[0])
         settings = {"draws": self.draws, "tune": self.tune, "chains": self.chains, "cores": self.chains, "seed": seed}
+        tried = settings | {"draws": TRIED, "tune": TRIED, "chains": 1, "cores": 1}
+        *_, each = _timed(compiled, False, target_accept=self.target_accept, **tried)
         for rate in dict.fromkeys((self.target_accept, max(self.target_accept, CAREFUL))):
-            drawn, stats = by_nutpie(compiled, "distribution", watch.shown, target_accept=rate, **settings)
+            watch.announce(NAMED, each * self.chains * (self.draws + self.tune))
+            drawn, stats, each = _timed(compiled, watch.shown, target_accept=rate, **settings)
             whole_run = drawn["distribution"].shape[:2] == (self.chains, self.draws)
             if not whole_run or not stats["diverging"].any():
                 break
@@ -88,7 +94,8 @@ class NUTS(AbstractPosterior):
             times = min(times * judged.times, most)
             with watch.keeping(lambda: True):
                 longer = settings | {"draws": times * self.draws}
-                runs = by_nutpie(compiled, "distribution", watch.shown, target_accept=rate, **longer)
+                watch.announce(NAMED, each * self.chains * (longer["draws"] + self.tune))
+                *runs, each = _timed(compiled, watch.shown, target_accept=rate, **longer)
                 whole_run = runs[0]["distribution"].shape[:2] == (self.chains, longer["draws"])
                 if whole_run:
                     drawn, stats = ({name: run[name][:, times - 1 :: times] for name in run} for run in runs)
@@ -116,6 +123,13 @@ class NUTS(AbstractPosterior):
         """Return the Verdict on the variables of these names."""
         found = np.concatenate([drawn[name].reshape(*drawn[name].shape[:2], -1) for name in names], axis=2)
         return verdict_on(found, int(stats["diverging"].sum()), self.draws * self.chains)
+
+
+def _timed(compiled, shown, **settings):
+    """Return (draws by variable, statistics, processor seconds of a draw), discarded draws counted."""
+    start = time.process_time()
+    drawn, stats = by_nutpie(compiled, "distribution", shown, **settings)
+    return drawn, stats, (time.process_time() - start) / (settings["chains"] * (settings["draws"] + settings["tune"]))
 
 
 def _compile(model):

@@ -46,7 +46,7 @@ class TallyStates(AbstractPosterior):
     chains: int = 4
     name: ClassVar[str] = "tally_states"
     order: ClassVar[float] = 3
-    most: ClassVar[float] = 7.5e9
+    most: ClassVar[float] = 7.5e8
     pace: ClassVar[Pace] = Pace(0.05, 0.0, 1.3e-9)
 
     def prepare(self, problem):

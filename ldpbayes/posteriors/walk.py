@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,9 +33,9 @@ LOOKED, SURE, LEAST = 60, 0.1, 0.02
 FARTHEST, FEWEST = 3.0, 0.2
 #: Variances of the logs of weights are drawn to one by so many draws.
 DRAWN_TO_ONE = 50
-#: Particles that tell the evidence, and the share of the effective ones that is kept at a step of their way; as many draws
-#: take about as long.
-PARTICLES, KEPT_EFFECTIVE, EVIDENCE = 300, 0.97, 4000
+#: The most and the fewest particles that tell the evidence, times categories that all of them may visit, and the share of
+#: the effective ones that is kept at a step of their way; as many draws take about as long.
+PARTICLES, VISITED, KEPT_EFFECTIVE, EVIDENCE = (300, 80), 1e5, 0.97, 4000
 #: Gradients of a draw; operations of a gradient, and its parts per category.
 GRADIENTS, GRADIENT, PER_CATEGORY = 20, 500, 40
 
@@ -232,16 +233,25 @@ class Filtered:
         """The maps u → (log-density, gradient), and what moves a chain along trajectories; see inference.hmc.sampled."""
         from ldpbayes.posteriors import _walk_kernels
 
-        a, law = self.mean.size, self.law
-        rates = np.array([law.rate, 1 / law.local]), float(law.degrees)
-        room = _room(a), np.empty(self.size)
-        arguments = self.frame, rates, room, self.form.arrays
-
         def value_and_gradient(u):
-            slope = np.empty(u.size)
-            return _walk_kernels.density(u, slope, *arguments), slope
+            (value,), (slope,) = self.values_and_gradients(u[None])
+            return value, slope
 
-        return value_and_gradient, lambda *along: _walk_kernels.trajectories(*along, *arguments), TURN
+        return value_and_gradient, lambda *along: _walk_kernels.trajectories(*along, *self._arguments), TURN
+
+    def values_and_gradients(self, u):
+        """Return the log-densities of coordinates (S, u), shape (S,), and their gradients (S, u)."""
+        from ldpbayes.posteriors import _walk_kernels
+
+        values, slopes = np.empty(len(u)), np.empty(u.shape)
+        _walk_kernels.densities(np.ascontiguousarray(u), values, slopes, *self._arguments)
+        return values, slopes
+
+    @cached_property
+    def _arguments(self):
+        """What compiled functions take beside the coordinates."""
+        rates = np.array([self.law.rate, 1 / self.law.local]), float(self.law.degrees)
+        return self.frame, rates, (_room(self.mean.size), np.empty(self.size)), self.form.arrays
 
     def of(self, u):
         """Return the unknowns of coordinates, shape (…, u)."""
@@ -312,7 +322,7 @@ def _room(a):
     return tuple(np.empty(a) for _ in range(5))
 
 
-def log_evidence(problem, rng, *, particles=PARTICLES):
+def log_evidence(problem, rng, *, particles=None):
     """Return (log P(Y) under a random-walk prior, its standard error), by annealed importance sampling.
 
     In the coordinates of its draws the posterior is nearly standard normal: particles move from the standard normal law to
@@ -322,15 +332,17 @@ def log_evidence(problem, rng, *, particles=PARTICLES):
     ----------
     problem : Problem
     rng : numpy.random.Generator
-    particles : int
+    particles : int, optional
+        By default fewer of many categories.
     """
     form = form_of(problem, rng)
+    particles = particles or int(np.clip(VISITED / problem.n_categories, *PARTICLES[::-1]))
     density, *_ = settled(form, problem.prior.walk(), RandomWalk(chains=1), rng)
-    density_of, path = density.pair[0], []
+    path = []
 
     def ratio(u):
-        values, slopes = zip(*(density_of(point) for point in u), strict=True)
-        return np.array(values) + 0.5 * (u**2).sum(axis=1), np.array(slopes) + u
+        values, slopes = density.values_and_gradients(u)
+        return values + 0.5 * (u**2).sum(axis=1), slopes + u
 
     with np.errstate(all="ignore"):  # a trajectory that leaves the posterior may overflow
         annealed(ratio, density.size, path, KEPT_EFFECTIVE, particles // 4, rng)

@@ -164,6 +164,10 @@ class AbstractPrior(abc.ABC):
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """Return independent draws of P from the prior, shape ``(size, *shape)``."""
 
+    def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray | None:
+        """Return independent draws of z from the prior, shape (size, n_unknowns), or None where only P is drawn."""
+        return None
+
     @property
     @abc.abstractmethod
     def n_unknowns(self) -> int:

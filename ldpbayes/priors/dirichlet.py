@@ -98,6 +98,9 @@ class Dirichlet(AbstractPrior):
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
         return rng.dirichlet(self.alpha, size)
 
+    def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        return stick_draws(np.broadcast_to(self.sticks, (size, self.alpha.size - 1, 2)), rng)
+
     @property
     def n_unknowns(self) -> int:
         return self.alpha.size - 1
@@ -227,6 +230,13 @@ def frequency_moments(mean, variance, alpha, n, given_p=None, error=INTEGRALS):
         frequency = np.where(near, np.clip(tally / n, 0.0, 1.0), frequency)
         square = np.where(near, np.maximum(tally_variance, 0.0), square)
     return frequency, np.sqrt(square) / n
+
+
+def stick_draws(parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return draws of sticks z, shape (S, k), by the parameters (S, k, 2) of the Beta distribution of each stick's share."""
+    # Gamma(α) = Gamma(α + 1) U^(1/α), in logs: a small α underflows otherwise.
+    logs = np.log(rng.standard_gamma(parameters + 1)) + np.log(rng.random(parameters.shape)) / parameters
+    return logs[..., 0] - logs[..., 1] + np.log(np.arange(parameters.shape[1], 0, -1.0))
 
 
 def _normal(size):

@@ -162,10 +162,11 @@ class Extended(AbstractPrior):
         out[self.places[0]] = self.answers.gradient(self._of_answers(z))
         return out
 
-    def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Return draws of z from the prior, shape (size, n_unknowns), where the prior of the answers draws its own."""
-        out = rng.standard_normal((size, self.n_unknowns))
-        out[:, self.places[0]] = self.answers.unknowns(size, rng)
+    def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray | None:
+        out, answers = rng.standard_normal((size, self.n_unknowns)), self.answers.unknowns(size, rng)
+        if answers is None:
+            return None
+        out[:, self.places[0]] = answers
         return out
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -78,6 +78,10 @@ class Floor(AbstractPrior):
         floor = 1 / self.n_categories if self.even is None else self.even.sample(size, rng)
         return share * floor + (1 - share) * self.learnt.sample(size, rng)
 
+    def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        parts = [rng.standard_normal((size, 1)), self.learnt.unknowns(size, rng)]
+        return np.concatenate(parts if self.even is None else [*parts, self.even.unknowns(size, rng)], axis=1)
+
     def log_density(self, z: np.ndarray) -> np.ndarray:
         u, uneven, even = self._split(z)
         density = self.learnt.log_density(uneven) - 0.5 * u**2 - 0.5 * math.log(2 * math.pi)

@@ -12,7 +12,7 @@ from ldpbayes import checks
 from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import AbstractPrior, state
-from ldpbayes.priors.dirichlet import Dirichlet, sticks
+from ldpbayes.priors.dirichlet import Dirichlet, stick_draws, sticks
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -66,6 +66,11 @@ class Learnt(AbstractPrior):
         log_gamma += np.log(rng.random((size, self.n_categories))) / shape
         p = np.exp(log_gamma - log_gamma.max(axis=1, keepdims=True))
         return p / p.sum(axis=1, keepdims=True)
+
+    def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        t = rng.standard_normal((size, 1))
+        each = np.column_stack([np.ones(self.n_categories - 1), self._after])
+        return np.concatenate([t, stick_draws(self.alpha(t)[..., None] * each, rng)], axis=1)
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         z = np.asarray(z, dtype=float)

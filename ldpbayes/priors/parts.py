@@ -48,6 +48,11 @@ class AbstractParts(AbstractPrior):
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.joined([prior.sample(size, rng) for prior in self.parts])
 
+    def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray | None:
+        each = [prior.unknowns(size, rng) for prior in self.parts]
+        first, *others = [own for own in each if own is not None]
+        return np.concatenate([first - self._start, *others], axis=1) if len(others) + 1 == len(each) else None
+
     def log_density(self, z: np.ndarray) -> np.ndarray:
         return sum(prior.log_density(z_part) for prior, z_part in self._each(z))  # type: ignore[return-value]  # of one at least
 

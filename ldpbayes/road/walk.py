@@ -11,7 +11,7 @@ import numpy as np
 
 from ldpbayes.answers.deciding import decision_given, decision_of_cells
 from ldpbayes.collections import Cells, Collection
-from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed, warn
+from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed
 from ldpbayes.inference.handover import hand_over
 from ldpbayes.posteriors.base import CALLER, AbstractPosterior, Answer, Watch
 from ldpbayes.posteriors.evidence import of_result
@@ -34,8 +34,6 @@ from ldpbayes.road.ruling import Ruling, jeffreys_because, rule, ruled, too_long
 EVIDENCE_DRAWS = 250
 #: Cells times categories for which the rule takes the learnt prior where no draws are made.
 MAX_LEARNT = 9000
-#: Seconds that cells take together without a word.
-LONG = 120.0
 #: Why a cell has no result after Ctrl-C.
 INTERRUPTED = "the fit was interrupted before it."
 
@@ -309,12 +307,15 @@ def _answers(cells: Cells, belief: Any, request: Request) -> tuple[dict, dict[st
             return {key: (answer, answer.reason) for key, answer in zip(cells, exact, strict=True)}, {}
     answers: dict[Any, Any] = {}
     refused: dict[str, InfeasibleError | ConvergenceError] = {}
-    start, every = time.monotonic(), list(zip(cells, cells.labels, cells.collections(), seeds, strict=True))
+    every = list(zip(cells, cells.labels, cells.collections(), seeds, strict=True))
     watch = Watch(request.progressbar)
     with watch.keeping(lambda: bool(answers)):
         for k, (key, label, cell, seed) in enumerate(watch.track(every, "Cells")):
-            if k == 1 and not request.progressbar:
-                _warn_of(time.monotonic() - start, len(cells))
+            if k == 1:  # the first one loads and compiles what the others use
+                start = time.process_time()
+            elif k > 1:
+                each = (time.process_time() - start) / (k - 1)
+                watch.announce(f"The fit of all {len(cells):,} cells", each * len(cells))
             own_request = replace(request, random_seed=seed, estimates=False, progressbar=False)
             try:
                 with warnings.catch_warnings():
@@ -330,16 +331,6 @@ def _answers(cells: Cells, belief: Any, request: Request) -> tuple[dict, dict[st
                 raise KeyboardInterrupt
     reached = len(answers) + len(refused)
     return answers, refused | {label: InfeasibleError(INTERRUPTED) for _, label, *_ in every[reached:]}
-
-
-def _warn_of(seconds: float, number: int) -> None:
-    """Warn where cells of which one took so many seconds take long in all."""
-    if seconds * number > LONG:
-        warn(
-            f"A cell takes about {seconds:.2g} s, and all {number:,} about {seconds * number / 60:.0f} minutes; "
-            "progressbar=True shows how far they are.",
-            LDPBayesWarning,
-        )
 
 
 def _served(data: Any, tree: Result) -> Any:

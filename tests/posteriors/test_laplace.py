@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from priorcases import CellsApart, Hidden, LogisticNormal, Modes
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
+from scipy.stats import ks_2samp
 
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError, InfeasibleError
@@ -17,7 +18,8 @@ from ldpbayes.posteriors.forms import Apart
 from ldpbayes.posteriors.laplace import Laplace
 from ldpbayes.posteriors.nuts import NUTS
 from ldpbayes.posteriors.quadrature import Quadrature
-from ldpbayes.priors import Compliance
+from ldpbayes.priors import Compliance, Dirichlet, Floor, Product, Tree
+from ldpbayes.priors.naming import as_prior
 from ldpbayes.protocols.designs import warner
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -266,3 +268,61 @@ def test_ends_are_as_exact_as_a_tenth_of_a_posterior_sd(a, epsilon, n):
     found = Laplace().posterior(collected(GRR(a, epsilon), n, shares, 1), LogisticNormal(a, 5.0), random_seed=1)["summary"]
     found = found.sel(target="distribution")
     assert max(float((found[name] / found["sd"]).max()) for name in ("lower_error", "upper_error")) <= 0.1
+
+
+def floors(size, a, rng):
+    """Return (P, the share of the floor) of draws of the prior ``floor``, by its formula."""
+    share = np.where(rng.random(size) < 0.5, 0.0, rng.random(size))[:, None]
+    alpha = 0.5 * np.exp(rng.standard_normal(size))[:, None]
+    log_g = np.log(rng.standard_gamma(np.broadcast_to(alpha + 1, (size, a)))) + np.log(rng.random((size, a))) / alpha
+    return share * rng.dirichlet(np.full(a, 4.0), size) + (1 - share) * softmax(log_g, axis=1), share[:, 0]
+
+
+@pytest.mark.parametrize("size", (2, 6))
+def test_few_reports_under_a_prior_of_two_parts_are_draws_of_the_prior(size):
+    """A prior that is no Dirichlet, few reports: draws of the prior weighted by the likelihood, against such draws in NumPy.
+
+    Two categories over a floor took a compiled model and its chains, and a tree of floors up to two minutes. The kind: a
+    prior with a probability at one value went to the No-U-Turn sampler whatever the reports said. Searched: ``floor`` on two
+    categories (of three and more the method floor comes first), trees and products with a floor in them, deniers of these.
+    """
+    rng = np.random.default_rng(5)
+    prior = "floor" if size == 2 else Tree(((0, 1, 2), (3, 4, 5)), "floor", "floor")
+    counts = np.array([14, 6] if size == 2 else [9, 3, 1, 2, 2, 3])
+    data = Collection([f"c{x}" for x in range(size)], [Tally(GRR(size, 2.0), np.arange(size), counts)])
+    tree = fit(data, prior, random_seed=1, estimates=False)
+    assert tree.attrs["method"] == "laplace" and tree.attrs["converged"]
+    p, share = floors(400_000, 2, rng)
+    if size == 6:
+        first, second = floors(400_000, 3, rng)[0], floors(400_000, 3, rng)[0]
+        p = np.concatenate([p[:, :1] * first, p[:, 1:] * second], axis=1)
+    truth, other = np.exp(2.0) / (np.exp(2.0) + size - 1), 1 / (np.exp(2.0) + size - 1)
+    weight = softmax(np.log(other + (truth - other) * p) @ counts)
+    mean, found = weight @ p, tree["summary"].sel(target="distribution")
+    sd, effective = np.sqrt(weight @ (p - mean) ** 2), 1 / (weight**2).sum()
+    error = np.hypot(found["mcse"], sd / np.sqrt(effective))
+    assert effective > 4000 and (np.abs(found["mean"] - mean) < 4.5 * error).all()
+    np.testing.assert_allclose(found["sd"], sd, rtol=0.06)
+    zero = (tree["posterior"]["floor"].values == 0).mean()
+    assert abs(zero - weight @ (share == 0)) < 4.5 * np.sqrt(0.25 / 1000 + 0.25 / effective)
+
+
+def test_three_reports_under_a_tree_of_smooth_and_floor_are_no_long_fit():
+    """They took over 200 CPU s: nine of ten went to a sampler that crossed a ridge."""
+    data = Collection("abcdef", [Tally(GRR(6, 1.0), [0, 1, 2])])
+    tree = fit(data, Tree(((0, 1, 2), (3, 4, 5)), "smooth", ["floor", "smooth"]), random_seed=1, estimates=False)
+    assert tree.attrs["method"] == "laplace" and tree.attrs["converged"]
+
+
+@pytest.mark.parametrize("prior", (Dirichlet([0.2, 3.0, 1.0, 0.5]), "learnt", "floor", Floor(evenness=np.inf), "smooth"))
+def test_draws_of_unknowns_are_draws_of_the_prior(prior):
+    prior, rng = as_prior(prior, 4), np.random.default_rng(8)
+    for each in (
+        prior,
+        Tree(((0, 1), (2,), (3, 4, 5)), Dirichlet.flat(3), ["jeffreys", "learnt"]),
+        Product((2, 2), "learnt"),
+    ):
+        z = each.unknowns(20_000, rng)
+        assert z.shape == (20_000, each.n_unknowns)
+        p, q = each.to_simplex(z), each.sample(20_000, rng)
+        assert min(ks_2samp(one, two).pvalue for one, two in zip(p.T, q.T, strict=True)) > 1e-4

@@ -1,12 +1,11 @@
 """Independent draws: nodes by their weights, then one exact move along every stick."""
 
-import dataclasses
 from functools import lru_cache
 
 import numpy as np
 from scipy import special
 
-from ldpbayes.posteriors.quadrature.margins import Margin
+from ldpbayes.posteriors.quadrature.margins import interpolation
 from ldpbayes.posteriors.quadrature.rules import BATCH, jacobi, product_nodes, remainder, stick_rule
 from ldpbayes.posteriors.quadrature.target import windows
 
@@ -81,15 +80,12 @@ def _cumulative(nodes, low, high, cells):
     follows it to its singular ends, and half as many more in between them. Beta(0.001, high) has hardly any s away from
     zero, where the posterior is if the reports ask for the category.
     """
-    margin = Margin(0.0, 1.0, low, high, np.eye(nodes))
     x, w = np.polynomial.legendre.leggauss(4)
     between = np.sin(np.pi / 2 * np.arange(1, cells // 2) / (cells // 2)) ** 2
     edges = np.unique(np.concatenate([np.arange(cells + 1) / cells, special.betainc(low, high, between)]))
     width = np.diff(edges)
     s = edges[:-1, None] + (1 + x) / 2 * width[:, None]
-    basis = np.stack(
-        [dataclasses.replace(margin, values=row).density(special.betaincinv(low, high, s)) for row in np.eye(nodes)]
-    )
+    basis = np.moveaxis(interpolation(nodes, low, high, special.betaincinv(low, high, s)), -1, 0)
     _, weights = jacobi(nodes, low, high)
     masses = basis @ (w / 2) * width * special.beta(low, high) / weights[:, None]
     return edges, np.concatenate([np.zeros((nodes, 1)), np.cumsum(masses, axis=1)], axis=1)

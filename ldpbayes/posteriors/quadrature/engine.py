@@ -158,7 +158,10 @@ class Quadrature(AbstractPosterior):
         return Integrals(plan.state, *self._resolve(plan.state, watch), watch)
 
     def run(self, plan, rng, watch):
-        integrals = self.integrals(plan, watch)
+        return self.sample(self.integrals(plan, watch), rng, watch)
+
+    def sample(self, integrals, rng, watch):
+        """Return the Sample of Integrals: independent draws, and what they say."""
         merged, nodes, error = integrals.merged, integrals.nodes, integrals.error
         groups = draw(integrals.target, math.ceil(COARSER * nodes), self.chains * self.draws, rng, watch)
         distribution, tallies = merged.split(groups, merged.allocate(groups, rng), rng)

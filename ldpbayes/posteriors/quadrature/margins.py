@@ -19,6 +19,16 @@ def barycentric(nodes, low, high):
     return x, np.sign(gaps).prod(axis=1) * np.exp(log_size - log_size.max())
 
 
+def interpolation(nodes, low, high, t):
+    """Return the matrix (…, nodes) that takes values at the nodes of a Gauss–Jacobi rule to those at t: barycentric."""
+    x, weights = barycentric(nodes, low, high)
+    away = np.asarray(t)[..., None] - x
+    exact = away == 0
+    share = weights / np.where(exact, 1.0, away)
+    share /= share.sum(axis=-1, keepdims=True)
+    return np.where(exact.any(axis=-1, keepdims=True), exact, share)
+
+
 @dataclass(frozen=True, eq=False)
 class Margin:
     """Density t^{low − 1} (1 − t)^{high − 1} h(t) of t = (P_x − start)/width on [0, 1], with h known at Gauss nodes."""
@@ -39,12 +49,7 @@ class Margin:
 
     def density(self, t):
         """Return h(t) by barycentric interpolation."""
-        nodes, weights = barycentric(self.values.size, self.low, self.high)
-        away = np.asarray(t)[..., None] - nodes
-        exact = away == 0
-        share = weights / np.where(exact, 1.0, away)
-        value = (share @ self.values) / share.sum(axis=-1)
-        return np.where(exact.any(axis=-1), self.values[exact.argmax(axis=-1)], value)
+        return interpolation(self.values.size, self.low, self.high, t) @ self.values
 
     def below(self, t):
         """Return P(T ≤ t), from the other end where t is past the middle: the upper end may be singular."""

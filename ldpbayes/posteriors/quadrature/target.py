@@ -8,6 +8,9 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
+#: Into how many parts each round cuts the bracket of a window's end, for at most so many ends: calls outweigh a few places.
+ROUNDS = (((16, 8), 8), ((4, 4, 4, 2), 64))
+
 
 def whole_part(value):
     """Return the whole numbers below values; up to a thousandth above one stays with it: t^{−1} has no Gauss rule."""
@@ -147,23 +150,23 @@ def windows(target, head, tails):
     level[cut] = np.minimum(level[cut], bound - 4 - 2 * tails.shape[2])
     peak = np.full(size, 0.5)
     peak[cut] = best[:, 0]
-    for side, rows in ((-1, np.flatnonzero(cut_low)), (1, np.flatnonzero(cut_high))):
-        if not rows.size:
-            continue
-        reach = peak[rows] if side < 0 else 1 - peak[rows]
-        inner, outer = np.full(rows.size, -23.0), np.zeros(rows.size)  # logs of distances from the peak, over the reach
-        for _ in range(7):
-            middle = (inner + outer) / 2
-            c = (peak[rows] + side * reach * np.exp(middle))[:, None]
-            mixed = (c * head[rows])[:, :, None] + (1 - c)[:, :, None] * tails[rows]
-            inside = maximized(mixed, target.counts)[0] >= level[rows]
-            inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
-        distance = np.exp(outer)
-        end = np.where(distance > 0.8, 1.0, distance) * reach  # near the end go to it: the prior is singular there
-        if side < 0:
-            low[rows] = np.where(distance > 0.8, 0.0, peak[rows] - end)
-        else:
-            high[rows] = np.where(distance > 0.8, 1.0, peak[rows] + end)
+    rows = np.concatenate([np.flatnonzero(cut_low), np.flatnonzero(cut_high)])
+    down = np.arange(rows.size) < np.count_nonzero(cut_low)
+    reach = np.where(down, peak[rows], 1 - peak[rows])
+    inner, outer = np.full(rows.size, -23.0), np.zeros(rows.size)  # logs of distances from the peak, over the reach
+    # Every round tries places between both for all rows at once; the steps at the end are those of seven halvings.
+    for parts in next((rounds for rounds, most in ROUNDS if rows.size <= most), (2,) * 7):
+        places = inner + (outer - inner) * (np.arange(1, parts)[:, None] / parts)
+        c = peak[rows] + np.where(down, -1.0, 1.0) * reach * np.exp(places)
+        mixed = c[:, :, None, None] * head[rows][:, :, None] + (1 - c)[:, :, None, None] * tails[rows]
+        inside = maximized(mixed.reshape(-1, *tails.shape[1:]), target.counts)[0].reshape(c.shape) >= level[rows]
+        passed = np.cumprod(inside, axis=0).sum(axis=0)
+        every = np.concatenate([inner[None], places, outer[None]])
+        inner, outer = (np.take_along_axis(every, at[None], axis=0)[0] for at in (passed, passed + 1))
+    distance = np.exp(outer)
+    end = np.where(distance > 0.8, 1.0, distance) * reach  # near the end go to it: the prior is singular there
+    low[rows[down]] = np.where(distance > 0.8, 0.0, peak[rows] - end)[down]
+    high[rows[~down]] = np.where(distance > 0.8, 1.0, peak[rows] + end)[~down]
     return low, high
 
 
