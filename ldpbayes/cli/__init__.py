@@ -185,6 +185,7 @@ _OTHERS = {("plan", "p")}
 _ADVICE = {
     "by report=…": "by --report",
     "(categories=…)": "(--categories)",
+    "Scan again with keep=": "Scan again with --keep ",
     'with bad_rows="skip"': "with --bad-rows skip",
     "say missing=": "say --set missing=",
 }

@@ -24,7 +24,7 @@ from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import COLUMN, Stated, difference, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import pilots
 from ldpbayes.sources.scanning.found import Found
-from ldpbayes.sources.scanning.partials import NOTHING, Partial, ReportSample
+from ldpbayes.sources.scanning.partials import NOTHING, SIZES, Partial, ReportSample
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Batch, Piece
@@ -185,7 +185,10 @@ class Fold:
         supports, n = self.protocol.supports(), len(sizes)
         if supports is None:
             uniform = np.full((n, self.protocol.n_categories), 1 / self.protocol.n_categories)
-            return {"n": sizes} | _of_rows(self.protocol, reports, group, n, uniform, None)
+            sums = {"n": sizes} | _of_rows(self.protocol, reports, group, n, uniform, None)
+            if self.protocol.size_law() is not None:
+                sums[SIZES] = np.bincount(group, self.protocol.report_sizes(reports), n)
+            return sums
         return {"n": sizes, "supports": passes.support_counts(_held(supports, reports, self.protocol), group, n)}
 
     def _expanded(self, keys, sizes, group, reports, at):
@@ -326,6 +329,7 @@ class Fold:
         if sizes != again:
             raise DataError("the source changed between the two passes; scan it again")
         supports = dict(zip(first.keys, first.total("supports"), strict=True))
+        excess = self._excess(first)
         kept, totals = self._rows(second), {name: second.total(name) for name in second.sums}
         cells = {}
         for i, key in enumerate(second.keys):
@@ -334,8 +338,17 @@ class Fold:
             else:
                 sums = {name: total[i] for name, total in totals.items()}
                 missing = first.missing.get(tuple(map(str, key)), 0)
-                cells[key] = replace(self._summary(sums, supports[key], at.places[key], at), missing=missing)
+                summary = self._summary(sums, supports[key], at.places[key], at)
+                cells[key] = replace(summary, missing=missing, excess=excess.get(key))
         return self._found(cells, first)
+
+    def _excess(self, first):
+        """Return ``Summary.excess`` by cell; none where the sizes of the reports have no known law, or were not added up."""
+        law, whole = self.protocol.size_law(), self.protocol.supports() is not None
+        if law is None or not (whole or SIZES in first.sums):
+            return {}
+        totals = first.total("supports").sum(axis=1) if whole else first.total(SIZES)
+        return {key: law.excess(*pair) for key, *pair in zip(first.keys, first.total("n"), totals, strict=True)}
 
     def _summary(self, sums, supports, place, at):
         """Return the Summary of a cell with a pilot, of its sums of the second pass."""
