@@ -6,7 +6,15 @@ from ldpbayes.errors import ArgumentError, shown
 
 #: How the files are read.
 READING = options.Group(
-    sample=None, keep=None, random_seed=0, jobs=1, spark=None, checkpoint=None, bad_rows="refuse", quarantine=None
+    sample=None,
+    keep=None,
+    random_seed=0,
+    jobs=1,
+    spark=None,
+    checkpoint=None,
+    bad_rows="refuse",
+    quarantine=None,
+    copies="refuse",
 )
 
 

@@ -139,9 +139,8 @@ def _of_sum(excess: Any, n: float) -> tuple:
 
 def _sum_of_all(result: Any, sums: list) -> Note:
     """Return what the sum of the shares of all cells together says of the design, and what it would show."""
-    known = [
-        (excess, cell.n_reports) for excess, cell in zip(sums, result.collections(), strict=bool(sums)) if excess is not None
-    ]
+    pairs = zip(sums, (cell.n_reports for cell in result.collections()), strict=bool(sums))
+    known = [pair for pair in pairs if pair[0] is not None]
     if not known:
         law = result.protocol.size_law()
         return Note(Kind.METHOD, CONSTANT if law is not None and law.variance <= 0 else UNKNOWN)

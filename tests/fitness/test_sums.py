@@ -187,7 +187,7 @@ def test_files_and_states_of_earlier_versions_are_read(tmp_path, name):
     else:
         assert "made by an earlier version" in lb.check(read).verdict
     scan = lb.scan(reports(protocol, 5000))
-    first = [scan.fold.partial(piece) for piece in scan.pieces()][0]
+    first = next(scan.fold.partial(piece) for piece in scan.pieces())
     former = Partial(first.keys, {k: v for k, v in first.sums.items() if k != "sizes"}, n_rows=first.n_rows)
     total = former + first
     assert total.n_rows == 10_000 and "sizes" not in total.sums

@@ -13,6 +13,7 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total
+from ldpbayes.sources.channels import COPIES
 from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import (
@@ -99,10 +100,10 @@ class Scan:
             if self._first.skipped is not None:
                 self._first.skipped.tell(self.quarantine)
             if self.fold.countable:
-                cells = self.fold.finish(self._first)
+                cells = self._found()
             else:
                 at = self.fold.pilots(self._first)
-                cells = self.fold.finish(self._first, self._pass(at), at)
+                cells = self._found(self._pass(at), at)
         except KeyboardInterrupt:
             if self._state is not None:
                 self._state.save()
@@ -136,7 +137,7 @@ class Scan:
         if self._first is None:
             self._first = self._pass(None)
         at = self.fold.pilots_at(self._first, pilots, spread)
-        return self.fold.finish(self._first, self._pass(at), at)
+        return self._found(self._pass(at), at)
 
     def pieces(self) -> list[Piece]:
         """Return the pieces of the source, each of which any worker can read."""
@@ -166,6 +167,12 @@ class Scan:
             if self._state is not None:
                 self._state.add(name, done, total)
         return self._whole(total)
+
+    def _found(self, second: Partial | None = None, at: Pilots | None = None) -> Found:
+        """Return the cells of both passes, which know from which files they are."""
+        found = self.fold.finish(self._first, second, at)
+        found.origins = self.table.origins(self.fold.report)
+        return found
 
     def _whole(self, total: Partial) -> Partial:
         """Return the total of a pass, which must have read every row of a source that knows its rows."""
@@ -198,6 +205,7 @@ def scan(
     bad_rows: str = "refuse",
     quarantine: Any = None,
     missing: str | float | Sequence[str | float] | None = None,
+    copies: str = "refuse",
 ) -> Scan:
     """Return a scan of reports that need not fit in memory, to be run by calling it.
 
@@ -240,7 +248,7 @@ def scan(
     spark : pyspark.sql.SparkSession or str, optional
         A session, or the URL of a master such as ``"local[2]"``: the workers of Spark read the row groups of Parquet files,
         which they must see under the same paths. The cells are those that one machine finds.
-    bad_rows, quarantine, missing
+    bad_rows, quarantine, missing, copies
         As for ``read``: rows that hold no report are refused, or left out, counted and written to a CSV file; answers that
         are missing are counted by cell.
 
@@ -278,7 +286,7 @@ def scan(
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
         table = SparkFiles(table, spark, shown)
-    table.lenient = skipped is not None
+    table.lenient, table.copies = skipped is not None, checks.choice(copies, "copies", COPIES)
     published = [entries.get(METADATA) for entries in table.metadata()]
     texts = table.first(COLUMN)
     texts = texts if states_protocols(texts) else []

@@ -29,6 +29,8 @@ _LABELS = "categories"
 _BY = b"ldpbayes.by"
 #: That of what a reader should know.
 _NOTES = b"ldpbayes.notes"
+#: That of what tells the files that were read from others.
+_ORIGINS = b"ldpbayes.origins"
 
 
 @functools.cache
@@ -79,7 +81,9 @@ def write(found: Any, path: Any) -> None:
     with foreign("the grouping columns cannot be written"):
         keys = {name: pa.array(rows[name]) for name in found.by}
     columns = keys | {name: pa.array(rows[name], type=kind) for name, kind in _types().items()}
-    table = pa.table(columns).replace_schema_metadata({_BY: "\n".join(found.by), _NOTES: found.notes})
+    metadata = {_BY: "\n".join(found.by), _NOTES: found.notes}
+    metadata |= {_ORIGINS: json.dumps(sorted(found.origins))} if of_scan and found.origins else {}
+    table = pa.table(columns).replace_schema_metadata(metadata)
     with files.replacing(path) as temporary:
         parquet.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
@@ -175,7 +179,18 @@ def _found(table):
             keys = _numbers(row, "sample_keys", np.uint64, len(reports))
             samples[key] = ReportSample(row["sample_level"], keys, reports)
     facts = {"by": by or None, "categories": labels, "notes": metadata.get(_NOTES, b"").decode(errors="replace")}
-    return {"cells": cells, "protocol": protocol, "samples": samples, **facts}
+    return {"cells": cells, "protocol": protocol, "samples": samples, **facts, "origins": _origins(metadata)}
+
+
+def _origins(metadata):
+    """Return what the metadata say of the files that were read."""
+    try:
+        stated = json.loads(metadata.get(_ORIGINS, b"[]"))
+    except (ValueError, RecursionError):
+        stated = None
+    if not isinstance(stated, list) or not all(isinstance(entry, str) for entry in stated):
+        raise DataError("has metadata that do not say which files were read")
+    return stated
 
 
 def _summary(row, a, protocol):
