@@ -79,4 +79,6 @@ def command(
         raise
     if output is not None:
         summary_files.write(result, output)
+    elif result.checkpoint is not None:
+        result.checkpoint.remove()
     outputs.show(outputs.page_of(result, output=None if output is None else str(output)), output=output)

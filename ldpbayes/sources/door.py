@@ -1,7 +1,5 @@
 """One way in and one way out: ``read`` for every kind of source, ``write`` for what the package makes."""
 
-import functools
-import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -187,7 +185,15 @@ def _summaries(source, copies):
     from ldpbayes.sources.scanning.summary_files import paths_of
 
     paths = paths_of(source)
-    return functools.reduce(operator.add, (of_file(path, copies) for path in paths)) if paths else None
+    if not paths:
+        return None
+    total = of_file(paths[0], copies)
+    for path in paths[1:]:
+        try:
+            total = total + of_file(path, copies)
+        except ArgumentError as err:
+            raise ArgumentError(f"{path} does not add to the files before it: {err}") from err
+    return total
 
 
 def write(

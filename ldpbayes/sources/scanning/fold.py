@@ -29,6 +29,8 @@ from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Batch, Piece
 
+#: What to do with reports of several protocols, such as an ε that changes over time.
+APART = "scan the reports of each protocol by themselves, or take them with read, where each protocol is a channel"
 #: The key of the only cell where no grouping columns are given.
 ALL = ("all",)
 #: Reports of a cell that the second pass takes together, as far as so many rows allow: a cell's tables are made once.
@@ -150,7 +152,7 @@ class Fold:
         if not same.all() and not same[codes].all():
             row = int(np.argmin(same[codes]))
             other = stated[codes[row]]
-            says = f"{shown(other.protocol)} beside {shown(self.protocol)}; scan the rows of each protocol separately"
+            says = f"{shown(other.protocol)} beside {shown(self.protocol)}; {APART}"
             if other.protocol == self.protocol:
                 says = f"other categories than the scan{difference(self.labels, other.categories or ())}"
             raise DataError(f"states {says}", line=row, field=COLUMN)

@@ -58,6 +58,8 @@ class Found(Cells, AbstractResult):
     notes = ""
     #: Whether cells that hold the same reports are refused where scans are added, or added.
     copies = "refuse"
+    #: Where the state of the scan is kept until the cells are written.
+    checkpoint: Any = None
 
     def __init__(
         self,
@@ -97,7 +99,12 @@ class Found(Cells, AbstractResult):
         """
         if not isinstance(other, Found):
             return NotImplemented
-        if (self.by, self.categories, self.protocol) != (other.by, other.categories, other.protocol):
+        if self.protocol != other.protocol:
+            mine, theirs = shown(self.protocol), shown(other.protocol)
+            raise ArgumentError(
+                f"scans of two protocols, {mine} and {theirs}, do not add up; fit those of each by themselves."
+            )
+        if (self.by, self.categories) != (other.by, other.categories):
             raise ArgumentError("scans must have the same protocol, grouping columns and categories to be added.")
         twice = sorted(entry.partition(" ")[2] for entry in self.origins & other.origins)
         if twice and "add" not in (self.copies, other.copies):

@@ -86,6 +86,8 @@ def write(found: Any, path: Any) -> None:
     table = pa.table(columns).replace_schema_metadata(metadata)
     with files.replacing(path) as temporary:
         parquet.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+    if of_scan and found.checkpoint is not None:
+        found.checkpoint.remove()
 
 
 def _stated(found: Any, protocol: Any) -> str:
