@@ -120,37 +120,33 @@ def origins_of(paths: Iterable[str], columns: Sequence[str]) -> frozenset[str]:
 
 
 def counted_twice(pairs: Sequence[tuple[Any, Any]]) -> bool:
-    """Return whether cells of two scans, a pair for each key that both have, hold the same counts and not by chance.
+    """Return whether cells of two scans, their tallies for each key that both have, hold the same counts and not by chance.
 
     Parameters
     ----------
-    pairs : sequence of (Collection or Summary, Collection or Summary)
+    pairs : sequence of (tuple of Tally, tuple of Tally)
     """
-    tallies = [tuple(getattr(cell, "tallies", ()) for cell in pair) for pair in pairs]
-    return all(one and one == other for one, other in tallies) and is_copy(
-        sum(_nats_of_counts(one) for one, _ in tallies), 2
-    )
+    return all(one == other for one, other in pairs) and is_copy(sum(_nats_of_counts(one) for one, _ in pairs), 2)
 
 
-def copied(cells: Sequence[Any]) -> bool:
+def copied(values: Sequence[float], kept: Sequence[Any]) -> bool:
     """Return whether two of some cells that are to be added hold the same reports, or sums over the same.
 
-    Counts c of n reports agree by chance with the probability Π (4π c)^(−1/2) (4π n)^(1/2); sums over a hundred reports do
-    not.
+    Counts c of n reports agree by chance with the probability Π (4π c)^(−1/2) (4π n)^(1/2); sums over many reports do not.
 
     Parameters
     ----------
-    cells : sequence of Collection or Summary
+    values : sequence of float
+        Log-likelihoods of summaries.
+    kept : sequence of tuple of Tally
+        Of cells that kept their reports.
     """
-    sums = collections.Counter(cell.value for cell in cells if not hasattr(cell, "tallies") and cell.n_reports >= 100)
-    kept = collections.defaultdict(list)
-    for cell in cells:
-        if hasattr(cell, "tallies"):
-            kept[cell.n_reports, *(len(tally.counts) for tally in cell.tallies)].append(cell.tallies)
-    pairs = (pair for same in kept.values() for pair in itertools.combinations(same[:1000], 2))
-    return any(n > 1 for n in sums.values()) or any(
-        one == other and is_copy(_nats_of_counts(one), len(cells)) for one, other in pairs
-    )
+    alike = collections.defaultdict(list)
+    for tallies in kept:
+        alike[tuple((tally.n_reports, len(tally.counts)) for tally in tallies)].append(tallies)
+    pairs = (pair for same in alike.values() for pair in itertools.combinations(same[:1000], 2))
+    agree = any(one == other and is_copy(_nats_of_counts(one), len(kept)) for one, other in pairs)
+    return agree or len(set(values)) < len(values)
 
 
 def _nats_of_counts(tallies: Sequence[Any]) -> float:

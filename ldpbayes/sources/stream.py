@@ -259,11 +259,14 @@ class Source:
         Whether all that the rows hold are texts, as in CSV files.
     copies : {"refuse", "add"}
         What becomes of files with the same bytes.
+    paths : sequence of str
+        The files; none where the rows are in no files.
     """
 
     lenient: bool = False
     of_texts: bool = False
     copies: str = "add"
+    paths: Any = ()
     n_rows: int | None = None
     _count: Callable | None = None
 

@@ -1,5 +1,5 @@
-"""Kind: a refused summary says what works. RAPPOR's filters overlap, so that a diagonal misses their curvature: the advice is
-followed here, as the sentence has it. Siblings: one hash and two, with and without draws, the command line's words."""
+"""Kind: a refused summary says what works. RAPPOR's filters overlap, so that a diagonal misses their curvature; the advice
+is followed here, as the sentence has it. Siblings: one hash and two, with and without draws, the command line's words."""
 
 import re
 

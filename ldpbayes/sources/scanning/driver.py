@@ -187,7 +187,7 @@ class Scan:
 
     def _found(self, second: Partial | None = None, at: Pilots | None = None) -> Found:
         """Return the cells of both passes, which know from which files they are."""
-        found = self.fold.finish(self._first, second, at)
+        found = self.fold.finish(self._first or NOTHING, second, at)
         found.origins = self.table.origins(self.fold.report)
         return found
 
@@ -356,7 +356,7 @@ def _interrupts() -> Iterator[list[int]]:
 
 def _check_same_protocol(table, published):
     """Refuse files whose metadata state several protocols, by their names."""
-    stated = [(path, text) for path, text in zip(getattr(table, "paths", ()), published, strict=False) if text]
+    stated = [(path, text) for path, text in zip(table.paths, published, strict=False) if text]
     for path, text in stated[1:]:
         first, other = (parse_protocol(text).protocol for text in (stated[0][1], text))
         if first != other:
