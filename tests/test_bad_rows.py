@@ -1,5 +1,6 @@
 """Rows that hold no report: refused by default, or left out, counted by reason and written to a quarantine file."""
 
+import contextlib
 import csv
 import json
 import pathlib
@@ -13,7 +14,7 @@ from commands import run
 
 from ldpbayes import fit, read, write
 from ldpbayes.collections import Cells, Collection, Tally
-from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, LDPBayesWarning
 from ldpbayes.protocols import GRR, LocalHashing, UnaryEncoding
 from ldpbayes.sources import scan
 from ldpbayes.sources.scanning import Partial
@@ -288,3 +289,19 @@ def test_a_file_of_nothing_but_broken_lines_is_refused(tmp_path):
     (tmp_path / "x.jsonl").write_text("{\n[]\n")
     with pytest.raises(DataError, match="line 1: is not JSON"):
         read(tmp_path / "x.jsonl", GRR(3, 1.0), bad_rows="skip")
+
+
+def test_flipped_bits_of_written_reports_are_seen(tmp_path):
+    """Kind: what ``write`` writes is checked where it is read. Siblings: summaries, which had checksums already."""
+    protocol, rng = UnaryEncoding.optimized(32, 1.0), np.random.default_rng(1)
+    path = tmp_path / "a.parquet"
+    write(protocol.privatize(rng.integers(32, size=2000), rng), path, protocol)
+    whole, data = read(path), path.read_bytes()
+    silent = 0
+    for place in rng.integers(8, 8 * 8000, size=60).tolist():
+        broken = bytearray(data)
+        broken[place // 8] ^= 1 << place % 8
+        path.write_bytes(broken)
+        with contextlib.suppress(LDPBayesError):
+            silent += read(path) != whole
+    assert silent == 0

@@ -549,4 +549,4 @@ def test_errors_say_what_to_do(tmp_path):
     protocol, rng = lb.protocols.UnaryEncoding.optimized(24, 1.0), np.random.default_rng(1)
     frame = {"report": [bytes(one) for one in protocol.privatize(rng.integers(24, size=30_000), rng)]}
     checked = lb.check(lb.scan(pa.table(frame), protocol, progressbar=False)())
-    assert checked.verdict == "No test of fit is possible in any cell. Only sums over the reports of this cell were kept."
+    assert checked.verdict.startswith("The reports of the only cell fit the design")

@@ -187,6 +187,8 @@ _OTHERS = {("plan", "p")}
 _ADVICE = {
     "by report=…": "by --report",
     "(categories=…)": "(--categories)",
+    "Scan again with keep=": "Scan again with --keep ",
+    'with copies="add"': "with --copies add",
     'with bad_rows="skip"': "with --bad-rows skip",
     "say missing=": "say --set missing=",
 }

@@ -250,6 +250,10 @@ PANELS: dict[str, dict[str, tuple]] = {
             str,
             "Rows that hold no report: [bold]refuse[/bold] the file, or [bold]skip[/bold] them, counted by reason.",
         ),
+        "copies": _option(
+            str,
+            "Files with the same bytes, or summaries of the same files: [bold]refuse[/bold] them, or [bold]add[/bold] them.",
+        ),
         "quarantine": _option(_PATH, "CSV file for the rows that --bad-rows skip leaves out, with place, reason and text."),
         "checkpoint": _option(_PATH, "File for the state of the scan: the same command goes on where a killed one stopped."),
     },
@@ -462,12 +466,13 @@ class Table(Reports):
     count: Any = None
     bad_rows: Any = "refuse"
     quarantine: Any = None
+    copies: Any = "refuse"
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of read that are stated."""
         stated = {"report": self.columns, "count": self.count, "categories": self.labels, "quarantine": self.quarantine}
-        stated |= {} if self.bad_rows == "refuse" else {"bad_rows": self.bad_rows}
+        stated |= {name: value for name in ("bad_rows", "copies") if (value := getattr(self, name)) != "refuse"}
         if self.protocol is not None or self.parameter is not None:
             stated["protocol"] = self.mechanism
         return {name: value for name, value in stated.items() if value is not None}

@@ -6,7 +6,15 @@ from ldpbayes.errors import ArgumentError, shown
 
 #: How the files are read.
 READING = options.Group(
-    sample=None, keep=None, random_seed=0, jobs=1, spark=None, checkpoint=None, bad_rows="refuse", quarantine=None
+    sample=None,
+    keep=None,
+    random_seed=0,
+    jobs=1,
+    spark=None,
+    checkpoint=None,
+    bad_rows="refuse",
+    quarantine=None,
+    copies="refuse",
 )
 
 
@@ -71,4 +79,6 @@ def command(
         raise
     if output is not None:
         summary_files.write(result, output)
+    elif result.checkpoint is not None:
+        result.checkpoint.remove()
     outputs.show(outputs.page_of(result, output=None if output is None else str(output)), output=output)

@@ -16,7 +16,7 @@ from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.data import SHARED_CLUSTERS, WEIGHTED_CELLS, AbstractData
 from ldpbayes.collections.derived import check_text
 from ldpbayes.collections.summarized import Summarized
-from ldpbayes.collections.tally import Tally
+from ldpbayes.collections.tally import Tally, excess_of
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods import Summary
 
@@ -321,7 +321,7 @@ class Cells(Mapping, AbstractData):
         pilots = _of_each(pilot, "pilot", shape)
         spreads = [None] * len(self) if spread is None else _of_each(spread, "spread", shape)
         summaries = {
-            key: replace(Summary.of(cell.likelihood, at, spread), missing=cell.missing)
+            key: replace(Summary.of(cell.likelihood, at, spread), missing=cell.missing, excess=excess_of(cell.tallies))
             for (key, cell), at, spread in zip(self.items(), pilots, spreads, strict=True)
         }
         return self.with_cells(summaries)

@@ -1,6 +1,6 @@
 """Tally: distinct reports and their counts under one protocol."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -195,3 +195,19 @@ class Tally:
         if seen.all():  # large tallies of distinct reports are not copied
             return self.protocol.rows(self.reports, self.counts)
         return self.protocol.rows(self.reports[seen], self.counts[seen])
+
+
+def excess_of(tallies: Iterable[Tally]) -> np.ndarray | None:
+    """Return ``Summary.excess`` of reports that were kept, None where the sizes of some have no known law.
+
+    Parameters
+    ----------
+    tallies : iterable of Tally
+        Sampling weights do not count: the law is the same for every respondent.
+    """
+    out = np.zeros(2)
+    for tally in tallies:
+        if (law := tally.protocol.size_law()) is None:
+            return None
+        out += law.excess(tally.n_reports, tally.counts @ tally.protocol.report_sizes(tally.reports))
+    return out

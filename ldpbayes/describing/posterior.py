@@ -18,6 +18,7 @@ from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.cells import verdict_of_cells
 from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
+from ldpbayes.fitness.sums import combined
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells, of_result
 from ldpbayes.posteriors.problem import Problem
@@ -51,7 +52,9 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], prior: A
     if not data.by:
         return
     scaled = None if problems else _of_cells_together(tree, data, prior, evidence_of)
-    sentence, flagged = verdict_of_cells(data.labels, tree["cells"]["fitness_p"].values)
+    p_values = tree["cells"]["fitness_p"].values
+    joint = None if data.keeps_reports else combined(p_values, data)
+    sentence, flagged = verdict_of_cells(data.labels, p_values, combined=joint)
     tree.attrs |= {"fitness": sentence, "fitness_flagged": int(flagged)}
     tree.attrs |= decision_of_cells(data.labels, tree["cells"].to_dataset() if problems else None, scaled)
 
@@ -79,7 +82,7 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
         attrs: dict = {}
         favoured = np.nan
         if not cell.keeps_reports:
-            facts.append(attrs)
+            facts.append(_fitness(tree, cell, data.labels[k] if data.by else ""))
             continue
         if cell.laws:
             attrs |= _of_laws(tree, cell, evidences[k], problem.prior, evidence_of)
@@ -153,8 +156,8 @@ def _of_cells_together(tree: xr.DataTree, cells: Cells, prior: Any, evidence_of:
     facts: list[dict] = []
     for k, (label, cell) in enumerate(zip(cells.labels, cells.collections(), strict=True)):
         attrs: dict = {"fitness_p": np.nan} | decision_given(None, None if scaled is None else scaled.at(k))
+        attrs |= _fitness(tree, cell, label)
         if cell.keeps_reports:
-            attrs |= _fitness(tree, cell, label)
             if cell.laws and cell.n_reports:  # no evidence of a cell alone: that of the others is in its posterior
                 attrs |= _of_laws(tree, cell, None, prior, evidence_of)
             if cell.survey is not None:

@@ -29,12 +29,15 @@ class CellsFitness(AbstractResult):
         The test that all cells have the same distribution, which is no test of fit; None where it cannot be made.
     size : float
         Probability with which honest reports are flagged, all cells together.
+    combined : (k,) array, optional
+        P-values that are combined, where they are not those of each cell: see ``sums.combined``.
     """
 
     labels: tuple[str, ...]
     cells: tuple[Fitness, ...]
     equality: Check | None = None
     size: float = 0.05
+    combined: FloatArray | None = None
 
     @property
     def p_values(self) -> NDArray:
@@ -43,7 +46,7 @@ class CellsFitness(AbstractResult):
 
     @cached_property
     def _outcome(self) -> tuple[str, bool]:
-        return verdict_of_cells(self.labels, self.p_values, self.size)
+        return verdict_of_cells(self.labels, self.p_values, self.size, self.combined)
 
     @property
     def flagged(self) -> bool:
@@ -69,7 +72,9 @@ def adjusted_of_cells(p_values: ArrayLike) -> FloatArray:
     return np.minimum(2 * p * np.isfinite(p).sum(), 1.0)
 
 
-def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, size: float = 0.05) -> tuple[str, bool]:
+def verdict_of_cells(
+    labels: Sequence[str], p_values: ArrayLike, size: float = 0.05, combined: ArrayLike | None = None
+) -> tuple[str, bool]:
     """Return (one sentence, whether the reports do not fit) of the p-values of many cells.
 
     Half of the size goes to the least p-value, adjusted by the number of cells, and half to Fisher's combination
@@ -82,18 +87,21 @@ def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, size: float = 0
         ``Fitness.p_value`` of every cell; nan where no test was possible.
     size : float
         Probability with which honest reports may be flagged.
+    combined : array, optional
+        P-values that are combined, where they are not those of each cell; see ``sums.combined``.
     """
     p = np.asarray(p_values, dtype=float)
     tested = np.isfinite(p)
-    if not tested.any():
+    joint = p if combined is None else np.asarray(combined)
+    joint = np.clip(joint[np.isfinite(joint)], 1e-300, 1.0)
+    if not joint.size:
         return "No test of fit is possible in any cell.", False
-    p_tested = np.clip(p[tested], 1e-300, 1.0)
-    together = min(1.0, 2 * float(chdtrc(2 * p_tested.size, -2 * np.log(p_tested).sum())))
+    together = min(1.0, 2 * float(chdtrc(2 * joint.size, -2 * np.log(joint).sum())))
     alone = adjusted_of_cells(p)
-    least = float(np.nanmin(alone))
+    least = float(np.min(alone, initial=1.0, where=tested))
     which = f"all {p.size} cells" if p.size > 1 else "the only cell"
-    if p_tested.size < p.size:
-        which = f"the {p_tested.size} of {p.size} cells in which a test is possible"
+    if 0 < tested.sum() < p.size:
+        which = f"the {tested.sum()} of {p.size} cells in which a test is possible"
     numbers = f"adjusted p-values: {together:.3g} of all together, {least:.3g} of the cell that fits least"
     if min(together, least) > size:
         return f"The reports of {which} fit the design ({numbers}).", False
@@ -104,7 +112,7 @@ def verdict_of_cells(labels: Sequence[str], p_values: ArrayLike, size: float = 0
     )
     if bad:
         named = f"{', '.join(bad[:NAMED])}{', …' if len(bad) > NAMED else ''}"
-        rest = "; nothing stands out in the others" if len(bad) < p_tested.size else ""
+        rest = "; nothing stands out in the others" if len(bad) < tested.sum() else ""
         many = f"{len(bad)} of {p.size} cells" if p.size > 1 else "the cell"
         return f"The reports of {many} do not fit the design: {named}{rest} ({numbers}). {causes}", True
     together_only = "no single cell stands out, but taken together the reports do not fit the design"

@@ -17,6 +17,8 @@ from ldpbayes.fitness.copies import copies_checks
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
 from ldpbayes.fitness.nested import compliance_test, equality_test
 from ldpbayes.fitness.structural import structural_checks, support_checks
+from ldpbayes.fitness.sums import combined, fitness_of_sums
+from ldpbayes.likelihoods import Summary
 
 #: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
 MAX_GAP = 0.05
@@ -34,7 +36,7 @@ SATURATED = (
 
 @overload
 def check(
-    collection: Collection | Tally,
+    collection: Collection | Tally | Summary,
     *,
     size: float = ...,
     random_seed: Seed = ...,
@@ -48,7 +50,7 @@ def check(collection: Cells, *, size: float = ..., random_seed: Seed = ..., repl
 
 
 def check(
-    collection: Collection | Tally | Cells,
+    collection: Collection | Tally | Cells | Summary,
     *,
     size: float = 0.05,
     random_seed: Seed = 0,
@@ -65,8 +67,9 @@ def check(
 
     Parameters
     ----------
-    collection : Collection, Tally or Cells
-        Cells are checked one by one, and whether their distributions are equal; the size is that of all together.
+    collection : Collection, Tally, Cells or Summary
+        Cells are checked one by one, and whether their distributions are equal; the size is that of all together. Of a
+        summary there is one test: the unbiased estimates of all shares add up to one under its design.
     size : float
         Probability with which honest reports may be flagged.
     random_seed : int or Generator, optional
@@ -94,10 +97,12 @@ def check(
     >>> check(honest).flagged
     True
     """
-    data, size = as_data(collection, summaries=False), checks.probability(size, "size")
+    data, size = as_data(collection), checks.probability(size, "size")
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
     if data.by:
         return _check_cells(data, size, random_seed, replications)
+    if not data.keeps_reports:
+        return fitness_of_sums(data.likelihood, size)
     return _check_one(data, size, random_seed, replications, estimate)
 
 
@@ -152,12 +157,15 @@ def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:
 
 
 def _check_cells(cells: Cells, size: float, random_seed: Seed, replications: int) -> CellsFitness:
-    """Return the tests of every cell; those of which only a summary was kept have none."""
+    """Return the tests of every cell; of those of which only a summary was kept that of its sum."""
     collections: list[Any] = list(cells.collections())
-    none = Fitness((), size, ("Only sums over the reports of this cell were kept.",))
-    fits = [_check_one(cell, size, random_seed, replications) if cell.keeps_reports else none for cell in collections]
+    fits = [
+        _check_one(cell, size, random_seed, replications) if cell.keeps_reports else fitness_of_sums(cell.likelihood, size)
+        for cell in collections
+    ]
     try:
         equality = equality_test(cells)
     except InfeasibleError:
         equality = None
-    return CellsFitness(cells.labels, tuple(fits), equality, size)
+    joint = None if cells.keeps_reports else combined(np.array([fit.p_value for fit in fits]), cells)
+    return CellsFitness(cells.labels, tuple(fits), equality, size, joint)

@@ -72,10 +72,14 @@ class Summary(AbstractLikelihood):
         The probability with which a report is in the sample.
     missing : int
         How many more people were asked and gave no answer.
+    excess : (2,) array, optional
+        n (Σ_x p̃_x − 1) of the unbiased estimates p̃ of all shares, which is zero but for the device's randomness where the
+        reports come from their design, and its variance; zero where all reports support as many categories. None where it
+        is not known.
 
     Notes
     -----
-    A summary keeps 4a + 3 numbers (one vector more with a spread). Over directions δ with Σδ = 0, terms f1ᵀ + 1fᵀ of the
+    A summary keeps 4a + 5 numbers (one vector more with a spread). Over directions δ with Σδ = 0, terms f1ᵀ + 1fᵀ of the
     Hessian vanish, and H is nearly diag(D) + f1ᵀ + 1fᵀ. Its row sums then give
 
         f = (H1 − diag H − F) / (a − 2),   F = Σ_x f_x = Σ_x (H1 − diag H)_x / (2a − 2),   D = diag H − 2f.
@@ -95,6 +99,7 @@ class Summary(AbstractLikelihood):
     sample: Rows | None = None
     rate: float = 1.0
     missing: int = 0
+    excess: np.ndarray | None = None
 
     @classmethod
     def of(cls, likelihood: AbstractLikelihood, pilot, spread=None) -> Summary:
@@ -258,8 +263,8 @@ class Summary(AbstractLikelihood):
             self,
             sample=sample,
             rate=rate,
-            supports=None if self.supports is None or other.supports is None else self.supports + other.supports,
             **{name: getattr(self, name) + getattr(other, name) for name in names},
+            **{name: _both(getattr(self, name), getattr(other, name)) for name in ("supports", "excess")},
         )
 
     def __radd__(self, other):
@@ -271,6 +276,11 @@ class Summary(AbstractLikelihood):
             return NotImplemented
         names = [name for name in self.__dataclass_fields__ if name != "sample"]
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+
+
+def _both(one, other):
+    """Return the sum of what both summaries keep, None where one of them lacks it."""
+    return None if one is None or other is None else one + other
 
 
 def _pairs(rows, summary, heavy):

@@ -152,13 +152,15 @@ def trusted(summary, alpha=None):
     return accuracy(summary, *proposal.saddle_moments(), proposal.factor_variance)
 
 
-def refusal(summary, found, label=""):
-    """Return the sentence that refuses a summary, with what to do."""
+def refusal(summary, found, label="", kept=False):
+    """Return the sentence that refuses a summary, with what to do; ``kept`` says that the reports are there."""
     which = f"The summary of {label}" if label else "The summary"
-    return (
-        f"{which} ({summary.n_reports:,.0f} reports) cannot stand for its reports: {found.problem}. Keep the reports as "
-        "rows, or expand them again at the posterior mean (scan.again(pilots), or Summary.of)."
-    )
+    remedy = "Use a method for whole reports"
+    if not kept:
+        remedy = f"Scan again with keep={round(summary.n_reports) + 1}, which keeps the reports whole, and fit with draws"
+        if found.distance > 1 and not found.gap > MAX_GAP and found.pairs <= MAX_ERROR:
+            remedy += "; scan.again(pilots), which expands the likelihood closer to the posterior mean, may do"
+    return f"{which} ({summary.n_reports:,.0f} reports) cannot stand for its reports: {found.problem}. {remedy}."
 
 
 def refuse_doubtful(labels, summaries, accuracies):

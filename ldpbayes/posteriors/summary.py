@@ -40,7 +40,8 @@ class OfSummary(AbstractPosterior):
     needs: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self, problem):
-        if problem.keeps_reports:
+        kept = problem.keeps_reports
+        if kept:
             if problem.n_categories < 3:
                 return Refusal("Reports over two categories are not expanded: their posterior is exact.")
             own, expansion = of_rows(problem.rows, problem.alpha)
@@ -48,7 +49,7 @@ class OfSummary(AbstractPosterior):
         else:
             expansion = trusted(problem.likelihood, problem.alpha)
         if expansion.problem:
-            return Refusal(refusal(problem.likelihood, expansion))
+            return Refusal(refusal(problem.likelihood, expansion, kept=kept))
         reason = "Only sums over the reports were kept: their expansion at a pilot is the likelihood."
         if problem.alpha is not None:
             return Plan(reason, problem.n_categories * (self.draws * self.chains + 1e3), (problem, expansion, None))

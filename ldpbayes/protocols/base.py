@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Hashable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,6 +76,34 @@ class PairRates:
     one: float
     dimension: int
     independent: bool
+
+
+class SizeLaw(NamedTuple):
+    """What is known for every P of the size of a report: how many categories it supports, or a weighted number of bits.
+
+    Attributes
+    ----------
+    mean, variance : float
+        Of one report; the variance is zero where all reports have one size.
+    slope : float
+        By how much a value raises the mean above that of a report of nobody's.
+    """
+
+    mean: float
+    variance: float
+    slope: float
+
+    def excess(self, n: float, total: float) -> np.ndarray:
+        """Return n times what the unbiased estimates of all shares add up to, less one, and its variance, (2,).
+
+        Parameters
+        ----------
+        n : float
+            Number of reports.
+        total : float
+            The sum of their sizes.
+        """
+        return np.array([(total - n * self.mean) / self.slope, n * self.variance / self.slope**2])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -354,6 +382,31 @@ class AbstractProtocol(abc.ABC):
         closed forms of the theory follow from these sizes alone (they do not depend on the value).
         """
         return None
+
+    def size_law(self) -> SizeLaw | None:
+        """Return the mean and variance of ``report_sizes``, the same for every P; None where they are not known.
+
+        By default those of ``support_sizes``. Those of local hashing hold for hashes of three categories that are
+        independent: of ``hashing.key_buckets`` any two are, and three nearly.
+        """
+        sizes, rates = self.support_sizes, self.hit_rates
+        if sizes is None or rates is None:
+            return None
+        k = np.arange(sizes.size)
+        mean = float(k @ sizes)
+        return SizeLaw(mean, float((k - mean) ** 2 @ sizes), rates[0] - rates[1])
+
+    def report_sizes(self, reports: np.ndarray) -> np.ndarray:
+        """Return the size of each canonical report, by default how many categories it supports, (m,)."""
+        rows: Any = self.rows(reports, np.ones(len(reports)))
+        return rows.support_sums(np.ones(self.n_categories))
+
+    def at_level(self, epsilon: float) -> "AbstractProtocol | None":
+        """Return the same design with another ε, None where its ε follows from other parameters."""
+        settings = self.parameters()
+        if "epsilon" not in settings:
+            return None
+        return type(self).from_parameters(self.default_labels, settings | {"epsilon": epsilon})
 
     def countable(self) -> bool:
         """Return whether so few reports are possible that any number of users is a short table of counts."""

@@ -1,7 +1,7 @@
 """RAPPOR: cohorts of Bloom filters whose bits are randomized once for good and again for every report."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -14,7 +14,14 @@ from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.likelihoods import LevelRows, SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, float_above, independent_sizes, log_above
+from ldpbayes.protocols.base import (
+    MAX_CHANNEL_ENTRIES,
+    AbstractProtocol,
+    SizeLaw,
+    float_above,
+    independent_sizes,
+    log_above,
+)
 from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import CohortSets, join_cohorts, split_cohorts
 from ldpbayes.protocols.labels import check_order
@@ -279,6 +286,39 @@ class Rappor(AbstractProtocol):
     def support_sizes(self):
         return independent_sizes(self.n_categories, self.rates) if self.assignment == "direct" else None
 
+    def size_law(self):
+        """Return the law of the weighted number of bits: of those of a filter, the weights add up to the same for all."""
+        return self._size_law
+
+    @cached_property
+    def _size_law(self):
+        weights, held, off_by = self._bit_weights
+        (on, off), n_cohorts = self.rates, self.cohorts
+        if off_by > 1e-9:
+            return None
+        squares = np.zeros((n_cohorts, self.n_categories))
+        for positions in self.table.transpose(1, 0, 2):
+            squares += np.where(positions >= 0, np.take_along_axis(weights, positions % self.n_bits, axis=1), 0.0) ** 2
+        means = off * weights.sum(axis=1)[:, None] + (on - off) * held
+        spread = off * (1 - off) * (weights**2).sum(axis=1)[:, None] + (on * (1 - on) - off * (1 - off)) * squares
+        variance = (spread.mean(axis=0) + means.var(axis=0)).max()  # of values they differ by a per cent at most
+        return SizeLaw(float(means.mean()), float(variance), (on - off) * float(held.mean()))
+
+    def report_sizes(self, reports):
+        cohorts, packed = split_cohorts(reports)
+        out, weights = np.empty(len(reports)), self._bit_weights[0]
+        for c, users in groups_of(cohorts):
+            out[users] = np.unpackbits(packed[users], axis=1, count=self.n_bits) @ weights[c]
+        return out
+
+    def at_level(self, epsilon):
+        if (self.p, self.q) != (0.0, 1.0):
+            return None
+        f = Rappor.one_time(2, epsilon, 2, 1, self.hashes, candidates=("a", "b")).f
+        other = replace(self, f=f)
+        other.__dict__["_bit_weights"] = self._bit_weights  # which do not depend on the rates
+        return other
+
     # ---- filters -----------------------------------------------------------------------------------------------------
     @cached_property
     def table(self):
@@ -296,6 +336,26 @@ class Rappor(AbstractProtocol):
             table[:, j][(table[:, :j] == table[:, j : j + 1]).any(axis=1)] = -1
         table.setflags(write=False)
         return table
+
+    @cached_property
+    def _bit_weights(self):
+        """(weights of the bits (C, k), Σ of those that category x sets in cohort c (C, a), how far their means differ).
+
+        Weights near one whose sum over a filter is the same for every category on average over the cohorts, so that the mean
+        of the weighted number of bits does not depend on P. All are one with one hash.
+        """
+        cohort, place, x = np.nonzero(self.table >= 0)
+        bit, shape = cohort * self.n_bits + self.table[cohort, place, x], (self.cohorts, self.n_categories)
+        weights = np.ones(self.cohorts * self.n_bits)
+        sums = np.bincount(x, minlength=self.n_categories)
+        if np.ptp(sums):
+            from scipy.sparse import csr_array
+            from scipy.sparse.linalg import lsqr
+
+            filters = csr_array((np.ones(x.size), (x, bit)), shape=(self.n_categories, weights.size))
+            weights -= lsqr(filters, sums - sums.mean(), atol=1e-15, btol=1e-15, iter_lim=1000)[0]
+        held = np.bincount(cohort * self.n_categories + x, weights[bit], self.cohorts * self.n_categories).reshape(shape)
+        return weights.reshape(self.cohorts, self.n_bits), held, float(np.ptp(held.mean(axis=0)))
 
     def filters(self, cohort):
         """Return the filters of a cohort, X[b, x] = [b ∈ B_c(x)], shape (k, a) float."""

@@ -113,6 +113,10 @@ def _walked(data: Any, prior: Any, request: Request, refused: dict[str, str]) ->
     tree, why = ruled(ruling, run)
     if why:
         tree.attrs["prior_reason"] = why
+    if not data.keeps_reports and (request.undrawn(data) or not data.by):
+        from ldpbayes.fitness.sums import described
+
+        tree.attrs |= described(data)
     if request.undrawn(data) and "draw" not in tree["posterior"].sizes:
         return tree
     if not data.by:

@@ -29,6 +29,8 @@ from ldpbayes.sources.tally import Channels, Columns, read_parts
 from ldpbayes.sources.users import read_users
 from ldpbayes.sources.writing import published_of
 
+#: What may become of files that hold the same reports twice.
+COPIES = ("refuse", "add")
 #: Most different values of a column of ε, rates or protocols: each is a channel.
 MAX_CHANNELS = 1000
 
@@ -113,6 +115,7 @@ class Rows:
     bad_rows: str = "refuse"
     quarantine: Any = None
     missing: Any = None
+    copies: str = "refuse"
 
     def columns(self, by: Sequence[str], skipped: Skipped | None) -> Columns:
         """Return the columns that are the same for all channels, with what takes bad rows."""
@@ -124,7 +127,7 @@ class Rows:
         """Refuse the first of some arguments that is given to a source that states it itself."""
         for name in names:
             value = getattr(self, name)
-            if value is not None and (name != "bad_rows" or value != "refuse"):
+            if value is not None and (name not in ("bad_rows", "copies") or value != "refuse"):
                 raise ArgumentError(f"{name} must be left out: {why}.")
 
 
@@ -156,7 +159,7 @@ def _read(source, rows, path):
     )
     skipped, by = Skipped.of(rows.bad_rows, rows.quarantine), checks.columns(rows.by, "by") or ()
     columns = replace(rows.columns(by, skipped), report=checks.columns(rows.report, "report"), count=count)
-    source.lenient = skipped is not None
+    source.lenient, source.copies = skipped is not None, checks.choice(rows.copies, "copies", COPIES)
     labels = parameters.labels_of(rows.categories)
     channels = find_channels(source, rows.protocol, columns, categories=labels, epsilon=epsilon, rate=rate, name=name)
     cells = read_cells(source, channels, columns)

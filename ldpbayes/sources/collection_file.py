@@ -11,7 +11,7 @@ from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, u
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import ListExperiment, make_protocol
-from ldpbayes.sources.channels import Rows, assembled, find_channels, read_cells, under_shared_keys
+from ldpbayes.sources.channels import COPIES, Rows, assembled, find_channels, read_cells, under_shared_keys
 from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import plain
@@ -122,7 +122,7 @@ def read_collection(path, rows=None):
         facts |= {"ordered": bool(stated["ordered"]), "published": tuple(stated["published"] or ())}
         facts |= {"derived": tuple(_derived(name, entry) for name, entry in (stated["derived"] or {}).items())}
         own = [channel if rows.by_user is None else channel | {"by_user": rows.by_user} for channel in channels]
-        read = [_read_channel(path, categories, channel, i, columns) for i, channel in enumerate(own)]
+        read = [_read_channel(path, categories, channel, i, columns, rows.copies) for i, channel in enumerate(own)]
         if skipped is not None:
             skipped.tell(rows.quarantine)
         read = [cells for channel_cells in read for cells in channel_cells]
@@ -307,7 +307,7 @@ def _grouping(by, path):
     return by
 
 
-def _read_channel(path, categories, channel, position, columns):
+def _read_channel(path, categories, channel, position, columns, copies):
     """Return the tallies by key of every channel of a [[channels]] table; the only key is () without grouping columns."""
     name = channel.get("name", "all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}" if isinstance(name, str) else "channels"
@@ -326,7 +326,7 @@ def _read_channel(path, categories, channel, position, columns):
     columns = replace(columns, report=report, count=stated["count"], where=where, user=stated["by_user"])
     try:
         source = open_source(file)
-        source.lenient = columns.skipped is not None
+        source.lenient, source.copies = columns.skipped is not None, checks.choice(copies, "copies", COPIES)
         levels = {"epsilon": stated["epsilon"], "rate": stated["rate"], "name": name}
         channels = find_channels(source, protocol, columns, categories=categories, **levels)
         tallies = read_cells(source, channels, columns)

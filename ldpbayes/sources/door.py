@@ -1,7 +1,5 @@
 """One way in and one way out: ``read`` for every kind of source, ``write`` for what the package makes."""
 
-import functools
-import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +10,7 @@ from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.sources.channels import LAYOUT, Rows, read_table
+from ldpbayes.sources.channels import COPIES, LAYOUT, Rows, read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
 from ldpbayes.sources.writing import write_reports
 
@@ -36,6 +34,7 @@ def read(
     bad_rows: str = "refuse",
     quarantine: str | os.PathLike | None = None,
     missing: str | float | Sequence[str | float] | None = None,
+    copies: str = "refuse",
 ) -> Tally | Collection | Cells:
     """Read reports from a file or a data frame.
 
@@ -114,6 +113,9 @@ def read(
         Labels in the column of reports, such as ``"no answer"`` or 99, which say that somebody who was asked gave none.
         None, NaN and empty texts (but of sets, where they are one without members) then say so too. These rows are no bad
         rows: they are counted, by cell, in ``missing`` of what was read and in its ``notes``. Without it they are refused.
+    copies : {"refuse", "add"}
+        Whether files with the same bytes, such as copies and hard links, are refused, and files of summaries that were made
+        from the same files or hold the same sums; or added all the same. So few rows that they agree by chance are added.
 
     Returns
     -------
@@ -137,7 +139,7 @@ def read(
     """
     layout = protocol, report, count, categories, name, epsilon_column, rate_column
     sample = weights, strata, cluster, population_size
-    return _read(source, Rows(*layout, by, *sample, by_user, bad_rows, quarantine, missing), False)
+    return _read(source, Rows(*layout, by, *sample, by_user, bad_rows, quarantine, missing, copies), False)
 
 
 def collected(source: Any, **settings: Any) -> Collection | Cells:
@@ -166,14 +168,14 @@ def _read(source, rows, whole):
     if path.lower().endswith(".toml"):
         rows.refuse(LAYOUT, "a collection file states it")
         return read_collection(source, rows)
-    summaries = _summaries(source) if rows.protocol is None else None
+    summaries = _summaries(source, checks.choice(rows.copies, "copies", COPIES)) if rows.protocol is None else None
     if summaries is not None:
-        rows.refuse((name for name in vars(rows) if name != "by"), "a file of summaries has no reports")
+        rows.refuse((name for name in vars(rows) if name not in ("by", "copies")), "a file of summaries has no reports")
         return summaries.added(rows.by) if rows.by else summaries
     return read_table(source, rows, whole)
 
 
-def _summaries(source):
+def _summaries(source, copies):
     """Return the cells of files of summaries, those of the same key added up; None where the source is something else."""
     texts = source if isinstance(source, list | tuple) else [source]
     paths = [text for text in texts if isinstance(text, str | os.PathLike)]
@@ -183,7 +185,15 @@ def _summaries(source):
     from ldpbayes.sources.scanning.summary_files import paths_of
 
     paths = paths_of(source)
-    return functools.reduce(operator.add, map(of_file, paths)) if paths else None
+    if not paths:
+        return None
+    total = of_file(paths[0], copies)
+    for path in paths[1:]:
+        try:
+            total = total + of_file(path, copies)
+        except ArgumentError as err:
+            raise ArgumentError(f"{path} does not add to the files before it: {err}") from err
+    return total
 
 
 def write(

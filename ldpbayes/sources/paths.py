@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from ldpbayes import files
 from ldpbayes.errors import DataError, listed
 from ldpbayes.sources.base import arrow_kind, check_column, foreign, texts_of, whole_or_texts
+from ldpbayes.sources.copies import check_files, origins_of
 from ldpbayes.sources.csv import CsvFile
 from ldpbayes.sources.stream import Source, formats
 
@@ -68,6 +69,9 @@ class FileSource(Source):
         states = ((os.path.realpath(path), os.stat(path)) for path in self.paths)
         return [f"{path} {state.st_size} {state.st_mtime_ns}" for path, state in states]
 
+    def origins(self, columns):
+        return origins_of((path for path in self.paths if path != files.STDIN), columns)
+
     @functools.cached_property
     def _known(self):
         """Every file, its Arrow schema, and the columns that the names of its folders hold and it does not hold itself."""
@@ -78,6 +82,8 @@ class FileSource(Source):
             with foreign("has names of columns that cannot be read", file.source):  # in a damaged file they are no UTF-8
                 names = schema.names
             files.append((file, schema, {name: value for name, value in folders[file.source].items() if name not in names}))
+        if self.copies == "refuse":
+            check_files(self.files)
         return files
 
 

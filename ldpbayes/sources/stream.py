@@ -257,10 +257,16 @@ class Source:
         Whether a reader that leaves out bad rows asks, so that lines of a file that are no rows are left out too.
     of_texts : bool
         Whether all that the rows hold are texts, as in CSV files.
+    copies : {"refuse", "add"}
+        What becomes of files with the same bytes.
+    paths : sequence of str
+        The files; none where the rows are in no files.
     """
 
     lenient: bool = False
     of_texts: bool = False
+    copies: str = "add"
+    paths: Any = ()
     n_rows: int | None = None
     _count: Callable | None = None
 
@@ -279,6 +285,10 @@ class Source:
     def marks(self) -> list[str] | None:
         """Return what changes when the rows do; None where ``Piece.identity`` does not name the same rows in another run."""
         return None
+
+    def origins(self, columns: Sequence[str]) -> frozenset[str]:
+        """Return what tells the files from others, also on another machine; none of rows that no files hold."""
+        return frozenset()
 
     def pieces(self, columns: Sequence[str], strict: bool = True, most: int | None = None) -> Iterable[Piece]:
         """Return the pieces, in order.

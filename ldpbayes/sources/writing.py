@@ -52,7 +52,7 @@ def write_batches(path: Any, batches: Iterable[tuple], layout: Layout) -> int:
         try:
             for table in _row_groups(layout, batches):
                 if writer is None:
-                    settings = {"compression": "lz4", "use_dictionary": layout.encoded(table)}
+                    settings = {"compression": "lz4", "use_dictionary": layout.encoded(table), "write_page_checksum": True}
                     writer = parquet.ParquetWriter(temporary, table.schema, **settings)
                 writer.write_table(table, row_group_size=ROW_GROUP)
                 total += table.num_rows

@@ -169,7 +169,7 @@ def test_adjusted_p_values_are_those_of_holm():
 def test_bad_arguments():
     with pytest.raises(
         ArgumentError,
-        match="a Tally or Cells, got the path",
+        match="a Tally, a Summary or Cells, got the path",
     ):
         check("data.toml")
     with pytest.raises(ArgumentError, match="size must be"):

@@ -108,7 +108,7 @@ def test_a_summary_that_may_be_off_is_refused_with_what_to_do():
     rows = tally(UnaryEncoding.optimized(8, 4.0), 1000).rows
     for summary in (at_mean(rows)[0], replace(at_mean(rows)[0], sample=None)):
         for method in ("auto", "summary"):
-            with pytest.raises(InfeasibleError, match=r"^The summary \(1,000 reports\) .* Keep the reports as rows"):
+            with pytest.raises(InfeasibleError, match=r"^The summary \(1,000 reports\) .* Scan again with keep=1001"):
                 fit(summary, "jeffreys", method)
     with pytest.raises(InfeasibleError, match="curvature"):
         rows = tally(HadamardResponse(16, 4.0), 20_000).rows

@@ -1,18 +1,23 @@
 """The scan of reports that need not fit in memory: from files to cells that ``fit`` takes."""
 
+import contextlib
 import dataclasses
 import functools
+import importlib
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks, files
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_total
+from ldpbayes.sources.channels import COPIES
 from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import (
@@ -20,13 +25,14 @@ from ldpbayes.sources.parameters import (
     METADATA,
     check_protocol,
     labels_of,
+    parse_protocol,
     protocol_text,
     protocols_of,
     stated_throughout,
     states_protocols,
 )
 from ldpbayes.sources.scanning.checkpoint import Checkpoint
-from ldpbayes.sources.scanning.fold import Fold
+from ldpbayes.sources.scanning.fold import APART, Fold
 from ldpbayes.sources.scanning.found import Found
 from ldpbayes.sources.scanning.partials import NOTHING, Partial
 from ldpbayes.sources.scanning.pilots import Pilots
@@ -75,6 +81,7 @@ class Scan:
         self.progressbar, self.checkpoint, self.quarantine = progressbar, checkpoint, quarantine
         self._first: Partial | None = None
         self._state: Checkpoint | None = None
+        self._stopped: list[int] = []
 
     def __repr__(self) -> str:
         by = f" by {' × '.join(self.fold.by)}" if self.fold.by else ""
@@ -94,21 +101,26 @@ class Scan:
             if marks is None:
                 raise ArgumentError("checkpoint needs files, whose rows can be found again; leave it out.")
             self._state = Checkpoint(self.checkpoint, [*marks, *self._marks()])
+        with contextlib.suppress(ImportError):  # which Arrow would do in the middle, where Ctrl-C is lost
+            importlib.import_module("pandas")
         try:
-            self._first = self._pass(None)
-            if self._first.skipped is not None:
-                self._first.skipped.tell(self.quarantine)
-            if self.fold.countable:
-                cells = self.fold.finish(self._first)
-            else:
-                at = self.fold.pilots(self._first)
-                cells = self.fold.finish(self._first, self._pass(at), at)
+            with _interrupts() as self._stopped:
+                self._first = self._pass(None)
+                if self._first.skipped is not None:
+                    self._first.skipped.tell(self.quarantine)
+                if self.fold.countable:
+                    cells = self._found()
+                else:
+                    at = self.fold.pilots(self._first)
+                    cells = self._found(self._pass(at), at)
+                self._stop()
         except KeyboardInterrupt:
             if self._state is not None:
                 self._state.save()
             raise
-        if self._state is not None:
-            self._state.remove()
+        finally:
+            self._stopped = []
+        cells.checkpoint = self._state
         return cells
 
     def again(self, pilots: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Found:
@@ -136,7 +148,7 @@ class Scan:
         if self._first is None:
             self._first = self._pass(None)
         at = self.fold.pilots_at(self._first, pilots, spread)
-        return self.fold.finish(self._first, self._pass(at), at)
+        return self._found(self._pass(at), at)
 
     def pieces(self) -> list[Piece]:
         """Return the pieces of the source, each of which any worker can read."""
@@ -165,7 +177,19 @@ class Scan:
             done.add(piece.identity())
             if self._state is not None:
                 self._state.add(name, done, total)
+            self._stop()
         return self._whole(total)
+
+    def _stop(self) -> None:
+        """Raise the KeyboardInterrupt that foreign code has swallowed."""
+        if self._stopped:
+            raise KeyboardInterrupt
+
+    def _found(self, second: Partial | None = None, at: Pilots | None = None) -> Found:
+        """Return the cells of both passes, which know from which files they are."""
+        found = self.fold.finish(self._first or NOTHING, second, at)
+        found.origins = self.table.origins(self.fold.report)
+        return found
 
     def _whole(self, total: Partial) -> Partial:
         """Return the total of a pass, which must have read every row of a source that knows its rows."""
@@ -198,6 +222,7 @@ def scan(
     bad_rows: str = "refuse",
     quarantine: Any = None,
     missing: str | float | Sequence[str | float] | None = None,
+    copies: str = "refuse",
 ) -> Scan:
     """Return a scan of reports that need not fit in memory, to be run by calling it.
 
@@ -229,7 +254,8 @@ def scan(
     categories : sequence of str, optional
         Labels of the categories.
     checkpoint : path-like, optional
-        Where the state of the scan is kept, so that it goes on after being killed; removed when it is done. Files only.
+        Where the state of the scan is kept, so that it goes on after being killed; ``write`` removes it once it has written
+        the cells. Files only.
     keep : int, optional
         Cells (groups of cells that share a pilot) with fewer reports keep them whole, as a Collection; their summary would
         be off. By default none up to ε = 1.5, 10,000 up to ε = 2, and beyond 2,000 a category, at most 500,000.
@@ -240,7 +266,7 @@ def scan(
     spark : pyspark.sql.SparkSession or str, optional
         A session, or the URL of a master such as ``"local[2]"``: the workers of Spark read the row groups of Parquet files,
         which they must see under the same paths. The cells are those that one machine finds.
-    bad_rows, quarantine, missing
+    bad_rows, quarantine, missing, copies
         As for ``read``: rows that hold no report are refused, or left out, counted and written to a CSV file; answers that
         are missing are counted by cell.
 
@@ -270,16 +296,17 @@ def scan(
     if protocol is not None:
         check_protocol(protocol)
     jobs = checks.integer(jobs, "jobs", 1, 256)
-    shown = sys.stderr.isatty() if progressbar is None else checks.flag(progressbar, "progressbar")
+    visible = sys.stderr.isatty() if progressbar is None else checks.flag(progressbar, "progressbar")
     with files.keeping_inputs():
         table = open_source(source)
         skipped = Skipped.of(bad_rows, quarantine)
     if spark is not None:
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
-        table = SparkFiles(table, spark, shown)
-    table.lenient = skipped is not None
+        table = SparkFiles(table, spark, visible)
+    table.lenient, table.copies = skipped is not None, checks.choice(copies, "copies", COPIES)
     published = [entries.get(METADATA) for entries in table.metadata()]
+    _check_same_protocol(table, published)
     texts = table.first(COLUMN)
     texts = texts if states_protocols(texts) else []
     labels = labels_of(categories)
@@ -304,7 +331,38 @@ def scan(
         skip=skipped.most if skipped else 0,
         missing=Missing.of(missing, by),
     )
-    return Scan(table, fold, jobs, shown, checkpoint, quarantine)
+    return Scan(table, fold, jobs, visible, checkpoint, quarantine)
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Yield a list that Ctrl-C is noted in, beside its KeyboardInterrupt, which compiled code may swallow."""
+    noted: list[int] = []
+
+    def handler(number: int, frame: Any) -> None:
+        noted.append(number)
+        signal.default_int_handler(number, frame)
+
+    plain = threading.current_thread() is threading.main_thread()
+    if not plain or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield noted
+        return
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _check_same_protocol(table, published):
+    """Refuse files whose metadata state several protocols, by their names."""
+    stated = [(path, text) for path, text in zip(table.paths, published, strict=False) if text]
+    for path, text in stated[1:]:
+        first, other = (parse_protocol(text).protocol for text in (stated[0][1], text))
+        if first != other:
+            raise DataError(
+                f"states {shown(other)}, but {stated[0][0]} states {shown(first)}; {APART}", source=path, field=COLUMN
+            )
 
 
 def kept_below(protocol: AbstractProtocol) -> int:

@@ -24,11 +24,13 @@ from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import COLUMN, Stated, difference, parse_protocol, protocol_text
 from ldpbayes.sources.scanning import pilots
 from ldpbayes.sources.scanning.found import Found
-from ldpbayes.sources.scanning.partials import NOTHING, Partial, ReportSample
+from ldpbayes.sources.scanning.partials import NOTHING, SIZES, Partial, ReportSample
 from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Batch, Piece
 
+#: What to do with reports of several protocols, such as an ε that changes over time.
+APART = "scan the reports of each protocol by themselves, or take them with read, where each protocol is a channel"
 #: The key of the only cell where no grouping columns are given.
 ALL = ("all",)
 #: Reports of a cell that the second pass takes together, as far as so many rows allow: a cell's tables are made once.
@@ -150,7 +152,7 @@ class Fold:
         if not same.all() and not same[codes].all():
             row = int(np.argmin(same[codes]))
             other = stated[codes[row]]
-            says = f"{shown(other.protocol)} beside {shown(self.protocol)}; scan the rows of each protocol separately"
+            says = f"{shown(other.protocol)} beside {shown(self.protocol)}; {APART}"
             if other.protocol == self.protocol:
                 says = f"other categories than the scan{difference(self.labels, other.categories or ())}"
             raise DataError(f"states {says}", line=row, field=COLUMN)
@@ -185,7 +187,10 @@ class Fold:
         supports, n = self.protocol.supports(), len(sizes)
         if supports is None:
             uniform = np.full((n, self.protocol.n_categories), 1 / self.protocol.n_categories)
-            return {"n": sizes} | _of_rows(self.protocol, reports, group, n, uniform, None)
+            sums = {"n": sizes} | _of_rows(self.protocol, reports, group, n, uniform, None)
+            if self.protocol.size_law() is not None:
+                sums[SIZES] = np.bincount(group, self.protocol.report_sizes(reports), n)
+            return sums
         return {"n": sizes, "supports": passes.support_counts(_held(supports, reports, self.protocol), group, n)}
 
     def _expanded(self, keys, sizes, group, reports, at):
@@ -326,6 +331,7 @@ class Fold:
         if sizes != again:
             raise DataError("the source changed between the two passes; scan it again")
         supports = dict(zip(first.keys, first.total("supports"), strict=True))
+        excess = self._excess(first)
         kept, totals = self._rows(second), {name: second.total(name) for name in second.sums}
         cells = {}
         for i, key in enumerate(second.keys):
@@ -334,8 +340,17 @@ class Fold:
             else:
                 sums = {name: total[i] for name, total in totals.items()}
                 missing = first.missing.get(tuple(map(str, key)), 0)
-                cells[key] = replace(self._summary(sums, supports[key], at.places[key], at), missing=missing)
+                summary = self._summary(sums, supports[key], at.places[key], at)
+                cells[key] = replace(summary, missing=missing, excess=excess.get(key))
         return self._found(cells, first)
+
+    def _excess(self, first):
+        """Return ``Summary.excess`` by cell; none where the sizes of the reports have no known law, or were not added up."""
+        law, whole = self.protocol.size_law(), self.protocol.supports() is not None
+        if law is None or not (whole or SIZES in first.sums):
+            return {}
+        totals = first.total("supports").sum(axis=1) if whole else first.total(SIZES)
+        return {key: law.excess(*pair) for key, *pair in zip(first.keys, first.total("n"), totals, strict=True)}
 
     def _summary(self, sums, supports, place, at):
         """Return the Summary of a cell with a pilot, of its sums of the second pass."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import sorted_keys
+from ldpbayes.sources.copies import REMEDY, copied, counted_twice
 from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.scanning import summary_files
 from ldpbayes.sources.scanning.partials import ReportSample
@@ -40,6 +41,8 @@ class Found(Cells, AbstractResult):
         Reports that were kept by chance, by the key of their cell.
     notes : str
         What a reader should know, such as how many rows were left out.
+    origins : iterable of str
+        What tells the files that were read from others; see ``copies.origins_of``.
 
     Examples
     --------
@@ -56,6 +59,10 @@ class Found(Cells, AbstractResult):
 
     #: What was left out while the reports were read, also where no cell keeps its reports.
     notes = ""
+    #: Whether cells that hold the same reports are refused where scans are added, or added.
+    copies = "refuse"
+    #: Where the state of the scan is kept until the cells are written.
+    checkpoint: Any = None
 
     def __init__(
         self,
@@ -69,8 +76,9 @@ class Found(Cells, AbstractResult):
         id: str = "cells",
         title: str = "",
         notes: str = "",
+        origins: Iterable[str] = (),
     ) -> None:
-        self.protocol, self.notes = protocol, notes
+        self.protocol, self.notes, self.origins = protocol, notes, frozenset(origins)
         self.samples = dict(samples or {})
         cells = {key: self._checkable(key, cell) for key, cell in cells.items()}
         super().__init__(cells, by, covariates, categories, id=id, title=title)
@@ -94,15 +102,30 @@ class Found(Cells, AbstractResult):
         """
         if not isinstance(other, Found):
             return NotImplemented
-        if (self.by, self.categories, self.protocol) != (other.by, other.categories, other.protocol):
+        if self.protocol != other.protocol:
+            mine, theirs = shown(self.protocol), shown(other.protocol)
+            raise ArgumentError(
+                f"scans of two protocols, {mine} and {theirs}, do not add up; fit those of each by themselves."
+            )
+        if (self.by, self.categories) != (other.by, other.categories):
             raise ArgumentError("scans must have the same protocol, grouping columns and categories to be added.")
+        twice = sorted(entry.partition(" ")[2] for entry in self.origins & other.origins)
+        if twice and "add" not in (self.copies, other.copies):
+            raise ArgumentError(
+                f"two scans read the same files, such as {shown(twice[0])}, whose reports would count twice; {REMEDY}."
+            )
         kinds = [mine | theirs for mine, theirs in zip(kinds_of(self), kinds_of(other), strict=True)]
         check_kinds(kinds if self.by else (), self.by)
         groups: dict[tuple, list] = {}
         for cells in (self, other):
             for key, cell in cells.items():
                 groups.setdefault(key, []).append((cell, cells.samples.get(key)))
-        return self._added_up(groups, self.by, "\n".join(dict.fromkeys(filter(None, (self.notes, other.notes)))))
+        pairs = [(members[0][0], members[1][0]) for members in groups.values() if len(members) > 1]
+        kept = all(isinstance(cell, Collection) for pair in pairs for cell in pair)
+        pairs = [(one.tallies, two.tallies) for one, two in pairs] if kept else []
+        if "add" not in (self.copies, other.copies) and pairs and counted_twice(pairs):
+            raise ArgumentError(f"two scans hold the same reports; {REMEDY}.")
+        return self._added_up(groups, self.by, "\n".join(dict.fromkeys(filter(None, (self.notes, other.notes)))), other)
 
     def __radd__(self, other: int) -> Found:
         """Return the cells themselves where ``sum`` adds them to zero."""
@@ -135,8 +158,12 @@ class Found(Cells, AbstractResult):
             groups.setdefault(tuple(key[i] for i in at) or ("all",), []).append((cell, self.samples.get(key)))
         return self._added_up({key: groups[key] for key in sorted_keys(groups)}, kept or None, self.notes)
 
-    def _added_up(self, groups: Mapping[tuple, list], by: Sequence[str] | None, notes: str) -> Found:
+    def _added_up(
+        self, groups: Mapping[tuple, list], by: Sequence[str] | None, notes: str, other: Found | None = None
+    ) -> Found:
         """Return the cells of groups of pairs of a cell and its sample or None, each group added up."""
+        scans = [scan for scan in (self, other) if scan is not None]
+        copies = "add" if any(scan.copies == "add" for scan in scans) else "refuse"
         cells: dict[tuple, Any] = {}
         samples: dict[tuple, ReportSample] = {}
         for key, members in groups.items():
@@ -147,9 +174,9 @@ class Found(Cells, AbstractResult):
                     f"cell {name} joins cells whose reports were kept with cells that are summaries: scan them together, "
                     "with pilot_by the columns that stay."
                 )
-            sums = [cell.value for cell in summaries if not isinstance(cell, Collection) and cell.n_reports >= CERTAIN]
-            if len(set(sums)) < len(sums):
-                raise ArgumentError(f"cell {name} joins a summary with a copy of itself; leave one of them out.")
+            values = [cell.value for cell in summaries if not isinstance(cell, Collection) and cell.n_reports >= CERTAIN]
+            if copies == "refuse" and copied(values, [cell.tallies for cell in summaries if isinstance(cell, Collection)]):
+                raise ArgumentError(f"cell {name} joins cells that hold the same reports; {REMEDY}.")
             try:
                 cells[key] = sum(summaries)
             except ArgumentError as err:
@@ -162,15 +189,20 @@ class Found(Cells, AbstractResult):
             if all(sample is not None for sample in of_reports):
                 samples[key] = _joined(of_reports)
         facts: dict[str, Any] = {"protocol": self.protocol, "id": self.id, "title": self.title, "notes": notes}
-        return Found(cells, by, None, self.categories, samples=samples, **facts)
+        origins = frozenset().union(*(scan.origins for scan in scans))
+        added = Found(cells, by, None, self.categories, samples=samples, origins=origins, **facts)
+        added.copies = copies
+        return added
 
 
-def of_file(path: Any) -> Cells:
-    """Return the cells of a file of summaries: Found, or Cells where it states no protocol."""
+def of_file(path: Any, copies: str = "refuse") -> Cells:
+    """Return the cells of a file of summaries: Found, or Cells where it states no protocol; ``copies`` as for ``read``."""
     known = summary_files.read(path)
     if known["protocol"] is None:
         return Cells(known["cells"], known["by"], categories=known["categories"])
-    return Found(**known)
+    found = Found(**known)
+    found.copies = copies
+    return found
 
 
 def _joined(samples):

@@ -20,6 +20,8 @@ from ldpbayes.sources.skipping import Skipped
 _WAITING = 2**16
 #: Names of the arrays of kept reports.
 _ROWS = ("group", "reports", "counts")
+#: The sum of the sizes of reports, which checkpoints of earlier versions have not.
+SIZES = "sizes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +157,13 @@ class Partial:
 
     def _added(self, other, moved, n):
         """Return the sums of both pieces over n cells, and what rounding took from them."""
-        if self.keys and other.keys and set(self.sums) != set(other.sums):
-            raise DataError("partials of different passes do not add up; add those of one pass")
+        names = set(self.sums or other.sums)
+        if self.keys and other.keys and names != set(other.sums):
+            names &= set(other.sums)
+            if {*self.sums, *other.sums} - names != {SIZES}:
+                raise DataError("partials of different passes do not add up; add those of one pass")
         sums, errors, mine = {}, {}, np.arange(len(self.keys))
-        for name in self.sums or other.sums:
+        for name in sorted(names):
             one, two = _spread(self.sums, name, mine, n), _spread(other.sums, name, moved, n)
             sums[name] = total = one + two
             if total.dtype.kind == "f":

@@ -21,14 +21,16 @@ from ldpbayes.sources.paths import FileSource
 from ldpbayes.sources.scanning.partials import ReportSample
 
 _VECTORS = ("pilot", "gradient", "square", "cross", "spread", "supports")
-#: Answers that are missing, a column that files of earlier versions have not.
-_MISSING = "missing"
+#: Answers that are missing, and what a test of the design needs: columns that files of earlier versions have not.
+_MISSING, _EXCESS = "missing", "excess"
 #: The key of what stands for the protocol of cells that know none.
 _LABELS = "categories"
 #: The key of the file's metadata that names the grouping columns; without it they are the columns not listed above.
 _BY = b"ldpbayes.by"
 #: That of what a reader should know.
 _NOTES = b"ldpbayes.notes"
+#: That of what tells the files that were read from others.
+_ORIGINS = b"ldpbayes.origins"
 
 
 @functools.cache
@@ -46,6 +48,7 @@ def _types() -> dict[str, Any]:
         "sample_keys": pa.list_(pa.uint64()),
         "sample_reports": pa.large_binary(),
         _MISSING: pa.int64(),
+        _EXCESS: pa.list_(pa.float64()),
     }
 
 
@@ -69,7 +72,7 @@ def write(found: Any, path: Any) -> None:
             (tally,) = cell.tallies
             row |= {"n_reports": float(cell.n_reports), "reports": _to_bytes(tally.reports), "counts": tally.counts}
         else:
-            row |= {name: getattr(cell, name) for name in ("n_reports", "value", "log_constant", *_VECTORS)}
+            row |= {name: getattr(cell, name) for name in ("n_reports", "value", "log_constant", *_VECTORS, _EXCESS)}
         if key in samples:
             sample = samples[key]
             row |= {"sample_level": sample.level, "sample_keys": sample.keys, "sample_reports": _to_bytes(sample.reports)}
@@ -78,9 +81,13 @@ def write(found: Any, path: Any) -> None:
     with foreign("the grouping columns cannot be written"):
         keys = {name: pa.array(rows[name]) for name in found.by}
     columns = keys | {name: pa.array(rows[name], type=kind) for name, kind in _types().items()}
-    table = pa.table(columns).replace_schema_metadata({_BY: "\n".join(found.by), _NOTES: found.notes})
+    metadata = {_BY: "\n".join(found.by), _NOTES: found.notes}
+    metadata |= {_ORIGINS: json.dumps(sorted(found.origins))} if of_scan and found.origins else {}
+    table = pa.table(columns).replace_schema_metadata(metadata)
     with files.replacing(path) as temporary:
         parquet.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+    if of_scan and found.checkpoint is not None:
+        found.checkpoint.remove()
 
 
 def _stated(found: Any, protocol: Any) -> str:
@@ -115,7 +122,7 @@ def paths_of(data: Any) -> list[str]:
         names = FileSource(paths[:1]).names() if files.is_parquet(paths[0]) else []
     except LDPBayesError:
         return []
-    return paths if set(_types()) <= {*names, _MISSING} else []
+    return paths if set(_types()) <= {*names, _MISSING, _EXCESS} else []
 
 
 def read(path: Any) -> dict[str, Any]:
@@ -162,7 +169,7 @@ def _found(table):
                 raise DataError(f"counts add up to {tally.n_reports}, but n_reports says {shown(row['n_reports'])}")
             cells[key] = Collection(labels, (tally,), id=", ".join(map(str, key)))
         else:
-            cells[key] = _summary(row, len(labels))
+            cells[key] = _summary(row, len(labels), protocol)
         many = row.get(_MISSING) or 0
         if type(many) is not int or not 0 <= many <= MAX_COUNT:
             raise DataError("must hold whole numbers from 0 to 10**12", field=_MISSING)
@@ -174,10 +181,21 @@ def _found(table):
             keys = _numbers(row, "sample_keys", np.uint64, len(reports))
             samples[key] = ReportSample(row["sample_level"], keys, reports)
     facts = {"by": by or None, "categories": labels, "notes": metadata.get(_NOTES, b"").decode(errors="replace")}
-    return {"cells": cells, "protocol": protocol, "samples": samples, **facts}
+    return {"cells": cells, "protocol": protocol, "samples": samples, **facts, "origins": _origins(metadata)}
 
 
-def _summary(row, a):
+def _origins(metadata):
+    """Return what the metadata say of the files that were read."""
+    try:
+        stated = json.loads(metadata.get(_ORIGINS, b"[]"))
+    except (ValueError, RecursionError):
+        stated = None
+    if not isinstance(stated, list) or not all(isinstance(entry, str) for entry in stated):
+        raise DataError("has metadata that do not say which files were read")
+    return stated
+
+
+def _summary(row, a, protocol):
     vectors = {name: None if row[name] is None else np.array(row[name], dtype=float) for name in _VECTORS}
     for name, vector in vectors.items():
         if vector is None and name not in ("spread", "supports"):
@@ -195,7 +213,20 @@ def _summary(row, a):
             raise DataError("must hold finite numbers", field=name)
     if not 0 < row["n_reports"] <= MAX_COUNT:
         raise DataError(f"must hold numbers above 0, at most 10**12, got {row['n_reports']:g}", field="n_reports")
-    return Summary(**numbers, **vectors)
+    return Summary(**numbers, **vectors, excess=_excess(row, vectors["supports"], protocol))
+
+
+def _excess(row, supports, protocol):
+    """Return ``Summary.excess``; of files without it from the support counts, where these are the sizes of the reports."""
+    stated = row.get(_EXCESS)
+    if stated is not None:
+        excess = np.array(stated, dtype=float)
+        if excess.shape != (2,) or not np.isfinite(excess).all() or excess[1] < 0:
+            raise DataError("must hold a number and its variance", field=_EXCESS)
+        return excess
+    if supports is None or protocol is None or protocol.supports() is None or (law := protocol.size_law()) is None:
+        return None
+    return law.excess(row["n_reports"], supports.sum())
 
 
 def _numbers(row, name, dtype, size):

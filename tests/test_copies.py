@@ -1,0 +1,134 @@
+"""Kind: the same reports count once, or are refused with a sentence that says how to add them all the same.
+
+Doors: read, scan, collection files, files of summaries, sums of scans, the command line. Siblings: the same name twice and a
+symbolic link (one file), a copy, a hard link, a retry of a summary under another name, one from another machine, partly the
+same files; few rows that agree by chance under other keys, empty days, and equal small counts are added.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import ldpbayes as lb
+from ldpbayes import GRR
+from ldpbayes.protocols import UnaryEncoding
+
+GRR4, OUE = GRR(4, 1.0), UnaryEncoding.optimized(32, 1.0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with 500 reports in one file."""
+    (tmp_path / "reports").mkdir()
+    rng = np.random.default_rng(1)
+    lb.write(OUE.privatize(rng.integers(32, size=500), rng), tmp_path / "reports" / "a.parquet", OUE)
+    return tmp_path / "reports"
+
+
+@pytest.mark.parametrize("door", [lambda *a, **k: lb.read(*a, **k).n_reports, lambda *a, **k: lb.scan(*a, **k)().n_reports])
+def test_files_of_reports(folder, door):
+    first, second = folder / "a.parquet", folder / "b.parquet"
+    assert door([first, first]) == 500
+    second.symlink_to(first)
+    assert door(folder) == 500
+    second.unlink()
+    for make, words in ((shutil.copy, "has the same bytes as"), (os.link, "is a hard link to")):
+        make(first, second)
+        with pytest.raises(lb.errors.DataError, match=rf'b.parquet: {words} .*a.parquet, .* with copies="add"$'):
+            door(folder)
+        assert door(folder, copies="add") == 1000
+        second.unlink()
+    with pytest.raises(lb.errors.ArgumentError, match="copies must be"):
+        door(folder, copies="twice")
+
+
+def test_a_collection_file_and_the_command_line(folder):
+    shutil.copy(folder / "a.parquet", folder / "b.parquet")
+    toml = folder.parent / "c.toml"
+    labels = ", ".join(f'"{i}"' for i in range(32))
+    toml.write_text(f'categories = [{labels}]\n[[channels]]\nfile = "reports/*.parquet"\n')
+    with pytest.raises(lb.errors.DataError, match="has the same bytes"):
+        lb.read(toml)
+    assert lb.read(toml, copies="add").n_reports == 1000
+    run = [sys.executable, "-m", "ldpbayes", "scan", str(folder)]
+    refused = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2 and "--copies add" in refused.stderr
+    assert "1,000 reports" in subprocess.run([*run, "--copies", "add"], capture_output=True, text=True, check=True).stdout
+
+
+def test_few_rows_that_agree_by_chance_are_added(tmp_path):
+    """Days of three answers each, days without any, and tables of counts; twenty different rows do not agree by chance."""
+    for day in range(30):
+        path = tmp_path / f"day={day}" / "a.csv"
+        path.parent.mkdir()
+        path.write_text("report\n" + ("1\n1\n1\n" if day else ""))
+    assert lb.read(tmp_path, GRR4, by="day").n_reports == 87
+    counts = tmp_path / "counts"
+    counts.mkdir()
+    for name in "ab":
+        (counts / f"{name}.csv").write_text("report,count\n0,60\n1,40\n")
+    assert lb.read(counts, GRR(2, 1.0), count="count").n_reports == 200
+    for name in "ab":
+        (counts / f"{name}.csv").write_text("report,time\n" + "".join(f"{i % 2},{i}\n" for i in range(20)))
+    with pytest.raises(lb.errors.DataError, match="same bytes"):
+        lb.read(counts, GRR(2, 1.0))
+
+
+@pytest.mark.parametrize("protocol", [GRR4, OUE], ids=["counted", "sums"])
+def test_summaries(tmp_path, protocol):
+    rng = np.random.default_rng(2)
+    for name in "abc":
+        reports = protocol.privatize(rng.integers(4, size=1000), rng)
+        (tmp_path / name).mkdir()
+        lb.write(reports, tmp_path / name / f"{name}.parquet", protocol)
+    scan, pilots = lb.scan(tmp_path / "a"), np.full(32, 1 / 32)
+
+    def summary(*names, to):
+        again = lb.scan([tmp_path / name / f"{name}.parquet" for name in names])
+        found = again() if protocol is GRR4 else again.again(pilots)
+        lb.write(found, tmp_path / f"{to}.parquet")
+        return found
+
+    one, other, both = summary("a", to="s1"), summary("b", to="s2"), summary("b", "c", to="s3")
+    assert (one + other).n_reports == 2000 and lb.read([tmp_path / "s1.parquet", tmp_path / "s2.parquet"]).n_reports == 2000
+    with pytest.raises(lb.errors.ArgumentError, match=r'read the same files, such as "?.?b.parquet'):
+        other + both
+    shutil.copytree(tmp_path / "a", tmp_path / "machine" / "a")  # the same file on another machine
+    elsewhere = lb.scan(tmp_path / "machine" / "a")
+    with pytest.raises(lb.errors.ArgumentError, match="read the same files"):
+        scan() + elsewhere()
+    retry = tmp_path / "s1-retry.parquet"
+    summary("a", to="s1-retry")
+    parts = [tmp_path / "s1.parquet", tmp_path / "s2.parquet", retry]  # three: the sum of two is no copy of the third
+    with pytest.raises(lb.errors.LDPBayesError, match='copies="add"'):
+        lb.read(parts)
+    assert lb.read(parts, copies="add").n_reports == 3000
+    (tmp_path / "renamed").mkdir()
+    shutil.copy(tmp_path / "a" / "a.parquet", tmp_path / "renamed" / "z.parquet")
+    renamed = lb.scan(tmp_path / "renamed")
+    renamed = renamed() if protocol is GRR4 else renamed.again(pilots)
+    if protocol is OUE:  # counts of 1,000 answers to four may agree
+        with pytest.raises(lb.errors.ArgumentError, match="hold the same reports"):
+            one + renamed
+
+
+def test_an_epsilon_that_changes_is_refused_by_the_names_of_files(tmp_path):
+    """Kind: a refusal names the file and what to do. Doors: scan by metadata and by column, summaries read together."""
+    rng = np.random.default_rng(3)
+    for day, level in enumerate((1.0, 1.0, 1.2)):
+        protocol = UnaryEncoding.optimized(32, level)
+        lb.write(protocol.privatize(rng.integers(32, size=300), rng), tmp_path / f"{day}.parquet", protocol)
+    with pytest.raises(
+        lb.errors.DataError, match=r"2\.parquet.*epsilon=1\.2.*0\.parquet states .*epsilon=1\.0.*take them with read"
+    ):
+        lb.scan(tmp_path)
+    assert len(lb.read(tmp_path).tallies) == 2
+    (tmp_path / "sums").mkdir()
+    for day in range(3):
+        lb.write(lb.scan(tmp_path / f"{day}.parquet")(), tmp_path / "sums" / f"{day}.parquet")
+    with pytest.raises(lb.errors.ArgumentError, match=r"2\.parquet does not add .* two protocols, .*fit those of each"):
+        lb.read([tmp_path / "sums" / "0.parquet", tmp_path / "sums" / "2.parquet"])
