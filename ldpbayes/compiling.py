@@ -11,11 +11,43 @@ import pathlib
 import pickle
 import shutil
 import tempfile
+import threading
 
 import numpy as np
 
 #: What reading and writing a cached function may end in: a full disk, a file that was cut off.
 _CACHE_ERRORS = (OSError, EOFError, ValueError, pickle.UnpicklingError)
+
+
+class OneThread:
+    """One thread of NumPy's and SciPy's linear algebra while any such block runs.
+
+    Its matrices are small: threads that wait for each other take many times the work where a machine is busy. The outermost
+    block restores the number of threads, so that fits in several threads of a process leave it as it was.
+    """
+
+    _lock, _inside, _limits = threading.Lock(), 0, None
+
+    def __enter__(self):
+        with self._lock:
+            OneThread._inside += 1
+            if OneThread._inside == 1:
+                OneThread._limits = _linear_algebra().limit(limits=1, user_api="blas")
+        return self
+
+    def __exit__(self, *exception):
+        with self._lock:
+            OneThread._inside -= 1
+            if OneThread._inside == 0:
+                OneThread._limits.restore_original_limits()
+
+
+@functools.cache
+def _linear_algebra():
+    import scipy.linalg  # noqa: F401 - brings the second of the two libraries
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def compiled(**options):

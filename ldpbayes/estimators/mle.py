@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ldpbayes import checks
 from ldpbayes.collections import as_collection
 from ldpbayes.collections.noncompliance import words_of
+from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, warn
 from ldpbayes.estimators.base import standard_errors
 from ldpbayes.estimators.estimate import Estimate
@@ -138,9 +138,8 @@ def maximize(rows, mass=None, tolerance=1e-6, max_iterations=500, method="auto")
         if name == "newton":
             solution = newton(rows, mass, tolerance, max_iterations)
         else:
-            # A hundred steps show whether quasi-Newton will converge; after them the next solver takes over. The matrices
-            # have about twenty columns, so threads would cost more than they save.
-            with threadpool_limits(1, user_api="blas"):
+            # A hundred steps show whether quasi-Newton will converge; after them the next solver takes over.
+            with OneThread():
                 solution = quasi_newton(
                     rows, mass, tolerance, max_iterations if name == order[-1] else min(max_iterations, 100)
                 )

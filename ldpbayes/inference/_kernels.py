@@ -12,8 +12,22 @@ from ldpbayes.inference.hmc import compiled_trajectories
 TINY = 1e-200
 #: Probabilities of single reports are multiplied until they are smaller than this, and then their logarithm is taken.
 LOW = 1e-100
-#: Cells whose logits are computed together.
-BLOCK = 64
+#: Cells whose logits are computed together, and where these are cut, below the largest: e^−700 is next to nothing.
+BLOCK, LEAST = 64, -700.0
+#: Terms of the series of e^r, the last one first.
+TAYLOR = tuple(1 / math.factorial(k) for k in range(12, -1, -1))
+
+
+@compiled(nogil=True, fastmath={"contract"})
+def exp(x):
+    """Return e^x for |x| < 700 to 2e-16, in operations that the compiler vectorizes: 2^k times a Taylor series."""
+    shifted = x * 1.4426950408889634 + 6755399441055744.0  # the last bits are now those of k
+    k = shifted - 6755399441055744.0
+    r = x - k * 0.693147180369123816490 - k * 1.90821492927058770002e-10
+    y = 0.0
+    for term in TAYLOR:
+        y = y * r + term
+    return y * np.int64((np.float64(shifted).view(np.int64) << 52) + (1023 << 52)).view(np.float64)
 
 
 @compiled(nogil=True, fastmath={"contract", "reassoc"})
@@ -34,11 +48,10 @@ def of_logits(first, eta, slope, forms, total, product):
         table, counts and the table (m, a): Σ w log(L p).
     total, product : float
     """
-    linear, curvature, starts, index, base, within, counts, row_starts, row, weight, table = forms
     cells, a = eta.shape
-    p = np.empty(a)
+    p, along, tiny = np.empty(a), np.empty(1), np.empty(1, np.bool_)
     for k in range(cells):
-        c, top, mass, along = first + k, -np.inf, 0.0, 0.0
+        top, mass = -np.inf, 0.0
         for x in range(a):
             top = max(top, eta[k, x])
         for x in range(a):
@@ -47,30 +60,48 @@ def of_logits(first, eta, slope, forms, total, product):
         inverse = 1.0 / mass
         for x in range(a):
             p[x] *= inverse
-            slope[k, x] = 0.0
+        of_p = p.reshape(a, 1), slope[k].reshape(a, 1), along, tiny
+        total, product = _of_shares(first + k, 1, *of_p, forms, total, product)
+        for x in range(a):
+            slope[k, x] = p[x] * (slope[k, x] - along[0])
+        if tiny[0]:
+            total += _of_tiny(first + k, eta[k], p, slope[k], forms)
+    return total, product
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def _of_shares(first, number, p, slope, along, tiny, forms, total, product):
+    """Do what of_logits does for cells whose P stand side by side, (a, cells).
+
+    The gradient in P is written to slope, Σ_x p_x ∂/∂p_x to along, and to tiny whether reports are next to impossible.
+    """
+    linear, curvature, starts, index, base, within, counts, row_starts, row, weight, table = forms
+    a = len(p)
+    slope[:] = 0.0
+    for c in range(number):
+        cell, summed, lost = first + c, 0.0, False
         if linear.size:
             for x in range(a):
-                bent = curvature[c, x] * p[x]
-                slope[k, x] = linear[c, x] - bent
-                along += slope[k, x] * p[x]
-                total += (linear[c, x] - 0.5 * bent) * p[x]
+                bent = curvature[cell, x] * p[x, c]
+                slope[x, c] = linear[cell, x] - bent
+                summed += slope[x, c] * p[x, c]
+                total += (linear[cell, x] - 0.5 * bent) * p[x, c]
         if index.size:
-            for j in range(starts[c], starts[c + 1]):
-                u = base[j] + within[j] * p[index[j]]
+            for j in range(starts[cell], starts[cell + 1]):
+                x = index[j]
+                u = base[j] + within[j] * p[x, c]
                 total += counts[j] * math.log(u)
                 ratio = counts[j] * within[j] / u
-                slope[k, index[j]] += ratio
-                along += ratio * p[index[j]]
-        tiny = False
-        for e in range(row_starts[c], row_starts[c + 1]):
-            r, w = row[e], weight[e]
-            u = 0.0
+                slope[x, c] += ratio
+                summed += ratio * p[x, c]
+        for e in range(row_starts[cell], row_starts[cell + 1]):
+            r, w, u = row[e], weight[e], 0.0
             for x in range(a):
-                u += table[r, x] * p[x]
+                u += table[r, x] * p[x, c]
             if not u > TINY:
-                tiny = True
+                lost = True
                 continue
-            along += w
+            summed += w
             if w == 1.0:
                 product *= u
                 if product < LOW:
@@ -80,17 +111,15 @@ def of_logits(first, eta, slope, forms, total, product):
                 total += w * math.log(u)
             w /= u
             for x in range(a):
-                slope[k, x] += w * table[r, x]
-        for x in range(a):
-            slope[k, x] = p[x] * (slope[k, x] - along)
-        if tiny:
-            total += _of_tiny(c, eta[k], p, slope[k], row_starts, row, weight, table)
+                slope[x, c] += w * table[r, x]
+        along[c], tiny[c] = summed, lost
     return total, product
 
 
 @compiled(nogil=True)
-def _of_tiny(c, eta, p, slope, row_starts, row, weight, table):
+def _of_tiny(c, eta, p, slope, forms):
     """Return the log-likelihood of a cell's reports that are next to impossible, and add its gradient in eta to slope."""
+    row_starts, row, weight, table = forms[7:]
     a, total = p.size, 0.0
     top = eta.max()
     mass = np.exp(eta - top).sum()
@@ -114,9 +143,11 @@ def _of_tiny(c, eta, p, slope, row_starts, row, weight, table):
     return total
 
 
-@compiled(nogil=True, fastmath={"contract", "reassoc"})
-def of_columns(stacked, slope, basis, starts, index, value, forms):
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def of_columns(stacked, slope, basis, full, dense, starts, index, value, forms):
     """Return the log-likelihood at P = softmax(X B Vᵀ), and write its gradient in B to slope.
+
+    Numbers of some cells stand side by side, so that inner loops are vectorized.
 
     Parameters
     ----------
@@ -124,35 +155,72 @@ def of_columns(stacked, slope, basis, starts, index, value, forms):
         B, and the gradient in it.
     basis : (a, k) array
         V.
-    starts, index, value : (cells + 1,), (z,) and (z,) arrays
-        X without its zeros: columns and entries of each cell.
+    full, dense, starts, index, value : arrays
+        Of priors.base.Linear: X.
     forms : tuple
         As in ``of_logits``.
     """
     (a, free), cells = basis.shape, starts.size - 1
-    eta, d, inner = np.empty((min(BLOCK, cells), a)), np.empty((min(BLOCK, cells), a)), np.empty(free)
+    room = min(BLOCK, cells)
+    inner, eta, p, d = np.empty((free, room)), np.empty((a, room)), np.empty((a, room)), np.empty((a, room))
+    top, mass, along, tiny = np.empty(room), np.empty(room), np.empty(room), np.empty(room, np.bool_)
     total, product = 0.0, 1.0
     slope[:] = 0.0
     for first in range(0, cells, BLOCK):
         number = min(BLOCK, cells - first)
-        for c in range(number):
-            inner[:] = 0.0
-            for k in range(starts[first + c], starts[first + c + 1]):
-                for f in range(free):
-                    inner[f] += value[k] * stacked[index[k], f]
-            for x in range(a):
-                eta[c, x] = 0.0
-                for f in range(free):
-                    eta[c, x] += basis[x, f] * inner[f]
-        total, product = of_logits(first, eta[:number], d[:number], forms, total, product)
-        for c in range(number):
+        inner[:] = 0.0
+        for k in range(full.size):
+            column = dense[k, first : first + number]
             for f in range(free):
-                inner[f] = 0.0
-                for x in range(a):
-                    inner[f] += d[c, x] * basis[x, f]
+                by, here = stacked[full[k], f], inner[f]
+                for c in range(number):
+                    here[c] += by * column[c]
+        for c in range(number):
             for k in range(starts[first + c], starts[first + c + 1]):
                 for f in range(free):
-                    slope[index[k], f] += value[k] * inner[f]
+                    inner[f, c] += value[k] * stacked[index[k], f]
+        for x in range(a):
+            eta[x] = 0.0
+            for f in range(free):
+                by = basis[x, f]
+                for c in range(number):
+                    eta[x, c] += by * inner[f, c]
+        top[:] = eta[0]
+        for x in range(1, a):
+            for c in range(number):
+                top[c] = max(top[c], eta[x, c])
+        mass[:] = 0.0
+        for x in range(a):
+            for c in range(number):
+                p[x, c] = exp(max(eta[x, c] - top[c], LEAST))
+                mass[c] += p[x, c]
+        for x in range(a):
+            for c in range(number):
+                p[x, c] /= mass[c]
+        total, product = _of_shares(first, number, p, d, along, tiny, forms, total, product)
+        for x in range(a):
+            for c in range(number):
+                d[x, c] = p[x, c] * (d[x, c] - along[c])
+        for c in range(number):
+            if tiny[c]:
+                total += _of_tiny(first + c, eta[:, c], p[:, c], d[:, c], forms)
+        inner[:] = 0.0
+        for f in range(free):
+            for x in range(a):
+                by = basis[x, f]
+                for c in range(number):
+                    inner[f, c] += by * d[x, c]
+        for k in range(full.size):
+            column = dense[k, first : first + number]
+            for f in range(free):
+                summed, here = 0.0, inner[f]
+                for c in range(number):
+                    summed += here[c] * column[c]
+                slope[full[k], f] += summed
+        for c in range(number):
+            for k in range(starts[first + c], starts[first + c + 1]):
+                for f in range(free):
+                    slope[index[k], f] += value[k] * inner[f, c]
     return total + math.log(product)
 
 

@@ -6,6 +6,7 @@ regression with groups. Chains move in coordinates in which the effects hardly d
 
 import copy
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,15 +22,15 @@ from ldpbayes.inference.middle import middle
 from ldpbayes.inference.sampling import Going, Run, by_hmc, by_nuts, going_on, settled
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
+from ldpbayes.inference.verdict import MAX_END_ERROR
 
-#: Rounds of trajectories that say where the posterior lies, where coordinates are dense, or have cells: unless they are
-#: whitened they are no help to trajectories.
-ROUNDS = 3, 1
+#: Rounds of trajectories that say where the posterior lies; unless coordinates are whitened they are no help to these.
+ROUNDS = 3
 #: Angle of trajectories and its jitter, where reports decide less than the share WEAK of the effects on average: those have
 #: long tails, in which a right angle leads too short a way.
 TURN, WEAK = (0.77 * math.pi, 0.2), 0.6
-#: Chains go on while interval ends have errors above the first share of the largest that is accepted, and, where that takes
-#: more, until the second share.
+#: Chains go on while interval ends have errors above the first share of what is aimed at, and, where that takes more, above
+#: the second share of the largest that is accepted.
 AIMED, ACCEPTABLE = 0.7, 0.875
 #: There are at most so many times the draws asked for, or more where gradients cost less than so many entries of the
 #: likelihood in all, or the second of these until ends are acceptable. A gradient costs its entries and EACH more, or the
@@ -51,13 +52,22 @@ class Chains:
     number : int
         Of chains.
     rng : numpy.random.Generator
+
+    Attributes
+    ----------
+    seconds : float
+        Of a processor core that a draw takes.
     """
 
     def __init__(self, target: Target, before: np.ndarray | None, number: int, rng: np.random.Generator):
         density = bent(target, before)
         at = [rng.standard_normal(target.prior.n_unknowns) for _ in range(number)]
-        rounds = ROUNDS[not density.coordinates.dense] if density.coordinates.white else 0
+        rounds = ROUNDS if density.coordinates.white else 0
         self.density, self.at, self.steps, self.z = settled(density, at, rounds, rng)
+        start = time.process_time()
+        for u in self.at:
+            self.density.value_and_gradient(u)
+        self.seconds = self.steps * (time.process_time() - start) / number
 
     def by_hmc(self, rng: np.random.Generator, watch: Any, going: Going) -> Run:
         """Return the Run of Hamiltonian Monte Carlo."""
@@ -80,7 +90,9 @@ class Chains:
         density, tuned = self.density, TUNE if self.density.coordinates.white else tune
         if not density.coordinates.dense:  # effects of many cells bend this way and that: a step suits none
             density = Bent(density.target, self.z.mean(axis=0))
+        start = time.process_time()
         first = by_nuts(density, density.back(self.z), 1, rng, None, lambda more: more(SHORT), [(TUNE, rate)]).z[0]
+        self.seconds = (time.process_time() - start) / (SHORT + TUNE)
         few = 2 * first.shape[1] <= len(first)  # unknowns, so that draws say how to bend them
         better = Bent.about(density.target, first) if few else density.anew(density.back(first))
         # A scale near zero makes the effects narrow.
@@ -98,7 +110,8 @@ def sample(
     *,
     values: Callable[[np.ndarray], np.ndarray],
     prob: float = 0.95,
-    allowed: float = 0.1,
+    aimed: float = MAX_END_ERROR,
+    allowed: float = MAX_END_ERROR,
     method: str = "auto",
 ) -> tuple[Run, str]:
     """Return (Run, name of the sampler).
@@ -117,28 +130,32 @@ def sample(
         z (S, u) → quantities (S, …) whose interval ends are judged.
     prob : float
         Of the intervals.
-    allowed : float
-        Largest error of their ends that is accepted, in posterior sd.
+    aimed, allowed : float
+        Error of their ends that is aimed at where that is cheap, and the largest that is accepted, in posterior sd.
     method : {"auto", "hmc", "nuts"}
         ``auto`` goes on with NUTS where trajectories do not hold.
     """
     begun = Chains(target, mode[None], chains, rng)
 
-    def going(more, each):
-        each = each if target.kernel is not None else EACH[2]
+    def going(more, each, title):
+        each, start = each if target.kernel is not None else EACH[2], time.process_time()
+        watch.announce(title, begun.seconds * draws * chains)
 
         def wanting(run, made):
-            worst = end_errors(values, run.z, prob).max(initial=0.0) / allowed
+            worst = end_errors(values, run.z, prob).max(initial=0.0)
             few = verdict_on(reported(target.prior, run.z)).next == "more"
-            cost = float(run.stats["n_steps"].sum()) * (target.reports.visited + each)
-            cheap = 2 * cost <= COSTS[int(worst > ACCEPTABLE)] and 2 * made * chains <= MOST_DRAWN
-            return (few or worst > AIMED) and (cheap or 2 * made <= MOST_TIMES * draws)
+            cost = 2 * float(run.stats["n_steps"].sum()) * (target.reports.visited + each)
+            wanted = few or worst > (AIMED * aimed if cost <= COSTS[0] else ACCEPTABLE * allowed)
+            wanted &= max(cost / COSTS[1], 2 * made * chains / MOST_DRAWN) <= 1 or 2 * made <= MOST_TIMES * draws
+            if wanted:
+                watch.announce(title, (time.process_time() - start) * max((worst / allowed) ** 2, 2))
+            return wanted
 
         return going_on(more, wanting, draws, watch)
 
     ways = {
-        "hmc": lambda: begun.by_hmc(rng, watch, partial(going, each=EACH[0])),
-        "nuts": lambda: begun.by_nuts(rng, watch, partial(going, each=EACH[1])),
+        "hmc": lambda: begun.by_hmc(rng, watch, partial(going, each=EACH[0], title="Hamiltonian Monte Carlo")),
+        "nuts": lambda: begun.by_nuts(rng, watch, partial(going, each=EACH[1], title="The No-U-Turn sampler")),
     }
     allowed_ways = {name: way for name, way in ways.items() if method in ("auto", name)}
     outcome = hand_over(in_order(allowed_ways), lambda run: "" if watch.interrupted else run.trouble)

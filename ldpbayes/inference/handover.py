@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 
 
@@ -64,7 +65,8 @@ def hand_over(
     while (chosen := following(rejected)) is not None:
         name, run = chosen
         try:
-            answer = run()
+            with OneThread():
+                answer = run()
         except (ConvergenceError, InfeasibleError) as err:
             rejected[name] = str(err)
             continue

@@ -50,8 +50,9 @@ TAILS = 0.8
 #: more unknowns MORE times those that are kept. Where errors are then more than ACCEPTABLE times as large, there are more,
 #: of MOST_HELD unknowns in all: a flat tail wants many, and chains cost ten times as much.
 LEAST_DRAWN, CHEAP, MORE, ACCEPTABLE, MOST_HELD = 4096, 2e8, 8, 1.2, 2**22
-#: Proposals are mended with at most so many times the most draws. Where only ends are uncertain they are gone on with to at
-#: most as many, or to so many times what is cheap, of twice MOST_HELD unknowns in all.
+#: Proposals are mended with at most as much work as so many times the most draws. Where only ends are uncertain, and weights
+#: have light tails, so that errors fall as they say, they are gone on with to the most draws, or to so many times what is
+#: cheap, of twice MOST_HELD unknowns in all.
 SPENT, BEFORE_CHAINS = 3, 4
 #: Where draws cost more than CHEAP, proposals are fitted to batches of so many first.
 BATCH = 512
@@ -130,9 +131,19 @@ class Draws:
         return float(errors.max(initial=0.0))
 
     @property
+    def share(self) -> float:
+        """Independent draws that a weighted one is worth."""
+        return self.found.effective_sample / len(self.z)
+
+    @property
     def lacking(self) -> float:
         """How many times these draws would make ends as exact as is aimed at."""
         return (self.end_error / self.aimed) ** 2
+
+    @property
+    def wanted(self) -> float:
+        """How many draws would make ends as exact as is aimed at."""
+        return self.lacking * len(self.z)
 
     @property
     def tailed(self) -> np.ndarray:
@@ -398,16 +409,22 @@ def weighted(
     if dear:
         source = _by_batches(source, prob, rng, watch)
     tried: list[tuple[Draws, Proposal]] = []
+    spent = vain = 0
     for _ in range(1 + MAX_REFITS):
-        if tried and sum(len(batch.z) for batch, _ in tried) + drawn > SPENT * target.most_drawn:
+        spent += drawn * (_cost(target, source.few) + len(source.mixture.parts) * source.first.centre.size**2 // CUBES)
+        if tried and spent > SPENT * target.most_drawn * _cost(target, source.few):
             break
         draws = _draws(source, drawn, size, prob, rng, watch)
+        better = all(draws.share > one.share or draws.wanted < one.wanted for one, _ in tried)
+        vain = 0 if better else vain + 1
         tried.append((draws, source))
         good = draws.good
         if target.batches or not source.few:  # where only ends are uncertain
             good = draws.weighs.accepted and draws.found.k_hat < GOOD_K_HAT
         short = good and drawn < most and draws.lacking > 1
         if good and not short and (len(tried) > 1 or not source.sobol or dear):
+            break
+        if vain > 1 and not good:  # what cannot be mended is left to chains, whose cost does not hang on tails of weights
             break
         refitted = source.beside(draws.away, watch) if draws.away is not None and draws.outside > MAX_UNSEEN else None
         refitted = refitted or source.refitted(draws, rng)
@@ -459,8 +476,9 @@ def from_prior(target: Target, size: int, rng: np.random.Generator, watch: Any, 
 def _gone_on(best, source, most, room, prob, rng, watch):
     """Return the best Draws, or more of their proposal where these are wanted, and cheap."""
     limit, drawn = source.target.most_drawn, len(best.z)
-    longest = max(SPENT * limit, min(2 * MOST_HELD // best.z.shape[1], int(BEFORE_CHAINS * room)))
-    times = min(best.verdict.times, longest // drawn) if best.verdict.next == "more" else 1
+    longest = max(limit, min(2 * MOST_HELD // best.z.shape[1], int(BEFORE_CHAINS * room)))
+    light = best.verdict.next == "more" and best.found.k_hat < GOOD_K_HAT
+    times = best.verdict.times if light and best.verdict.times * drawn <= longest else 1
     if (best.verdict.accepted or times > 1) and best.lacking > 1:  # ends as exact as is cheap, once more
         if source.few and best.lacking > ACCEPTABLE**2 and most == limit > LARGER * LEAST_DRAWN:
             most = min(2 ** int(math.log2(MOST_HELD / best.z.shape[1])), int(room))
@@ -475,12 +493,13 @@ def _gone_on(best, source, most, room, prob, rng, watch):
 
 def _by_batches(source, prob, rng, watch):
     """Return a proposal fitted to small batches of weighted draws, before many are weighted at every row."""
+    evenest = 0.0
     for _ in range(1 + MAX_REFITS):
         batch = _draws(source, BATCH, BATCH, prob, rng, watch)
         better = source.refitted(batch, rng)
-        if better is None:
+        if better is None or batch.share < evenest:
             break
-        source = better.reaching(batch)
+        source, evenest = better.reaching(batch), batch.share
         weighs = batch.found.judged().accepted and batch.found.k_hat < GOOD_K_HAT and batch.missed <= MOST_MISSED
         if weighs and batch.end_error * math.sqrt(BATCH / LEAST_DRAWN) < source.target.end_errors[2]:
             break

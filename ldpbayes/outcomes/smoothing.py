@@ -170,7 +170,7 @@ class Curve:
     def _inputs(self) -> tuple:
         """What the compiled likelihood reads: the columns of the bins, and the reports."""
         e, each = self.entries, np.arange(self.entries.n_cells + 1)
-        columns = each, each[:-1], np.ones(e.n_cells)
+        columns = each[:0], np.empty((0, e.n_cells)), each, each[:-1], np.ones(e.n_cells)
         return self.basis, *columns, e.arrays
 
     def shares(self, g: np.ndarray) -> np.ndarray:

@@ -3,8 +3,6 @@
 import abc
 import contextlib
 import math
-import pathlib
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,19 +10,18 @@ from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
-import ldpbayes
 from ldpbayes import checks, progress
 from ldpbayes.collections.data import MOMENTS_ONLY
 from ldpbayes.collections.derived import evaluate_draws
-from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError, LDPBayesWarning
+from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError, LDPBayesWarning, warn
 from ldpbayes.inference.diagnostics import Diagnostics, of_independent
 from ldpbayes.inference.importance import moments as weighted_moments
 from ldpbayes.inference.verdict import ACCEPTED, Verdict, of_chains
 from ldpbayes.posteriors import frequency
 from ldpbayes.posteriors.problem import Problem, problem_of
 
-#: Seconds that a fit takes without a word, and the folder whose lines no warning is shown at.
-LONG, PACKAGE = 20.0, str(pathlib.Path(ldpbayes.__file__).parent)
+#: Seconds that a fit takes without a word.
+LONG = 20.0
 #: Why a method that was asked for.
 CALLER = "Chosen by the caller."
 #: After an interruption so many draws of F are worth keeping.
@@ -220,7 +217,7 @@ class Watch:
             self._announced = 2 * seconds
             shown = "" if self.shown else "; progressbar=True shows how far it is"
             sentence = f"{what} takes about {seconds:.0f} s of one processor core{shown}."
-            warnings.warn(sentence, LDPBayesWarning, skip_file_prefixes=(PACKAGE,))
+            warn(sentence, LDPBayesWarning)
 
     def track(self, items, description, total=None, *, weight=None):
         """Yield items, behind a progress bar where shown; see progress.track."""

@@ -11,6 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.special import gammaln, log_ndtr, ndtr
 
 from ldpbayes import checks
@@ -60,14 +61,27 @@ class Linear:
     ----------
     basis : (a, k) array
         V.
-    columns : tuple of arrays
-        X without its zeros: where the entries of each cell begin, their columns and their values.
+    matrix : (cells, K) array or sparse array
+        X.
     terms : sequence of Term
         In the order of their columns.
+
+    Attributes
+    ----------
+    columns : tuple of arrays
+        The numbers of columns of which a good share is not zero, these columns in rows, and the others without their zeros:
+        where the entries of each cell begin, their columns and their values.
     """
 
-    def __init__(self, basis: np.ndarray, columns: tuple[np.ndarray, ...], terms: Sequence[Term]) -> None:
-        self.basis, self.columns = np.ascontiguousarray(basis), columns
+    def __init__(self, basis: np.ndarray, matrix: Any, terms: Sequence[Term]) -> None:
+        form = csr_array(matrix)
+        # A vector of a processor has eight numbers.
+        full = 8 * np.bincount(form.indices, minlength=form.shape[1]) > form.shape[0]
+        rest = csr_array(form.multiply(~full))
+        rest.eliminate_zeros()
+        apart = rest.indptr.astype(np.int64), rest.indices.astype(np.int64), rest.data.astype(float)
+        dense = np.ascontiguousarray(form[:, np.flatnonzero(full)].toarray().T, dtype=float)
+        self.basis, self.columns = np.ascontiguousarray(basis), (np.flatnonzero(full), dense, *apart)
         rows = np.cumsum([0, *(term.size for term in terms)])
         self.n_columns = int(rows[-1])
         steps = [0 if term.root is None else term.root.shape[1] for term in terms]

@@ -179,7 +179,8 @@ class Hierarchical(AbstractSoftmax):
         if not alone and self.n_cells > MAX_ROOT:
             return None
         index = np.stack([np.zeros_like(cells), 1 + cells], axis=1).ravel()  # the centre, and the effect of the cell
-        columns = 2 * np.append(cells, self.n_cells), index, np.tile([self.centre, self.scale], self.n_cells)
+        value, starts = np.tile([self.centre, self.scale], self.n_cells), 2 * np.append(cells, self.n_cells)
+        columns = sparse.csr_array((value, index, starts))
         root = None if alone else np.ascontiguousarray(self.field_.root)
         return Linear(self._basis.T, columns, (Term(0, 0, 1), Term(int(not alone), self._width, self.n_cells, root)))
 

@@ -377,9 +377,7 @@ class Regression(AbstractSoftmax):
         units = [rise.scale for rise in self.monotone] + [1.0] * len(self.effects)
         sizes = [len(part.levels) for part in self.levelled]
         unit = np.append(np.ones(self.design.shape[1]), np.repeat(units, sizes) / math.sqrt(2))
-        form = csr_array(self.matrix)
-        starts, index = form.indptr.astype(np.int64), form.indices.astype(np.int64)
-        columns = starts, index, form.data * unit[index]
+        columns = csr_array(self.matrix).multiply(unit)
         terms = [Term(0, 0, self.design.shape[1])]
         terms += [Term(2, self.spans[f"change_{i}"].start, len(r.levels), r.root) for i, r in enumerate(self.monotone)]
         for i, effect in enumerate(self.effects):  # the scales are taken out

@@ -5,38 +5,29 @@ import math
 import numpy as np
 
 from ldpbayes.compiling import compiled
+from ldpbayes.inference._kernels import exp
 
 #: Draws that are computed together, and where their log odds are cut: e^325 and its reciprocal are far from the ends.
 BLOCK, LARGEST = 64, 325.0
-#: Terms of the series of e^r, the last one first.
-TAYLOR = tuple(1 / math.factorial(k) for k in range(12, -1, -1))
-
-
-@compiled(nogil=True, fastmath={"contract"})
-def _exp(x):
-    """Return e^x for |x| < 700 to 2e-16, in operations that the compiler vectorizes: 2^k times a Taylor series."""
-    shifted = x * 1.4426950408889634 + 6755399441055744.0  # the last bits are now those of k
-    k = shifted - 6755399441055744.0
-    r = x - k * 0.693147180369123816490 - k * 1.90821492927058770002e-10
-    y = 0.0
-    for term in TAYLOR:
-        y = y * r + term
-    return y * np.int64((np.float64(shifted).view(np.int64) << 52) + (1023 << 52)).view(np.float64)
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
-def _shares(near, index, value, p, u):
-    """Write P of one cell to p (a, BLOCK), from its columns other than zero and the log odds of draws; u is room."""
+def _shares(near, full, column, index, value, p, u):
+    """Write P of one cell to p (a, BLOCK), from its columns and the log odds of draws; u is room."""
     u[:] = 1.0
     for x in range(len(near)):
         here = p[x + 1]
         here[:] = 0.0
+        for k in range(full.size):
+            by, at = column[k], near[x, full[k]]
+            for s in range(BLOCK):
+                here[s] += by * at[s]
         for k in range(index.size):
             by, at = value[k], near[x, index[k]]
             for s in range(BLOCK):
                 here[s] += by * at[s]
         for s in range(BLOCK):
-            here[s] = _exp(min(max(here[s], -LARGEST), LARGEST))
+            here[s] = exp(min(max(here[s], -LARGEST), LARGEST))
             u[s] += here[s]
     for s in range(BLOCK):
         u[s] = 1.0 / u[s]
@@ -57,14 +48,16 @@ def _mixed(entries, p, u):
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
-def of_draws(coefficients, starts, index, value, entry_starts, row, weight, table, sizes, out, shares, expected):
+def of_draws(
+    coefficients, full, dense, starts, index, value, entry_starts, row, weight, table, sizes, out, shares, expected
+):
     """Add the log-likelihoods of many draws to out, and sums over people of P to shares.
 
     Parameters
     ----------
     coefficients : (a − 1, K, S) array
         Log odds against the first category.
-    starts, index, value : arrays
+    full, dense, starts, index, value : arrays
         As in ``inference._kernels.of_columns``.
     entry_starts, row, weight, table, sizes : arrays
         Of Entries.
@@ -93,7 +86,7 @@ def of_draws(coefficients, starts, index, value, entry_starts, row, weight, tabl
         product[:] = 1.0
         for c in range(sizes.size):
             cell = slice(starts[c], starts[c + 1])
-            _shares(near, index[cell], value[cell], p, u)
+            _shares(near, full, dense[:, c], index[cell], value[cell], p, u)
             many = sizes[c]
             for x in range(a):
                 for s in range(BLOCK):

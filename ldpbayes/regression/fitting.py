@@ -9,6 +9,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.collections import Cells
 from ldpbayes.collections.data import NO_USERS
+from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.estimators.linearized import scores_of
 from ldpbayes.inference import effects
@@ -219,12 +220,14 @@ def regress(
         warn(left_out, DiagnosticWarning)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
     if method == "mle":
-        estimate = _maximum(model, request.ci_prob)
+        with OneThread():
+            estimate = _maximum(model, request.ci_prob)
         estimate.attrs |= facts
         return estimate
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
-    tree = _posterior(model, request, Watch(progressbar))
+    with OneThread():
+        tree = _posterior(model, request, Watch(progressbar))
     tree.attrs |= facts | ({"left_out": left_out} if left_out else {})
     return tree
 
@@ -618,10 +621,11 @@ def _by_chains(model, mode, request, watch):
     from ldpbayes.inference import diagnostics
 
     rng, prob, values = np.random.default_rng(request.random_seed), request.ci_prob, model.prior.coefficients
-    allowed = model.target.end_errors[2] if model.target.kernel is None else most_error(model.target)
+    allowed = model.target.end_errors[2]
+    aimed = allowed if model.target.kernel is None else most_error(model.target)
     # The No-U-Turn sampler takes minutes where the density is not compiled.
     name = "hmc" if model.target.kernel is None and request.name == "auto" else request.name
-    settings = {"values": values, "prob": prob, "allowed": allowed, "method": name}
+    settings = {"values": values, "prob": prob, "aimed": aimed, "allowed": allowed, "method": name}
     (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
     error = float(effects.end_errors(values, z, prob).max(initial=0.0))
     step, named = max(z.shape[1] // request.draws, 1), model.variables(z, watch)
