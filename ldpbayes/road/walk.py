@@ -199,7 +199,7 @@ def _expansion_error(tree: Result, problem: Problem) -> float:
     error = float(tree.attrs.get("predicted_error", 0.0))
     if not error or problem.alpha is None or "frequency_sd" not in tree["exact"]:
         return error
-    spread, users = (tree["exact"][f"{name}_sd"].values for name in ("distribution", "frequency"))
+    spread, users = (np.asarray(tree["exact"][f"{name}_sd"].values) for name in ("distribution", "frequency"))
     ratio = (1 + problem.alpha.sum() / problem.n_users) * spread / np.maximum(users, 1e-300)
     return error * max(1.0, float(ratio.max()) ** 2)
 
