@@ -14,8 +14,8 @@ from ldpbayes.answers import largest
 from ldpbayes.collections import Derived
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
 from ldpbayes.fitness.nested import boundary_weights, compliance_test
-from ldpbayes.priors import Compliance, Denial
-from ldpbayes.protocols import Noncompliance, crosswise, direct, make_protocol, warner
+from ldpbayes.priors import Compliance, Denial, Tree, prior_for
+from ldpbayes.protocols import ListExperiment, Noncompliance, crosswise, direct, make_protocol, warner
 from ldpbayes.regression import denying, fitting
 from ldpbayes.regression.formula import Formula
 from ldpbayes.result import add_log_likelihood, extended_draws
@@ -533,3 +533,15 @@ def test_what_cannot_be_stated_is_refused():
             Noncompliance(direct(), [{"law": "input", "targets": [0]}], wrong)
     with pytest.raises(ArgumentError, match="Denial"):
         fit(denied(), Compliance())
+
+
+def test_a_flat_share_of_a_trait_that_is_denied_says_why_and_how():
+    """The sentence named another derived quantity as the only choice; what it names now is a prior that works."""
+    lists = Collection.from_lists(ListExperiment(1), [50, 50], [30, 50, 20], direct=[150, 50], trait="angry")
+    both = lists.with_deniers(of="yes/1", say="no/1", channel="direct")
+    with pytest.raises(ArgumentError, match=r"a share of P, beside which some deny.*Tree.of_share\(survey, 'angry'\)"):
+        fit(both, "share:angry")
+    told = prior_for(Tree.of_share(lists, "angry"), both).describe()
+    assert "for the shares of blocks" in told and "who deny" in told
+    with pytest.raises(ArgumentError, match="denial is the share of some respondents, not of all"):
+        fit(both, "share:denial")
