@@ -178,9 +178,9 @@ class Tree(AbstractTree):
         """
         checks.instance(collection, "collection", (Collection, Summarized), "a Collection")
         shares = {item.name: item for item in collection.derived if not item.given}
-        for item in (item for item in collection.derived if item.given and item.name == name):
+        for other in (other for other in collection.derived if other.given and other.name == name):
             why = "the share of some respondents, not of all"
-            if collection.owners and set(collection.answers) <= set(item.given):
+            if collection.owners and set(collection.answers) <= set(other.given):
                 why = (
                     "a share of P, beside which some deny or ignore the device: state Tree.of_share(survey, "
                     f"{name!r}) of the survey without them"
