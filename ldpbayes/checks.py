@@ -164,8 +164,6 @@ def choice[T](value: T, name: str, options: Collection) -> T:
     # Compared with options of its own kind only: arrays answer == with an array, and some objects with an error.
     if not any(value is option or (isinstance(value, type(option)) and value == option) for option in options):
         near = difflib.get_close_matches(value, [str(option) for option in options], 1) if isinstance(value, str) else []
-        if near and len(options) > 10:
-            raise ArgumentError(f"{name} must be one of {len(options)} names, got {shown(value)}; did you mean {near[0]}?")
         hint = f"; did you mean {near[0]}?" if near else "."
         raise ArgumentError(f"{name} must be one of {listed(options, most=40)}, got {shown(value)}{hint}")
     return value

@@ -24,8 +24,9 @@ def select_method(
 ) -> Choice:
     """Return what ``method="auto"`` would use for this collection and prior, and why.
 
-    The first method in METHODS that applies and counts no more operations than its limit, ``most``: what the choice hangs
-    on are numbers of categories, distinct reports, users and draws. Predicted seconds are shown and decide nothing.
+    The first method in the order of ``Choice.considered`` that applies and counts no more operations than its limit: what
+    the choice hangs on are numbers of categories, distinct reports, users and draws. Predicted seconds are shown and decide
+    nothing.
 
     Parameters
     ----------
@@ -85,7 +86,8 @@ def fit(
         ``learnt`` from 20 categories on, where that is no large computation, and ``jeffreys`` otherwise; the attr
         ``prior_reason`` says which and why.
     method : str or AbstractPosterior
-        "auto", a name of METHODS, or a method object with its own settings.
+        "auto", the name of a method such as "exact", "quadrature" or "nuts", or an object of ``ldpbayes.methods`` with its
+        own settings.
     draws, chains : int, optional
         Draws per chain and chains, for methods given by name; 1000 (fewer beyond 4,000 categories) and 4 by default. With
         ``draws=0``, and where draws of very many cells or categories would not fit, the result has moments, intervals and

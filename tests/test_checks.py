@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ldpbayes as lb
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, listed
 
@@ -136,3 +137,13 @@ def test_data_error_tells_the_location_and_fills_only_what_is_missing():
 
 def test_names_that_cannot_be_printed_are_quoted():
     assert listed(["report", "count\xa00"]) == "report, 'count\\xa00'"
+
+
+# A wrong name is answered with all names, and the nearest one. Searched: method= and exclude= of fit, protocols, columns.
+@pytest.mark.parametrize("setting", [{"method": "exat"}, {"exclude": "exat"}])
+def test_a_wrong_name_is_answered_with_the_list(setting):
+    survey = lb.Collection(["no", "yes"], [lb.Tally(lb.GRR(2, 1.0), [0, 1], [60, 40])])
+    with pytest.raises(ArgumentError, match=r"exact, quadrature, .*, nuts, .*, got 'exat'; did you mean exact\?"):
+        lb.fit(survey, **setting)
+    with pytest.raises(ArgumentError, match=r"channel, .*in all\), got 'crosswize'; did you mean crosswise\?"):
+        lb.make_protocol("crosswize")

@@ -14,8 +14,8 @@ from ldpbayes.answers import largest
 from ldpbayes.collections import Derived
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
 from ldpbayes.fitness.nested import boundary_weights, compliance_test
-from ldpbayes.priors import Compliance, Denial
-from ldpbayes.protocols import Noncompliance, crosswise, direct, make_protocol, warner
+from ldpbayes.priors import Compliance, Denial, Tree, prior_for
+from ldpbayes.protocols import ListExperiment, Noncompliance, crosswise, direct, make_protocol, warner
 from ldpbayes.regression import denying, fitting
 from ldpbayes.regression.formula import Formula
 from ldpbayes.result import add_log_likelihood, extended_draws
@@ -331,14 +331,40 @@ def test_size_over_1000_samples():
     )  # 50 are expected, three standard deviations to either side; about 80 by the law of one
 
 
+def test_deniers_are_no_misfit():
+    """The model that is tested has them: that some deny is an answer. Searched: one survey, cells, fit of cells, pages."""
+    rng, flagged, some = np.random.default_rng(7), {"survey": 0, "cells": 0}, 0
+    for _ in range(100):
+        pair = [
+            denied(rng.multinomial(400, [0.475, 0.525]), rng.multinomial(400, [0.75, 0.25])) for _ in range(2)
+        ]  # 45 % are "yes", of whom four in nine deny
+        found = check(pair[0])
+        flagged["survey"] += found.flagged
+        some += found.compliance.p_value <= 0.05
+        flagged["cells"] += check(Cells(dict(zip("ns", pair, strict=True)), by="region")).flagged
+    assert max(flagged.values()) <= 5 + 3 * 2.2 and some > 90
+
+
+def test_cells_alike_with_deniers_fit_and_say_so():
+    one = denied(np.array([600, 400]), np.array([850, 150]))
+    cells = Cells({"n": one, "s": one}, by="region")
+    found, tree = check(cells), fit(cells, random_seed=1, draws=200)
+    assert not found.flagged and not tree.attrs["fitness_flagged"]
+    assert found.compliance == tree.attrs["honesty"] == show(found).notes[0].text
+    assert found.compliance.startswith("Some deny in 2 of 2 cells: n, s (p = ")
+    assert "do not fit" not in str(tree) and found.compliance in str(tree)
+
+
 def test_check_and_page_say_who_denies(fitted, tmp_path):
     tree = fitted[1]
     found = check(denied())
-    assert found.flagged and "a survey that nobody denies in" in found.verdict
-    assert not check(denied(DEVICE, np.array([180, 220]))).flagged
+    assert not found.flagged and found.compliance.p_value < 1e-6
+    assert found.compliance.sentence().startswith("Some deny: p = ")
+    assert found.compliance.sentence() in [note.text for note in show(found).notes]
+    assert check(denied(DEVICE, np.array([180, 220]))).compliance.sentence().startswith("The reports do not show that some")
     page = show(tree, collection=denied())
     text = " ".join(note.text for note in page.notes)
-    assert "share δ of 'yes' who deny is identified" in text and "No denial (δ = 0)" in text
+    assert "share δ of 'yes' who deny is identified" in text and "of no denial, δ = 0" in text
     predictive = next(figure for figure in page.figures if figure.name == "predictive")
     assert predictive.draw().axes  # the reports of those who deny are predicted as they are said
     page.save(tmp_path / "page.md")
@@ -507,3 +533,15 @@ def test_what_cannot_be_stated_is_refused():
             Noncompliance(direct(), [{"law": "input", "targets": [0]}], wrong)
     with pytest.raises(ArgumentError, match="Denial"):
         fit(denied(), Compliance())
+
+
+def test_a_flat_share_of_a_trait_that_is_denied_says_why_and_how():
+    """The sentence named another derived quantity as the only choice; what it names now is a prior that works."""
+    lists = Collection.from_lists(ListExperiment(1), [50, 50], [30, 50, 20], direct=[150, 50], trait="angry")
+    both = lists.with_deniers(of="yes/1", say="no/1", channel="direct")
+    with pytest.raises(ArgumentError, match=r"a share of P, beside which some deny.*Tree.of_share\(survey, 'angry'\)"):
+        fit(both, "share:angry")
+    told = prior_for(Tree.of_share(lists, "angry"), both).describe()
+    assert "for the shares of blocks" in told and "who deny" in told
+    with pytest.raises(ArgumentError, match="denial is the share of some respondents, not of all"):
+        fit(both, "share:denial")

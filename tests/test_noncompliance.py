@@ -8,13 +8,14 @@ from cases import CASES
 from commands import run
 from scipy.stats import beta
 
-from ldpbayes import GRR, Cells, Collection, Tally, fit, load_example, read, select_method, show, write
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes import GRR, Cells, Collection, Tally, check, fit, load_example, read, select_method, show, write
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.estimators import MLE
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.pages.about import about
 from ldpbayes.priors import Compliance, Dirichlet, prior_for
-from ldpbayes.protocols import HadamardResponse, LocalHashing, UnaryEncoding, designs
+from ldpbayes.protocols import Channel, HadamardResponse, LocalHashing, UnaryEncoding, designs
 from ldpbayes.protocols.noncompliance import Always
 from ldpbayes.result import add_log_likelihood, extended_draws
 
@@ -350,3 +351,47 @@ def test_many_categories_are_served_without_nuts():
     found = fit(collection, random_seed=1, draws=100, estimates=False)
     gamma = found["posterior"]["noncompliance"]
     assert found.attrs["converged"] and abs(float(gamma.mean()) - 1 / 11) < 3 * collection.noncompliance().sd
+
+
+# ---- reports that nobody sends who follows the device -------------------------------------------------------------
+# The likelihood of full compliance is zero then. Searched: draws and none, MLE, check, the command line, cells, weights.
+def controlled(extra=0):
+    """Return a device, and a control question that everybody answers alike who follows it; the share is .4, P(yes) 2/9."""
+    parts = ([[0.8, 0.2], [0.2, 0.8]], [600, 400 + extra], "device"), ([[1, 1], [0, 0]], [800, 200], "control")
+    return Collection(["no", "yes"], [Tally(Channel(np.array(m)), [0, 1], seen, name) for m, seen, name in parts])
+
+
+def test_those_who_answer_at_random_are_twice_the_errors_of_the_control():
+    survey = controlled().with_noncompliers({"random": "uniform"})
+    for draws in (0, 200):
+        tree = fit(survey, draws=draws, random_seed=1)
+        assert tree.attrs["compliance_p"] == 0
+        assert tree.attrs["compliance"].startswith("Some ignore the device: p = 0 (some reports are impossible under full")
+        assert abs(float(tree["summary"]["mean"].sel(target="distribution", category="yes")) - 2 / 9) < 0.01
+    np.testing.assert_allclose(MLE()(survey).distribution, [0.6 * 7 / 9, 0.6 * 2 / 9, 0.4], atol=1e-6)
+    found = check(survey)
+    assert not found.flagged and found.compliance.p_value == 0 and abs(found.compliance.gamma - 0.4) < 1e-6
+
+
+def test_the_same_from_a_file_and_in_cells(tmp_path, capsys):
+    write(controlled(), tmp_path / "plain.toml")
+    write(controlled().with_noncompliers({"random": "uniform"}), tmp_path / "x.toml")
+    stated = ("plain.toml", "--explain", "--set", "noncompliance.random=uniform")
+    for command, name, *more in (("fit", *stated), ("check", "x.toml")):
+        status, out, _ = run(capsys, command, tmp_path / name, *more)
+        assert status == 0 and "Some ignore the device: p = 0" in " ".join(out.split()), command
+    for command in ("fit", "check"):
+        status, _, err = run(capsys, command, tmp_path / "plain.toml")
+        assert status == 2 and "channel 'control' has reports with probability zero" in err
+    cells = Cells({"n": controlled(), "s": controlled(50)}, by="r").with_noncompliers({"random": "uniform"})
+    assert (
+        check(cells).compliance == "Some ignore the device in 2 of 2 cells: n, s (p = 0, adjusted for the number of cells)."
+    )
+    tree = fit(cells, random_seed=1, draws=200)
+    assert tree["cells"]["compliance_p"].values.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("door", [check, MLE(), fit])
+def test_without_them_every_door_names_the_channel(door):
+    with pytest.raises(DataError, match="channel 'control' has reports with probability zero under every distribution"):
+        door(controlled())

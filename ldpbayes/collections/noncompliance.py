@@ -32,8 +32,8 @@ class Words:
     ----------
     name, test : str
         Of the entries of a result about them, and about the test that there are none.
-    symbol, nobody : str
-        Of their share, and that it is zero.
+    symbol, nobody, some : str
+        Of their share, that it is zero, and that it is not.
     share : str
         Their share, in words.
     explanation : str
@@ -48,6 +48,7 @@ class Words:
     test: str
     symbol: str
     nobody: str
+    some: str
     share: str
     explanation: str
     remedy: str
@@ -67,6 +68,7 @@ IGNORING = Words(
     "compliance",
     "γ",
     "full compliance",
+    "some ignore the device",
     "the share γ of respondents who ignore the device",
     "P and F are those of the respondents who follow the device; 'noncompliance' is the share γ of those who ignore it. "
     "That they have the same P as the others is an assumption, which no report can test.",
@@ -79,6 +81,7 @@ DENYING = Words(
     "honesty",
     "δ",
     "no denial",
+    "some deny",
     "the share of respondents who deny",
     "P and F are those of all respondents; 'denial' is the share δ of a category who say another one where the survey says "
     "that they may, and 'deniers' the share of all respondents who do. That everybody obeys the other channels is an "

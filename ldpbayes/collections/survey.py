@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from ldpbayes import checks
+from ldpbayes.collections.tally import rows_weighed
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods import Rows, StackedRows
 
@@ -576,10 +577,7 @@ class Survey:
 
     def rows(self, tallies: Sequence) -> Rows:
         """Return the weighted likelihood rows of the tallies."""
-        rows = []
-        for tally, weights in zip(tallies, self.totals(tallies), strict=True):
-            seen = weights > 0
-            rows.append(tally.protocol.rows(tally.reports[seen], weights[seen]))
+        rows = [rows_weighed(tally, weights) for tally, weights in zip(tallies, self.totals(tallies), strict=True)]
         return (rows[0] if len(rows) == 1 else StackedRows(rows)).weighing()
 
     def respondents(self, tallies: Sequence) -> tuple[np.ndarray, np.ndarray]:

@@ -191,10 +191,33 @@ class Tally:
     @cached_property
     def rows(self) -> Rows:
         """Likelihood rows of the reports that came in at least once."""
-        seen = self.counts > 0
-        if seen.all():  # large tallies of distinct reports are not copied
-            return self.protocol.rows(self.reports, self.counts)
-        return self.protocol.rows(self.reports[seen], self.counts[seen])
+        return rows_weighed(self, self.counts)
+
+
+def rows_weighed(tally: Tally, weights: np.ndarray) -> Rows:
+    """Return the likelihood rows of the reports with a weight above zero, whose weights stand for counts.
+
+    Parameters
+    ----------
+    tally : Tally
+    weights : (m,) array
+        One for each distinct report.
+
+    Raises
+    ------
+    DataError
+        Where a report has probability zero whatever the distribution is.
+    """
+    seen = weights > 0
+    # Large tallies of distinct reports are not copied.
+    reports, weights = (tally.reports, weights) if seen.all() else (tally.reports[seen], weights[seen])
+    rows = tally.protocol.rows(reports, weights)
+    if (rows.matvec(np.ones(rows.n_categories)) <= 0).any():
+        raise DataError(
+            f"channel {tally.name!r} has reports with probability zero under every distribution; check the channel, or "
+            "state how those report who ignore it (with_noncompliers)"
+        )
+    return rows
 
 
 def excess_of(tallies: Iterable[Tally]) -> np.ndarray | None:

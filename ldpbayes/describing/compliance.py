@@ -45,17 +45,14 @@ def findings(
         return facts | {f"{name}_low": found.low, f"{name}_high": found.high}
     if collection.weighted:  # no χ² law, and no evidence, under weights
         return facts
-    test = compliance_test(collection)
-    factor = _log_bayes_factor(known, collection, prior, evidence_of)
-    sentence = (
-        f"{words.nobody[0].upper()}{words.nobody[1:]} ({words.symbol} = 0): likelihood-ratio statistic "
-        f"{test.statistic:.2f}, p = {test.p_value:.3g}, with {words.at_maximum(test.gamma)} at the maximum."
-    )
+    test, factor, sentence = compliance_test(collection), math.inf, ""
+    if math.isfinite(test.statistic):  # elsewhere the evidence of full compliance is zero
+        factor = _log_bayes_factor(known, collection, prior, evidence_of)
     if math.isfinite(factor):
         word = "against" if factor > 0 else "for"
-        sentence += f" The log Bayes factor {word} {words.nobody} is {abs(factor):.1f}, under these priors."
+        sentence = f" The log Bayes factor {word} {words.nobody} is {abs(factor):.1f}, under these priors."
     return facts | {
-        test_name: sentence,
+        test_name: test.sentence() + sentence,
         f"{test_name}_statistic": test.statistic,
         f"{test_name}_p": test.p_value,
         f"{test_name}_gamma": test.gamma,

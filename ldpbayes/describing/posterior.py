@@ -12,10 +12,11 @@ from ldpbayes.answers.sensitivity import of_draws, of_trait, sensitivities
 from ldpbayes.answers.value import prior_of_shares, worth_given
 from ldpbayes.collections import Cells
 from ldpbayes.collections.cells import FACTS
+from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.describing.compliance import EvidenceOf, findings
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.estimators.together import point_estimates
-from ldpbayes.fitness.cells import verdict_of_cells
+from ldpbayes.fitness.cells import compliance_of_cells, verdict_of_cells
 from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
 from ldpbayes.fitness.sums import combined
@@ -56,6 +57,10 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], prior: A
     joint = None if data.keeps_reports else combined(p_values, data)
     sentence, flagged = verdict_of_cells(data.labels, p_values, combined=joint)
     tree.attrs |= {"fitness": sentence, "fitness_flagged": int(flagged)}
+    words = words_of(data)
+    if f"{words.test}_p" in tree["cells"]:
+        p_values = tree["cells"][f"{words.test}_p"].values
+        tree.attrs[words.test] = compliance_of_cells(data.labels, p_values, words.some)
     tree.attrs |= decision_of_cells(data.labels, tree["cells"].to_dataset() if problems else None, scaled)
 
 

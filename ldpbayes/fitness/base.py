@@ -1,5 +1,6 @@
 """What the tests of fit share: the outcome of one test, and the verdict over all of them."""
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -7,14 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbayes import checks
+from ldpbayes.collections.noncompliance import Words
 from ldpbayes.presenting import AbstractResult
 
 #: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
 RARE = 0.02
-#: The test that nobody ignores the device, where the collection says how somebody may.
-COMPLIANCE = "full compliance (γ = 0)"
-#: The same of those who deny, where the collection says which categories are denied.
-HONESTY = "no denial (δ = 0)"
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,37 @@ class Check:
         return f"{self.name} of channel {self.channel!r}" if self.channel else self.name
 
 
+@dataclass(frozen=True)
+class ComplianceTest:
+    """The likelihood-ratio test that nobody ignores the device (γ = 0), or denies (every δ = 0).
+
+    Attributes
+    ----------
+    statistic : float
+        Twice the gain in log-likelihood by the respondents who ignore the device or deny; infinite where some reports are
+        impossible without them.
+    p_value : float
+    gamma : float
+        Their share at the maximum.
+    words : Words
+        What is said of them.
+    """
+
+    statistic: float
+    p_value: float
+    gamma: float
+    words: Words
+
+    def sentence(self, size: float = 0.05) -> str:
+        """Return whether some ignore the device or deny, at a level."""
+        words = self.words
+        ratio = f"likelihood-ratio statistic {self.statistic:.2f} of {words.nobody}, {words.symbol} = 0"
+        if math.isinf(self.statistic):
+            ratio = f"some reports are impossible under {words.nobody}, {words.symbol} = 0"
+        found = f"{words.some}: p = {self.p_value:.3g} ({ratio}), with {words.at_maximum(self.gamma)} at the maximum."
+        return f"{found[0].upper()}{found[1:]}" if self.p_value <= size else f"The reports do not show that {found}"
+
+
 @dataclass(frozen=True, repr=False)
 class Fitness(AbstractResult):
     """Whether reports can have come from their design.
@@ -66,11 +95,15 @@ class Fitness(AbstractResult):
         Probability with which honest reports are flagged.
     notes : tuple of str
         What was not tested and why.
+    compliance : ComplianceTest or None
+        The test that nobody ignores the device or denies, where the collection says how somebody may and the reports
+        identify their share. It is no test of fit: the model that is tested has such respondents.
     """
 
     checks: tuple[Check, ...]
     size: float = 0.05
     notes: tuple[str, ...] = field(default=())
+    compliance: ComplianceTest | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "size", checks.probability(self.size, "size", open_low=True, open_high=True))
@@ -103,20 +136,7 @@ class Fitness(AbstractResult):
             return " ".join(("No test of fit is possible.", *self.notes))
         if not self.flagged:
             return f"The reports fit the design ({self._stated(int(self.adjusted.argmin()))})."
-        bad = [i for i, p in enumerate(self.adjusted) if p <= self.size]
-        reasons = "; ".join(map(self._stated, bad))
-        if all(self.checks[i].name in (COMPLIANCE, HONESTY) for i in bad):
-            rest = (
-                "The tests that allow for them find nothing else"
-                if len(self.checks) > len(bad)
-                else "No other test is possible"
-            )
-            what = (
-                "a design that everybody follows"
-                if self.checks[bad[0]].name == COMPLIANCE
-                else "a survey that nobody denies in"
-            )
-            return f"The reports do not fit {what}: {reasons}. {rest}."
+        reasons = "; ".join(self._stated(i) for i, p in enumerate(self.adjusted) if p <= self.size)
         return (
             f"The reports do not fit the design: {reasons}. Respondents did not follow the device, reports were "
             "fabricated or copied, or the design, its parameters or the categories are wrong."
@@ -125,7 +145,7 @@ class Fitness(AbstractResult):
     def _stated(self, i: int) -> str:
         """Return one test with its p-value, and what that counts for among several tests."""
         one, several = self.checks[i], len(self.checks)
-        text = f"{one.label}{f', {one.detail}' if one.name in (COMPLIANCE, HONESTY) else ''}, p = {_shown(one.p_value)}"
+        text = f"{one.label}, p = {_shown(one.p_value)}"
         if several == 1:
             return text
         share = one.weight / sum(check.weight for check in self.checks)

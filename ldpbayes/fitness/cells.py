@@ -59,6 +59,41 @@ class CellsFitness(AbstractResult):
         why = () if np.isfinite(self.p_values).any() else dict.fromkeys(note for cell in self.cells for note in cell.notes)
         return " ".join((self._outcome[0], *why))
 
+    @property
+    def compliance(self) -> str:
+        """In which cells some ignore the device or deny, which is no question of fit; "" where that is not tested."""
+        tests = [cell.compliance for cell in self.cells]
+        some = next((test.words.some for test in tests if test is not None), "")
+        return compliance_of_cells(self.labels, [np.nan if t is None else t.p_value for t in tests], some, self.size)
+
+
+def compliance_of_cells(labels: Sequence[str], p_values: ArrayLike, some: str, size: float = 0.05) -> str:
+    """Return in which cells some respondents ignore the device or deny; "" where no cell was tested.
+
+    Parameters
+    ----------
+    labels : sequence of str
+    p_values : (cells,) array
+        ``ComplianceTest.p_value`` of every cell; nan where there was no test.
+    some : str
+        What is found, such as "some deny".
+    size : float
+        Probability with which it is found in any cell where it is true of none.
+    """
+    p = np.asarray(p_values, dtype=float)
+    tested = int(np.isfinite(p).sum())
+    if not tested:
+        return ""
+    adjusted = np.minimum(p * tested, 1.0)
+    where = np.flatnonzero(adjusted <= size)
+    if not where.size:
+        least = f"least p = {np.nanmin(adjusted):.3g}, adjusted for the number of cells"
+        return f"The reports show of none of {tested} cells that {some} ({least})."
+    named = f"{', '.join(labels[int(c)] for c in where[:NAMED])}{', …' if where.size > NAMED else ''}"
+    least, largest = adjusted[where].min(), adjusted[where].max()
+    p_value = f"p = {largest:.3g}{' or less' if least < largest else ''}, adjusted for the number of cells"
+    return f"{some[0].upper()}{some[1:]} in {where.size} of {tested} cells: {named} ({p_value})."
+
 
 def adjusted_of_cells(p_values: ArrayLike) -> FloatArray:
     """Return the p-value of each cell alone, adjusted for the number of cells tested and for the test of all together.

@@ -8,10 +8,9 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Cells, Collection, Tally, as_data
-from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.solvers.base import certificate
-from ldpbayes.fitness.base import COMPLIANCE, HONESTY, Check, Fitness
+from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.copies import copies_checks
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
@@ -61,9 +60,9 @@ def check(
 
     Two kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood estimate, where
     the reports can be listed and the design is not saturated; properties of a report whose law does not depend on P
-    (support sizes, seeds, cohorts); and the report that came in most often for its probability. Where the collection says
-    how respondents may deny or ignore the device, the test that none does (``compliance_test``) is one of them. There is one
-    verdict from all tests, adjusted for their number.
+    (support sizes, seeds, cohorts); and the report that came in most often for its probability. There is one verdict from
+    all tests, adjusted for their number. Where the collection says how respondents may deny or ignore the device, the model
+    that is tested has them; whether there are any (``compliance_test``) is said beside the verdict.
 
     Parameters
     ----------
@@ -136,12 +135,9 @@ def _check_one(
         if tally not in tallies or not compared:
             checks_made += support_checks(tally)
     checks_made += copies_checks(collection, estimate)
-    if collection.laws and not collection.weighted and collection.noncompliance().identified:
-        test = compliance_test(collection)
-        detail = f"{words_of(collection).at_maximum(test.gamma)} at the maximum"
-        df, name = float(len(collection.laws)), HONESTY if collection.denied else COMPLIANCE
-        checks_made.append(Check(name, "", test.statistic, df, test.p_value, "chi-bar-squared", detail=detail))
-    return Fitness(tuple(c for c in checks_made if math.isfinite(c.p_value)), size, tuple(notes))
+    tested = collection.laws and not collection.weighted and collection.noncompliance().identified
+    compliance = compliance_test(collection) if tested else None
+    return Fitness(tuple(c for c in checks_made if math.isfinite(c.p_value)), size, tuple(notes), compliance)
 
 
 def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:

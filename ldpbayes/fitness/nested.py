@@ -1,6 +1,6 @@
 """Models compared by their likelihoods: information criteria, equal distributions in all cells, and full compliance."""
 
-from dataclasses import dataclass
+import math
 
 import numpy as np
 from scipy.special import chdtrc
@@ -8,10 +8,10 @@ from scipy.special import chdtrc
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_collection
 from ldpbayes.collections.noncompliance import compliers_only, words_of
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
-from ldpbayes.fitness.base import Check
+from ldpbayes.fitness.base import Check, ComplianceTest
 
 #: A share that is as good as zero, and simulated Z for the weights of a boundary of three shares and more.
 TINY, SIMULATED = 1e-12, 4000
@@ -90,31 +90,14 @@ def equality_test(cells: Cells) -> Check:
     return Check("equal distributions in all cells", "", statistic, df, p_value, "chi-squared", detail=detail)
 
 
-@dataclass(frozen=True)
-class ComplianceTest:
-    """The likelihood-ratio test that nobody ignores the device (γ = 0), or denies (every δ = 0).
-
-    Attributes
-    ----------
-    statistic : float
-        Twice the gain in log-likelihood by the respondents who ignore the device or deny.
-    p_value : float
-    gamma : float
-        Their share at the maximum.
-    """
-
-    statistic: float
-    p_value: float
-    gamma: float
-
-
 def compliance_test(collection: Collection) -> ComplianceTest:
     """Return the likelihood-ratio test that nobody denies or ignores the device, for a collection that says how some may.
 
-    Zero lies on the boundary: with one law the statistic is 0 or χ²₁ with probability ½ each; with m laws, or m categories
-    that are denied, it is χ²_j with the probability that j coordinates of Z ~ N(0, V), projected on Z ≥ 0 in the metric of
-    V⁻¹, are positive. V is the covariance of the m shares by the observed information under the null hypothesis. Where that
-    does not exist, the mixture of χ² with m − 1 and m degrees of freedom bounds the p-value from above.
+    Where some reports are impossible then, the statistic is infinite and p = 0. Zero lies on the boundary: with one law the
+    statistic is 0 or χ²₁ with probability ½ each; with m laws, or m categories that are denied, it is χ²_j with the
+    probability that j coordinates of Z ~ N(0, V), projected on Z ≥ 0 in the metric of V⁻¹, are positive. V is the covariance
+    of the m shares by the observed information under the null hypothesis. Where that does not exist, the mixture of χ² with
+    m − 1 and m degrees of freedom bounds the p-value from above.
 
     Raises
     ------
@@ -132,14 +115,20 @@ def compliance_test(collection: Collection) -> ComplianceTest:
     if collection.weighted:
         nobody = words_of(collection).nobody
         raise InfeasibleError(f"The test of {nobody} takes no sampling weights: its statistic has no known law then.")
-    rows, plain = collection.rows, compliers_only(collection).rows
-    p, null = maximize(rows).p, maximize(plain).p
-    m = len(collection.laws)
+    rows, m = collection.rows, len(collection.laws)
+    p = maximize(rows).p
+    gamma = float(p[-m:].sum())
+    try:
+        plain = compliers_only(collection).rows
+    except DataError:  # reports that nobody sends who follows the device
+        return ComplianceTest(math.inf, 0.0, gamma, words_of(collection))
+    null = maximize(plain).p
     gain = float(rows.log_likelihood(p) - plain.log_likelihood(null))
     statistic = max(2 * gain, 0.0) if p[-m:].any() else 0.0  # both maxima are one then, but for rounding
     covariance = information_covariance(rows, np.append(null, np.full(m, TINY)))[-m:, -m:]
     tails = [float(statistic <= 0.0), *(chdtrc(j, statistic) for j in range(1, m + 1))]
-    return ComplianceTest(statistic, float(boundary_weights(covariance) @ tails), float(p[-m:].sum()))
+    p_value = float(boundary_weights(covariance) @ tails)
+    return ComplianceTest(statistic, p_value, gamma, words_of(collection))
 
 
 def boundary_weights(covariance: np.ndarray) -> np.ndarray:

@@ -33,7 +33,8 @@ def of_check(result, *, title: str = "Check of fit", collection=None) -> Page:
         (check.label, check.statistic, check.df, check.p_value, float(adjusted), check.method)
         for check, adjusted in zip(result.checks, result.adjusted, strict=True)
     ]
-    notes = [Note(Kind.METHOD, text) for text in (result.notes if result.checks else ())]
+    notes = [] if result.compliance is None else [Note(Kind.EVIDENCE, result.compliance.sentence(result.size))]
+    notes += [Note(Kind.METHOD, text) for text in (result.notes if result.checks else ())]
     page = _page(result, title, columns, rows, notes, facts_of(result))
     return page if collection is None else replace(page, figures=tuple(_figures(result, collection)))
 
@@ -77,7 +78,8 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
         least = cell.checks[int(cell.adjusted.argmin())].label if cell.checks else "no test is possible"
         rows.append((label, least, cell.p_value, float(adjusted)))
     told = dict.fromkeys(text for cell in result.cells for text in cell.notes)
-    notes = [Note(Kind.METHOD, text) for text in told if text not in result.verdict]
+    notes = [Note(Kind.EVIDENCE, result.compliance)] if result.compliance else []
+    notes += [Note(Kind.METHOD, text) for text in told if text not in result.verdict]
     facts = {"cells": dict(zip(result.labels, map(facts_of, result.cells), strict=True)), "flagged": result.flagged}
     if result.equality is not None:
         same = result.equality.p_value > result.size
@@ -123,4 +125,7 @@ def fakes_table(collection) -> Table:
 def facts_of(result) -> dict:
     """Return a Fitness as plain data."""
     tests = [asdict(check) | {"adjusted": float(p)} for check, p in zip(result.checks, result.adjusted, strict=True)]
-    return {"checks": tests} | {name: getattr(result, name) for name in ("size", "p_value", "flagged", "verdict")}
+    facts: dict = {"checks": tests}
+    if result.compliance is not None:
+        facts["compliance"] = {name: getattr(result.compliance, name) for name in ("statistic", "p_value", "gamma")}
+    return facts | {name: getattr(result, name) for name in ("size", "p_value", "flagged", "verdict")}

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from ldpbayes.errors import DataError, InfeasibleError
+from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import DenseRows
 
 #: Rows with more entries than this are never written out.
@@ -128,8 +128,6 @@ def merge(rows, prior):
     first, groups = first[order], np.argsort(order)[groups.ravel()]
     matrix = dense[:, first]
     scale = matrix.max(axis=1)
-    if not (scale > 0).all():
-        raise DataError("a report that came in has probability zero for every true value")
     matrix = np.ascontiguousarray(matrix / scale[:, None])
     _, first, inverse = np.unique(_keys(matrix), return_index=True, return_inverse=True)
     counts = np.bincount(inverse.ravel(), rows.counts)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import gammaln
 
-from ldpbayes.errors import DataError, InfeasibleError
+from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
 from ldpbayes.posteriors.conditioned_product.factors import grouped
@@ -85,8 +85,6 @@ def _stacked(forms, a):
     )
     flat = cell * a + index.astype(np.int64)
     pure, level = base == 0, slope == 0
-    if (pure & level).any():
-        raise DataError("some reports have probability zero under every distribution; check the channel")
     scale = np.bincount(cell, counts * (constants + np.log(np.where(pure, slope, base))), k)
     both = ~pure & ~level
     slopes, powers = padded(flat[both], slope[both] / base[both], counts[both], k * a)

@@ -178,6 +178,14 @@ class Tree(AbstractTree):
         """
         checks.instance(collection, "collection", (Collection, Summarized), "a Collection")
         shares = {item.name: item for item in collection.derived if not item.given}
+        for other in (other for other in collection.derived if other.given and other.name == name):
+            why = "the share of some respondents, not of all"
+            if collection.owners and set(collection.answers) <= set(other.given):
+                why = (
+                    "a share of P, beside which some deny or ignore the device: state Tree.of_share(survey, "
+                    f"{name!r}) of the survey without them"
+                )
+            raise ArgumentError(f"prior {SHARE + name!r} takes a share of all respondents; {name} is {why}.")
         item = shares[checks.choice(name, "prior", tuple(shares))] if shares else None
         if item is None:
             raise ArgumentError(f"prior must name a derived quantity after {SHARE!r}; the collection has none.")

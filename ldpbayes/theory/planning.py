@@ -464,11 +464,21 @@ def _reports(maker, known, question):
 
 
 def _least_epsilon(maker, known, question):
-    """Return the least ε whose error is at most the one asked for (root in log ε of the log error)."""
+    """Return the least ε whose error is at most the one asked for (root in log ε of the log error).
+
+    The error falls in ε while the integers of the protocol (hash range, subset size) stay, and may jump up where one of them
+    changes: in every range of ε with the same integers the right end has the least error, and these fall with the ranges.
+    """
+
+    def made(log_epsilon):
+        return maker(known["n_categories"], min(math.exp(log_epsilon), checks.MAX_EPSILON))
 
     def excess(log_epsilon):
-        unit = question.unit(maker(known["n_categories"], min(math.exp(log_epsilon), checks.MAX_EPSILON)))[0]
+        unit = question.unit(made(log_epsilon))[0]
         return math.log(_scale(unit, question.kind, known["n"]) / known["error"])
+
+    def integers(log_epsilon):
+        return [value for value in made(log_epsilon).parameters().values() if isinstance(value, int)]
 
     low, high = math.log(SMALLEST_EPSILON), math.log(12.0)
     if excess(high) > 0:
@@ -483,6 +493,18 @@ def _least_epsilon(maker, known, question):
     step = 1e-12
     while excess(root) > 1e-9 and root < high:
         root, step = root + step, 4 * step
+    while (same := integers(root)) != integers(low):
+        before, first = low, root  # the last ε with other integers, and the first with the same
+        while first - before > 1e-12:
+            middle = (before + first) / 2
+            before, first = (before, middle) if integers(middle) == same else (middle, first)
+        if excess(first) <= 0:
+            root = first
+        elif excess(root) < 0:
+            root = brentq(excess, first, root, xtol=1e-12, rtol=1e-12)
+        if excess(before) > 0:
+            break
+        root = before
     return math.exp(root)
 
 

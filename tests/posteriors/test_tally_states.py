@@ -8,7 +8,7 @@ import pytest
 from scipy import special, stats
 
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.fitting import select_method
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.posteriors.merging import count_groups, merge
@@ -229,8 +229,6 @@ def test_refuses_wrong_settings():
             TallyStates(**{field: value})
     with pytest.raises(ArgumentError, match="ci_prob must be"):
         TallyStates().posterior(survey, Dirichlet(alpha), ci_prob=1.0)
-    with pytest.raises(DataError, match="probability zero"):
-        merge(DenseRows(np.zeros((1, 2)), [3]), Dirichlet.flat(2))
 
 
 def test_sums_that_take_seconds_are_left_to_weighted_draws():

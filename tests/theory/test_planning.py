@@ -214,3 +214,16 @@ def test_the_level_of_an_attribute_fixes_that_of_the_record():
     assert not has_free_epsilon(maker, {"attribute_epsilon": 1.0}) and has_free_epsilon(maker)
     stated = {"attribute_epsilon": 1.0, "sizes": [2, 2], "base": "grr", "fake": "uniform"}
     assert named_makers([maker], stated)[maker](4, None).epsilon == protocol.epsilon
+
+
+@pytest.mark.parametrize("name", ["olh", "subset", "block_design"])
+def test_the_least_epsilon_is_the_least_where_the_error_jumps(name):
+    """The hash range or the size of sets changes with ε, and the error may jump up. Searched: all planned protocols."""
+    maker = named_makers([name])[name]
+    for a, level in ((5, 2.0), (5, 1.5), (8, 2.1), (20, 1.2)):
+        goal = expected_error(maker(a, level), 10_000)
+        (found,) = plan(n_categories=a, n=10_000, error=goal, protocols=[name])
+        assert found.epsilon <= level * (1 + 1e-9)
+        assert expected_error(maker(a, found.epsilon), 10_000) <= goal * (1 + 1e-8)
+        less = np.linspace(0.7 * found.epsilon, found.epsilon * (1 - 1e-6), 100)
+        assert min(expected_error(maker(a, epsilon), 10_000) for epsilon in less) > goal
