@@ -354,7 +354,7 @@ def test_many_categories_are_served_without_nuts():
 
 
 # ---- reports that nobody sends who follows the device -------------------------------------------------------------
-# The likelihood of full compliance is zero then. Searched: draws and none, MLE, check, the command line, cells, weights.
+# The likelihood of full compliance is zero then. Searched: draws and none, MLE, check, the command line, cells.
 def controlled(extra=0):
     """Return a device, and a control question that everybody answers alike who follows it; the share is .4, P(yes) 2/9."""
     parts = ([[0.8, 0.2], [0.2, 0.8]], [600, 400 + extra], "device"), ([[1, 1], [0, 0]], [800, 200], "control")
