@@ -1,8 +1,8 @@
 """Warnings name the caller's own line, however deep in the package they arise: not ``<sys>:0``, and no file of the package.
 
-Looked at: bad rows of frames and of files, read and scanned, a column of counts that is not read, keys that differ in blanks,
-fits of categories that no report tells apart and fits that are not trusted, by ``fit`` and ``regress``. No call of the package
-counts frames.
+Looked at: bad rows of frames and of files, read and scanned, a column of counts that is not read, keys that differ in
+blanks, fits of categories that no report tells apart and fits that are not trusted, by ``fit`` and ``regress``. No call of the
+package counts frames.
 """
 
 import pathlib
