@@ -11,7 +11,7 @@ from ldpbayes import files
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import foreign
 from ldpbayes.sources.encode import TEXTS
-from ldpbayes.sources.stream import AbstractFile
+from ldpbayes.sources.stream import BATCH, AbstractFile
 
 #: Bytes that are read in one go; a row must fit.
 BLOCK = 2**24
@@ -51,6 +51,9 @@ class CsvFile(AbstractFile):
             raise DataError(f"is not a valid CSV file: {err}", source=self.source, line=1) from err
         if names == []:
             raise DataError("is empty, and must name the columns", source=self.source, line=1)
+        if len(names) > BATCH:
+            reason = f"has {len(names):,} columns, more than the {BATCH:,} that are read"
+            raise DataError(reason, source=self.source, line=1)
         return tuple(cell.strip() for cell in names)
 
     def rows(self, columns):
@@ -65,7 +68,7 @@ class CsvFile(AbstractFile):
             "parse_options": arrow.ParseOptions(
                 newlines_in_values=True, invalid_row_handler=self.leave_out if self.lenient else None
             ),
-            "convert_options": arrow.ConvertOptions(column_types=dict.fromkeys(every, pa.string()), include_columns=places),
+            "convert_options": arrow.ConvertOptions(column_types=dict.fromkeys(places, pa.string()), include_columns=places),
         }
         held = None
         with opened(self.source) as handle:
@@ -132,12 +135,20 @@ def opened(path):
 def _reader(path, strict=True, errors="strict"):
     """Yield the rows of a CSV file by Python's reader."""
     with io.TextIOWrapper(opened(path), encoding="utf-8-sig", errors=errors, newline="") as handle:
-        rows = csv.reader(handle, strict=strict)
+        rows = csv.reader(_lines(handle, path), strict=strict)
         try:
             yield rows
         except UnicodeDecodeError as err:
             after = f" (after line {rows.line_num})" if rows.line_num else ""
             raise DataError(f"is not UTF-8 text{after}", source=path) from err
+
+
+def _lines(handle, path):
+    """Yield the lines of an open file; one that is longer than what is read in one go is refused before it is in memory."""
+    for number, line in enumerate(iter(lambda: handle.readline(BLOCK), ""), 1):
+        if len(line) == BLOCK:
+            raise DataError(f"has {BLOCK:,} characters or more", source=path, line=number)
+        yield line
 
 
 class _WithEnd(io.RawIOBase):

@@ -18,7 +18,8 @@ from ldpbayes.sources.stream import AbstractFile
 #: Bytes that are read in one go, with the rest of the last line.
 BLOCK = 2**24
 #: Bytes from which columns are inferred together, and how many such parts a file begins with: a table has an entry for every
-#: row and key of its part, whose number grows with the square of its bytes where every row has keys of its own.
+#: row and key of its part, whose number grows with the square of its bytes where every row has keys of its own. Once there
+#: are more entries than bytes, which rows with the same keys never have, later keys are no columns either.
 _PART, _PARTS = 2**14, 2**10
 #: Strings of JSON; one without an end goes to the end of its line. Possessive, so that the time is linear in the length.
 _STRING = re.compile(rb'"(?:[^"\\\n]++|\\.)*+"?')
@@ -38,9 +39,14 @@ class JsonFile(AbstractFile):
     def _schema(self):
         import pyarrow as pa
 
-        kinds, last = {}, None
+        kinds, last, left, size = {}, None, _PART * _PARTS, 0
         for table in itertools.islice(self._tables(), _PARTS):
-            if last is not None and table.schema.equals(last):
+            changed = last is None or not table.schema.equals(last)
+            size = _n_keys(pa.struct(list(table.schema))) if changed else size
+            left -= table.num_rows * size
+            if left < 0 and last is not None:
+                break
+            if not changed:
                 continue
             last = table.schema
             for field in last:
@@ -114,6 +120,11 @@ def _is_record(kind):
     while types.is_list(kind):
         kind = kind.value_type
     return types.is_struct(kind)
+
+
+def _n_keys(kind):
+    """Return the number of keys of objects, at any depth, lists among them."""
+    return sum(1 + _n_keys(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _parsed(block, schema):

@@ -240,7 +240,7 @@ def test_draws_of_a_clustered_sample_have_the_linearized_covariance():
 @pytest.mark.parametrize(
     "change, columns, match",
     [
-        ({"s": [None, *range(479)]}, {"strata": "s"}, "'s': row 1: holds missing values"),
+        ({"s": [None, *range(479)]}, {"strata": "s"}, "field 's': is missing in 1 of 480 rows"),
         ({"s": [9, *[1] * 479]}, {"strata": "s", "cluster": "c"}, "has a single cluster"),
         ({}, {"strata": "nowhere"}, "no column 'nowhere' for strata"),
         ({}, {"strata": "s", "cluster": "s"}, "must be different columns"),

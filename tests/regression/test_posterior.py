@@ -253,7 +253,7 @@ def test_missing_reports_are_refused_or_dropped_and_the_page_says_so(counts):
         asked(frame)
     found = asked(frame, missing="drop", method="mle")
     assert found.n_reports == 2423 - counts["count"][:3].sum()
-    assert "3 of 39 rows are left out: a covariate or the report is missing." in str(lb.show(found))
+    assert "3 of 39 rows are left out: a covariate, the report, or what is stated of it, is missing." in str(lb.show(found))
 
 
 def test_a_factor_of_one_level_is_refused(counts):
