@@ -12,7 +12,7 @@ WORKERS ?= 2
 # What `make bench` runs: the other files of benchmarks/ are studies, parts of these, or run by `make bench-scale`.
 BENCHMARKS := accuracy cells cold_start engines exact_grr mle observe one_road private_groups small_settings structured throughput
 
-.PHONY: demo test test-portable scale-env test-spark docs site-check fuzz fuzz-numbers matrix calibrate studies notebooks lint bench bench-weak bench-scale wheel-check release-check clean help
+.PHONY: demo test test-portable scale-env test-spark docs figures site-check fuzz fuzz-numbers matrix calibrate studies notebooks lint bench bench-weak bench-scale wheel-check release-check clean help
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -53,6 +53,10 @@ notebooks: $(VENV)/.ready  ## Execute the notebooks, in a temporary copy.
 
 docs: $(VENV)/.docs  ## Build the site into docs/_build.
 	$(BIN)/python -m sphinx -W --keep-going -j 2 -b html docs docs/_build
+
+figures: $(VENV)/.ready  ## Draw the figures of the gallery, the README and the studies again.
+	$(BIN)/python tools/draw_gallery.py
+	$(BIN)/python -m studies.draw
 
 site-check: docs  ## Open every page of the site in Chromium at two widths, and follow its links.
 	$(BIN)/python tools/check_site.py docs/_build

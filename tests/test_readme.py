@@ -8,7 +8,7 @@ import warnings
 import pytest
 from commands import run
 
-from ldpbayes import load_example
+from ldpbayes import fit, load_example
 
 ROOT = pathlib.Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
@@ -62,3 +62,16 @@ def test_commands(arguments, capsys, tmp_path, monkeypatch):
     status, printed, problems = run(capsys, *arguments)
     assert status == STATUS.get(arguments[0], 0), problems
     assert printed and "Traceback" not in problems
+
+
+def test_numbers_beside_the_figure_of_groups_are_those_that_it_draws():
+    """The README, the first page and the gallery say in words what the figure shows: they move with it, or this fails."""
+    shares = r"0 % and 50 % (?:of|in) the smallest.*?(\d+) % and (\d+) %"
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/index.md", "docs/gallery.md")]
+    stated = [tuple(map(int, re.search(shares, text).groups())) for text in texts]
+    groups = fit(load_example("nigeria_cells"), prior="hierarchical", random_seed=1)
+    summary = groups["summary"].sel(target="distribution", category="yes")
+    drawn = [summary.sel(cell=name) for name in ("0, 0, 55+", "1, 0, 55+")]
+    for numbers in stated:
+        for number, one in zip(numbers, drawn, strict=True):
+            assert abs(number / 100 - float(one["mean"])) < 0.005 + 4 * float(one["mcse"])
