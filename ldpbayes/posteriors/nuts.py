@@ -53,7 +53,7 @@ class NUTS(AbstractPosterior):
     name: ClassVar[str] = "nuts"
     order: ClassVar[float] = 23
     most: ClassVar[float] = 1.0  # what is left where nothing else applies: its model has to be compiled
-    pace: ClassVar[Pace] = Pace(25.0, 0.0, 1.5e-9)
+    pace: ClassVar[Pace] = Pace(15.0, 0.0, 1.5e-9)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
     checked: ClassVar[Mapping] = {"draws": whole(4), "tune": whole(50), "target_accept": inside}
 
