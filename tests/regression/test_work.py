@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import ldpbayes as lb
 from ldpbayes.errors import LDPBayesWarning
+from ldpbayes.inference import effects
 from ldpbayes.posteriors import base
 from ldpbayes.protocols import designs
 from ldpbayes.regression import fitting
@@ -44,10 +45,13 @@ def test_weights_that_cannot_be_mended_hand_over(monkeypatch):
     assert sum(weighed) < 100_000
 
 
+@pytest.mark.filterwarnings("error:Hamiltonian Monte Carlo takes about")
 def test_chains_say_how_long_they_take_before_they_start(monkeypatch):
+    """The warning is an error here, so that no chain runs."""
     monkeypatch.setattr(base, "LONG", 1e-4)
+    monkeypatch.setattr(effects, "going_on", None)  # no draw is made without a word
     frame, protocol = weak(1)
-    with pytest.warns(LDPBayesWarning, match="Hamiltonian Monte Carlo takes about"):
+    with pytest.raises(LDPBayesWarning, match="Hamiltonian Monte Carlo takes about"):
         lb.regress(frame, "y ~ x", protocol, method="hmc", draws=250, random_seed=1)
 
 
