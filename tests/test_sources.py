@@ -1058,3 +1058,36 @@ def test_a_count_whose_point_may_stand_before_thousands_is_refused(count, tmp_pa
             read(tmp_path / name, warner, report="r", count="n")
     (tmp_path / "t.jsonl").write_text('{"r": "no", "n": 2.000}')
     assert read(tmp_path / "t.jsonl", warner, report="r", count="n").n_reports == 2
+
+
+def test_one_number_of_the_command_line_has_no_comma(tmp_path, capsys):
+    """The kind: of "500,000" the number before the comma was taken. Population sizes, δ and γ are one number each."""
+    (tmp_path / "t.csv").write_text("report,count,s\nno,40,a\nyes,30,b\n")
+    fit = ["fit", tmp_path / "t.csv", "--protocol", "warner", "-p", "p=0.7", "--count", "count", "--draws", 0]
+    plan = ["plan", "--protocol", "crosswise", "-p", "p=0.25", "--users", 800]
+    deniers = ["--set", "deniers.of=yes", "--set", "deniers.say=no"]
+    for command in (
+        [*fit, "--set", "population_size=500,000"],
+        [*fit, "--set", "population_size=80,"],
+        [*fit, "--set", "strata=s", "--set", "population_size.a=500,000", "--set", "population_size.b=500"],
+        [*plan, *deniers, "--set", "deniers.delta=0,5"],
+        [*plan, "--set", "noncompliance.no-sayer=different", "--set", "gamma=0,1"],
+    ):
+        status, _, said = run(capsys, *command)
+        assert status == 2 and "nothing before thousands" in said, (command, said)
+    assert run(capsys, *fit, "--set", "population_size=500000")[0] == 0
+
+
+def test_numbers_of_people_are_no_texts(tmp_path):
+    """Nor in populations, by stratum, of files, and in tables of a census: "1.000" was one person there."""
+    frame = pandas.DataFrame({"report": [0, 1] * 2000, "s": ["a"] * 4000, "x": [0, 0, 1, 1] * 1000})
+    warner = designs.warner(0.7)
+    for population_size in ("5000.000", {"a": "5000.000"}):
+        with pytest.raises(ArgumentError, match="positive number"):
+            lb.fit(read(frame, warner, report="report", strata="s", population_size=population_size), draws=0)
+    fitted = lb.regress(frame, "y ~ x", warner, report="report", draws=50, random_seed=1)
+    for people in (["1.000", "300"], ["1000", "300"]):
+        with pytest.raises(DataError, match="numbers of people"):
+            lb.poststratify(fitted, pandas.DataFrame({"x": [0, 1], "people": people}), count="people")
+        with pytest.raises(DataError, match="numbers of people"):
+            lb.poststratify(fitted, [pandas.DataFrame({"x": [0, 1], "people": people})], count="people")

@@ -112,9 +112,11 @@ class Fitted:
             return cleaned, np.ones(len(table))
         sizes = np.asarray(table[count])
         try:
+            if sizes.dtype.kind not in "biuf" and any(isinstance(size, str) for size in sizes.tolist()):
+                raise TypeError  # a text of 1.000 may write a thousand
             sizes = sizes.astype(float)
         except (TypeError, ValueError):
-            raise DataError("must hold numbers of people", field=count) from None
+            raise DataError("must hold numbers of people, which are no texts", field=count) from None
         if not np.isfinite(sizes).all() or (sizes < 0).any() or not sizes.sum() > 0:
             raise DataError("must be finite, not negative and not all zero", field=count)
         return cleaned, sizes

@@ -80,7 +80,7 @@ def _population(stated):
     rule = "a number, or population_size.STRATUM=number"
     if isinstance(stated, dict):
         return {name: _population(size) for name, size in stated.items()}
-    return options.levels(options.people(stated, "population_size"), "population_size", rule)[0]
+    return options.level(options.people(stated, "population_size"), "population_size", rule)
 
 
 def _doubted(collection, belief, doubts):

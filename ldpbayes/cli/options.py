@@ -621,6 +621,16 @@ def people(text, name):
     return text
 
 
+def level(text, name, rule="a number"):
+    """Return the one number that a text writes, in which no comma stands before a fraction or thousands."""
+    numbers = levels(text, name, rule)
+    if "," in text:
+        raise ArgumentError(
+            f"{name} must be {rule}, got {shown(text)}; write a point before a fraction, nothing before thousands."
+        )
+    return numbers[0]
+
+
 def levels(text, name, rule="numbers separated by commas"):
     """Return the numbers that a text such as ".5,.95" writes."""
     try:

@@ -73,10 +73,10 @@ def command(
     stated = options.assigned(assignments, "p", "target", "estimator", "noncompliance.", "gamma", "deniers.")
     laws, gamma, deniers = (stated.pop(key, None) for key in ("noncompliance", "gamma", "deniers"))
     if deniers and "delta" in deniers:
-        deniers["delta"] = options.levels(deniers["delta"], "deniers.delta")[0]
+        deniers["delta"] = options.level(deniers["delta"], "deniers.delta")
     if gamma is not None and not laws:
         raise ArgumentError("gamma goes with noncompliance, which states how those report who ignore the device.")
-    gamma = 0.1 if gamma is None else options.levels(gamma, "gamma")[0]
+    gamma = 0.1 if gamma is None else options.level(gamma, "gamma")
     words = stated.pop("p", "uniform")
     rest = {"p": _distribution(words), "target": "distribution", "estimator": "mle", "ci_prob": ci_prob} | stated
     earlier = _earlier(after, laws, deniers, stated, words != "uniform", questions != QUESTIONS)

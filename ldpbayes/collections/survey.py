@@ -344,7 +344,7 @@ def _fractions(population: Any, labels: list, frame: Mapping, clustered: bool) -
 
 def _size(value: Any) -> float:
     try:
-        size = float(value)
+        size = float("nan") if isinstance(value, str) else float(value)  # a text of 1.000 may write a thousand
     except (TypeError, ValueError):
         size = float("nan")
     if not (0 < size < float("inf")) or isinstance(value, bool):

@@ -211,6 +211,8 @@ class Channel(AbstractMatrix):
         of_categories = self.design in _OF_CATEGORIES or len(categories) < self.n_categories
         if not (of_categories and Places(self.answers).counted):
             check_order(categories, self.answers, f"answers of {self.design}", whole=not of_categories)
+        if self.default_labels == YES_NO:  # the others, then the carriers, whatever these answer
+            check_order(categories, YES_NO, f"categories of {self.design}")
         if self.design in ("product", "mixture"):
             for i, table in enumerate(settings["factors"], 1):
                 make_factor(table, self.n_categories, f"factor {i}").check_categories(categories)

@@ -6,6 +6,7 @@ and protocol with labels (answers, categories, sets, candidates of hashed words,
 frames and CSV, ``scan``, cells, ``regress``, private groups, the command line, ``Tally``, ``Collection``, missing answers.
 """
 
+import json
 import unicodedata
 import warnings
 
@@ -149,6 +150,36 @@ def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
         command = ["--protocol", design.replace(" ", "_"), *options, "--categories", ",".join(categories), "--report", "r"]
         for verb in (["fit"], ["check"], ["regress"]):
             assert run(capsys, *verb, tmp_path / "t.csv", *(["r ~ x"] if verb == ["regress"] else []), *command)[0] == 2
+
+
+@pytest.mark.parametrize("categories", [["Yes", "No"], [" YES", "nO "], ["Ｙｅｓ", "No"], ["yes", "maybe"]], ids=str)
+@pytest.mark.parametrize("name", ["crosswise", "kuk", "triangular", "christofides"])
+def test_designs_whose_answers_are_no_categories_do_not_swap_yes_and_no(name, categories, tmp_path, capsys):
+    """Carriers are the second column, whatever they answer: under yes,no the share of carriers is told as that of no."""
+    settings = {"p": 0.25} if name in ("crosswise", "triangular") else {"weights": [0.7, 0.3]}
+    settings = {"p_carrier": 0.7, "p_other": 0.4} if name == "kuk" else settings
+    design = getattr(designs, name)(**settings)
+    answers = list(design.answers)
+    frame = pd.DataFrame({"r": np.repeat(answers, [60, 40]), "x": np.tile([0.0, 1.0], 50)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for door in (
+        lambda: lb.read(frame, design, report="r", categories=categories),
+        lambda: lb.scan(frame, design, report="r", categories=categories)(),
+        lambda: lb.regress(frame, "r ~ x", design, report="r", categories=categories, method="mle"),
+        lambda: lb.Tally(design, [0, 1], [60, 40], categories=categories),
+        lambda: lb.Collection(categories, lb.Tally(design, [0, 1], [60, 40])),
+        lambda: lb.simulate([0.6, 0.4], design, 50, categories=categories),
+    ):
+        with pytest.raises(LDPBayesError, match=f"order of the categories of {name} .no, yes."):
+            door()
+    given = [f"-p{key}={json.dumps(value)}" for key, value in settings.items()]
+    options = ["--protocol", name, *given, "--report", "r", "--categories"]
+    for verb in (["fit"], ["check"], ["regress"]):
+        formula = ["r ~ x"] if verb == ["regress"] else []
+        assert run(capsys, *verb, tmp_path / "t.csv", *formula, *options, ",".join(categories))[0] == 2
+    served = [["no", "yes"], ["No", "YES"], ["Nein", "Ja"]]
+    found = [list(shares(lb.read(frame, design, report="r", categories=labels)).values()) for labels in served]
+    np.testing.assert_array_equal(found, found[:1] * 3)
 
 
 def test_files_that_state_labels_in_another_order_are_refused(tmp_path):
