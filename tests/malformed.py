@@ -716,7 +716,6 @@ CALLS = {
     "to_pdf": lambda m: dict(figure=m.figure),
     "to_svg": lambda m: dict(figure=m.figure),
     # ---- studies
-    "register": lambda m: dict(),
 }
 
 MATERIAL |= {

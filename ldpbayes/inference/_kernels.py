@@ -185,7 +185,8 @@ def of_columns(stacked, slope, basis, full, dense, starts, index, value, forms):
                 by = basis[x, f]
                 for c in range(number):
                     eta[x, c] += by * inner[f, c]
-        top[:] = eta[0]
+        for c in range(number):
+            top[c] = eta[0, c]
         for x in range(1, a):
             for c in range(number):
                 top[c] = max(top[c], eta[x, c])
