@@ -58,6 +58,8 @@ def test_a_collection_file_and_the_command_line(folder):
     run = [sys.executable, "-m", "ldpbayes", "scan", str(folder)]
     refused = subprocess.run(run, capture_output=True, text=True, check=False)
     assert refused.returncode == 2 and "--copies add" in refused.stderr
+    of_toml = subprocess.run([*run[:3], "fit", str(toml), "--draws", "0"], capture_output=True, text=True, check=False)
+    assert of_toml.returncode == 2 and "--copies add" in of_toml.stderr
     assert "1,000 reports" in subprocess.run([*run, "--copies", "add"], capture_output=True, text=True, check=True).stdout
 
 
