@@ -96,9 +96,9 @@ def _nats(file: Any, count: str | None = None) -> float:
         codes = [column.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False) for column in columns]
     except Exception:  # lists have no codes: reports that are sets differ
         codes = [np.arange(table.num_rows)]
-    codes = np.column_stack([np.zeros(table.num_rows), *codes])
-    _, rows, counts = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
-    m, n_runs = len(codes), 1 + np.count_nonzero(np.diff(rows.ravel()))
+    table_of_codes = np.column_stack([np.zeros(table.num_rows), *codes])
+    _, rows, counts = np.unique(table_of_codes, axis=0, return_inverse=True, return_counts=True)
+    m, n_runs = len(table_of_codes), 1 + np.count_nonzero(np.diff(rows.ravel()))
     if n_runs == len(counts) < m:  # sorted
         return _nats_of_counts(counts)
     return float(-(counts * np.log(counts / max(m, 1))).sum())
