@@ -2,7 +2,8 @@
 
 Doors: read, scan, collection files, files of summaries, sums of scans, the command line. Siblings: the same name twice and a
 symbolic link (one file), a copy, a hard link, a retry of a summary under another name, one from another machine, partly the
-same files; few rows that agree by chance under other keys, empty days, and equal small counts are added.
+same files; few rows that agree by chance under other keys, empty days, and equal small counts are added. So are sorted rows,
+tables of small counts, rows that are numbered, small files of one name, and sums that every report gives the same part of.
 """
 
 import os
@@ -15,7 +16,7 @@ import pytest
 
 import ldpbayes as lb
 from ldpbayes import GRR
-from ldpbayes.protocols import UnaryEncoding
+from ldpbayes.protocols import LocalHashing, SubsetSelection, UnaryEncoding
 
 GRR4, OUE = GRR(4, 1.0), UnaryEncoding.optimized(32, 1.0)
 
@@ -57,6 +58,8 @@ def test_a_collection_file_and_the_command_line(folder):
     run = [sys.executable, "-m", "ldpbayes", "scan", str(folder)]
     refused = subprocess.run(run, capture_output=True, text=True, check=False)
     assert refused.returncode == 2 and "--copies add" in refused.stderr
+    of_toml = subprocess.run([*run[:3], "fit", str(toml), "--draws", "0"], capture_output=True, text=True, check=False)
+    assert of_toml.returncode == 2 and "--copies add" in of_toml.stderr
     assert "1,000 reports" in subprocess.run([*run, "--copies", "add"], capture_output=True, text=True, check=True).stdout
 
 
@@ -76,6 +79,64 @@ def test_few_rows_that_agree_by_chance_are_added(tmp_path):
         (counts / f"{name}.csv").write_text("report,time\n" + "".join(f"{i % 2},{i}\n" for i in range(20)))
     with pytest.raises(lb.errors.DataError, match="same bytes"):
         lb.read(counts, GRR(2, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "protocol", "count", "n"),
+    [
+        ("report,count\n" + "".join(f"{i},{int(i == 3)}\n" for i in range(32)), GRR(32, 1.0), "count", 2),
+        ("report\n" + "0\n" * 33 + "1\n" * 27, GRR(2, 1.0), None, 120),
+        ("id,report\n" + "".join(f"{i},0\n" for i in range(1, 31)), GRR(2, 5.0), None, 60),
+    ],
+    ids=["table of counts", "sorted", "numbered"],
+)
+def test_days_that_are_alike_by_chance(tmp_path, text, protocol, count, n):
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        (tmp_path / f"day={day}" / "a.csv").write_text(text)
+    assert sum(cell.n_reports for cell in lb.read(tmp_path, protocol, count=count, by="day").values()) == n
+    if count:  # of so many reports that they do not agree
+        for day in (1, 2):
+            (tmp_path / f"day={day}" / "a.csv").write_text(text.replace(",0", ",30"))
+        with pytest.raises(lb.errors.DataError, match="same bytes"):
+            lb.read(tmp_path, protocol, count=count, by="day")
+
+
+def test_small_files_of_one_name_are_added(tmp_path):
+    scans = []
+    for town in "ab":
+        (tmp_path / town).mkdir()
+        (tmp_path / town / "part-0.csv").write_text("report\n0\n0\n0\n")
+        scans.append(lb.scan(tmp_path / town, GRR4)())
+    assert sum(scans).n_reports == 6
+
+
+def test_sums_that_do_not_tell_reports_apart(tmp_path):
+    """At the uniform pilot every set of one size has the same likelihood; two answers of OLH have few different sums."""
+    for protocol, n in ((SubsetSelection(32, 1.0), 500), (LocalHashing(2, epsilon=0.5, buckets=2), 100)):
+        a, rng = protocol.n_categories, np.random.default_rng(5)
+        days = np.arange(40 * n) // n
+        table = lb.write(protocol.privatize(rng.integers(a, size=40 * n), rng), None, protocol, day=days, hour=days % 20)
+        found = lb.scan(table, by="day").again(np.full(a, 1 / a))
+        assert found.added().n_reports == 40 * n
+        halves = [lb.scan(table.slice(i * 20 * n, 20 * n), by="hour").again(np.full(a, 1 / a)) for i in (0, 1)]
+        assert sum(halves).n_reports == 40 * n
+        with pytest.raises(lb.errors.ArgumentError, match="hold the same reports"):
+            found + found
+
+
+def test_add_is_kept_by_a_scan(folder):
+    """A scan with copies="add" adds its cells, and itself to others, by Python and by the command line."""
+    for day in (1, 2):
+        (folder / f"day={day}").mkdir()
+        shutil.copy(folder / "a.parquet", folder / f"day={day}" / "a.parquet")
+    (folder / "a.parquet").unlink()
+    found = lb.scan(folder, by="day", pilot_by=(), copies="add")()
+    assert found.added().n_reports == 1000 and (found + found).n_reports == 2000
+    lb.write(found, folder.parent / "sums.parquet")
+    with pytest.raises(lb.errors.ArgumentError, match='copies="add"'):
+        lb.read(folder.parent / "sums.parquet").added()
+    assert lb.read(folder.parent / "sums.parquet", copies="add").added().n_reports == 1000
 
 
 @pytest.mark.parametrize("protocol", [GRR4, OUE], ids=["counted", "sums"])

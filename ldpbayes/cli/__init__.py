@@ -188,17 +188,17 @@ _ADVICE = {
     "by report=…": "by --report",
     "(categories=…)": "(--categories)",
     "Scan again with keep=": "Scan again with --keep ",
-    'with copies="add"': "with --copies add",
-    'with bad_rows="skip"': "with --bad-rows skip",
     "say missing=": "say --set missing=",
 }
+#: The same of what no collection file says.
+_ADVICE_ON_ROWS = {'with copies="add"': "with --copies add", 'with bad_rows="skip"': "with --bad-rows skip"}
 
 
 def _by_option(sentence):
     """Return a sentence about an argument under the name of the option that sets it: "--ci must be …" for ci_prob."""
-    if not any(word.lower().endswith(".toml") for word in options.given.get()):  # a collection file has keys of these names
-        for python, option in _ADVICE.items():
-            sentence = sentence.replace(python, option)
+    named = any(word.lower().endswith(".toml") for word in options.given.get())  # a collection file has keys of these names
+    for python, option in (_ADVICE_ON_ROWS if named else _ADVICE | _ADVICE_ON_ROWS).items():
+        sentence = sentence.replace(python, option)
     name = _named(options.given.get())
     command = typer.main.get_command(shell(name)).commands.get(name)
     match = re.search(r"(?:^|(?<=: ))[a-z][\w-]*(?= (must|goes|needs|follows|stands) )", sentence)

@@ -159,7 +159,8 @@ def _read(source, rows, path):
     )
     skipped, by = Skipped.of(rows.bad_rows, rows.quarantine), checks.columns(rows.by, "by") or ()
     columns = replace(rows.columns(by, skipped), report=checks.columns(rows.report, "report"), count=count)
-    source.lenient, source.copies = skipped is not None, checks.choice(rows.copies, "copies", COPIES)
+    source.lenient, source.count_column = skipped is not None, count
+    source.copies = checks.choice(rows.copies, "copies", COPIES)
     labels = parameters.labels_of(rows.categories)
     channels = find_channels(source, rows.protocol, columns, categories=labels, epsilon=epsilon, rate=rate, name=name)
     cells = read_cells(source, channels, columns)

@@ -326,7 +326,8 @@ def _read_channel(path, categories, channel, position, columns, copies):
     columns = replace(columns, report=report, count=stated["count"], where=where, user=stated["by_user"])
     try:
         source = open_source(file)
-        source.lenient, source.copies = columns.skipped is not None, checks.choice(copies, "copies", COPIES)
+        source.lenient, source.count_column = columns.skipped is not None, stated["count"]
+        source.copies = checks.choice(copies, "copies", COPIES)
         levels = {"epsilon": stated["epsilon"], "rate": stated["rate"], "name": name}
         channels = find_channels(source, protocol, columns, categories=categories, **levels)
         tallies = read_cells(source, channels, columns)

@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import hashlib
-import itertools
 import math
 import os
 import pathlib
@@ -34,15 +33,18 @@ def is_copy(nats: float, n: int) -> bool:
     return nats > math.log(max(n * (n - 1) / 2, 1) / CHANCE)
 
 
-def check_files(sources: Sequence[Any]) -> None:
+def check_files(sources: Sequence[Any], count: str | None = None) -> None:
     """Refuse files with the same bytes, unless so few rows, or rows so much alike, agree by chance.
 
     Rows that are drawn like those of the file are the same in the same order with the probability Π (c/m)^c, c the count of
-    each different row among m. Three rows that say "no" agree with three others, and twenty different ones do not.
+    each different row among m; where they are sorted, or a table of counts, their counts are the same with that of
+    ``_nats_of_counts``. Three rows that say "no" agree with three others, and twenty different ones do not.
 
     Parameters
     ----------
     sources : sequence of AbstractFile
+    count : str, optional
+        The column of counts.
 
     Raises
     ------
@@ -50,7 +52,7 @@ def check_files(sources: Sequence[Any]) -> None:
     """
     by_path = {file.source: file for file in sources if file.source != files.STDIN}
     for same in _same_bytes(list(by_path)):
-        if is_copy(_nats(by_path[same[0]]), len(by_path)):
+        if is_copy(_nats(by_path[same[0]], count), len(by_path)):
             linked = os.path.samefile(*same[:2])
             says = f"is a hard link to {same[0]}" if linked else f"has the same bytes as {same[0]}"
             raise DataError(f"{says}, whose reports would count twice; {REMEDY}", source=same[1])
@@ -78,38 +80,63 @@ def _same_bytes(paths: Sequence[str]) -> Iterator[list[str]]:
         waiting += [(start + step, size, part) for part in parts.values() if len(part) > 1]
 
 
-def _nats(file: Any) -> float:
-    """Return −log Π (c/m)^c of the first rows of a file."""
+def _nats(file: Any, count: str | None = None) -> float:
+    """Return −log of the probability with which rows that are drawn like the first of a file are the same."""
     table: Any = None
     with contextlib.suppress(DataError):  # its reader says what is wrong
         names = file.schema().names
         table = next((table for piece in file.pieces() for table in piece.tables(names)), None)
     if table is None:
         return 0.0
+    if count in table.column_names:
+        counts = _numbers_of(table.column(count))
+        return 0.0 if counts is None else _nats_of_counts(counts)
     try:
-        counts = table.group_by(table.column_names).aggregate([([], "count_all")]).column("count_all").to_numpy()
-    except Exception:  # lists have no groups: reports that are sets differ
-        counts = np.ones(table.num_rows)
-    m = counts.sum()
+        columns = [column.combine_chunks() for column in table.columns if not _is_numbering(column)]
+        codes = [column.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False) for column in columns]
+    except Exception:  # lists have no codes: reports that are sets differ
+        codes = [np.arange(table.num_rows)]
+    table_of_codes = np.column_stack([np.zeros(table.num_rows), *codes])
+    _, rows, counts = np.unique(table_of_codes, axis=0, return_inverse=True, return_counts=True)
+    m, n_runs = len(table_of_codes), 1 + np.count_nonzero(np.diff(rows.ravel()))
+    if n_runs == len(counts) < m:  # sorted
+        return _nats_of_counts(counts)
     return float(-(counts * np.log(counts / max(m, 1))).sum())
 
 
-def origins_of(paths: Iterable[str], columns: Sequence[str]) -> frozenset[str]:
+def _numbers_of(column: Any) -> Any:
+    """Return the numbers of a column, of texts as well; None where it has others."""
+    try:
+        return np.nan_to_num(column.cast("float64").to_numpy())
+    except Exception:
+        return None
+
+
+def _is_numbering(column: Any) -> bool:
+    """Return whether a column numbers the rows, which says nothing about what they hold."""
+    steps = np.diff([] if (numbers := _numbers_of(column)) is None else numbers)
+    return len(steps) > 1 and steps[0] != 0 and bool((steps == steps[0]).all())
+
+
+def origins_of(sources: Iterable[Any], columns: Sequence[str]) -> frozenset[str]:
     """Return what tells the files of a scan from others, also on another machine: "digest name" of each.
 
     The digest is of the file's name with the columns in names of folders, its size, its first and last bytes, and the
-    columns of reports that were read.
+    columns of reports that were read. Files that agree with others by chance are left out.
 
     Parameters
     ----------
-    paths : iterable of str
+    sources : iterable of AbstractFile
     columns : sequence of str
     """
     out = set()
-    for path in paths:
+    for file in sources:
+        path = file.source
         parts = pathlib.Path(path).parts
         name = "/".join([*(part for part in parts[:-1] if "=" in part), parts[-1]])
         size = os.stat(path).st_size
+        if size < _BLOCK and not is_copy(_nats(file), 2):
+            continue
         digest = hashlib.blake2b("\0".join([name, str(size), *columns]).encode(errors="surrogateescape"), digest_size=12)
         with files.open_input(path) as handle:
             digest.update(handle.read(_BLOCK))
@@ -120,35 +147,52 @@ def origins_of(paths: Iterable[str], columns: Sequence[str]) -> frozenset[str]:
 
 
 def counted_twice(pairs: Sequence[tuple[Any, Any]]) -> bool:
-    """Return whether cells of two scans, their tallies for each key that both have, hold the same counts and not by chance.
+    """Return whether cells of two scans, those of each key that both have, hold the same reports, and not by chance.
 
     Parameters
     ----------
-    pairs : sequence of (tuple of Tally, tuple of Tally)
+    pairs : sequence of (Collection or Summary, Collection or Summary)
     """
-    return all(one == other for one, other in pairs) and is_copy(sum(_nats_of_counts(one) for one, _ in pairs), 2)
+    same = all(_identity(one) == _identity(other) for one, other in pairs)
+    return same and is_copy(sum(_nats_of_cell(one) for one, _ in pairs), 2)
 
 
-def copied(values: Sequence[float], kept: Sequence[Any]) -> bool:
-    """Return whether two of some cells that are to be added hold the same reports, or sums over the same.
-
-    Counts c of n reports agree by chance with the probability Π (4π c)^(−1/2) (4π n)^(1/2); sums over many reports do not.
+def copied(cells: Sequence[Any]) -> bool:
+    """Return whether two of some cells that are to be added hold the same reports, or sums over the same, and not by chance.
 
     Parameters
     ----------
-    values : sequence of float
-        Log-likelihoods of summaries.
-    kept : sequence of tuple of Tally
-        Of cells that kept their reports.
+    cells : sequence of Collection or Summary
     """
-    alike = collections.defaultdict(list)
-    for tallies in kept:
-        alike[tuple((tally.n_reports, len(tally.counts)) for tally in tallies)].append(tallies)
-    pairs = (pair for same in alike.values() for pair in itertools.combinations(same[:1000], 2))
-    agree = any(one == other and is_copy(_nats_of_counts(one), len(kept)) for one, other in pairs)
-    return agree or len(set(values)) < len(values)
+    seen = set()
+    for cell in cells:
+        identity = _identity(cell)
+        if identity in seen and is_copy(_nats_of_cell(cell), len(cells)):
+            return True
+        seen.add(identity)
+    return False
 
 
-def _nats_of_counts(tallies: Sequence[Any]) -> float:
-    counts = [tally.counts[tally.counts > 0] for tally in tallies]
-    return sum(float(np.log(4 * np.pi * c).sum() - np.log(4 * np.pi * max(c.sum(), 1))) / 2 for c in counts)
+def _identity(cell: Any) -> tuple:
+    """Return what two cells with the same reports share."""
+    held = [array for tally in cell.tallies for array in (tally.reports, tally.counts)] if cell.keeps_reports else []
+    digest = hashlib.blake2b()
+    for array in held or [np.float64(cell.value), cell.supports if cell.supports is not None else cell.gradient]:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return cell.n_reports, digest.digest()
+
+
+def _nats_of_cell(cell: Any) -> float:
+    """Return −log of the probability with which another cell has the same counts, or sums, which is at most that."""
+    if cell.keeps_reports:
+        return sum(_nats_of_counts(tally.counts) for tally in cell.tallies)
+    if cell.supports is None:  # of an earlier version
+        return 0.0
+    variances = cell.supports * (1 - cell.supports / cell.n_reports)
+    return float(np.log(np.maximum(4 * np.pi * variances, 1)).sum()) / 2
+
+
+def _nats_of_counts(counts: Any) -> float:
+    """Return −log Π (4π c)^(−1/2) (4π n)^(1/2), with which counts c of n reports agree by chance."""
+    counts = counts[counts > 0]
+    return float(np.log(4 * np.pi * counts).sum() - np.log(4 * np.pi * max(counts.sum(), 1))) / 2

@@ -70,7 +70,7 @@ class FileSource(Source):
         return [f"{path} {state.st_size} {state.st_mtime_ns}" for path, state in states]
 
     def origins(self, columns):
-        return origins_of((path for path in self.paths if path != files.STDIN), columns)
+        return origins_of((file for file in self.files if file.source != files.STDIN), columns)
 
     @functools.cached_property
     def _known(self):
@@ -83,7 +83,7 @@ class FileSource(Source):
                 names = schema.names
             files.append((file, schema, {name: value for name, value in folders[file.source].items() if name not in names}))
         if self.copies == "refuse":
-            check_files(self.files)
+            check_files(self.files, self.count_column)
         return files
 
 

@@ -259,6 +259,8 @@ class Source:
         Whether all that the rows hold are texts, as in CSV files.
     copies : {"refuse", "add"}
         What becomes of files with the same bytes.
+    count_column : str or None
+        The column of counts.
     paths : sequence of str
         The files; none where the rows are in no files.
     """
@@ -266,6 +268,7 @@ class Source:
     lenient: bool = False
     of_texts: bool = False
     copies: str = "add"
+    count_column: str | None = None
     paths: Any = ()
     n_rows: int | None = None
     _count: Callable | None = None

@@ -188,7 +188,7 @@ class Scan:
     def _found(self, second: Partial | None = None, at: Pilots | None = None) -> Found:
         """Return the cells of both passes, which know from which files they are."""
         found = self.fold.finish(self._first or NOTHING, second, at)
-        found.origins = self.table.origins(self.fold.report)
+        found.origins, found.copies = self.table.origins(self.fold.report), self.table.copies
         return found
 
     def _whole(self, total: Partial) -> Partial:

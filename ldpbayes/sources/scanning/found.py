@@ -20,9 +20,6 @@ from ldpbayes.sources.keys import check_kinds, kinds_of
 from ldpbayes.sources.scanning import summary_files
 from ldpbayes.sources.scanning.partials import ReportSample
 
-#: Sums over so many reports are equal to the last digit where the reports are the same.
-CERTAIN = 100
-
 
 class Found(Cells, AbstractResult):
     """The cells of a scan, which ``fit`` takes as they are, with a page, a table and a file.
@@ -121,8 +118,6 @@ class Found(Cells, AbstractResult):
             for key, cell in cells.items():
                 groups.setdefault(key, []).append((cell, cells.samples.get(key)))
         pairs = [(members[0][0], members[1][0]) for members in groups.values() if len(members) > 1]
-        kept = all(isinstance(cell, Collection) for pair in pairs for cell in pair)
-        pairs = [(one.tallies, two.tallies) for one, two in pairs] if kept else []
         if "add" not in (self.copies, other.copies) and pairs and counted_twice(pairs):
             raise ArgumentError(f"two scans hold the same reports; {REMEDY}.")
         return self._added_up(groups, self.by, "\n".join(dict.fromkeys(filter(None, (self.notes, other.notes)))), other)
@@ -174,8 +169,7 @@ class Found(Cells, AbstractResult):
                     f"cell {name} joins cells whose reports were kept with cells that are summaries: scan them together, "
                     "with pilot_by the columns that stay."
                 )
-            values = [cell.value for cell in summaries if not isinstance(cell, Collection) and cell.n_reports >= CERTAIN]
-            if copies == "refuse" and copied(values, [cell.tallies for cell in summaries if isinstance(cell, Collection)]):
+            if copies == "refuse" and copied(summaries):
                 raise ArgumentError(f"cell {name} joins cells that hold the same reports; {REMEDY}.")
             try:
                 cells[key] = sum(summaries)
