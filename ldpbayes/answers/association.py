@@ -26,7 +26,7 @@ _WORDS = base.WORDS | {
     "attributes": "attributes : sequence of str, optional\n    All by default; one name gives a margin.",
     **dict.fromkeys(("first", "second"), "first, second : str\n    Attributes."),
 }
-asks, part = explained(_WORDS, base.ANSWER), explained(_WORDS)
+asks, part = base.asking(_WORDS), explained(_WORDS)
 
 
 @part

@@ -1,11 +1,13 @@
 """What the answers share: the draws of a result, the positions of labels, Monte Carlo errors and the summary of a number."""
 
+import functools
+import inspect
 import math
 import numbers
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -41,8 +43,67 @@ WORDS = {
 }
 #: What they return unless they say more.
 ANSWER = REFUSES | {"Returns": "Answer\n    mean, sd, lower, upper and their errors mcse, lower_error and upper_error."}
-#: Decorate questions, and what they share.
-asks, part = explained(WORDS, ANSWER), explained(WORDS)
+#: What an answer takes over from its results, as text.
+_STATED = ("settings", "random_seed")
+#: Decorates what questions share.
+part = explained(WORDS)
+
+
+def asking[F: Callable](words: Mapping[str, str]) -> Callable[[F], F]:
+    """Return a decorator of questions: it completes the docstring, and the answer says of what it is and how it was asked.
+
+    The attributes are ``n_reports``, ``source`` (design and model in words), ``settings`` and ``random_seed`` of the
+    results, and ``asked``, the question as it was called.
+
+    Parameters
+    ----------
+    words : mapping of str to str
+        As for ``explained``.
+    """
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+
+        @explained(words, ANSWER)
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            answer = function(*args, **kwargs)
+            given = signature.bind(*args, **kwargs).arguments
+            asked = ", ".join(_argument(name, value) for name, value in given.items())
+            results = [value for value in given.values() if hasattr(value, "attrs") and "n_reports" in value.attrs]
+            return answer.assign_attrs(_about(results) | {"asked": f"{function.__name__}({asked})"})
+
+        return cast(F, call)
+
+    return decorate
+
+
+def _argument(name: str, value: Any) -> str:
+    """Return an argument of a question in words; of a result, of reports and of a table only its name."""
+    plain = isinstance(value, str | numbers.Number | list | tuple | None) and not hasattr(value, "tallies")
+    return f"{name}={shown(value)}" if plain else name
+
+
+def _about(results: Sequence[Any]) -> dict[str, Any]:
+    """Return what an answer states of the results that it came from."""
+    attrs = [result.attrs for result in results]
+    if not attrs:
+        return {}
+    joined = {name: "; ".join(dict.fromkeys(str(one[name]) for one in attrs if name in one)) for name in _STATED}
+    users = sum(int(one["n_reports"]) for one in attrs)
+    sources = dict.fromkeys(str(one.get("source") or source_of(one)) for one in attrs)
+    return {"n_reports": users, "source": " and ".join(sources)} | {name: text for name, text in joined.items() if text}
+
+
+def source_of(attrs: Mapping[str, Any]) -> str:
+    """Return reports, design and model of a result in words."""
+    reports, n = attrs.get("mechanisms") or "of which only a summary is known", f"{int(attrs['n_reports']):,} report"
+    design = reports if reports.startswith(n) else f"{n}s ({reports})"
+    formula = f", by the regression {attrs['formula']}" if "formula" in attrs else ""
+    return f"{design}{formula}, {f'under the prior {attrs["prior"]}' if 'prior' in attrs else 'by maximum likelihood'}"
+
+
+asks = asking(WORDS)
 
 
 def as_result(result: Any) -> Any:

@@ -17,6 +17,7 @@ from ldpbayes.answers.base import conclusion, one_channel, words
 from ldpbayes.answers.prior_nodes import Moments, PriorNodes
 from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
+from ldpbayes.collections.data import mechanisms
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.estimators.confidence import clopper_pearson
 from ldpbayes.inference.ends import tails
@@ -174,6 +175,7 @@ def contamination_hull(
         if prior is not None:
             found = _posterior_range(tally, weights[0], fakes, as_prior(prior, len(labels)), ci_prob)
             arrays |= {f"posterior_{name}": (("share",)[: np.ndim(one)], one) for name, one in found.items()}
+    facts |= {"source": f"{mechanisms({tally.name: [(0, tally)]})}, by the unbiased estimate"}
     facts |= {"question": text, "n": n, "ci_prob": ci_prob, "exact": every[-1].exact, "threshold": threshold}
     hull = ContaminationHull(arrays, {"share": shares, "quantity": list(names)}, facts)
     holds = None if math.isnan(threshold) else bool(estimate[0] > threshold if above else estimate[0] < threshold)

@@ -13,7 +13,6 @@ from scipy.special import softmax
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
-from ldpbayes.arguments import explained
 from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
@@ -36,14 +35,13 @@ POPULATION = "population"
 MARGINS_APART, RAKED, MOST_RAKED = 1e-3, 1e-9, 2000
 #: A slope is a difference over this share of the column's standard deviation.
 STEP = 1e-3
-asks = explained(
+asks = base.asking(
     base.WORDS
     | {
         "result": "result : Result\n    A result of regress.",
         "variable": "variable : str\n    A covariate of the formula.",
         "data": "data : data frame, optional\n    The people to average over; by default those of the fit.",
     },
-    base.ANSWER,
 )
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ldpbayes.collections.tally import Tally
     from ldpbayes.likelihoods import AbstractLikelihood
 
+#: Parameters of protocols are written out up to this many characters.
+LONGEST = 60
 #: What a weighted result says of the draws of F, and why it has none.
 LEFT_OUT = "left out"
 #: What a result of summaries says of the draws of F: mean and sd are known, draws are not.
@@ -212,3 +214,38 @@ class AbstractData(ABC):
     def doubt(self) -> str:
         """What some respondents may do instead of following the device, in words; empty where everybody follows it."""
         return "" if not self.n_laws else "respondents may deny" if self.denied else "respondents may ignore the device"
+
+
+def mechanisms(channels: Mapping[str, Sequence[tuple[int, Any]]]) -> str:
+    """Return how many reports came through which protocol, in words, such as "600 reports through warner (p = 0.7)".
+
+    Parameters
+    ----------
+    channels : mapping of str to sequence of (int, Tally)
+        As ``AbstractData.channels`` has them; without any of them nothing is known, and the text is empty.
+    """
+    users: dict[str, int] = {}
+    for _, tally in (pair for pairs in channels.values() for pair in pairs):
+        wrapped = tally.protocol.noncompliance()
+        device = tally.protocol if wrapped is None else wrapped.compliers
+        settings = ", ".join(
+            f"{key} = {value_in_words(value)}" for key, value in device.parameters().items() if key != "n_categories"
+        )
+        text = f"{device.design.replace('_', ' ')}{f' ({settings})' if settings else ''}"
+        if wrapped is not None and not wrapped.of:
+            text += " that some ignore"
+        elif wrapped is not None and any(law.targets[0] != x for law, x in zip(wrapped.laws, wrapped.of, strict=True)):
+            text += " where some deny"
+        users[text] = users.get(text, 0) + tally.n_reports
+    return " and ".join(f"{n:,.0f} report{'s' * (n != 1)} through {text}" for text, n in users.items())
+
+
+def value_in_words(value: Any) -> str:
+    """Return a parameter of a protocol in words: of long lists only how many entries they have."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        text = f"[{', '.join(map(value_in_words, value))}]"
+        return text if len(text) <= LONGEST else f"{len(value):,} values"
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -9,6 +9,7 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers.base import conclusion
 from ldpbayes.collections import Collection
+from ldpbayes.collections.data import mechanisms
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.estimators.base import information_covariance
@@ -86,6 +87,7 @@ def sensitivity(
     points = checks.integer(points, "points", minimum=2, maximum=MAX_POINTS)
     if len(collection.laws) > 1 and not collection.denied:
         raise InfeasibleError("A sensitivity curve needs one law of those who ignore the device; ask for one at a time.")
+    source = f"{mechanisms(collection.channels())}, by maximum likelihood"
     collection = scaled(collection)
     rows, test = collection.rows, collection.noncompliance()
     if rows.n_rows * rows.n_categories > MAX_ENTRIES:
@@ -130,7 +132,7 @@ def sensitivity(
         if math.isnan(turning):
             sentence = f"{start} and turns nowhere; {allowed}."
     attrs = {"question": question, "sentence": sentence, "threshold": math.nan if threshold is None else threshold}
-    attrs |= {"turning": turning, "allowed": int(not test.identified), "symbol": s, "share": words.share}
+    attrs |= {"source": source, "turning": turning, "allowed": int(not test.identified), "symbol": s, "share": words.share}
     return Sensitivity({"answer": ("gamma", values), "error": ("gamma", errors)}, {"gamma": gammas}, attrs)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.collections import Cells, Collection
+from ldpbayes.collections.data import value_in_words
 from ldpbayes.pages.prose import number_of
 
 #: Libraries whose versions may change a number in its last digits.
@@ -21,8 +22,6 @@ REFERENCE = (
     "ldpbayes {version}. The estimators are those of M. Lopuhaä-Zwakenberg, Z. Li, B. Škorić and N. Li (2020), Improving "
     "frequency estimation under local differential privacy, and of the papers that its documentation names."
 )
-#: Lists of parameters are written out up to this many characters.
-_LONGEST = 60
 
 
 def about(collection: Collection | Cells) -> dict[str, str]:
@@ -81,7 +80,7 @@ def _channel(name, protocol, users, total, labels):
             other = "".join(_denied(law, labels[x], labels) for law, x in zip(wrapped.laws, wrapped.of, strict=True))
         return _channel(name, wrapped.compliers, users, total, labels) + other
     described = describe_protocol(protocol.design)
-    settings = [f"{key} = {_value(value)}" for key, value in protocol.parameters().items() if key != "epsilon"]
+    settings = [f"{key} = {value_in_words(value)}" for key, value in protocol.parameters().items() if key != "epsilon"]
     start = f"Channel {name}: " if total > 1 else ""
     text = f"{start}{number_of(users, 'report')} through {protocol.design.replace('_', ' ')}"
     text += f" ({', '.join(settings)})." if settings else "."
@@ -96,16 +95,6 @@ def _channel(name, protocol, users, total, labels):
     elif math.isinf(epsilon):
         text += " Some reports exclude a true answer with certainty, so that ε is infinite."
     return text
-
-
-def _value(value):
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list | tuple):
-        text = f"[{', '.join(_value(item) for item in value)}]"
-        return text if len(text) <= _LONGEST else f"{len(value):,} values"
-    text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def again(command: str, known: Mapping[str, str]) -> dict[str, str]:
@@ -138,6 +127,8 @@ def known_of(result: Any) -> dict[str, str]:
     arrays = {str(name): values.values for name, values in variables.items()}
     data = fingerprint_of_arrays(result["summary"]["category"].values, arrays)
     return {
+        "Design": result.attrs.get("mechanisms", ""),
+        "Prior": result.attrs.get("prior", ""),
         "Random seed": str(result.attrs["random_seed"]),
         "Settings": result.attrs.get("settings", ""),
         "Data (SHA-256)": data,

@@ -6,8 +6,13 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of
+from ldpbayes.pages.prose import sourced
 from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, odds_spec, of_asked, percent
 
+#: What it takes to compute an answer again: attributes by heading.
+AGAIN = {"Question": "asked", "Random seed": "random_seed", "Settings": "settings"}
+#: What the page says elsewhere than in a note.
+_SAID = {"ci_prob", "question", "sentence", "source", "n_reports", *AGAIN.values()}
 #: What says how well the other numbers are known.
 ERRORS = ("mcse", "lower_error", "upper_error", "probability_mcse", "pseudo")
 
@@ -18,11 +23,34 @@ def of_dataset(result: Any, *, title: str = "") -> Page:
     result = result.drop_dims(["chain", "draw"], errors="ignore")
     title = title or result.attrs.get("question") or "Answer"
     table = _table(result, title)
-    told = {str(name): value for name, value in result.attrs.items() if name not in ("ci_prob", "question", "sentence")}
+    told = {str(name): value for name, value in result.attrs.items() if name not in _SAID}
     told |= {str(name): result[name].item() for name in result.coords if not result[name].dims}
     notes = tuple(Note(Kind.METHOD, f"{name.replace('_', ' ')}: {value}") for name, value in told.items() if value != "")
     facts = {**dict(result.attrs), "rows": table.complete().records()}
-    return Page(title, (table,), notes, figures, facts=facts, summary=result.attrs.get("sentence", ""))
+    summary = sourced(result.attrs.get("sentence") or _sentence(result, title, table), result.attrs)
+    return Page(title, (table,), notes, figures, facts=facts, summary=summary, again=again_of(result))
+
+
+def again_of(result: Any) -> dict[str, str]:
+    """Return what an answer knows of how it was computed, by heading."""
+    return {heading: str(result.attrs[name]) for heading, name in AGAIN.items() if result.attrs.get(name) not in (None, "")}
+
+
+def _sentence(result, title, table):
+    """Return the first row of a table in words: its number with the interval, and which one it is."""
+    if not table.rows:
+        return ""
+    keys = {str(name) for name in result.coords if result[name].dims}
+    cells = list(zip(table.columns, table.texts()[0], strict=True))
+    told = [(column, text) for column, text in cells if column.key not in keys and text]
+    intervals = [f"{column.full_heading} {text}" for column, text in told if column.kind == "interval"]
+    middle = [text for column, text in told if column.kind == "number" and column.key not in (*ERRORS, "sd")]
+    if not middle and not intervals:
+        return ""
+    number = f"{middle[0]} ({intervals[0]})" if middle and intervals else (middle or intervals)[0]
+    which = ", ".join(f"{column.heading} {text}" for column, text in cells if column.key in keys)
+    more = f" in the first of {len(table.rows):,} rows" if len(table.rows) > 1 else ""
+    return f"{title}: {number}{more}{f' ({which})' if which else ''}."
 
 
 def _table(result, title):

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from ldpbayes import plots
 from ldpbayes.answers import association as answers
+from ldpbayes.answers.base import source_of
 from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of, stated
-from ldpbayes.pages.prose import as_sentences
+from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
 
 #: Conditional shares are printed for at most so many pairs: those with the largest Cramér's V.
@@ -59,7 +60,7 @@ def of_association(result, *, top: int = TOP) -> Page:
         tuple(_notes(result)),
         (figure,),
         facts,
-        _summary(result, ordered),
+        sourced(_summary(result, ordered), {"source": source_of(result.attrs)}),
     )
 
 

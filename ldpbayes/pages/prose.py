@@ -1,6 +1,8 @@
 """Small repairs of sentences that are put together from parts."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 #: The first letter of a text, or the first one after a full stop.
 _START = re.compile(r"(?:^|(?<=[.!?] ))([a-zα-ω]\w*)")
@@ -47,6 +49,13 @@ def _is_inside(text, place):
     """Return whether a bracket is open at a place of a text, as in the names of levels; both ends of an interval count."""
     before = text[:place]
     return sum(map(before.count, "([")) > sum(map(before.count, ")]"))
+
+
+def sourced(text: str, attrs: Mapping[str, Any]) -> str:
+    """Return a text whose first sentence says from what reports, through which design and by which model it comes."""
+    first, rest = split(text)
+    whole = f"{first.removesuffix('.')}, from {attrs['source']}." if first and attrs.get("source") else first
+    return " ".join(filter(None, (whole, rest)))
 
 
 def split(text: str) -> tuple[str, str]:

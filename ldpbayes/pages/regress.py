@@ -11,7 +11,7 @@ from ldpbayes.errors import listed
 from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
 from ldpbayes.pages.prose import number_of
-from ldpbayes.pages.summary import summary_of_fit
+from ldpbayes.pages.summary import shares, summary_of_fit
 from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, odds_spec, of_asked, percent, spec_of
 from ldpbayes.plots.regression import term_in_words
 from ldpbayes.regression.maximum import Maximum
@@ -239,7 +239,15 @@ def _summary(tree):
     else:
         more = f", and {len(clear) - 4} further coefficients differ from zero" if len(clear) > 4 else ""
         said = f"at {level}, {'; '.join(clear[:4])}{more}"
-    return f"{summary_of_fit(tree).removesuffix('.')}; {said}."
+    if "denial_mean" in summary:
+        names = map(str, summary["denied"].values)
+        numbers = (np.atleast_1d(summary[f"denial_{key}"].values) for key in ("mean", "lower", "upper", "sd"))
+        said += "".join(
+            f"; of those in {name} an estimated {share} deny"
+            for name, share in zip(names, shares(*numbers, interval_of(summary.attrs["ci_prob"])), strict=True)
+        )
+    formula = tree.attrs.get("formula", tree.attrs["title"])
+    return f"{summary_of_fit(tree).removesuffix('.')}; by the regression {formula}, {said}."
 
 
 def _facts(tree):
@@ -256,7 +264,7 @@ def _facts(tree):
             labels = {dim: [str(label) for label in summary[dim].values] for dim in dims}
             spread[name] = labels | numbers_of(summary, {}, f"{name}_")
     return {
-        "formula": attrs["title"],
+        "formula": attrs.get("formula", attrs["title"]),
         **{name: attrs[name] for name in names},
         "ci_prob": summary.attrs["ci_prob"],
         "terms": [str(name) for name in summary["term"].values],

@@ -7,7 +7,7 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
-from ldpbayes.pages.prose import split
+from ldpbayes.pages.prose import sourced, split
 from ldpbayes.pages.tables import Rows, filled
 
 #: Categories of the table of a hull, the largest estimates first, and points of the curve in that of a sensitivity.
@@ -68,7 +68,7 @@ def beside(page: Page, hull) -> Page:
 
 def _concluded(result, title, table, name, plot, caption, alt, facts) -> Page:
     """Return the page of a result with a sentence, of which the first one is the summary, and a figure."""
-    summary, rest = split(f"{result.sentence[:1].upper()}{result.sentence[1:]}")
+    summary, rest = split(sourced(f"{result.sentence[:1].upper()}{result.sentence[1:]}", result.attrs))
     notes = (Note(Kind.VERDICT, rest),) if rest else ()
     figure = Figure(name, caption, f"{alt} {result.sentence}", functools.partial(plot, result))
     return Page(title, (table,), notes, (figure,), facts, summary)

@@ -40,6 +40,9 @@ def _collected(attrs, several):
     """Return how many reports there are, and where users of one cell sent several each, of how many users."""
     n, histories = int(attrs["n_reports"]), json.loads(attrs.get("epsilon_spent", "[]"))
     reports = number_of(n + sum((times - 1) * users for times, _, users in histories), "report")
+    if "formula" in attrs and attrs.get("mechanisms"):  # of a regression, whose page says it nowhere else
+        design = attrs["mechanisms"]
+        reports = design if design.startswith(reports) else f"{reports} ({design})"
     return f"{reports} of {number_of(n, 'user')}" if histories and not several else reports
 
 

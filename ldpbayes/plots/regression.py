@@ -93,7 +93,11 @@ def _coefficients(fitted):
     if isinstance(fitted, Maximum):
         summary, start, reference, title = fitted.summary(), "", fitted.reference, fitted.formula
     else:
-        reference, start, title = fitted.attrs["reference"], "coefficients_", fitted.attrs["title"]
+        reference, start, title = (
+            fitted.attrs["reference"],
+            "coefficients_",
+            fitted.attrs.get("formula", fitted.attrs["title"]),
+        )
         summary = fitted["summary"].to_dataset().drop_sel(category=reference)
     series = [summary[f"{start}{key}"] for key in ("mean", "lower", "upper")]
     return *series, reference, title, f"{summary.attrs['ci_prob'] * 100:g} %"

@@ -1,5 +1,6 @@
 """regress: from a formula and a data frame to the posterior of the coefficients, or their maximum-likelihood estimates."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
@@ -8,7 +9,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells
-from ldpbayes.collections.data import NO_USERS
+from ldpbayes.collections.data import NO_USERS, mechanisms
 from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.estimators.linearized import scores_of
@@ -222,12 +223,16 @@ def regress(
     if method == "mle":
         with OneThread():
             estimate = _maximum(model, request.ci_prob)
-        estimate.attrs |= facts
+        estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.design.text}
         return estimate
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
     with OneThread():
         tree = _posterior(model, request, Watch(progressbar))
+    given = stated | {"report": report, "categories": labels, "prior": prior, "missing": missing, "deniers": deniers}
+    given |= {} if protocol is None else {"protocol": _protocols(reports.pooled)}
+    settings = json.loads(tree.attrs["settings"]) | {name: value for name, value in given.items() if value is not None}
+    tree.attrs["settings"] = json.dumps(settings, sort_keys=True, default=lambda value: np.asarray(value).tolist())
     tree.attrs |= facts | ({"left_out": left_out} if left_out else {})
     return tree
 
@@ -324,8 +329,8 @@ class Model:
 
     @property
     def title(self) -> str:
-        """The formula."""
-        return self.design.text
+        """That of the data; the formula where they have none."""
+        return self.reports.pooled.title or self.design.text
 
     @property
     def n_reports(self) -> int:
@@ -364,6 +369,10 @@ class Model:
         """Return what the devices do, in words."""
         return self.reports.pooled.device()
 
+    def channels(self) -> dict[str, list]:
+        """Return the channels of all rows together, as the data have them."""
+        return self.reports.pooled.channels()
+
     def variables(self, z: np.ndarray, watch: Any = None) -> dict[str, tuple]:
         """Return P of all people and the variables of the prior at draws (chains, draws, u), as {name: (dims, array)}."""
         flat = z.reshape(-1, z.shape[-1])
@@ -375,6 +384,13 @@ class Model:
         """Return the model with the survey weights multiplied by a factor."""
         entries = self.reports.entries(self.cell, self.target.reports.n_cells, factor)
         return replace(self, target=replace(self.target, reports=entries))
+
+
+def _protocols(pooled):
+    """Return how the reports of each channel were made, as ``make_protocol`` takes it."""
+    wrapped = {tally.name: (tally.protocol, tally.protocol.noncompliance()) for tally in pooled.tallies}
+    devices = {name: whole if law is None else law.compliers for name, (whole, law) in wrapped.items()}
+    return {name: {"name": device.design, "parameters": device.parameters()} for name, device in devices.items()}
 
 
 def _with_reports(data):
@@ -702,6 +718,7 @@ def _tree(model, sample, request, facts):
         "random_seed": request.random_seed,
         "frequency_draws": "mean only",
         "regression": model.design.describe(),
+        "formula": model.design.text,
         "reference": prior.categories[prior.reference],
         "weighted": int(reports.weighted),
     }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ldpbayes.collections.data import mechanisms
 from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.diagnostics import summarize
@@ -112,6 +113,7 @@ def build(
         "identifiability": data.identifiability(),
         "caveat": data.caveat(),
         "device": data.device(),
+        "mechanisms": mechanisms(data.channels()),
         **(attrs or {}),
     }
     alpha = None if isinstance(prior, str) else prior.concentrations()
