@@ -70,7 +70,11 @@ def asking[F: Callable](words: Mapping[str, str]) -> Callable[[F], F]:
             answer = function(*args, **kwargs)
             given = signature.bind(*args, **kwargs).arguments
             asked = ", ".join(_argument(name, value) for name, value in given.items())
-            results = [value for value in given.values() if hasattr(value, "attrs") and "n_reports" in value.attrs]
+            results = [
+                value
+                for value in given.values()
+                if isinstance(value, xr.DataTree | xr.Dataset) and "n_reports" in value.attrs
+            ]
             return answer.assign_attrs(_about(results) | {"asked": f"{function.__name__}({asked})"})
 
         return cast(F, call)
@@ -80,7 +84,7 @@ def asking[F: Callable](words: Mapping[str, str]) -> Callable[[F], F]:
 
 def _argument(name: str, value: Any) -> str:
     """Return an argument of a question in words; of a result, of reports and of a table only its name."""
-    plain = isinstance(value, str | numbers.Number | list | tuple | None) and not hasattr(value, "tallies")
+    plain = isinstance(value, str | numbers.Number | list | tuple | None)
     return f"{name}={shown(value)}" if plain else name
 
 
