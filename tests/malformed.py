@@ -764,7 +764,7 @@ INNER = {
 #: Methods through which engines ask protocols, priors and methods: no user calls them, and they check nothing twice.
 HOOKS = {
     # protocols
-    "binomials", "bit_counts", "filters", "format_reports",
+    "at_level", "binomials", "bit_counts", "filters", "format_reports", "report_sizes",
     "from_parameters", "gather", "least_squares", "lengths", "level_ratio", "likelihoods", "list_histories", "merged",
     "oracle", "parse_reports", "rational_channel", "report_columns", "rows",
     "simulate_bit_counts", "simulate_support_counts", "supported", "tally_arrays", "text", "untext",

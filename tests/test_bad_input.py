@@ -153,7 +153,7 @@ COLLECTIONS = [
     ("p = 0.7", "p = 0.7\n[published]\na = 1", "published must be a list"),
     ('id = "small"', "published = [1]", "[[published]]"),
     ('id = "small"', "a" + ".a" * 30_000 + " = 1", "more than 8 parts"),
-    ('id = "small"', "notes = " + "[" * 5000, "nested more than 16 levels"),
+    ('id = "small"', "notes = " + "[" * 5000, "nested more than 64 levels"),
     ('id = "small"', 'notes = "\x1b[31m\\u001b[2J"', "not valid TOML"),
     ('name = "all"', 'name = "all"\n[[channels]]\nname = "all"\nprotocol = "warner"\nfile = "small.csv"', "all"),
 ]

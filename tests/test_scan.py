@@ -813,7 +813,7 @@ def test_ctrl_c_keeps_what_was_read(tmp_path, monkeypatch):
         again()
 
 
-def test_ctrl_c_that_foreign_code_swallows_is_not_lost(tmp_path, monkeypatch):
+def test_ctrl_c_that_foreign_code_swallows_is_not_lost(tmp_path, monkeypatch, request):
     """Kind: an interrupt that ends in "Exception ignored", as in an import from Cython, stops the scan and keeps its state.
 
     The state stays until the cells are written. The handler before the scan is there again after it.
@@ -831,6 +831,8 @@ def test_ctrl_c_that_foreign_code_swallows_is_not_lost(tmp_path, monkeypatch):
         return partial(self, piece, at)
 
     monkeypatch.setattr(Fold, "partial", swallowing)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what runs in the background
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     scan = lb.scan(str(tmp_path / "*.parquet"), protocol, checkpoint=state)
     with pytest.raises(KeyboardInterrupt):
         scan()

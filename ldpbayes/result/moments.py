@@ -85,7 +85,7 @@ def _summary(exact, dims, coords, prior, ci_prob, attrs):
 
 
 def summary_alone(result: xr.DataTree) -> Result:
-    """Return a result of draws without them: their summary stays, with its Monte Carlo errors.
+    """Return a result of draws without them: their summary stays, with its Monte Carlo errors, and their covariance of P.
 
     Parameters
     ----------
@@ -98,6 +98,12 @@ def summary_alone(result: xr.DataTree) -> Result:
         children={name: xr.DataTree(group.to_dataset()) for name, group in result.children.items() if name != "sample_stats"}
     )
     out["posterior"] = xr.DataTree(posterior.drop_dims(("chain", "draw")))
+    if "cell" not in posterior["distribution"].dims and "exact" not in out.children:
+        shares = posterior["distribution"].values.reshape(drawn, -1)
+        labels = posterior["category"].values
+        dims = ("category", "category_bis")
+        covariance = xr.DataArray(np.atleast_2d(np.cov(shares.T)), dict.fromkeys(dims, labels), dims)
+        out["exact"] = xr.DataTree(xr.Dataset({"distribution_cov": covariance}))
     out.attrs |= result.attrs | {"draws": NO_DRAWS}
     out.attrs["reason"] += f" The moments and ends that are no integrals come from {drawn:,} draws, which are not kept."
     validate(out)
