@@ -111,7 +111,8 @@ def sensitivity(
             seen[:, denied] = (1 - gamma) * seen[:, denied] + gamma * dense[:, size:]
         else:
             seen = (1 - gamma) * seen + gamma * dense[:, -1:]
-        mixed = DenseRows(seen, rows.counts, rows.log_constants)
+        possible = seen.any(axis=1)  # at γ = 0 some may not be; towards it these say nothing of P
+        mixed = DenseRows(seen[possible], rows.counts[possible], rows.log_constants[possible])
         p = maximize(mixed, tolerance=1e-8).p
         covariance = information_covariance(mixed, p)
         covariance[p == 0, :] = covariance[:, p == 0] = 0.0
