@@ -186,8 +186,8 @@ def test_the_last_method_says_how_long_it_takes_and_again_where_its_chains_go_on
     monkeypatch.setattr(nuts, "time", SimpleNamespace(process_time=lambda: seconds[0]))
     with pytest.warns(LDPBayesWarning, match="No-U-Turn sampler, the last method left .* takes about") as said:
         fit(collected(GRR(2, 1.0), 60, 1), "jeffreys", "nuts", random_seed=1, estimates=False)
-    compiling, *forecasts = [int(str(w.message).split("about ")[1].split(" s")[0]) for w in said]
-    assert compiling > base.LONG and forecasts == [8000, 4 * (made[-1] + 1000)]
+    forecasts = [int(str(w.message).split("about ")[1].split(" s")[0]) for w in said]
+    assert forecasts == [8000, 4 * (made[-1] + 1000)]
     assert made[:2] == [50, 1000] and all(w.filename == __file__ for w in said)
 
 

@@ -91,6 +91,8 @@ class Target:
     end_errors: ClassVar[tuple[float, float, float]] = 0.0625, MAX_END_ERROR, MAX_END_ERROR
     #: The most weighted draws that are made for that.
     most_drawn: ClassVar[int] = 2**15
+    #: Whether NUTS, which costs most, is what takes over where weights are rejected.
+    before_nuts: ClassVar[bool] = True
 
     def weighed_by(self, z: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return the quantities (S, k) of draws that their weights are judged by: P, as log_density gives it."""

@@ -50,9 +50,9 @@ TAILS = 0.8
 #: more unknowns MORE times those that are kept. Where errors are then more than ACCEPTABLE times as large, there are more,
 #: of MOST_HELD unknowns in all: a flat tail wants many, and chains cost ten times as much.
 LEAST_DRAWN, CHEAP, MORE, ACCEPTABLE, MOST_HELD = 4096, 2e8, 8, 1.2, 2**22
-#: Proposals are mended with at most as much work as so many times the most draws. Where only ends are uncertain, and weights
-#: have light tails, so that errors fall as they say, they are gone on with to the most draws, or to so many times what is
-#: cheap, of twice MOST_HELD unknowns in all.
+#: Proposals are mended with at most as much work as so many times the most draws. Where only ends are uncertain they are
+#: gone on with: before NUTS to at most as many; before chains that cost little, where weights have light tails, so that
+#: errors fall as they say, to the most draws; or to so many times what is cheap, of twice MOST_HELD unknowns in all.
 SPENT, BEFORE_CHAINS = 3, 4
 #: Where draws cost more than CHEAP, proposals are fitted to batches of so many first.
 BATCH = 512
@@ -476,9 +476,10 @@ def from_prior(target: Target, size: int, rng: np.random.Generator, watch: Any, 
 def _gone_on(best, source, most, room, prob, rng, watch):
     """Return the best Draws, or more of their proposal where these are wanted, and cheap."""
     limit, drawn = source.target.most_drawn, len(best.z)
-    longest = max(limit, min(2 * MOST_HELD // best.z.shape[1], int(BEFORE_CHAINS * room)))
-    light = best.verdict.next == "more" and best.found.k_hat < GOOD_K_HAT
-    times = best.verdict.times if light and best.verdict.times * drawn <= longest else 1
+    patient = source.target.before_nuts
+    longest = max((SPENT if patient else 1) * limit, min(2 * MOST_HELD // best.z.shape[1], int(BEFORE_CHAINS * room)))
+    light = best.found.k_hat < GOOD_K_HAT and best.verdict.times * drawn <= longest
+    times = min(best.verdict.times, longest // drawn) if best.verdict.next == "more" and (patient or light) else 1
     if (best.verdict.accepted or times > 1) and best.lacking > 1:  # ends as exact as is cheap, once more
         if source.few and best.lacking > ACCEPTABLE**2 and most == limit > LARGER * LEAST_DRAWN:
             most = min(2 ** int(math.log2(MOST_HELD / best.z.shape[1])), int(room))

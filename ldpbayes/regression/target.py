@@ -29,6 +29,7 @@ class Target(target.Target):
     defended: ClassVar[bool] = True
     end_errors: ClassVar[tuple[float, float, float]] = 0.025, 0.04, MAX_END_ERROR  # two and a half times .04 away
     most_drawn: ClassVar[int] = 2**17
+    before_nuts: ClassVar[bool] = False
 
     def joint(self, z: np.ndarray, cell: np.ndarray, code: np.ndarray) -> np.ndarray:
         """Return P(report, category) of reports by the numbers of their rows, given the cell of each, up to a constant."""
