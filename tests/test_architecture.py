@@ -64,16 +64,25 @@ BUILT_ON = {
     "theory.planning": {"theory.risk", "theory.bounds", "theory.waves"},
     "theory.prospects": {"theory.planning"},
     "posteriors.exact": {"posteriors.mixing", "posteriors.mixture"},
-    "posteriors.evidence": {"posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},
+    "posteriors.evidence": {
+        "posteriors.hmc",
+        "posteriors.sampler",
+        "posteriors.surrogate",
+        "posteriors.tally_chain",
+        "posteriors.walk",
+    },
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {
         "posteriors.expansion",
-        "posteriors.laplace",
+        "posteriors.hmc",
         "posteriors.mixing",
         "posteriors.mixture",
-        "posteriors.walk",
+        "posteriors.weighted",
     },
-    "posteriors.joint": {"posteriors.laplace", "posteriors.surrogate"},
+    "posteriors.hmc": {"posteriors.sampler", "posteriors.walk"},
+    "posteriors.nuts": {"posteriors.hmc", "posteriors.sampler", "posteriors.weighted"},
+    "posteriors.sampler": {"posteriors.surrogate", "posteriors.walk"},
+    "posteriors.weighted": {"posteriors.loglinear"},
     "posteriors.many": {
         "posteriors.expansion",
         "posteriors.mixing",
@@ -83,7 +92,7 @@ BUILT_ON = {
     },
     "posteriors.mixing": {"posteriors.quadrature", "posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.expansion", "posteriors.mixing"},
-    "posteriors.walk": {"posteriors._walk_kernels", "posteriors.surrogate"},
+    "posteriors.walk": {"posteriors._walk_kernels"},
 }
 HOMES = {
     "numba": {"compiling"},

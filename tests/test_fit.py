@@ -16,7 +16,7 @@ from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.road.methods import METHODS
 
 #: Methods for priors that are not Dirichlet: their tests are in tests/posteriors.
-OTHER_PRIORS = ("floor", "mixture", "laplace", "loglinear", "summary", "walk")
+OTHER_PRIORS = ("floor", "mixture", "weighted", "summary", "hmc")
 
 
 def simulated(protocol, n, seed=1):

@@ -17,9 +17,9 @@ from ldpbayes.posteriors.base import CALLER, AbstractPosterior, Answer, Watch
 from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.exact import fit_alone
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
-from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.many import NEITHER, moments_of, refuse_long, seconds_of_mixture
 from ldpbayes.posteriors.mixture import fit_shared
+from ldpbayes.posteriors.nuts import JOINT
 from ldpbayes.posteriors.problem import Joint, Problem, over_all, prior_of_cells, scaled
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.beside import cells_left_out, leave_out

@@ -27,7 +27,7 @@ def pair():
 @pytest.fixture(scope="module")
 def by_weights(pair):
     tree = lb.associate(pair, random_seed=1)
-    assert tree.attrs["method"] == "loglinear" and tree.attrs["sampling"] == "independent"
+    assert tree.attrs["method"] == "weighted" and tree.attrs["sampling"] == "independent"
     return lb.answers.independence(tree)
 
 
