@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
         theory,
     )
     from ldpbayes.answers import comparisons, contrast, poststratify, predictions
-    from ldpbayes.association import associate
+    from ldpbayes.association.fitting import associate
     from ldpbayes.collections import Cells, Collection, Tally
     from ldpbayes.errors import LDPBayesError
     from ldpbayes.examples import list_examples, load_example

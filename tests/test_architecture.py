@@ -33,17 +33,17 @@ LAYERS = [
     {"collections"},
     {"inference", "priors", "simulation", "sources"},
     {"estimators", "examples", "posteriors", "result", "theory"},
-    {"answers", "association", "describing", "fitness", "fitting", "model", "regression", "road"},
-    {"methods", "pages", "plots", "pymc", "robust"},
-    {"planning", "private_groups"},
+    {"answers", "describing", "fitness", "fitting", "model", "regression", "road"},
+    {"methods", "pages", "plots", "pymc"},
+    {"association", "planning", "private_groups", "robust", "surveys"},
     {"__main__", "cli"},
 ]
 #: What one may leave closed: a room stands on the core, and no other room needs it. ``ldpbayes/rooms.py`` has their tables.
-ROOMS = {"planning", "private_groups"}
+ROOMS = {"association", "planning", "private_groups", "robust", "surveys"}
 #: Rooms that name others, as the docstrings of their packages say.
 BETWEEN: dict[str, set[str]] = {}
 #: Public modules that list names which load on first use: lists of doors, and no code.
-DOORS = {"answers", "planning", "plots", "private_groups", "pymc"}
+DOORS = {"answers", "plots", "pymc", *ROOMS}
 #: Who may name every room.
 ABOVE = {"__main__", "cli"}
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -77,9 +77,6 @@ def _style_of(value, name):
 #: What the arguments of figures must be, by name.
 _RULES = {
     "result": _result,
-    "hull": one_of("ldpbayes.answers.contamination", "ContaminationHull", "what contamination_hull returned"),
-    "answer": one_of("ldpbayes.answer", "Answer", "what missing_answers returned"),
-    "curve": one_of("ldpbayes.fitness.noncompliance", "Sensitivity", "what sensitivity returned"),
     "check": one_of("ldpbayes.fitness.crosschecking", "CrossCheck", "what crosscheck returned"),
     "figure": one_of("matplotlib.figure", "Figure", "a figure of matplotlib"),
     "predicted": one_of("xarray", "Dataset", "what predictions returned"),
@@ -100,9 +97,6 @@ _RULES = {
 #: What they are.
 _WORDS = {
     "result": "result : DataTree\n    From fit().",
-    "hull": "hull : ContaminationHull\n    From ``ldpbayes.robust.contamination_hull``.",
-    "answer": "answer : Answer\n    From ``ldpbayes.answers.missing_answers``.",
-    "curve": "curve : Sensitivity\n    From ``ldpbayes.robust.sensitivity``.",
     "target": 'target : {"distribution", "frequency"}\n    P, or F of these people.',
     "collection": "collection : Collection",
     "cells": "cells : Cells",

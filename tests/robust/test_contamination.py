@@ -14,7 +14,6 @@ from scipy.stats import norm
 
 import ldpbayes as lb
 from ldpbayes import Collection, Tally
-from ldpbayes.answers.contamination import _levelled
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.estimators import Oracle
 from ldpbayes.estimators.confidence import confidence_intervals
@@ -23,6 +22,7 @@ from ldpbayes.priors import as_prior
 from ldpbayes.priors.base import AbstractSoftmax, NormalLaw
 from ldpbayes.protocols import GRR, Channel, LocalHashing, SubsetSelection, UnaryEncoding, designs
 from ldpbayes.robust import contamination_hull
+from ldpbayes.robust.contamination import _levelled
 
 LABELS = tuple("abcdefghijklmnopqrstuvwxyz")
 

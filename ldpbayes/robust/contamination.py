@@ -14,7 +14,6 @@ from scipy.special import expit, ndtri
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers.base import conclusion, one_channel, words
-from ldpbayes.answers.prior_nodes import Moments, PriorNodes
 from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.collections.data import mechanisms
@@ -24,6 +23,7 @@ from ldpbayes.inference.ends import tails
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.protocols.base import Binomials
+from ldpbayes.robust.prior_nodes import Moments, PriorNodes
 
 if TYPE_CHECKING:
     from ldpbayes.posteriors.exact import ExactMoments
