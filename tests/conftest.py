@@ -46,7 +46,7 @@ TOGETHER = (
         "priors/test_contract.py",
         "test_model.py",
         "test_observe_cells.py",
-        "test_spark.py",
+        "scanning/test_spark.py",
     ),
 )
 #: Files that take five seconds or more, the longest first: whoever begins with them ends together with the others.
@@ -76,7 +76,7 @@ LONGEST = (
     "posteriors/test_joint.py",
     "posteriors/test_mend_engines.py",
     "regression/test_page.py",
-    "test_scan.py",
+    "scanning/test_scan.py",
     "mend/test_14_private_groups_in_files.py",
 )
 _TOGETHER = [tuple(f"tests/{name}" for name in group) for group in TOGETHER]

@@ -35,11 +35,11 @@ LAYERS = [
     {"estimators", "examples", "posteriors", "result", "theory"},
     {"answers", "describing", "fitness", "fitting", "model", "regression", "road"},
     {"methods", "pages", "plots", "pymc"},
-    {"association", "planning", "private_groups", "robust", "surveys"},
+    {"association", "planning", "private_groups", "robust", "scanning", "surveys"},
     {"__main__", "cli"},
 ]
 #: What one may leave closed: a room stands on the core, and no other room needs it. ``ldpbayes/rooms.py`` has their tables.
-ROOMS = {"association", "planning", "private_groups", "robust", "surveys"}
+ROOMS = {"association", "planning", "private_groups", "robust", "scanning", "surveys"}
 #: Rooms that name others, as the docstrings of their packages say.
 BETWEEN: dict[str, set[str]] = {}
 #: Public modules that list names which load on first use: lists of doors, and no code.
@@ -128,7 +128,7 @@ HOMES = {
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frames"},
-    "pyspark": {"sources.scanning.spark"},
+    "pyspark": {"scanning.spark"},
     "typer": {"cli", "cli.options"},
 }
 

@@ -21,7 +21,6 @@ PAGES = {
     "ldpbayes.fitness.base.Fitness": ("a Fitness", "pages.check.of_check"),
     "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "pages.check.of_check_of_cells"),
     "ldpbayes.road.methods.Choice": ("a Choice", "pages.data.of_choice"),
-    "ldpbayes.sources.scanning.found.Found": ("the cells of a scan", "pages.data.of_scan"),
     "ldpbayes.collections.cells.Cells": ("Cells", "pages.data.of_cells"),
     "ldpbayes.collections.collection.Collection": ("a Collection", "pages.data.of_collection"),
     "ldpbayes.collections.tally.Tally": ("a Tally", "pages.data.of_tally"),
