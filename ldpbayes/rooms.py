@@ -8,6 +8,7 @@ dicts by the names below, whose values name modules of the room as text, so that
 - ``LISTS``: the full name of a class → the function that makes the page of a list of its objects.
 - ``SETTINGS``: a setting of pages → the function that checks it, given its value and its name.
 - ``FIGURES``: a figure beside the page of a fit → the function that makes it of a result and its data, or returns None.
+- ``ANSWERS``: a figure beside the page of an answer → the function that makes it of the answer, or returns None.
 - ``SOURCES``: a library → the function that makes a source of its data, or returns None; asked where the library is loaded.
 - ``CELLS``: "read" and "write" → the functions for files of cells without their reports. The first is given paths, and says
   None of other files.

@@ -16,7 +16,6 @@ from ldpbayes.result import saving
 
 #: What of the core has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
 PAGES = {
-    "ldpbayes.regression.maximum.Maximum": ("a Maximum", "pages.regress.of_maximum"),
     "ldpbayes.fitness.crosschecking.CrossCheck": ("a CrossCheck", "pages.crosscheck.of_crosscheck"),
     "ldpbayes.fitness.base.Fitness": ("a Fitness", "pages.check.of_check"),
     "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "pages.check.of_check_of_cells"),
@@ -140,8 +139,7 @@ def _builder(result) -> str | None:
     if _TREE in names:  # a tree of arrays says itself what it is the result of
         if "summary" not in result.children or any(fact not in result.attrs for fact in _FACTS):
             return None
-        kinds = {"regression": "pages.regress.of_regression"} | rooms.brought("TREES")
-        return next((name for attr, name in kinds.items() if attr in result.attrs), "pages.fit.of_fit")
+        return next((name for attr, name in rooms.brought("TREES").items() if attr in result.attrs), "pages.fit.of_fit")
     entries = [_names(entry) for entry in result] if isinstance(result, list | tuple) and result else [[]]
     return next((page for cls, page in rooms.brought("LISTS").items() if all(cls in names for names in entries)), None)
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ldpbayes.plots.predictive import plot_expected as plot_expected
     from ldpbayes.plots.predictive import plot_predictive as plot_predictive
     from ldpbayes.plots.predictive import plot_predictive_cells as plot_predictive_cells
-    from ldpbayes.plots.regression import plot_coefficients as plot_coefficients
-    from ldpbayes.plots.regression import plot_predictions as plot_predictions
     from ldpbayes.private_groups.figures import plot_private_differences as plot_private_differences
     from ldpbayes.private_groups.figures import plot_private_functions as plot_private_functions
     from ldpbayes.private_groups.figures import plot_private_quantiles as plot_private_quantiles
+    from ldpbayes.regression.figures import plot_coefficients as plot_coefficients
+    from ldpbayes.regression.figures import plot_predictions as plot_predictions
     from ldpbayes.robust.figures import plot_contamination as plot_contamination
     from ldpbayes.robust.figures import plot_sensitivity as plot_sensitivity
     from ldpbayes.surveys.figures import plot_missing as plot_missing
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "PALETTE": "plots.base",
     "plot_association": "association.figures",
-    "plot_coefficients": "plots.regression",
+    "plot_coefficients": "regression.figures",
     "plot_contamination": "robust.figures",
     "plot_crosscheck": "plots.crosschecking",
     "plot_expected": "plots.predictive",
@@ -40,7 +40,7 @@ _HOMES = {
     "plot_groups": "plots.groups",
     "plot_missing": "surveys.figures",
     "plot_plan": "planning.figures",
-    "plot_predictions": "plots.regression",
+    "plot_predictions": "regression.figures",
     "plot_predictive": "plots.predictive",
     "plot_predictive_cells": "plots.predictive",
     "plot_private_differences": "private_groups.figures",

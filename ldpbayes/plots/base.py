@@ -45,15 +45,6 @@ def one_of(module, cls, words):
     return rule
 
 
-def _regression(value, name):
-    import xarray as xr
-
-    from ldpbayes.regression.maximum import Maximum
-
-    if not isinstance(value, Maximum) and not (isinstance(value, xr.DataTree) and "regression" in value.attrs):
-        raise ArgumentError(f"{name} must be what regress returned, got {shown(value)}.")
-
-
 def _drawable(value, name):
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
@@ -108,9 +99,6 @@ _WORDS = {
     ``title``, ``figsize`` in inches, ``legend`` (whether there is one) and ``palette`` (colours, by default PALETTE).""",
 }
 _SECTIONS = {"Returns": "matplotlib Figure, or what was given as ax"} | REFUSES
-
-#: Rules and words where the argument ``result`` is no result of fit.
-REGRESSION = {"result": _regression}, {"result": "result : DataTree or Maximum\n    From regress()."}
 
 
 def checked[F: Callable](
