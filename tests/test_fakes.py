@@ -7,13 +7,13 @@ from cases import CASES
 from ldpbayes import GRR, Collection, Tally, fit
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators import Oracle
+from ldpbayes.planning import poisoned_share
 from ldpbayes.protocols import designs
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.robust import fakes
-from ldpbayes.theory.prospects import poisoned_share
 
 LABELS = ("a", "b", "c", "d", "e")
 PROTOCOLS = [

@@ -12,12 +12,11 @@ from matplotlib.colors import to_hex
 from test_browser import dashboard
 
 import ldpbayes as lb
-from ldpbayes import plots
+from ldpbayes import planning, plots
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.fitness.crosschecking import concluded
 from ldpbayes.pages import about, renderers, show, summary
 from ldpbayes.plots import base
-from ldpbayes.theory import planning
 
 
 @pytest.fixture(scope="module")

@@ -337,7 +337,7 @@ def test_results_are_trees_with_a_table_a_page_and_a_file(minarets, tmp_path):
 
 
 def test_show_knows_every_kind_of_result():
-    from ldpbayes.theory.planning import plan
+    from ldpbayes.planning import plan
 
     plans = plan(n_categories=4, epsilon=1, error=0.1, kind="max")
     assert show(list(plans)).tables[0].columns[0].key == "protocol" and "no category exceeds" in repr(plans)

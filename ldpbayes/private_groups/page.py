@@ -8,12 +8,12 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.errors import listed
-from ldpbayes.outcomes import PrivateGroups
 from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.summary import shares
 from ldpbayes.pages.tables import Rows, filled, interval_of, percent
 from ldpbayes.plots.base import asked
-from ldpbayes.plots.outcomes import largest_cells, quantity_name
+from ldpbayes.private_groups import PrivateGroups
+from ldpbayes.private_groups.figures import largest_cells, quantity_name
 
 #: What the facts take from a result as it is.
 _FACTS = ("target", "method", "reason", "outcome", "trusted", "left_out", "n_records", "n_bins", "ci_prob", "random_seed")

@@ -15,8 +15,8 @@ import ldpbayes as lb
 from ldpbayes import plots
 from ldpbayes.errors import ArgumentError
 from ldpbayes.pages import show
-from ldpbayes.pages.groups import long_rows
-from ldpbayes.plots.outcomes import quantity_name
+from ldpbayes.private_groups.figures import quantity_name
+from ldpbayes.private_groups.page import long_rows
 
 RATE = 0.4994798
 SHORT = ("--draws", 100, "--seed", 1)

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.errors import DataError
-from ldpbayes.outcomes.checking import Check
-from ldpbayes.outcomes.measure import Atoms, Measure
+from ldpbayes.private_groups.checking import Check
+from ldpbayes.private_groups.measure import Atoms, Measure
 from ldpbayes.sources.base import foreign
 from ldpbayes.sources.keys import as_json, from_json
 

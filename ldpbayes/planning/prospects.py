@@ -13,9 +13,9 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.noncompliance import centre, denial_slopes, identification, spreads
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, listed, shown
 from ldpbayes.inference.ends import normal_reach
+from ldpbayes.planning import plans as planning
 from ldpbayes.protocols import AbstractProtocol, make_protocol
 from ldpbayes.protocols.base import MAX_LISTED
-from ldpbayes.theory import planning
 
 __all__ = [
     "POWER",

@@ -15,7 +15,7 @@ from ldpbayes import checks
 from ldpbayes.collections.tensor import as_tensor, check_dims, check_order, variable_name
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
 from ldpbayes.errors import ArgumentError, DataError, shown
-from ldpbayes.outcomes.records import read_records
+from ldpbayes.private_groups.records import read_records
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.records import likelihood_rows
 

@@ -15,7 +15,7 @@ from scipy import special, stats
 import ldpbayes as lb
 from ldpbayes import GRR
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
-from ldpbayes.outcomes import mixture
+from ldpbayes.private_groups import mixture
 from ldpbayes.pymc import observe_mixture
 
 MODELS = pathlib.Path(__file__).parents[1] / "models"

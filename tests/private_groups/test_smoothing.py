@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from ldpbayes.outcomes import smoothing
-from ldpbayes.outcomes.binning import default_bins, normal_score_bins
-from ldpbayes.outcomes.recipe import weighed
-from ldpbayes.outcomes.rounding import rounding_classes
-from ldpbayes.outcomes.smoothing import WAYS, Curve, Exchange, Walk, approximated, draw_curves
+from ldpbayes.private_groups import smoothing
+from ldpbayes.private_groups.binning import default_bins, normal_score_bins
+from ldpbayes.private_groups.recipe import weighed
+from ldpbayes.private_groups.rounding import rounding_classes
+from ldpbayes.private_groups.smoothing import WAYS, Curve, Exchange, Walk, approximated, draw_curves
 from ldpbayes.protocols import GRR
 from ldpbayes.sources.records import Entries
 

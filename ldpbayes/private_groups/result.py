@@ -12,10 +12,10 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws, tails
-from ldpbayes.outcomes.checking import Check
-from ldpbayes.outcomes.measure import Measure
-from ldpbayes.outcomes.storing import fields_of, to_tree
 from ldpbayes.presenting import AbstractResult
+from ldpbayes.private_groups.checking import Check
+from ldpbayes.private_groups.measure import Measure
+from ldpbayes.private_groups.storing import fields_of, to_tree
 
 #: What differences can be asked of.
 QUANTITIES = ("share", "mean", "quantile", "cdf")

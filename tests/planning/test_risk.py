@@ -12,6 +12,7 @@ from scipy.linalg import helmert
 from ldpbayes.collections import Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import MLE
+from ldpbayes.planning import risk
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.channel import Channel
@@ -19,7 +20,7 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.theory import base, bounds, information, risk
+from ldpbayes.theory import base, bounds, information
 
 P4 = np.array([0.5, 0.3, 0.15, 0.05])
 SMALL = [

@@ -12,10 +12,10 @@ from scipy.stats import beta
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
-from ldpbayes.outcomes.fitting import Asked, _absence, analyse
-from ldpbayes.outcomes.measure import Atoms, Measure
-from ldpbayes.outcomes.records import read_records
-from ldpbayes.pages.groups import long_rows
+from ldpbayes.private_groups.fitting import Asked, _absence, analyse
+from ldpbayes.private_groups.measure import Atoms, Measure
+from ldpbayes.private_groups.page import long_rows
+from ldpbayes.private_groups.records import read_records
 from ldpbayes.protocols import GRR, Channel, LocalHashing, UnaryEncoding
 from ldpbayes.sources.records import Entries
 

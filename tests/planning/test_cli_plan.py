@@ -6,9 +6,8 @@ import re
 import pytest
 from commands import run
 
-from ldpbayes import read
+from ldpbayes import planning, read
 from ldpbayes.protocols import make_protocol
-from ldpbayes.theory import planning
 
 
 @pytest.fixture(autouse=True)

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ldpbayes import planning
 from ldpbayes.errors import ArgumentError
+from ldpbayes.planning import expected_error, has_free_epsilon, named_makers, plan, risk
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, LOLOHA, DBitFlip, FakeData, MemoizedGRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.theory import bounds, planning, risk
-from ldpbayes.theory.planning import expected_error, has_free_epsilon, named_makers, plan
+from ldpbayes.theory import bounds
 
 ERRORS = {"l2": 0.01, "l1": 0.1, "max": 0.05, "half_width": 0.03}
 SKEWED = np.array([0.4, 0.3, 0.2, 0.1])

@@ -9,12 +9,12 @@ from commands import run
 from scipy.stats import chi2
 
 import ldpbayes as lb
-from ldpbayes import Collection, Tally
+from ldpbayes import Collection, Tally, planning
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.planning import waves
 from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, RestrictedResponse, SubsetSelection
-from ldpbayes.theory import planning, waves
 
 LABELS = tuple("abcdef")
 SHARES = np.array([0.5, 0.3, 0.1, 0.05, 0.03, 0.02])

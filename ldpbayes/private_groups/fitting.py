@@ -14,17 +14,17 @@ from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.nested import Cores
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.verdict import ACCEPTED
-from ldpbayes.outcomes.binning import Bins, default_bins, normal_score_bins
-from ldpbayes.outcomes.checking import Check, check_shares
-from ldpbayes.outcomes.measure import Atoms, Measure
-from ldpbayes.outcomes.recipe import bootstrap, weighed
-from ldpbayes.outcomes.records import Records, read_records
-from ldpbayes.outcomes.result import PrivateGroups, label_of
-from ldpbayes.outcomes.rounding import Classes, rounding_classes
-from ldpbayes.outcomes.smoothing import Curve, Curves, Exchange, Walk, approximated, draw_curves
-from ldpbayes.outcomes.storing import TARGETS
-from ldpbayes.outcomes.tails import hangs_on
 from ldpbayes.posteriors.base import seed
+from ldpbayes.private_groups.binning import Bins, default_bins, normal_score_bins
+from ldpbayes.private_groups.checking import Check, check_shares
+from ldpbayes.private_groups.measure import Atoms, Measure
+from ldpbayes.private_groups.recipe import bootstrap, weighed
+from ldpbayes.private_groups.records import Records, read_records
+from ldpbayes.private_groups.result import PrivateGroups, label_of
+from ldpbayes.private_groups.rounding import Classes, rounding_classes
+from ldpbayes.private_groups.smoothing import Curve, Curves, Exchange, Walk, approximated, draw_curves
+from ldpbayes.private_groups.storing import TARGETS
+from ldpbayes.private_groups.tails import hangs_on
 from ldpbayes.result.beside import cells_left_out
 from ldpbayes.sources.records import Entries
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ldpbayes.outcomes.measure import Atoms, Measure
+from ldpbayes.private_groups.measure import Atoms, Measure
 
 #: Bins of the bootstrap, at most.
 FINE = 1000

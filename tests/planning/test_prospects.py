@@ -9,12 +9,13 @@ import pytest
 from commands import run
 from scipy.stats import norm
 
-from ldpbayes import GRR
+from ldpbayes import GRR, planning
 from ldpbayes.errors import ArgumentError
+from ldpbayes.planning import prospects
 from ldpbayes.protocols import Channel, make_protocol
 from ldpbayes.protocols.designs import crosswise
 from ldpbayes.protocols.registry import ALIASES
-from ldpbayes.theory import bounds, planning, prospects
+from ldpbayes.theory import bounds
 
 
 def test_power_agrees_with_simulation():

@@ -5,8 +5,17 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, PRIVATE, WIDTH, Canvas, _plain_ticks, _style, checked, forest, plain, wrapped
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, _plain_ticks, _style, checked, forest, one_of, plain, wrapped
 
+#: What the arguments of these figures must be, and what they are.
+PRIVATE = (
+    {"result": one_of("ldpbayes.private_groups", "PrivateGroups", "what by_private_group returned")},
+    {
+        "result": "result : PrivateGroups\n    From ``by_private_group``.",
+        "unit": 'unit : str\n    Of the open value, such as "ms".',
+        "top": "top : int\n    Combinations of open covariates drawn: those with most records.",
+    },
+)
 #: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
 PANELS, ROWS = 4, 36
 #: Points of a curve, and the levels between which curves are drawn.

@@ -3,13 +3,15 @@
 import functools
 import math
 
+from ldpbayes import checks
 from ldpbayes.hashing import MAX_BUCKETS
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.tables import filled, percent
+from ldpbayes.planning.plans import KINDS
+from ldpbayes.planning.prospects import POWER, SHARE
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.local_hashing import pool_loss, seeds_for
-from ldpbayes.theory.prospects import POWER, SHARE
 
 #: What with_prospects adds.
 _ASKED = ("group_half_width", "least_difference", "power", "poisoned", "gamma_sd", "direct_share", "share_sd", "denial_sd")
@@ -210,8 +212,11 @@ def _summary(plans, what):
     return f"{text}; as many open answers would leave {best.open_answers:#.3g}." if best.open_answers > 0 else f"{text}."
 
 
+def checked_kind(value, name):
+    """Return a kind of error by its name, or refuse another."""
+    return checks.choice(value, name, tuple(KINDS))
+
+
 def error_in_words(kind: str, ci_prob: float = 0.95) -> str:
     """Return what the error of a plan is, with its probability as a number."""
-    from ldpbayes.theory.planning import KINDS
-
     return KINDS[kind].replace("ci_prob", percent(ci_prob))

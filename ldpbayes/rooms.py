@@ -1,0 +1,43 @@
+"""Tables that rooms fill: a folder with a file ``registered.py`` is a room, and this file is all that the core reads of it.
+
+A room is what one may leave closed: it stands on the core, and the core never imports it. Its ``registered.py`` has tables,
+dicts by the names below, whose values name modules of the room as text, so that nothing of it loads before it is needed.
+
+- ``PAGES``: the full name of a class → (what it is, in words, and the function that makes its page).
+- ``TREES``: an attribute of results → the function that makes the page of results that have it.
+- ``LISTS``: the full name of a class → the function that makes the page of a list of its objects.
+- ``SETTINGS``: a setting of pages → the function that checks it, given its value and its name.
+- ``HOLDERS``: what a stored file says it holds → the module whose ``from_tree`` reads it.
+"""
+
+import functools
+import importlib
+import pathlib
+import pkgutil
+from types import ModuleType
+from typing import Any
+
+
+@functools.cache
+def brought(table: str) -> dict[str, Any]:
+    """Return the entries that all rooms have in a table.
+
+    Parameters
+    ----------
+    table : str
+        Its name, such as "PAGES".
+
+    Returns
+    -------
+    dict
+    """
+    return {key: value for room in _rooms() for key, value in vars(room).get(table, {}).items()}
+
+
+@functools.cache
+def _rooms() -> list[ModuleType]:
+    """Return the ``registered`` modules of all rooms, by the names of the rooms."""
+    here = pathlib.Path(__file__).parent
+    folders = [folder.name for folder in pkgutil.iter_modules([str(here)]) if folder.ispkg]
+    rooms = [name for name in folders if any(file.name == "registered" for file in pkgutil.iter_modules([str(here / name)]))]
+    return [importlib.import_module(f"ldpbayes.{name}.registered") for name in rooms]
