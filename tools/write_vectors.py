@@ -17,6 +17,8 @@ from ldpbayes import entropy, protocols
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "vectors"
 #: Version of the wire format.
 VERSION = 1
+#: Unary encodings by their names in files.
+UNARY = {"oue": "optimized", "sue": "symmetric"}
 
 
 class Recorded:
@@ -83,7 +85,7 @@ def rappor(protocol) -> dict:
 def files() -> dict[str, dict]:
     """Return the contents of every file by its name."""
     a = 6
-    oue, sue = (getattr(protocols.UnaryEncoding, name)(a, epsilon=1.0) for name in ("optimized", "symmetric"))
+    unary = {short: getattr(protocols.UnaryEncoding, name)(a, epsilon=1.0) for short, name in UNARY.items()}
     subset, hashing = protocols.SubsetSelection(a, 1.0), protocols.LocalHashing(1000, 1.5)
     bloom = protocols.Rappor(4, 0.25, 0.75, 0.5, 16, 8, 2, candidates=["red", "green", "blue", "grey"])
     grr, hadamard = {2: lb.GRR(2, 0.1), a: lb.GRR(a, 1.0)}, protocols.HadamardResponse(a, 1.0)
@@ -128,7 +130,7 @@ def main(arguments: list[str]) -> int:
         print(*(f"{name}.json differs." for name in other), sep="\n", end="\n" if other else "")
         return 1 if other else 0
     for name in other:
-        (FOLDER / f"{name}.json").write_text(texts[name])
+        paths[name].write_text(texts[name])
     return 0
 
 
