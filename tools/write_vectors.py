@@ -93,12 +93,12 @@ def files() -> dict[str, dict]:
         "grr": {"parameters": {"categories": a, "epsilon": 1.0}, "vectors": plain(grr[a], int)},
         "grr_two": {"parameters": {"categories": 2, "epsilon": 0.1}, "vectors": plain(grr[2], int)},
         "oue": {
-            "parameters": {"categories": a, "epsilon": 1.0, "lam": oue.lam},
-            "vectors": plain(oue, lambda r: bits(r, a)),
+            "parameters": {"categories": a, "epsilon": 1.0, "lam": unary["oue"].lam},
+            "vectors": plain(unary["oue"], lambda r: bits(r, a)),
         },
         "sue": {
-            "parameters": {"categories": a, "epsilon": 1.0, "lam": sue.lam},
-            "vectors": plain(sue, lambda r: bits(r, a)),
+            "parameters": {"categories": a, "epsilon": 1.0, "lam": unary["sue"].lam},
+            "vectors": plain(unary["sue"], lambda r: bits(r, a)),
         },
         "subset": {
             "parameters": {"categories": a, "epsilon": 1.0, "size": subset.size},
@@ -130,7 +130,7 @@ def main(arguments: list[str]) -> int:
         print(*(f"{name}.json differs." for name in other), sep="\n", end="\n" if other else "")
         return 1 if other else 0
     for name in other:
-        paths[name].write_text(texts[name])
+        (FOLDER / f"{name}.json").write_text(texts[name])
     return 0
 
 
