@@ -16,7 +16,7 @@ _HOMES = {
     "attach": "result",
     "build_model": "model",
     "observe": "model",
-    "observe_mixture": "outcomes.mixture",
+    "observe_mixture": "private_groups.mixture",
 }
 
 __all__ = list(_HOMES)

@@ -109,7 +109,7 @@ def probabilities(collection: Collection) -> tuple[np.ndarray, np.ndarray]:
 def _of_channel(tally: Tally) -> np.ndarray:
     """Return the probabilities of the distinct reports of one channel, the largest of each report 1."""
     protocol, size = tally.protocol, len(tally.reports) * tally.protocol.n_categories
-    describe = channel if hasattr(protocol, "matrix") else DESCRIBED.get(protocol.name)
+    describe = DESCRIBED.get(protocol.name)
     if describe is None:
         raise InfeasibleError(f"The protocol {protocol.name} has no description apart from its likelihood.")
     if size > MAX_ENTRIES:
