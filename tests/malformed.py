@@ -507,7 +507,7 @@ CALLS = {
     "compliance_test": lambda m: dict(collection=m.noncompliant),
     "sensitivity": lambda m: dict(collection=m.noncompliant, of="yes", threshold=0.2, points=5),
     "contamination_hull": lambda m: dict(
-        collection=m.collection, question=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9, prior="flat"
+        collection=m.collection, question=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9
     ),
     "crosscheck": lambda m: dict(collection=m.survey, prior="flat", **DRAWN, progressbar=False),
     "observe": lambda m: dict(

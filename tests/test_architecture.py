@@ -124,7 +124,7 @@ HOMES = {
         "priors.product",
     },
     "nutpie": {"inference.nuts", "posteriors.nuts"},
-    "cvxpy": {"estimators.solvers.convex"},
+    "cvxpy": {"estimators.solvers.convex", "fitness.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frames"},

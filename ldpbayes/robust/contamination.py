@@ -4,12 +4,11 @@ import bisect
 import math
 import numbers
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
@@ -20,31 +19,12 @@ from ldpbayes.collections.data import mechanisms
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.estimators.confidence import clopper_pearson
 from ldpbayes.inference.ends import tails
-from ldpbayes.priors import Dirichlet, as_prior
-from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.protocols.base import Binomials
-from ldpbayes.robust.prior_nodes import Moments, PriorNodes
-
-if TYPE_CHECKING:
-    from ldpbayes.posteriors.exact import ExactMoments
 
 #: Categories whose ranges are worked out one by one where no support counts give them.
 MOST = 1000
 #: Points of the curve of a conclusion.
 POINTS = 61
-#: A range of posterior means is searched for in so many rounds, each with shorter and shorter steps.
-ROUNDS, STEPS = 4, (1.0, 0.5, 0.25, 0.1)
-#: Rounds end where a first-order move gains less than this.
-TOLERANCE = 1e-6
-#: Quantiles between which a posterior's mass is counted, for bounds that hold under every Dirichlet prior.
-LEVELS, LEVELS_APART = expit(np.linspace(-30, 30, 241)), 60.0
-#: Numbers of removed reports of a category that such a bound tells apart; the second under a learnt concentration, where
-#: each is looked at given every node.
-BLOCKS = 6, 2
-#: Posterior means that bounds by own reports take.
-MEANS = 128
-#: An end this near to its bound is the extreme; bounds this near to 0 and 1 say nothing.
-REACHED, NOTHING = 1e-9, 1e-3
 #: The ends of a range: of the estimate, and with sampling error.
 ENDS = ("low", "high", "confidence_low", "confidence_high")
 
@@ -65,23 +45,8 @@ class ContaminationHull(Answer):
     @property
     def curve(self) -> xr.Dataset:
         """The four ends of a single quantity, and ``share``, along a fine grid of η; empty for every category."""
-        return self._part("curve_")
-
-    @property
-    def posterior(self) -> xr.Dataset | None:
-        """The least and the largest posterior mean over all sets of at most so many fakes; None without a prior.
-
-        ``mean`` is that of all reports. Over ``share``: ``low`` and ``high``, which some set of fakes leaves;
-        ``credible_low`` and ``credible_high``, the outer ends of equal-tailed credible intervals there (nan for a sum or a
-        difference); ``bound_low`` and ``bound_high``, beyond which no set of fakes leaves a mean; ``certified``, whether
-        both are reached. ``gap`` is the most that one more step of the search would gain at an end, to first order, and
-        ``error`` the standard error of ``mean``: zero but under a prior that is neither Dirichlet nor ``learnt``.
-        """
-        return self._part("posterior_") if "posterior_mean" in self.data_vars else None
-
-    def _part(self, start: str) -> xr.Dataset:
-        names = [name for name in self.data_vars if str(name).startswith(start)]
-        return xr.Dataset({str(name).removeprefix(start): self[name].variable for name in names})
+        names = [str(name) for name in self.data_vars if str(name).startswith("curve_")]
+        return xr.Dataset({name.removeprefix("curve_"): self[name].variable for name in names})
 
 
 def contamination_hull(
@@ -91,7 +56,6 @@ def contamination_hull(
     share: float | Sequence[float] = (0.01, 0.05, 0.1),
     channel: str | None = None,
     ci_prob: float = 0.95,
-    prior: object = None,
 ) -> ContaminationHull:
     """Return what the honest reports may say if at most a share η of all reports is fake, by any law.
 
@@ -116,11 +80,6 @@ def contamination_hull(
         Name of the channel, for a collection with several.
     ci_prob : float
         Probability of the confidence limits.
-    prior : str, float, array or AbstractPrior, optional
-        Adds the range of the posterior mean over all sets of at most so many fakes, with bounds of both ends, for a question
-        about one quantity and reports that each single out one category, such as GRR's. Of two categories any prior serves,
-        and both ends are certified. More need a Dirichlet prior, or ``learnt``, under which the bounds of many reports say
-        nothing.
 
     Returns
     -------
@@ -131,11 +90,11 @@ def contamination_hull(
     ArgumentError
         If an argument breaks its rule, or names an unknown category.
     InfeasibleError
-        Where the protocol's estimate is no mean over the reports, or the posterior is not exact.
+        Where the protocol's estimate is no mean over the reports.
 
     Notes
     -----
-    Derivation, tightness and the search are in docs/theory/contamination.md.
+    Derivation and tightness are in docs/theory/contamination.md.
 
     Examples
     --------
@@ -152,8 +111,6 @@ def contamination_hull(
     fakes = np.floor(shares * n * (1 + 1e-12)).astype(np.int64)
     form = tally.protocol.binomials(tally.reports, tally.counts)
     if question is None:
-        if prior is not None:
-            raise ArgumentError("prior goes with a question about one quantity, such as a category.")
         if form is None and len(labels) > MOST:
             raise InfeasibleError(
                 f"The range of every category is worked out for at most {MOST:,} of them here, got {len(labels):,}; ask one."
@@ -172,9 +129,6 @@ def contamination_hull(
     if question is not None:
         facts, curve = _turned(every[0], shares, threshold)
         arrays |= {f"curve_{name}": ("at", values) for name, values in curve.items()}
-        if prior is not None:
-            found = _posterior_range(tally, weights[0], fakes, as_prior(prior, len(labels)), ci_prob)
-            arrays |= {f"posterior_{name}": (("share",)[: np.ndim(one)], one) for name, one in found.items()}
     facts |= {"source": f"{mechanisms({tally.name: [(0, tally)]})}, by the unbiased estimate"}
     facts |= {"question": text, "n": n, "ci_prob": ci_prob, "exact": every[-1].exact, "threshold": threshold}
     hull = ContaminationHull(arrays, {"share": shares, "quantity": list(names)}, facts)
@@ -340,255 +294,6 @@ def _turning(ends: "_Ends", part: slice, threshold: float) -> float:
     return least / ends.n if least <= most else math.inf
 
 
-class _Removals:
-    """Posterior means of Σ w_x P_x where reports are removed, and bounds of them; see docs/theory/contamination.md."""
-
-    def __init__(self, tally: Tally, prior: AbstractPrior, weights: FloatArray) -> None:
-        alpha, form = prior.concentrations(), tally.rows.separable()
-        learnt = alpha is None and prior.mixture() is not None and form is not None and bool((form.slope >= 0).all())
-        other = alpha is None and not learnt
-        if form is None or (other and weights.size > 2):
-            raise InfeasibleError(
-                "The range of the posterior mean needs reports that each single out one category, such as GRR's, and of "
-                "three categories or more a Dirichlet prior, or one whose concentration is learnt: under a prior that ties "
-                "them to each other a report fewer of one may raise or lower another, and which fakes move a share the "
-                "farthest is not known. Leave prior out for the range of the unbiased estimate."
-            )
-        self.alpha: Any = alpha  # None where it is learnt, and under any other prior of two categories, which has nodes
-        self.nodes = PriorNodes(prior) if other else None
-        self.tally, self.prior, self.weights = tally, prior, weights
-        came = np.asarray(tally.counts) > 0  # what nobody reported need not single out a category
-        self.reports, self.counts = tally.reports[came], np.asarray(tally.counts, dtype=np.int64)[came]
-        every: Any = tally.protocol.rows(self.reports, np.ones(len(self.counts))).separable()
-        self.index, self.base, self.slope = every.index, every.base, every.slope
-        self.whole = self.evaluate(np.zeros_like(self.counts))
-
-    def evaluate(self, removed: IntArray, prior: AbstractPrior | None = None) -> Any:
-        """Return the posterior of the reports that are left, under another prior where one is given."""
-        if self.nodes is not None:
-            return self.nodes.given(self.base, self.slope, self.index == 0, self.counts - removed)
-        from ldpbayes.posteriors.exact import ExactMoments
-
-        left = self.counts > removed
-        rows = self.tally.protocol.rows(self.reports[left], (self.counts - removed)[left])
-        return ExactMoments(rows, prior or self.prior)
-
-    def slopes(self, moments: "ExactMoments | Moments") -> FloatArray:
-        """Return by how much the mean rises with one more of each report: s Cov(w·P, P_x)/(b + s E P_x), exactly."""
-        moved = self.slope * (moments.covariance() @ self.weights)[self.index]
-        return moved / (self.base + self.slope * moments.mean[self.index])
-
-    @property
-    def associated(self) -> bool:
-        """Whether shares are negatively associated: a report a category, each raising it, and log-concave factors."""
-        if self.alpha is None:  # that is shared ties them
-            return False
-        concave = bool((self.alpha >= 1).all())
-        return concave and self.index.size == np.unique(self.index).size and bool((self.slope > 0).all())
-
-    def _of_two(self, weights: FloatArray, m: int, side: int) -> IntArray:
-        """Return the removal that is known to move one of two shares farthest: under any prior.
-
-        The likelihood of every report is linear in the share, 1 + c p up to a constant, and the ratio of any two moves one
-        way with p: a report of larger c is one whose removal lowers the share more. c/(2 + c) is in the same order.
-        """
-        order = np.where(self.index == weights.argmax(), 1.0, -1.0) * self.slope / (2 * self.base + self.slope)
-        return _steepest(order, side * order < 0, self.counts, m)
-
-    def bound(self, share: FloatArray, m: int, side: int) -> float:
-        """Return an outer end of the mean of a sum: at the removal that is known to move it most, or by odds."""
-        if not m:
-            return float(share @ self.whole.mean)
-        if share.size == 2:
-            return float(share @ self.evaluate(self._of_two(share, m, side)).mean)
-        if not self.associated:
-            odds = float(np.clip(np.sum([self._by_odds(int(x), m, side) for x in np.flatnonzero(share)]), 0.0, 1.0))
-            return odds if self.alpha is None else side * min(side * odds, side * self._by_own(share, m, side))
-        alpha, counts, index, base, slope = self.alpha, self.counts, self.index, self.base, self.slope
-        group = np.flatnonzero(share[index] == (0.0 if side > 0 else 1.0))
-        same = len({(alpha[index[y]], slope[y] / base[y]) for y in group}) <= 1
-        removed = np.zeros_like(counts)
-        removed[group] = _levelled(counts[group], m) if same else np.minimum(counts[group], m)
-        return float(share @ self.evaluate(removed).mean)
-
-    def _by_own(self, share: FloatArray, m: int, side: int) -> float:
-        """Return a bound of a sum by the least means of its shares, or of the others, each by its own reports alone.
-
-        A share is least where its own reports are removed and the others' concentrations are one at least.
-        """
-        chosen = np.flatnonzero(share > 0 if side < 0 else share == 0)
-        if chosen.size > MEANS or (self.slope <= 0).any():
-            return float(side > 0)
-        steps = 1 if chosen.size == 1 else min(m, MEANS // chosen.size)
-        edges = np.unique(np.linspace(0, m, steps + 1).astype(int))
-        least = np.empty((chosen.size, edges.size))
-        for own, x in zip(least, chosen, strict=True):
-            alpha = np.maximum(self.alpha, 1.0)
-            alpha[x] = self.alpha[x]
-            for j, edge in enumerate(edges):
-                removed = _steepest(self.slope / self.base, self.index == x, self.counts, int(edge))
-                own[j] = self.evaluate(removed, Dirichlet(alpha)).mean[x]
-        # What lies between two edges has the mean of the later one, and is worth the steps up to the earlier one.
-        places = np.arange(edges.size)
-        costs = places if edges.size == m + 1 else np.maximum(places - 1, 0)
-        total = np.zeros(edges.size)  # the least sum for so many steps
-        for own in least:
-            pairs = list(zip(costs, own, strict=True))
-            total = np.array([min(total[spent - cost] + mean for cost, mean in pairs if cost <= spent) for spent in places])
-        return float(total[-1] if side < 0 else 1 - total[-1])
-
-    def _by_odds(self, x: int, m: int, side: int) -> float:
-        """Return a bound of one share: what its own reports do is known, and what others do has bounds at every value."""
-        counts, base, slope = self.counts, self.base, self.slope
-        if (np.minimum(base, base + slope)[counts > 0] <= 0).any():
-            return float(side > 0)  # some report excludes a category: the odds of a removal have no bound
-        own, steep = self.index == x, slope / base
-        away = np.abs(np.log1p(steep)) @ _steepest(steep, ~own, counts, m)
-        if away > LEVELS_APART:  # of a mass of e^−30 nothing is known
-            return float(side > 0)
-        towards, ends = own & (slope * side < 0), []  # its own reports whose removal moves it to this side
-        blocks = BLOCKS[self.alpha is None]
-        jumps = np.unique(np.linspace(0, min(m, int(counts[towards].sum())), blocks + 1).astype(int))
-        for fewer, more in zip(np.append(0, jumps[:-1]), jumps, strict=True):
-            moments = self.evaluate(_steepest(steep, towards, counts, more))
-            edges = np.maximum.accumulate(moments.given(LEVELS)[:, :, x], axis=1)
-            low, high = np.pad(edges, ((0, 0), (1, 0))), np.pad(edges, ((0, 0), (0, 1)), constant_values=1.0)
-            log_mass = np.log(np.multiply.outer(moments.weights, np.diff(LEVELS, prepend=0.0, append=1.0))).ravel()
-            order = np.argsort((high if side > 0 else low).ravel(), kind="stable")
-            low, high, log_mass = low.ravel()[order], high.ravel()[order], log_mass[order]
-            rest = 1 - low  # others can do most at the lower end of a bin
-            least, most = (
-                -np.log1p(np.multiply.outer(rest, steep)) @ _steepest(steep, ~own & (sign * slope > 0), counts, m - fewer)
-                for sign in (1, -1)
-            )
-            ends.append(side * _by_odds(high if side > 0 else low, log_mass, least, most, side))
-        return side * max(ends)
-
-    def search(self, m: int, side: int, before: "tuple[IntArray, Any]") -> tuple[IntArray, Any, float]:
-        """Return (removal, moments, gap) with at most m reports removed: the mean is least (side −1), or largest (+1).
-
-        The search starts where counts are levelled from above among the categories of the right weight, and moves towards
-        the removal with the best slopes as long as that gains. ``before`` is the best removal of fewer reports: it is
-        allowed here too, so that ranges grow with m.
-        """
-        counts, weights = self.counts, self.weights
-        if weights.size == 2:
-            removed = self._of_two(weights, m, side)
-            return removed, self.evaluate(removed), 0.0
-
-        def best(gradient: FloatArray) -> IntArray:
-            """Return the removal of at most m reports with the largest gain to first order."""
-            return _steepest(gradient, side * gradient < 0, counts, m)
-
-        def levelled(chosen: NDArray[np.bool_]) -> IntArray:
-            out = np.zeros_like(counts)
-            out[chosen] = _levelled(counts[chosen], m)
-            return out
-
-        order = -side * weights[self.index]
-        starts = best(self.slopes(before[1])), levelled(order == order.max()), levelled(order > order.min())
-        trials = [before, *((removal, self.evaluate(removal)) for removal in starts)]
-        removed, moments = max(trials, key=lambda trial: side * (weights @ trial[1].mean))
-        gap = math.inf
-        for _ in range(ROUNDS):
-            gradient = self.slopes(moments)
-            towards = best(gradient)
-            gap = float(-side * gradient @ (towards - removed))
-            if gap < TOLERANCE:
-                break
-            value = weights @ moments.mean
-            for step in STEPS:
-                trial = _whole(removed + step * (towards - removed), counts)
-                there = self.evaluate(trial)
-                if side * (weights @ there.mean - value) > 0:
-                    removed, moments = trial, there
-                    break
-            else:
-                break
-        return removed, moments, max(gap, 0.0)
-
-
-def _posterior_range(
-    tally: Tally, weights: FloatArray, fakes: IntArray, prior: AbstractPrior, ci_prob: float
-) -> dict[str, Any]:
-    """Return the range of E[Σ w_x P_x] over the sets of at most so many fakes; see docs/theory/contamination.md."""
-    removals = _Removals(tally, prior, weights)
-    none = np.zeros_like(removals.counts), removals.whole
-    reached: dict[int, tuple[IntArray, Any]] = {-1: none, 1: none}
-    ends, outer = np.empty((2, fakes.size)), np.empty((2, fakes.size))
-    credible, gap = np.full((2, fakes.size), math.nan), 0.0
-    plus, minus = (weights > 0).astype(float), (weights < 0).astype(float)
-    for k in np.argsort(fakes, kind="stable"):
-        m = int(fakes[k])
-        for at, side in enumerate((-1, 1)):  # the least, and the largest mean
-            if m:
-                removed, moments, more = removals.search(m, side, reached[side])
-                reached[side], gap = (removed, moments), max(gap, more)
-            moments = reached[side][1]
-            ends[at, k] = weights @ moments.mean
-            outer[at, k] = removals.bound(plus, m, side) - (removals.bound(minus, m, -side) if minus.any() else 0.0)
-            if np.count_nonzero(weights) == 1:
-                credible[at, k] = moments.interval(ci_prob)[at, int(weights.argmax())]
-    parts = {"": ends, "credible_": credible, "bound_": outer}
-    found: dict[str, Any] = {
-        f"{name}{side}": part[at] for name, part in parts.items() for at, side in enumerate(("low", "high"))
-    }
-    certified = np.abs(ends - outer).max(axis=0) <= REACHED
-    whole = removals.whole
-    error = float(np.ptp(weights)) * whole.error  # of two shares; elsewhere it is nil
-    return found | {"mean": float(weights @ whole.mean), "gap": gap, "error": error, "certified": certified}
-
-
-def _by_odds(values: FloatArray, log_mass: FloatArray, least: FloatArray, most: FloatArray, side: int) -> float:
-    """Return the least (side −1) or the largest mean (+1) of a share whose density is multiplied by unknown odds.
-
-    ``values`` are the lower or the upper ends of bins in increasing order, ``least`` and ``most`` bounds of the logarithm of
-    the odds in each. The mean is extreme where all bins on one side of a threshold have the least odds, and all others the
-    most.
-    """
-    with np.errstate(divide="ignore"):
-        log_value = np.log(values)
-    light, heavy, log_value = (part[::side] for part in (log_mass + least, log_mass + most, log_value))
-    sums = [
-        np.logaddexp(
-            np.append(-np.inf, np.logaddexp.accumulate(light + part)),
-            np.append(np.logaddexp.accumulate((heavy + part)[::-1])[::-1], -np.inf),
-        )
-        for part in (log_value, 0.0)
-    ]
-    return side * float((side * np.exp(sums[0] - sums[1])).max())
-
-
-def _steepest(steep: FloatArray, chosen: NDArray[np.bool_], counts: IntArray, most: int) -> IntArray:
-    """Return the removal of at most so many of the chosen reports, the steepest first."""
-    order = np.argsort(-np.abs(steep), kind="stable")
-    left = np.where(chosen, counts, 0)[order]
-    out = np.empty_like(counts)
-    out[order] = np.clip(most - np.cumsum(left) + left, 0, left)
-    return out
-
-
-def _levelled(counts: IntArray, m: int) -> IntArray:
-    """Return the removal of m reports, or of all, that cuts the largest counts to one level."""
-    if counts.sum() <= m:
-        return counts.copy()
-    # The least level with at most m reports above it.
-    level = bisect.bisect_left(range(int(counts.max())), True, key=lambda x: np.maximum(counts - x, 0).sum() <= m)
-    out = np.maximum(counts - level, 0)
-    out[np.flatnonzero(counts >= level)[: m - int(out.sum())]] += 1
-    return out
-
-
-def _whole(removed: FloatArray, counts: IntArray) -> IntArray:
-    """Return whole numbers near a removal with the same total, rounded."""
-    out = np.floor(removed).astype(np.int64)
-    short = round(float(removed.sum())) - int(out.sum())
-    order = np.argsort(out - removed, kind="stable")
-    for y in order[: max(short, 0)]:
-        out[y] += out[y] < counts[y]
-    return out
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
@@ -616,18 +321,6 @@ def _sentence(hull: ContaminationHull, holds: bool | None) -> str:
                 sentence += ", and the sampling error is enough without any."
             else:
                 sentence += f", and {_percent(hull.turning_confident)} together with the sampling error."
-    if hull.posterior is not None:
-        means = {str(name): values.values.ravel()[-1 if values.ndim == 0 else i] for name, values in hull.posterior.items()}
-        sentence += f" The posterior mean, {means['mean']:.3g}, then lies between {means['low']:.3g} and {means['high']:.3g}"
-        if means["certified"]:
-            sentence += "."
-        elif means["bound_low"] > NOTHING or means["bound_high"] < 1 - NOTHING:
-            sentence += (
-                f" as far as a search has seen, and no set of fakes moves it beyond {means['bound_low']:.3g} and "
-                f"{means['bound_high']:.3g}."
-            )
-        else:
-            sentence += " as far as a search has seen; the bounds of it say nothing here."
     return sentence
 
 

@@ -34,9 +34,6 @@ def _curve(hull, ax, style):
     handles += axes.plot(
         curve["share"][[0, -1]], hull["estimate"][[0, 0]], color=main, lw=2, label="estimate from all reports"
     )
-    if hull.posterior is not None:
-        ends = hull["posterior_low"], hull["posterior_high"]
-        handles.append(axes.vlines(hull["share"], *ends, color="0.1", lw=2, label="posterior means"))
     handles += _turning(canvas, hull.threshold, hull.turning, "η")
     axes.set_xlim(0, curve["share"][-1])
     axes.set_xlabel("η, the largest share of fake reports", fontsize=LABEL)

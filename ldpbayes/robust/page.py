@@ -35,7 +35,6 @@ def of_contamination(hull, *, title: str = "If some reports are fake") -> Page:
     for name, heading, means in (
         ("", "range", "Least and largest estimate that the honest reports may have."),
         ("confidence", "with sampling error", "The same, with the sampling error of the honest reports."),
-        *([("posterior", "posterior mean", "")] if hull.posterior is not None else []),
     ):
         column = Column(f"{name}_interval".lstrip("_"), heading, "interval", priority=bool(name), means=means)
         ends = (shown[f"{name}_{end}".lstrip("_")] for end in ("low", "high"))
@@ -99,9 +98,8 @@ def _concluded(result, title, table, name, plot, caption, alt, facts) -> Page:
 def _facts(hull) -> dict:
     """Return a ContaminationHull as plain data."""
     arrays = {str(name): values.values for name, values in hull.drop_dims("at", errors="ignore").items()}
-    posterior = {name.removeprefix("posterior_"): arrays.pop(name) for name in list(arrays) if name.startswith("posterior_")}
     labels = {"labels": hull["quantity"].values, "share": hull["share"].values}
-    return dict(hull.attrs) | labels | arrays | ({"posterior": posterior} if posterior else {})
+    return dict(hull.attrs) | labels | arrays
 
 
 def fakes_table(collection) -> Table:
