@@ -172,7 +172,7 @@ CALIBRATED = (
     "planning/test_waves.py::test_posterior_means_do_at_least_as_well_and_hardly_better",
     "posteriors/test_mixture.py::test_other_reports_agree_with_brute_force[oue-surrogate]",
     "test_study.py::test_simulated_risks_fall_on_the_formulas[some]",
-    "test_by_user.py::test_laplace_intervals_are_those_of_a_fit",
+    "repeated/test_by_user.py::test_laplace_intervals_are_those_of_a_fit",
     "posteriors/test_pair_slice.py::test_margins_that_many_reports_fix_do_not_hold_the_chains",
     "calibration/test_compliance.py::test_the_designs_identify_their_law",
     "calibration/test_denial.py::test_few_nodes_give_the_same_probabilities",

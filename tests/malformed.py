@@ -259,7 +259,7 @@ DOORS = (
 
 #: Functions that commands and other parts of the package hand users' arguments to.
 HELPERS = {
-    "ldpbayes.collections.spending": ("spent",),
+    "ldpbayes.repeated.spending": ("spent",),
     "ldpbayes.answers.shares": ("total",),
     "ldpbayes.plots": ("check_ending",),
     "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),
