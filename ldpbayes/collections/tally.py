@@ -32,7 +32,7 @@ class Tally:
         Labels of the categories, for results; they do not take part in comparisons.
     user : (m,) array, optional
         Who sent each report, where a user may have sent several. Every user is then one report of the tally: a history. The
-        protocol is one of ``protocols.repeated``, or any other, by which a user's reports are then made anew each time.
+        protocol is one of repeated reports, or any other, by which a user's reports are then made anew each time.
 
     Examples
     --------
