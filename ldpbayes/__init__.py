@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
         theory,
     )
     from ldpbayes.answers import comparisons, contrast, poststratify, predictions
-    from ldpbayes.association import associate
+    from ldpbayes.association.fitting import associate
     from ldpbayes.collections import Cells, Collection, Tally
     from ldpbayes.errors import LDPBayesError
     from ldpbayes.examples import list_examples, load_example
@@ -44,8 +44,8 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.protocols import GRR, make_protocol
     from ldpbayes.regression import regress
     from ldpbayes.result import load
+    from ldpbayes.scanning import scan
     from ldpbayes.simulation import simulate
-    from ldpbayes.sources import scan
     from ldpbayes.sources.door import read, write
 
 __version__ = "1.0.0rc1"
@@ -86,7 +86,7 @@ _HOMES = {
     "regress": "regression",
     "robust": "robust",
     "save": "pages",
-    "scan": "sources",
+    "scan": "scanning",
     "select_method": "fitting",
     "show": "pages",
     "simulate": "simulation",

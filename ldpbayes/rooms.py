@@ -7,6 +7,11 @@ dicts by the names below, whose values name modules of the room as text, so that
 - ``TREES``: an attribute of results → the function that makes the page of results that have it.
 - ``LISTS``: the full name of a class → the function that makes the page of a list of its objects.
 - ``SETTINGS``: a setting of pages → the function that checks it, given its value and its name.
+- ``FIGURES``: a figure beside the page of a fit → the function that makes it of a result and its data, or returns None.
+- ``ANSWERS``: a figure beside the page of an answer → the function that makes it of the answer, or returns None.
+- ``SOURCES``: a library → the function that makes a source of its data, or returns None; asked where the library is loaded.
+- ``CELLS``: "read" and "write" → the functions for files of cells without their reports. The first is given paths, and says
+  None of other files.
 - ``HOLDERS``: what a stored file says it holds → the module whose ``from_tree`` reads it.
 """
 
@@ -14,6 +19,7 @@ import functools
 import importlib
 import pathlib
 import pkgutil
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -32,6 +38,22 @@ def brought(table: str) -> dict[str, Any]:
     dict
     """
     return {key: value for room in _rooms() for key, value in vars(room).get(table, {}).items()}
+
+
+def function(name: str) -> Callable[..., Any]:
+    """Return a function that a table names.
+
+    Parameters
+    ----------
+    name : str
+        Its module below ldpbayes, and its own name, such as "planning.page.of_plan".
+
+    Returns
+    -------
+    callable
+    """
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(f"ldpbayes.{module}"), last)
 
 
 @functools.cache

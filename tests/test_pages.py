@@ -533,7 +533,7 @@ def test_one_rule_of_endings_keeps_everything(minarets, tmp_path):
 
 
 def test_predictions_are_drawn_over_the_covariates_in_order():
-    from ldpbayes.pages.regress import _rows_to_predict
+    from ldpbayes.regression.page import _rows_to_predict
 
     rng, n = np.random.default_rng(5), 400
     columns = {"sex": np.array(["f", "m"], dtype=object)[rng.integers(2, size=n)], "age": rng.integers(18, 66, size=n)}

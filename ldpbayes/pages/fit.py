@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ldpbayes import plots
+from ldpbayes import plots, rooms
 from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.estimators.confidence import intervals_at
-from ldpbayes.fitness.noncompliance import sensitivity
 from ldpbayes.inference.diagnostics import unknown_arrays
 from ldpbayes.inference.ends import level_of_largest
-from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, figure_of, stated
+from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, Table, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, of_asked, percent
@@ -286,8 +285,10 @@ def _figures(tree, top, collection):
     yield _groups_figure(tree) if several else _forest(tree, top)
     if collection is None:
         return
-    if not several and len(collection.laws) == 1 and not collection.denied:
-        yield _sensitivity(tree, collection)
+    for name in rooms.brought("FIGURES").values():
+        figure = rooms.function(name)(tree, collection)
+        if figure is not None:
+            yield figure
     if _predicts(tree, collection):
         caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."
         if several:
@@ -295,20 +296,6 @@ def _figures(tree, top, collection):
             caption = f"Predictive check: {what}, group by group."
         plot = plots.plot_predictive_cells if several else plots.plot_predictive
         yield figure_of("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), plot, collection, tree)
-
-
-def _sensitivity(tree, collection):
-    """Return the figure of the largest share, or the second of two, against the share who ignore the device."""
-    mean = tree["summary"]["mean"].sel(target="distribution")
-    label = str(mean["category"].values[1 if mean.size == 2 else int(np.argmax(mean.values))])
-    which = "every γ that the reports allow" if "noncompliance_low" in tree.attrs else "γ within two sds of its estimate"
-    caption = f"The share of {label} among those who follow the device, for {which}."
-    alt = f"Curve: {caption} {tree.attrs.get('noncompliance', '')}".strip()
-    return Figure("sensitivity", caption, alt, functools.partial(_drawn_sensitivity, collection, label))
-
-
-def _drawn_sensitivity(collection, label):
-    return plots.plot_sensitivity(sensitivity(collection, label, points=21))
 
 
 def _predicts(tree, collection):

@@ -1,6 +1,5 @@
 """One function that makes the page of anything that has one, and the one list of what has."""
 
-import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,14 +16,10 @@ from ldpbayes.result import saving
 
 #: What of the core has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
 PAGES = {
-    "ldpbayes.regression.maximum.Maximum": ("a Maximum", "pages.regress.of_maximum"),
     "ldpbayes.fitness.crosschecking.CrossCheck": ("a CrossCheck", "pages.crosscheck.of_crosscheck"),
     "ldpbayes.fitness.base.Fitness": ("a Fitness", "pages.check.of_check"),
     "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "pages.check.of_check_of_cells"),
-    "ldpbayes.fitness.noncompliance.Sensitivity": ("a Sensitivity", "pages.robust.of_sensitivity"),
-    "ldpbayes.answers.contamination.ContaminationHull": ("a ContaminationHull", "pages.robust.of_contamination"),
     "ldpbayes.road.methods.Choice": ("a Choice", "pages.data.of_choice"),
-    "ldpbayes.sources.scanning.found.Found": ("the cells of a scan", "pages.data.of_scan"),
     "ldpbayes.collections.cells.Cells": ("Cells", "pages.data.of_cells"),
     "ldpbayes.collections.collection.Collection": ("a Collection", "pages.data.of_collection"),
     "ldpbayes.collections.tally.Tally": ("a Tally", "pages.data.of_tally"),
@@ -85,7 +80,7 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
             raise ArgumentError(f"show takes {_RESULT}; lb.pymc.attach(trace, data) turns a trace of PyMC into a result.")
         others = ", ".join(words for words, _ in (PAGES | rooms.brought("PAGES")).values())
         raise ArgumentError(f"show takes {_RESULT}, {others} or a list of Plan, got {shown(result)}.")
-    build = _called(name)
+    build = rooms.function(name)
     parameters = dict(list(inspect.signature(build).parameters.items())[1:])
     data = result if name in _OF_DATA else collection
     if collection is not None:
@@ -135,12 +130,6 @@ def save(result: Any, path: str | PathLike) -> None:
         write(result if isinstance(result, Page) else show(result), path)
 
 
-def _called(name: str) -> Callable[..., Any]:
-    """Return a function by its name below ldpbayes."""
-    module, _, function = name.rpartition(".")
-    return getattr(importlib.import_module(f"ldpbayes.{module}"), function)
-
-
 def _builder(result) -> str | None:
     """Return the name of the function that builds the page of a result, or None where it has no page."""
     names, known = _names(result), PAGES | rooms.brought("PAGES")
@@ -150,8 +139,7 @@ def _builder(result) -> str | None:
     if _TREE in names:  # a tree of arrays says itself what it is the result of
         if "summary" not in result.children or any(fact not in result.attrs for fact in _FACTS):
             return None
-        kinds = {"regression": "pages.regress.of_regression", "attributes": "pages.association.of_association"}
-        return next((name for attr, name in kinds.items() if attr in result.attrs), "pages.fit.of_fit")
+        return next((name for attr, name in rooms.brought("TREES").items() if attr in result.attrs), "pages.fit.of_fit")
     entries = [_names(entry) for entry in result] if isinstance(result, list | tuple) and result else [[]]
     return next((page for cls, page in rooms.brought("LISTS").items() if all(cls in names for names in entries)), None)
 
@@ -169,7 +157,7 @@ def _checked(settings: dict[str, Any], parameters: dict[str, Any]) -> dict[str, 
             takes = ", ".join(dict.fromkeys((*parameters, "collection", "command")))
             raise ArgumentError(f"show of this result takes {takes}, got {shown(name)}.")
         if value is not None or parameters[name].default is not None:
-            rule = _called(of_rooms[name]) if name in of_rooms else _SETTINGS.get(name)
+            rule = rooms.function(of_rooms[name]) if name in of_rooms else _SETTINGS.get(name)
             out[name] = value if rule is None else rule(value, name)
     return out
 

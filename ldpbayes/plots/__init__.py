@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
+    from ldpbayes.association.figures import plot_association as plot_association
     from ldpbayes.planning.figures import plot_plan as plot_plan
-    from ldpbayes.plots.association import plot_association as plot_association
     from ldpbayes.plots.base import PALETTE as PALETTE
     from ldpbayes.plots.base import save_figure as save_figure
     from ldpbayes.plots.base import to_pdf as to_pdf
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from ldpbayes.plots.predictive import plot_expected as plot_expected
     from ldpbayes.plots.predictive import plot_predictive as plot_predictive
     from ldpbayes.plots.predictive import plot_predictive_cells as plot_predictive_cells
-    from ldpbayes.plots.regression import plot_coefficients as plot_coefficients
-    from ldpbayes.plots.regression import plot_predictions as plot_predictions
-    from ldpbayes.plots.robust import plot_contamination as plot_contamination
-    from ldpbayes.plots.robust import plot_missing as plot_missing
-    from ldpbayes.plots.robust import plot_sensitivity as plot_sensitivity
     from ldpbayes.private_groups.figures import plot_private_differences as plot_private_differences
     from ldpbayes.private_groups.figures import plot_private_functions as plot_private_functions
     from ldpbayes.private_groups.figures import plot_private_quantiles as plot_private_quantiles
+    from ldpbayes.regression.figures import plot_coefficients as plot_coefficients
+    from ldpbayes.regression.figures import plot_predictions as plot_predictions
+    from ldpbayes.robust.figures import plot_contamination as plot_contamination
+    from ldpbayes.robust.figures import plot_sensitivity as plot_sensitivity
+    from ldpbayes.surveys.figures import plot_missing as plot_missing
 
 _HOMES = {
     "PALETTE": "plots.base",
-    "plot_association": "plots.association",
-    "plot_coefficients": "plots.regression",
-    "plot_contamination": "plots.robust",
+    "plot_association": "association.figures",
+    "plot_coefficients": "regression.figures",
+    "plot_contamination": "robust.figures",
     "plot_crosscheck": "plots.crosschecking",
     "plot_expected": "plots.predictive",
     "plot_forest": "plots.forest",
     "plot_groups": "plots.groups",
-    "plot_missing": "plots.robust",
+    "plot_missing": "surveys.figures",
     "plot_plan": "planning.figures",
-    "plot_predictions": "plots.regression",
+    "plot_predictions": "regression.figures",
     "plot_predictive": "plots.predictive",
     "plot_predictive_cells": "plots.predictive",
     "plot_private_differences": "private_groups.figures",
     "plot_private_functions": "private_groups.figures",
     "plot_private_quantiles": "private_groups.figures",
-    "plot_sensitivity": "plots.robust",
+    "plot_sensitivity": "robust.figures",
     "save_figure": "plots.base",
     "to_pdf": "plots.base",
     "to_svg": "plots.base",

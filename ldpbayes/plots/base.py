@@ -45,15 +45,6 @@ def one_of(module, cls, words):
     return rule
 
 
-def _regression(value, name):
-    import xarray as xr
-
-    from ldpbayes.regression.maximum import Maximum
-
-    if not isinstance(value, Maximum) and not (isinstance(value, xr.DataTree) and "regression" in value.attrs):
-        raise ArgumentError(f"{name} must be what regress returned, got {shown(value)}.")
-
-
 def _drawable(value, name):
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
@@ -77,9 +68,6 @@ def _style_of(value, name):
 #: What the arguments of figures must be, by name.
 _RULES = {
     "result": _result,
-    "hull": one_of("ldpbayes.answers.contamination", "ContaminationHull", "what contamination_hull returned"),
-    "answer": one_of("ldpbayes.answer", "Answer", "what missing_answers returned"),
-    "curve": one_of("ldpbayes.fitness.noncompliance", "Sensitivity", "what sensitivity returned"),
     "check": one_of("ldpbayes.fitness.crosschecking", "CrossCheck", "what crosscheck returned"),
     "figure": one_of("matplotlib.figure", "Figure", "a figure of matplotlib"),
     "predicted": one_of("xarray", "Dataset", "what predictions returned"),
@@ -100,9 +88,6 @@ _RULES = {
 #: What they are.
 _WORDS = {
     "result": "result : DataTree\n    From fit().",
-    "hull": "hull : ContaminationHull\n    From ``ldpbayes.robust.contamination_hull``.",
-    "answer": "answer : Answer\n    From ``ldpbayes.answers.missing_answers``.",
-    "curve": "curve : Sensitivity\n    From ``ldpbayes.robust.sensitivity``.",
     "target": 'target : {"distribution", "frequency"}\n    P, or F of these people.',
     "collection": "collection : Collection",
     "cells": "cells : Cells",
@@ -114,9 +99,6 @@ _WORDS = {
     ``title``, ``figsize`` in inches, ``legend`` (whether there is one) and ``palette`` (colours, by default PALETTE).""",
 }
 _SECTIONS = {"Returns": "matplotlib Figure, or what was given as ax"} | REFUSES
-
-#: Rules and words where the argument ``result`` is no result of fit.
-REGRESSION = {"result": _regression}, {"result": "result : DataTree or Maximum\n    From regress()."}
 
 
 def checked[F: Callable](

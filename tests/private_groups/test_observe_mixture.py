@@ -18,7 +18,7 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.private_groups import mixture
 from ldpbayes.pymc import observe_mixture
 
-MODELS = pathlib.Path(__file__).parents[1] / "models"
+MODELS = pathlib.Path(__file__).parents[2] / "models"
 RATE = 0.4994798
 CENTRE, SPREAD = np.array([6.5, 7.4]), np.float64(0.6)
 

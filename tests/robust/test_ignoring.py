@@ -8,8 +8,8 @@ from ldpbayes.collections.noncompliance import compliers_only
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import compliance_test
-from ldpbayes.fitness.noncompliance import sensitivity
 from ldpbayes.protocols import UnaryEncoding, designs
+from ldpbayes.robust.ignoring import sensitivity
 
 
 def crosswise(gamma, n, rng, share=0.2):

@@ -12,8 +12,8 @@ from commands import run
 from scipy.special import betaln
 
 import ldpbayes as lb
-from ldpbayes import association
-from ldpbayes.association import attributes_in, marginal
+from ldpbayes.association import fitting as association
+from ldpbayes.association.fitting import attributes_in, marginal
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.pages import show
@@ -21,7 +21,7 @@ from ldpbayes.protocols import GRR, SampledAttribute
 from ldpbayes.protocols.designs import direct, warner
 from ldpbayes.protocols.unary import UnaryEncoding
 
-DATA = pathlib.Path(__file__).parents[1] / "data"
+DATA = pathlib.Path(__file__).parents[2] / "data"
 LEVELS = {"doping": ["no", "yes"], "advice": ["no", "yes"]}
 
 

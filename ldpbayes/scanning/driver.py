@@ -16,6 +16,12 @@ from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.scanning.checkpoint import Checkpoint
+from ldpbayes.scanning.fold import APART, Fold
+from ldpbayes.scanning.found import Found
+from ldpbayes.scanning.partials import NOTHING, Partial
+from ldpbayes.scanning.pilots import Pilots
+from ldpbayes.scanning.spark import SparkFiles
 from ldpbayes.sources.base import check_total
 from ldpbayes.sources.channels import COPIES
 from ldpbayes.sources.missing import Missing
@@ -31,12 +37,6 @@ from ldpbayes.sources.parameters import (
     stated_throughout,
     states_protocols,
 )
-from ldpbayes.sources.scanning.checkpoint import Checkpoint
-from ldpbayes.sources.scanning.fold import APART, Fold
-from ldpbayes.sources.scanning.found import Found
-from ldpbayes.sources.scanning.partials import NOTHING, Partial
-from ldpbayes.sources.scanning.pilots import Pilots
-from ldpbayes.sources.scanning.spark import SparkFiles
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import Piece, in_order
 

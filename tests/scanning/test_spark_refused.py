@@ -10,7 +10,7 @@ from commands import run
 
 import ldpbayes as lb
 from ldpbayes.protocols import GRR
-from ldpbayes.sources.scanning import spark as scanning
+from ldpbayes.scanning import spark as scanning
 
 
 @pytest.fixture

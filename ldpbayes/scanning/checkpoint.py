@@ -9,7 +9,7 @@ from typing import Any
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
-from ldpbayes.sources.scanning.partials import Partial
+from ldpbayes.scanning.partials import Partial
 
 #: A checkpoint may take this share of the time between two of them.
 _SHARE = 0.02

@@ -1,17 +1,19 @@
-"""What conclusions withstand, as pictures: fake reports, respondents who ignore the device, and those who gave no answer."""
+"""What conclusions withstand, as pictures: fake reports, and respondents who ignore the device."""
 
 from typing import Any
 
 import numpy as np
 
-from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, largest, plain
+from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, largest, one_of, plain
 
+#: What the arguments of these figures must be.
+HULL = {"hull": one_of("ldpbayes.robust.contamination", "ContaminationHull", "what contamination_hull returned")}
+CURVE = {"curve": one_of("ldpbayes.robust.ignoring", "Sensitivity", "what sensitivity returned")}
 #: Categories that are drawn.
 TOP = 20
 
 
-@checked()
+@checked(HULL, {"hull": "hull : ContaminationHull\n    From ``ldpbayes.robust.contamination_hull``."})
 def plot_contamination(hull: Any, *, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of the range of an estimate if some reports are fake.
 
@@ -53,7 +55,7 @@ def _categories(hull, ax, style):
     return canvas.finish(f"If at most {100 * share:.3g} % of the reports are fake")
 
 
-@checked()
+@checked(CURVE, {"curve": "curve : Sensitivity\n    From ``ldpbayes.robust.sensitivity``."})
 def plot_sensitivity(curve: Any, *, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure of an answer for every γ that the reports allow, and the γ at which a conclusion turns."""
     canvas = Canvas(ax, style, (WIDTH, 4.0))
@@ -70,22 +72,6 @@ def plot_sensitivity(curve: Any, *, ax: Any = None, **style: Any) -> Any:
     axes.set_xlabel(f"{symbol}, the share who {who}\n({which})", fontsize=LABEL)
     axes.set_ylabel("share among those who follow it", fontsize=LABEL)
     return canvas.finish(curve.question, handles, width=60)
-
-
-@checked()
-def plot_missing(answer: Any, *, ax: Any = None, **style: Any) -> Any:
-    """Return a matplotlib figure of the share of all who were asked, by the odds ratio of those who gave no answer."""
-    if "odds_ratio" not in answer.sizes:
-        raise ArgumentError("answer must be what missing_answers returned, got one without odds ratios.")
-    canvas = Canvas(ax, style, (WIDTH, 3.6))
-    (axes,), color, place = canvas.axes, canvas.colors[0], np.arange(answer.sizes["odds_ratio"])
-    words = f"{100 * answer.attrs['ci_prob']:g} % interval"
-    band = axes.fill_between(place, answer["lower"], answer["upper"], color=color, alpha=0.25, lw=0, label=words)
-    (line,) = axes.plot(place, answer["mean"], color=color, lw=2, marker="o", ms=4, label="posterior mean")
-    axes.set_xticks(place, [f"{ratio:g}" for ratio in answer["odds_ratio"].values], fontsize=SMALL)
-    axes.set_xlabel("odds of those who gave no answer, over the odds of the others", fontsize=LABEL)
-    axes.set_ylabel(plain(answer.attrs["question"]), fontsize=LABEL)
-    return canvas.finish(f"{answer.attrs['question']}, among all who were asked", [line, band])
 
 
 def _turning(canvas, threshold, at, symbol):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes.answers import association
+from ldpbayes.association import questions as association
 from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, plain, wrapped
 
 #: Most pairs that are drawn: those with the largest Cramér's V.

@@ -14,11 +14,11 @@ from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.scanning import summary_files
+from ldpbayes.scanning.partials import ReportSample
 from ldpbayes.sources.base import sorted_keys
 from ldpbayes.sources.copies import REMEDY, copied, counted_twice
 from ldpbayes.sources.keys import check_kinds, kinds_of
-from ldpbayes.sources.scanning import summary_files
-from ldpbayes.sources.scanning.partials import ReportSample
 
 
 class Found(Cells, AbstractResult):
@@ -45,7 +45,7 @@ class Found(Cells, AbstractResult):
     --------
     >>> import pyarrow
     >>> from ldpbayes.protocols.designs import warner
-    >>> from ldpbayes.sources.scanning import scan
+    >>> from ldpbayes.scanning import scan
     >>> table = pyarrow.table({"answer": ["yes", "no", "yes"], "country": ["NL", "NL", "BE"]})
     >>> found = scan(table, warner(0.7), "answer", by="country", categories=["no", "yes"])()
     >>> found
@@ -197,6 +197,26 @@ def of_file(path: Any, copies: str = "refuse") -> Cells:
     found = Found(**known)
     found.copies = copies
     return found
+
+
+def of_files(data: Any, copies: str = "refuse") -> Cells | None:
+    """Return the cells of files of summaries, those of the same key added up; None where the files are others.
+
+    Parameters
+    ----------
+    data : path, list of paths or folder
+    copies : {"refuse", "count"}
+    """
+    paths = summary_files.paths_of(data)
+    if not paths:
+        return None
+    total = of_file(paths[0], copies)
+    for path in paths[1:]:
+        try:
+            total = total + of_file(path, copies)
+        except ArgumentError as err:
+            raise ArgumentError(f"{path} does not add to the files before it: {err}") from err
+    return total
 
 
 def _joined(samples):

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
+from ldpbayes.scanning.partials import NOTHING, Partial
 from ldpbayes.sources.base import optional
 from ldpbayes.sources.paths import FileSource
-from ldpbayes.sources.scanning.partials import NOTHING, Partial
 from ldpbayes.sources.stream import COUNT, Source, joined
 
 #: What a task returns: the place of its rows among those of all tasks, and its partial result or the error that ended it.
@@ -254,3 +254,13 @@ def _reason(err: BaseException) -> str:
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
         return lines[1].lstrip(": ")[:300]
     return lines[0][:300]
+
+
+def opened(data: Any) -> SparkSource | None:
+    """Return the source of a data frame of Spark, None for all else.
+
+    Parameters
+    ----------
+    data : object
+    """
+    return SparkSource.opened(data)

@@ -13,8 +13,7 @@ from ldpbayes.answers import category_sum, missing_answers
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, UnaryEncoding, warner
-from ldpbayes.sources import scan
-from ldpbayes.sources.scanning import Partial
+from ldpbayes.scanning import Partial, scan
 
 ABC = ("a", "b", "c")
 ROWS = [("a", "x"), ("b", "y"), ("no answer", "x"), ("c", "x"), (None, "y"), ("", "y"), ("a", "y"), (" no answer ", "z")]

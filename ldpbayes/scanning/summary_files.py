@@ -13,12 +13,12 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.likelihoods import Summary
 from ldpbayes.presenting import AbstractResult
+from ldpbayes.scanning.partials import ReportSample
 from ldpbayes.sources.base import foreign
 from ldpbayes.sources.keys import plain_keys
 from ldpbayes.sources.parameters import parse_protocol, protocol_text
 from ldpbayes.sources.parquet import read_whole
 from ldpbayes.sources.paths import FileSource
-from ldpbayes.sources.scanning.partials import ReportSample
 
 _VECTORS = ("pilot", "gradient", "square", "cross", "spread", "supports")
 #: Answers that are missing, and what a test of the design needs: columns that files of earlier versions have not.

@@ -4,11 +4,21 @@ import re
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, REGRESSION, WIDTH, Canvas, asked, checked, forest, plain
+from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, asked, checked, forest, plain
 from ldpbayes.plots.groups import in_words, spaced
+from ldpbayes.regression.maximum import Maximum
 
+
+def _regression(value, name):
+    if not isinstance(value, Maximum) and not (isinstance(value, xr.DataTree) and "regression" in value.attrs):
+        raise ArgumentError(f"{name} must be what regress returned, got {shown(value)}.")
+
+
+#: What the argument of these figures must be, and what it is.
+REGRESSION = {"result": _regression}, {"result": "result : DataTree or Maximum\n    From regress()."}
 #: Rows of a figure; the first of them are drawn.
 ROWS = 40
 #: Categories that have a colour; the largest of them are drawn.
@@ -88,8 +98,6 @@ def _forest(ax, style, labels, categories, order, values):
 
 def _coefficients(fitted):
     """Return (mean, lower, upper) without the reference category, its name, a title and the level of the intervals."""
-    from ldpbayes.regression.maximum import Maximum  # loads the engines of regressions
-
     if isinstance(fitted, Maximum):
         summary, start, reference, title = fitted.summary(), "", fitted.reference, fitted.formula
     else:

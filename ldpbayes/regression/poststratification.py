@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
-from ldpbayes.answers.regression import poststratify_table
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown, warn
 from ldpbayes.inference.ends import ends_of_sums, tails
+from ldpbayes.regression.questions import poststratify_table
 from ldpbayes.result.validation import TARGETS
 
 POPULATION = "Shares in a population made of the cells"

@@ -35,9 +35,9 @@ from ldpbayes.protocols import (
     UnaryEncoding,
     designs,
 )
-from ldpbayes.sources.scanning import Fold, Found, Partial, pilots
+from ldpbayes.scanning import Fold, Found, Partial, pilots
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 
 COUNTED = {
     "grr": GRR(5, 1.0),
@@ -744,7 +744,7 @@ def test_a_source_that_changes_between_the_passes_is_refused(tmp_path):
 SCRIPT = """
 import os, signal, sys
 import ldpbayes as lb
-from ldpbayes.sources.scanning import checkpoint, fold
+from ldpbayes.scanning import checkpoint, fold
 
 checkpoint._SHARE = 1e9  # written after every piece
 read, partial = [], fold.Fold.partial
@@ -801,7 +801,7 @@ def test_ctrl_c_keeps_what_was_read(tmp_path, monkeypatch):
         return partial(self, piece, at)
 
     monkeypatch.setattr(Fold, "partial", interrupted)
-    monkeypatch.setattr("ldpbayes.sources.scanning.checkpoint._SHARE", 1e-9)  # no writing on the way
+    monkeypatch.setattr("ldpbayes.scanning.checkpoint._SHARE", 1e-9)  # no writing on the way
     with pytest.raises(KeyboardInterrupt):
         scan()
     assert state.exists()

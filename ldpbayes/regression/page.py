@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbayes import plots
-from ldpbayes.answers.regression import odds_ratios, predictions
 from ldpbayes.errors import listed
 from ldpbayes.pages.fit import notes_of
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import shares, summary_of_fit
 from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, odds_spec, of_asked, percent, spec_of
-from ldpbayes.plots.regression import term_in_words
+from ldpbayes.regression.figures import term_in_words
 from ldpbayes.regression.maximum import Maximum
+from ldpbayes.regression.questions import odds_ratios, predictions
 
 #: Rows of the figure of predictions.
 PREDICTED = 12
@@ -274,3 +274,13 @@ def _facts(tree):
         **spread,
         "diagnostics": {name: attrs[name] for name in diagnostics if name in attrs},
     }
+
+
+def of_subgroups(answer):
+    """Return the figure of the subgroups of a population, or None of another answer."""
+    if "draws" not in answer.data_vars or "group" not in answer.dims:
+        return None
+    level = percent(answer.attrs["ci_prob"])
+    caption = f"{answer.attrs['question']}, with {level} intervals; the line is the population."
+    alt = f"One line per subgroup: {caption} The table has the numbers."
+    return figure_of("subgroups", caption, alt, plots.plot_predictions, answer)

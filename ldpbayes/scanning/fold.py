@@ -16,16 +16,16 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.likelihoods import Summary, passes
 from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.scanning import pilots
+from ldpbayes.scanning.found import Found
+from ldpbayes.scanning.partials import NOTHING, SIZES, Partial, ReportSample
+from ldpbayes.scanning.pilots import Pilots
 from ldpbayes.sources.base import check_total, shared_keys, sorted_keys
 from ldpbayes.sources.encode import Format, cells, encoded_key
 from ldpbayes.sources.keys import check_alike, check_kinds, kinds_of
 from ldpbayes.sources.missing import Missing, answers, sentence
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import COLUMN, Stated, difference, parse_protocol, protocol_text
-from ldpbayes.sources.scanning import pilots
-from ldpbayes.sources.scanning.found import Found
-from ldpbayes.sources.scanning.partials import NOTHING, SIZES, Partial, ReportSample
-from ldpbayes.sources.scanning.pilots import Pilots
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Batch, Piece
 

@@ -13,7 +13,7 @@ from commands import run
 
 import ldpbayes as lb
 from ldpbayes.protocols import GRR, LocalHashing, Rappor, UnaryEncoding
-from ldpbayes.sources.scanning import spark as scanning
+from ldpbayes.scanning import spark as scanning
 
 if importlib.util.find_spec("pyspark") is None:
     pytest.skip("pyspark is not installed (make scale-env)", allow_module_level=True)

@@ -4,8 +4,8 @@ import math
 from dataclasses import replace
 
 from ldpbayes import plots
-from ldpbayes.answers import association as answers
 from ldpbayes.answers.base import source_of
+from ldpbayes.association import questions as answers
 from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
