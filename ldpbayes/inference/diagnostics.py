@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from ldpbayes.inference.chains import diagnosed, error_of_mean
-from ldpbayes.inference.ends import SOLVED, ends_of_draws, numerical_error
+from ldpbayes.inference.ends import ACCURACY, ends_of_draws, numerical_error
 from ldpbayes.inference.verdict import Verdict, of_chains
 
 #: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories only.
@@ -159,7 +159,11 @@ def _known_by_engine(attrs, names, part):
         known = [f"{name}_{key}" in attrs for name in names]
         out[key] = np.array([attrs.get(f"{name}_{key}", value) for name, value in zip(names, part[key], strict=True)])
         if error:
-            off = np.array([attrs.get(f"{name}_mcse", 0.0) for name in names]) if key == "mean" else SOLVED * out["sd"]
+            off = (
+                np.array([attrs.get(f"{name}_mcse", 0.0) for name in names])
+                if key == "mean"
+                else ACCURACY.solved * out["sd"]
+            )
             out[error] = np.where(known, off, part[error])
     return out
 
@@ -228,7 +232,7 @@ def mcse_of_mean(draws, *, independent):
     return out
 
 
-def entries_of(draws, exact, name, ci_prob, independent, effective=None, diagnosed=None, off=SOLVED):
+def entries_of(draws, exact, name, ci_prob, independent, effective=None, diagnosed=None, off=ACCURACY.solved):
     """Return the summary entries of one variable; draws (chains, draws, …), exact moments and ends replace sampled ones.
 
     Such ends may be off by ``off`` sds where their errors are not among them.

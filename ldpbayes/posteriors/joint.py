@@ -98,7 +98,7 @@ class AbstractSampled(AbstractPosterior):
 
     def _enough(self, problem, target, pilot, rng, watch):
         """Return (Run of chains that go on where their draws are too few, its Sample); as many are kept as asked for."""
-        longest = LONGEST * self.draws * max(verdict.USUAL / (self.draws * self.chains), 1.0)
+        longest = LONGEST * self.draws * max(verdict.LIMITS.usual / (self.draws * self.chains), 1.0)
         seen: list = [None, None]
 
         def wanting(run, made):

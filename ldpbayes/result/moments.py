@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
-from ldpbayes.inference.ends import SOLVED, beta_ends, numerical_error, tails
+from ldpbayes.inference.ends import ACCURACY, beta_ends, numerical_error, tails
 from ldpbayes.result.building import build
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, validate
@@ -78,7 +78,10 @@ def _summary(exact, dims, coords, prior, ci_prob, attrs):
     if learnt := [name for name in prior.hyperparameter_names if f"{name}_mean" in attrs]:
         named["parameter"] = learnt
         for key in columns:
-            blanks = [SOLVED * attrs[f"{name}_sd"] if key.endswith("_error") else blank.get(key, np.nan) for name in learnt]
+            blanks = [
+                ACCURACY.solved * attrs[f"{name}_sd"] if key.endswith("_error") else blank.get(key, np.nan)
+                for name in learnt
+            ]
             values = [attrs.get(f"{name}_{key}", blank_of) for name, blank_of in zip(learnt, blanks, strict=True)]
             summary[f"parameter_{key}"] = (("parameter",), np.array(values))
     return xr.DataTree(xr.Dataset(summary, coords | named, {"ci_prob": ci_prob, "ci_kind": "eti"}))
