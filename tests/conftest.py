@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ldpbayes import GRR, Collection, Tally, read
+from ldpbayes import GRR, Collection, Tally, fit, read
 from ldpbayes.methods import NUTS
 
 #: What `make test` may lack, as the reasons of skipped tests name it: these are counted and named, and limit nothing.
@@ -389,16 +389,16 @@ def grr10():
 @pytest.fixture(scope="session")
 def nuts_nigeria(nigeria):
     """The NUTS result of nigeria under the flat prior."""
-    return NUTS().posterior(nigeria, "flat", random_seed=1)
+    return fit(nigeria, "flat", NUTS(), random_seed=1, estimates=False)
 
 
 @pytest.fixture(scope="session")
 def nuts_eriksson(eriksson):
     """The NUTS result of eriksson under Jeffreys' prior."""
-    return NUTS().posterior(eriksson, "jeffreys", random_seed=2)
+    return fit(eriksson, "jeffreys", NUTS(), random_seed=2, estimates=False)
 
 
 @pytest.fixture(scope="session")
 def nuts_grr10(grr10):
     """The NUTS result of grr10 under Jeffreys' prior."""
-    return NUTS().posterior(grr10, "jeffreys", random_seed=3)
+    return fit(grr10, "jeffreys", NUTS(), random_seed=3, estimates=False)

@@ -24,11 +24,12 @@ from ldpbayes.errors import (
 )
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import seed
-from ldpbayes.posteriors.evidence import log_bayes_factors, of_result
+from ldpbayes.posteriors.evidence import log_bayes_factors
 from ldpbayes.posteriors.loglinear import evidences
 from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
 from ldpbayes.result.beside import leaving_out
+from ldpbayes.result.facts import log_evidence
 from ldpbayes.sources.door import collected, read
 
 #: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain.
@@ -321,7 +322,7 @@ def _fitted(collection, prior, random_seed):
 
 def _evidence(tree, collection, belief):
     """Return (log-evidence, its error) of a result, else by the expansion of its reports; None where neither has it."""
-    evidence = of_result(tree)
+    evidence = log_evidence(tree)
     if evidence is None:
         factors = log_bayes_factors(collection, belief, limit=PATIENCE)
         name = factors.used

@@ -21,9 +21,10 @@ from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
 from ldpbayes.fitness.sums import combined
 from ldpbayes.inference.scaling import Scaled
-from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells, of_result
+from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.result.beside import add_confidence, add_estimates, add_sensitivity, leaving_out
+from ldpbayes.result.facts import log_evidence
 
 #: Collection and prior → log-evidence, or nan.
 EvidenceOf = Callable[[Collection, Any], float]
@@ -123,7 +124,7 @@ def _shares(tree, cell, problem):
 def _known(tree):
     """Return (log-evidence, its error) of each cell under the prior used, or None where it is not known."""
     if "cells" not in tree.children:
-        return [of_result(tree)]
+        return [log_evidence(tree)]
     facts = tree["cells"]
     pairs = zip(facts["log_evidence"].values, facts["log_evidence_error"].values, strict=True)
     return [None if np.isnan(value) else (float(value), float(np.nan_to_num(error))) for value, error in pairs]

@@ -11,7 +11,6 @@ from ldpbayes import plots, rooms
 from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.estimators.confidence import intervals_at
-from ldpbayes.inference.diagnostics import unknown_arrays
 from ldpbayes.inference.ends import level_of_largest
 from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
@@ -19,7 +18,8 @@ from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, of_asked, percent
 from ldpbayes.plots.base import NAMES, asked, largest, title_of
 from ldpbayes.plots.groups import drawn, spaced, words_of
-from ldpbayes.posteriors import evidence
+from ldpbayes.result.facts import log_evidence as log_evidence_of
+from ldpbayes.result.summary import unknown_arrays
 
 #: Lines of the first figure, which leaves room for the first rows of the table below it.
 DRAWN = 6
@@ -254,7 +254,7 @@ def notes_of(tree):
         (Kind.METHOD, "decides_note", "prior_of_shares"),
         (Kind.WARNING if attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
     )
-    log_evidence, error = evidence.of_result(tree) or (math.nan, None)
+    log_evidence, error = log_evidence_of(tree) or (math.nan, None)
     if math.isfinite(log_evidence):
         suffix = "" if not error else f", standard error {'below 0.0001' if error < 1e-4 else f'{error:.4f}'}"
         yield Note(Kind.EVIDENCE, f"Log-evidence {log_evidence:.4f}{suffix}.")
@@ -344,7 +344,7 @@ def _facts(tree):
         "mle": None,
         "oracle": None,
         **estimates,
-        "log_evidence": (evidence.of_result(tree) or (None,))[0],
+        "log_evidence": (log_evidence_of(tree) or (None,))[0],
         "diagnostics": diagnostics,
     }
 

@@ -22,7 +22,7 @@ PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, BLACK)
 _DASHES = ("-", (0, (6, 2)), (0, (3, 1.5)), (0, (6, 2, 1, 2)), (0, (1, 1.2)), (0, (8, 2, 2, 2, 2, 2)), (0, (4, 3)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 #: Marker, place in the palette and name of point estimates.
-ESTIMATES = {"mle": ("D", 1, "MLE"), "oracle": ("x", 5, "oracle")}
+ESTIMATES = {"mle": ("D", 1, "MLE"), "oracle": ("x", 5, "oracle"), "convex": ("+", 2, "MLE by cvxpy")}
 NAMES = {name: words for name, (_, _, words) in ESTIMATES.items()}
 #: Width of a figure in inches, and sizes of text in points: on a screen of 360 pixels the text is still legible.
 WIDTH, TITLE, LABEL, SMALL = 4.7, 10, 9, 8

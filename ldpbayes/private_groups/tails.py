@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ldpbayes.inference.importance import LEAST_WEIGHED, smooth
+from ldpbayes.inference.constants import LEAST_WEIGHED
+from ldpbayes.inference.importance import smooth
 
 #: The variance is infinite from this shape of a Pareto tail on, and nothing that records say bounds it.
 SHAPE = 0.5

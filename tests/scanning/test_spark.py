@@ -85,7 +85,7 @@ def agree(found, expected):
     "name", ["grr", "oue", *(pytest.param(name, marks=pytest.mark.calibrate) for name in ("rappor", "kept"))]
 )
 def test_files_give_exactly_the_cells_of_one_machine(name, tmp_path, session, monkeypatch):
-    monkeypatch.setattr("ldpbayes.sources.parquet._PIECE", 200)  # two row groups in a piece
+    monkeypatch.setattr("ldpbayes.sources.parquet.PIECE", 200)  # two row groups in a piece
     folder = written(tmp_path / "reports", PROTOCOLS[name])
     settings = {"by": ["country", "day"], "pilot_by": "country", "sample": 40}
     scan = lb.scan(folder, spark=session, **settings)
