@@ -359,7 +359,7 @@ def test_models_do_not_import_ldpbayes():
 
 
 #: Families whose concrete members nobody else asks for: a capability is a method that returns the object or None.
-CAPABLE = ("protocols", "likelihoods", "priors", "posteriors")
+CAPABLE = ("protocols", "likelihoods", "priors", "posteriors", "repeated")
 #: Containers of data and outcomes, which a function takes beside each other: what these are may be asked.
 DOOR = {"Summary", "Integers", "Bytes", "Lists", "Answer"}
 #: Converters, constructors that check their arguments, and a prior beside a word.
