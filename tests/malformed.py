@@ -261,7 +261,7 @@ DOORS = (
 HELPERS = {
     "ldpbayes.repeated.spending": ("spent",),
     "ldpbayes.answers.shares": ("total",),
-    "ldpbayes.plots": ("check_ending",),
+    "ldpbayes.plots.base": ("check_ending",),
     "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),
     "ldpbayes.priors.naming": ("default_prior",),
     "ldpbayes.protocols.registry": ("parse_name", "resolve"),
