@@ -10,6 +10,7 @@ from ldpbayes.collections import as_data
 from ldpbayes.collections.spending import spent
 from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.priors import DEFAULT
+from ldpbayes.result.facts import state
 from ldpbayes.road.methods import Choice, checked
 from ldpbayes.road.request import Request
 from ldpbayes.road.walk import settle, walk
@@ -151,7 +152,7 @@ def fit(
     held = [cell.tallies for cell in data.collections()]
     histories = spent(itertools.chain.from_iterable(held), cells=len(held))
     tree = walk(data, prior, request)
-    tree.attrs |= histories
+    state(tree, histories)
     if "left_out" in tree.attrs:
         warn(tree.attrs["left_out"], DiagnosticWarning)
     if not tree.attrs["converged"]:
