@@ -15,6 +15,7 @@ from ldpbayes.posteriors.tally_chain import TallyChain
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Tree
 from ldpbayes.protocols import Channel, ListExperiment, item_count
+from ldpbayes.result.facts import facts_of
 
 #: The 1991 National Race and Politics Survey, as in Imai (2011).
 RACE = [8, 132, 222, 227], [19, 123, 229, 219, 34]
@@ -130,7 +131,7 @@ def test_a_tree_of_blocks_and_direct_questions_against_the_sum_over_all_tallies(
     prior = Tree(((0, 1), (2, 3)), np.array(shares), 0.7)
     tree = fit(survey, prior, TallyChain(draws=5000), random_seed=2, estimates=False)
     assert abs(float(tree["posterior"]["trait"].mean()) - mean) < 0.005
-    assert abs(tree.attrs["log_evidence"] - log_evidence) < 6 * tree.attrs["log_evidence_error"]
+    assert abs(facts_of(tree)["log_evidence"] - log_evidence) < 6 * facts_of(tree)["log_evidence_error"]
 
 
 @pytest.mark.parametrize("direct", [None, (700, 21), (9000, 2000)])
@@ -144,9 +145,9 @@ def test_a_flat_share_of_a_survey_far_from_the_middle_has_many_effective_draws(d
 
 def test_a_fit_says_what_its_prior_says_of_the_trait():
     survey = lists(*RACE)
-    said = fit(survey, "flat", random_seed=1).attrs["prior_of_shares"]
+    said = facts_of(fit(survey, "flat", random_seed=1))["prior_of_shares"]
     assert "gives trait a mean of 0.5, and 95 % between 0.18 and 0.82. That is 8 open answers" in said
-    assert "prior_of_shares" not in fit(survey, "share:trait", random_seed=1).attrs
+    assert "prior_of_shares" not in facts_of(fit(survey, "share:trait", random_seed=1))
     with pytest.raises(ArgumentError, match="prior must be one of trait"):
         fit(survey, "share:treat")
 

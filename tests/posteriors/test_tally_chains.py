@@ -16,6 +16,7 @@ from ldpbayes.estimators.derived import with_derived
 from ldpbayes.posteriors.tally_chains import TallyChains
 from ldpbayes.priors import Product, Tree
 from ldpbayes.protocols import ListExperiment, item_count
+from ldpbayes.result.facts import facts_of
 
 #: Tables of two lists with one item each: with the sensitive item on the first, and on the second.
 BOTH = [[4, 2], [5, 6], [0, 3]], [[3, 6, 1], [4, 5, 2]]
@@ -53,7 +54,7 @@ def near(result, known, draws=20_000):
     trait = result["posterior"]["trait"].values
     assert abs(trait.mean() - known[0]) < 5 * known[1] / math.sqrt(draws / 2)
     assert abs(trait.std() / known[1] - 1) < 0.03
-    assert abs(result.attrs["log_evidence"] - known[2]) < 6 * max(result.attrs["log_evidence_error"], 1e-3)
+    assert abs(facts_of(result)["log_evidence"] - known[2]) < 6 * max(facts_of(result)["log_evidence_error"], 1e-3)
 
 
 @pytest.mark.parametrize("direct", [None, (9, 4)])
@@ -107,7 +108,7 @@ def test_a_fit_says_what_is_assumed(sizes, share, direct):
     survey = simulated(np.random.default_rng(1), sizes, share, 300, direct)
     result = fit(survey, "share:trait", draws=500, random_seed=1)
     assert result.attrs["method"] == "tally_chains" and result.attrs["converged"]
-    assert "independent given the trait" in result.attrs["identifiability"] and "independent" in result.attrs["prior"]
+    assert "independent given the trait" in facts_of(result)["identifiability"] and "independent" in result.attrs["prior"]
     low, high = (result["summary"][f"derived_{end}"].item() for end in ("lower", "upper"))
     assert low <= share <= high
     assert 0 < result["estimate"]["derived_standard_error"].item() < 0.1 or result["estimate"]["derived"].item() < 1e-6
