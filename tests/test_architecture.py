@@ -60,11 +60,10 @@ SHARED = {
 BUILT_ON = {
     "estimators.confidence": {"estimators.mle"},
     "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
-    "posteriors.tally_chains": {"posteriors.tally_chain"},
     "theory.planning": {"theory.risk", "theory.bounds", "theory.waves"},
     "theory.prospects": {"theory.planning"},
     "posteriors.exact": {"posteriors.mixing", "posteriors.mixture"},
-    "posteriors.evidence": {"posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},
+    "posteriors.evidence": {"posteriors.surrogate", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {
         "posteriors.expansion",
