@@ -39,6 +39,7 @@ STAR = Collection(list("abcdef"), [Tally(Channel([pair, 1 - pair]), [0], [3 + k]
 
 @pytest.mark.parametrize("collection", [lists([2, 4, 3], [1, 3, 4, 2]), lists([3, 0], [2, 4, 0]), PARTLY])
 @pytest.mark.parametrize("alpha", [1.0, None])
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_it_is_the_law_of_all_tallies(collection, alpha):
     prior = np.linspace(0.3, 2.0, collection.n_categories) if alpha is None else alpha
     found, known = exact(collection, prior, TallyChain(draws=100)), exact(collection, prior, TallyStates(draws=100))
