@@ -35,6 +35,7 @@ def collected(protocol, n, seed=1, **fields):
 
 @pytest.mark.parametrize("alpha", [0.02, 0.1, 0.5, 2.0])
 @pytest.mark.parametrize("ci_prob", [0.95, 0.99])
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_mend_2_upper_ends_of_categories_that_share_their_group(alpha, ci_prob):
     channel = Channel([[0.6, 0.6, 0.2], [0.1, 0.1, 0.5], [0.3, 0.3, 0.3]])
     collection = Collection("abc", [Tally(channel, [0, 1, 2], [6, 1, 3])])
@@ -138,12 +139,9 @@ def test_mend_13_one_name_may_be_excluded():
 
 @pytest.mark.parametrize(
     "name",
-    [
-        name
-        for name in METHODS
-        if name not in ("mixture", "laplace", "nuts", "walk", "loglinear", "denying", "floor")
-    ],
+    [name for name in METHODS if name not in ("mixture", "laplace", "nuts", "walk", "loglinear", "denying", "floor")],
 )
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_mend_13_every_result_has_a_summary_and_its_seed(name):
     draws = 1000 if name == "summary" else 20  # weights of few draws are not trusted for every seed
     collection, method = collected(GRR(3, 1.0), 40), METHODS[name](draws=draws, chains=2)

@@ -73,6 +73,7 @@ def test_coordinates_and_gradient_belong_together(degrees):
         np.testing.assert_allclose((np.array(ahead) - behind) / 2e-5, gradient, atol=1e-6 * np.abs(gradient).max())
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_a_spike_survives():
     p = np.full(40, 1.0)
     p[17] = 12.0
