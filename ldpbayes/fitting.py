@@ -8,6 +8,7 @@ from ldpbayes import checks, rooms
 from ldpbayes.collections import as_data
 from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.priors import DEFAULT
+from ldpbayes.result.facts import state
 from ldpbayes.road.methods import Choice, checked
 from ldpbayes.road.request import Request
 from ldpbayes.road.walk import settle, walk
@@ -148,7 +149,7 @@ def fit(
     data.warn_if_unidentified()
     facts = {name: fact for of in rooms.brought("FACTS").values() for name, fact in rooms.function(of)(data).items()}
     tree = walk(data, prior, request)
-    tree.attrs |= facts
+    state(tree, facts)
     if "left_out" in tree.attrs:
         warn(tree.attrs["left_out"], DiagnosticWarning)
     if not tree.attrs["converged"]:

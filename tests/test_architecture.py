@@ -75,12 +75,11 @@ SHARED = {
 BUILT_ON = {
     "estimators.confidence": {"estimators.mle"},
     "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
-    "posteriors.tally_chains": {"posteriors.tally_chain"},
     "planning.page": {"planning.plans", "planning.prospects"},
     "planning.plans": {"planning.risk", "planning.waves"},
     "planning.prospects": {"planning.plans"},
     "posteriors.exact": {"posteriors.mixing", "posteriors.mixture"},
-    "posteriors.evidence": {"posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},
+    "posteriors.evidence": {"posteriors.surrogate", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {
         "posteriors.expansion",

@@ -18,6 +18,7 @@ from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, of_asked, percent
 from ldpbayes.plots.base import NAMES, asked, largest, title_of
 from ldpbayes.plots.groups import drawn, spaced, words_of
+from ldpbayes.result.facts import facts_of
 from ldpbayes.result.facts import log_evidence as log_evidence_of
 from ldpbayes.result.summary import unknown_arrays
 
@@ -211,7 +212,7 @@ def _parameter_table(tree, top):
 
 def _notes(tree):
     """Yield the notes of a fit, in the order in which they are read."""
-    attrs = tree.attrs
+    attrs = facts_of(tree)
     yield Note(Kind.DATA, f"Prior {attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.")
     yield from stated(attrs, (Kind.METHOD, "prior_reason"))
     yield from notes_of(tree)
@@ -239,7 +240,7 @@ def _no_answer(tree) -> str:
 
 def notes_of(tree):
     """Yield the notes that posteriors of P and of coefficients have: method, verdict, what reports do not say, evidence."""
-    attrs = tree.attrs
+    attrs = facts_of(tree)
     if said := _no_answer(tree):
         yield Note(Kind.WARNING, said)
     yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
@@ -276,7 +277,9 @@ def _figures(tree, top, collection):
             what = "distances of the counts of reports from what the posterior predicts"
             caption = f"Predictive check: {what}, group by group."
         plot = plots.plot_predictive_cells if several else plots.plot_predictive
-        yield figure_of("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), plot, collection, tree)
+        yield figure_of(
+            "predictive", caption, f"{caption} {facts_of(tree).get('fitness', '')}".strip(), plot, collection, tree
+        )
 
 
 def _predicts(tree, collection):
@@ -320,7 +323,8 @@ def _facts(tree):
     """Return every number of a fit under stable names: the keys of the JSON output."""
     summary = tree["summary"]
     facts = ("title", "n_reports", "prior", "random_seed", "identifiability", "caveat")
-    diagnostics = {k: v for k, v in tree.attrs.items() if k not in (*facts, "collection", "method", "reason", "settings")}
+    said = facts_of(tree)
+    diagnostics = {k: v for k, v in said.items() if k not in (*facts, "collection", "method", "reason", "settings")}
     estimates = {}
     for name in _estimators(tree):
         estimates[name] = tree["estimate"]["value"].sel(estimator=name).values
@@ -333,7 +337,7 @@ def _facts(tree):
         "collection": tree.attrs["collection"],
         "method": tree.attrs["method"],
         "reason": tree.attrs["reason"],
-        **{fact: tree.attrs[fact] for fact in facts},
+        **{fact: said[fact] for fact in facts},
         "ci_prob": summary.attrs["ci_prob"],
         **cells,
         "categories": [str(c) for c in summary["category"].values],

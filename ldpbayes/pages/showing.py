@@ -13,6 +13,7 @@ from ldpbayes.pages.about import about, again, fingerprint, known_of
 from ldpbayes.pages.page import TOP, Page
 from ldpbayes.pages.renderers import renderer_of, write
 from ldpbayes.result import saving
+from ldpbayes.result.facts import facts_of
 
 #: What of the core has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
 PAGES = {
@@ -137,9 +138,9 @@ def _builder(result) -> str | None:
         if name in known:
             return known[name][1]
     if _TREE in names:  # a tree of arrays says itself what it is the result of
-        if "summary" not in result.children or any(fact not in result.attrs for fact in _FACTS):
+        if "summary" not in result.children or any(fact not in facts_of(result) for fact in _FACTS):
             return None
-        return next((name for attr, name in rooms.brought("TREES").items() if attr in result.attrs), "pages.fit.of_fit")
+        return next((name for attr, name in rooms.brought("TREES").items() if attr in facts_of(result)), "pages.fit.of_fit")
     entries = [_names(entry) for entry in result] if isinstance(result, list | tuple) and result else [[]]
     return next((page for cls, page in rooms.brought("LISTS").items() if all(cls in names for names in entries)), None)
 

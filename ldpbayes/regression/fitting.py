@@ -30,6 +30,7 @@ from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import Asked, Reports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
+from ldpbayes.result.facts import state
 from ldpbayes.road.request import Request
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def regress(
     given |= {} if protocol is None else {"protocol": _protocols(reports.pooled)}
     settings = json.loads(tree.attrs["settings"]) | {name: value for name, value in given.items() if value is not None}
     tree.attrs["settings"] = json.dumps(settings, sort_keys=True, default=lambda value: np.asarray(value).tolist())
-    tree.attrs |= facts | ({"left_out": left_out} if left_out else {})
+    state(tree, facts | ({"left_out": left_out} if left_out else {}))
     return tree
 
 

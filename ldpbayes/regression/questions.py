@@ -20,6 +20,7 @@ from ldpbayes.priors.regression import walk_between
 from ldpbayes.regression.design import Columns, Design, arrays
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.table import clean, to_pandas
+from ldpbayes.result.facts import facts_of
 from ldpbayes.sources.base import foreign
 
 #: Numbers (draws × rows × categories) that one answer computes; beyond, only some of the draws are taken.
@@ -54,14 +55,14 @@ class Fitted:
     """
 
     def __init__(self, result: xr.DataTree):
-        if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
+        if not isinstance(result, xr.DataTree) or "regression" not in facts_of(result):
             raise ArgumentError("result must be a posterior that regress returned.")
         self.result = result
         with foreign("the group 'design' is not that of a regression"):
             design = result["design"].to_dataset()
             start = "covariate "
             patterns = {str(n).removeprefix(start): design[n].values for n in design.data_vars if str(n).startswith(start)}
-            self.design = Design.restore(result.attrs["regression"], patterns, design["n_rows"].values)
+            self.design = Design.restore(facts_of(result)["regression"], patterns, design["n_rows"].values)
             self.sizes: NDArray = np.asarray(design["n_reports"].values, dtype=float)
             self._check(design)
             self._centres = [design[f"index {group.name}"].attrs.get("centre", 0.0) for group in self.design.columns.groups]
@@ -372,7 +373,7 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
         columns = summary[["odds_ratio", "odds_lower", "odds_upper"]]
         columns = columns.rename(odds_lower="lower", odds_upper="upper")
         return Answer(columns.data_vars, columns.coords, {**columns.attrs, "question": "Odds ratios"})
-    if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
+    if not isinstance(result, xr.DataTree) or "regression" not in facts_of(result):
         raise ArgumentError("result must be what regress returned.")
     draws = result.children["posterior"].dataset["coefficients"].drop_sel(category=result.attrs["reference"])
     flat = draws.values.reshape(-1, *draws.shape[2:])
@@ -436,7 +437,7 @@ def poststratify_table(
         answer = fitted.described(draws, {"group": [POPULATION, *labels]}, ci_prob, question)
         answer = answer.assign(population_share=(("group",), np.append(1.0, people / people.sum())))
     chains = result["posterior"].sizes["chain"]
-    attrs = {name: result.attrs[name] for name in ("sampling", "effective_draws") if name in result.attrs}
+    attrs = {name: facts_of(result)[name] for name in ("sampling", "effective_draws") if name in facts_of(result)}
     values = draws.reshape(chains, -1, *answer["mean"].shape)
     answer = answer.assign(draws=(("chain", "draw", *answer["mean"].dims), values, attrs))
     return fitted.noted(answer, fitted.design.new(frame), sizes)

@@ -11,6 +11,7 @@ from ldpbayes.inference.diagnostics import Diagnostics, summarize
 from ldpbayes.posteriors.completion import of_draws
 from ldpbayes.result.building import build
 from ldpbayes.result.compliers import extended_draws
+from ldpbayes.result.facts import facts_of
 from ldpbayes.result.frame import Result
 from ldpbayes.result.regressions import of_regression, too_many
 from ldpbayes.result.validation import TARGETS, need_draws, need_result, validate
@@ -167,7 +168,7 @@ def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = No
     out, which those of ``pm.compute_log_likelihood`` hold where counts are observed: compare like with like.
     """
     need_result(result)
-    if "regression" in result.attrs:
+    if "regression" in facts_of(result):
         array, dim, coords = of_regression(result, by)
     else:
         need_draws(result)

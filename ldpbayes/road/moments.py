@@ -9,7 +9,7 @@ from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.dirichlet import evidence_error
 from ldpbayes.result.beside import add_sensitivity
-from ldpbayes.result.cells import facts_of
+from ldpbayes.result.cells import facts_of_cells
 from ldpbayes.result.moments import build_moments
 
 #: Why a result has no draws.
@@ -54,7 +54,7 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
     if labels:
         facts = {"method": names, "log_evidence": entries["log_evidence"], "outcome": checked}
         facts["log_evidence_error"] = entries.pop("log_evidence_error", np.nan)
-        facts = facts_of(len(labels), **facts, converged=1, frequency_draws="moments only")
+        facts = facts_of_cells(len(labels), **facts, converged=1, frequency_draws="moments only")
         if problems[0].mixture is not None:
             general["prior"] = f"{prior.describe()}, one {problems[0].mixture.parameter} for all cells"
     else:

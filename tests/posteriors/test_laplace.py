@@ -23,6 +23,7 @@ from ldpbayes.priors.naming import as_prior
 from ldpbayes.protocols.designs import warner
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
 
 def collected(protocol, n, p, seed=3):
@@ -52,14 +53,14 @@ def test_agrees_with_quadrature(name, alpha):
     alphas = np.linspace(alpha, 1.5 * alpha, collection.n_categories)
     exact = fit(collection, alphas, Quadrature(draws=2, chains=1), random_seed=0, estimates=False)["exact"]
     tree = fit(collection, Hidden(alphas), Laplace(), random_seed=1, estimates=False)
-    effective = tree.attrs["effective_draws"]
+    effective = facts_of(tree)["effective_draws"]
     for target in ("distribution", "frequency"):
         mean, sd = exact[f"{target}_mean"].values, exact[f"{target}_sd"].values
         draws = tree["posterior"][target].values.reshape(-1, collection.n_categories)
         assert (np.abs(draws.mean(axis=0) - mean) < 5 * sd / np.sqrt(effective)).all()
         assert (np.abs(draws.std(axis=0) / sd - 1) < 5 / np.sqrt(effective)).all()
-    error = tree.attrs["log_evidence"] - float(exact["log_evidence"])
-    assert abs(error) < 5 * tree.attrs["log_evidence_error"] < 0.2
+    error = facts_of(tree)["log_evidence"] - float(exact["log_evidence"])
+    assert abs(error) < 5 * facts_of(tree)["log_evidence_error"] < 0.2
 
 
 def test_a_prior_in_one_file_is_served():
@@ -77,9 +78,9 @@ def test_a_prior_in_one_file_is_served():
     mean = weight @ p
     sd = np.sqrt(weight @ (p - mean) ** 2)
     found = tree["summary"].sel(target="distribution")
-    assert (np.abs(found["mean"].values - mean) < 5 * sd / np.sqrt(tree.attrs["effective_draws"])).all()
+    assert (np.abs(found["mean"].values - mean) < 5 * sd / np.sqrt(facts_of(tree)["effective_draws"])).all()
     evidence = logsumexp(log_density) + 2 * np.log(axis[1] - axis[0])
-    assert abs(tree.attrs["log_evidence"] - evidence) < 5 * tree.attrs["log_evidence_error"]
+    assert abs(facts_of(tree)["log_evidence"] - evidence) < 5 * facts_of(tree)["log_evidence_error"]
 
 
 @pytest.mark.parametrize("method", ["exact", "quadrature", "tally_states", "surrogate", "pair_slice"])
@@ -106,7 +107,7 @@ def test_agrees_with_nuts():
     ours = fit(collection, prior, Laplace(), random_seed=1, estimates=False)
     theirs = fit(collection, prior, NUTS(), random_seed=1, estimates=False)
     mean, sd = (theirs["posterior"]["distribution"].reduce(f, ("chain", "draw")).values for f in (np.mean, np.std))
-    errors = theirs["summary"]["mcse"].sel(target="distribution").values + sd / np.sqrt(ours.attrs["effective_draws"])
+    errors = theirs["summary"]["mcse"].sel(target="distribution").values + sd / np.sqrt(facts_of(ours)["effective_draws"])
     draws = ours["posterior"]["distribution"].values.reshape(-1, 5)
     assert (np.abs(draws.mean(axis=0) - mean) < 5 * errors).all()
     assert (np.abs(draws.std(axis=0) / sd - 1) < 0.15).all()
