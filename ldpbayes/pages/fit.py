@@ -12,7 +12,7 @@ from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.inference.ends import level_of_largest
-from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, figure_of, stated
+from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, Table, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, of_asked, percent
