@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ldpbayes.posteriors.quadrature import Denying as Denying
     from ldpbayes.posteriors.quadrature import Quadrature as Quadrature
     from ldpbayes.posteriors.surrogate import Surrogate as Surrogate
-    from ldpbayes.posteriors.tally_chain import TallyChain as TallyChain
     from ldpbayes.posteriors.tally_states import TallyStates as TallyStates
     from ldpbayes.posteriors.weighted import Weighted as Weighted
 
@@ -26,7 +25,6 @@ _HOMES = {
     "PairSlice": "posteriors.pair_slice",
     "Quadrature": "posteriors.quadrature",
     "Surrogate": "posteriors.surrogate",
-    "TallyChain": "posteriors.tally_chain",
     "TallyStates": "posteriors.tally_states",
     "Weighted": "posteriors.weighted",
 }

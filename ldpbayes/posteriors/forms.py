@@ -147,11 +147,11 @@ def log_weights(likelihoods, summaries, p):
 
 
 def reweighed(sample, log_ratio, rng):
-    """Return (the Sample resampled within each chain by weights, these weights).
+    """Return (the Outcome resampled within each chain by weights, these weights).
 
     Parameters
     ----------
-    sample : Sample
+    sample : Outcome
         Of chains on stand-ins.
     log_ratio : (chains · draws,) array
         Log of the likelihood over its stand-in.

@@ -13,8 +13,9 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, nested, settled
 from ldpbayes.inference.structure import Factor
 from ldpbayes.likelihoods.expansion import Quadratic
-from ldpbayes.posteriors.base import Pace, Plan, Refusal, Sample
 from ldpbayes.posteriors.forms import MAX_ENTRIES
+from ldpbayes.posteriors.outcome import Outcome
+from ldpbayes.posteriors.plan import Pace, Plan, Refusal
 from ldpbayes.priors.base import softmax
 
 
@@ -190,14 +191,14 @@ class Table:
                 return found
         return nested(Cores.of([self], self.grid(), watch), draws, rng, WAYS, watch, "tables")
 
-    def outcome(self, draws: int, split: tuple[int, int], rng: np.random.Generator, watch: Any) -> Sample:
-        """Return the Sample of so many draws, split in chains, with the evidence, and that of independence."""
+    def outcome(self, draws: int, split: tuple[int, int], rng: np.random.Generator, watch: Any) -> Outcome:
+        """Return the Outcome of so many draws, split in chains, with the evidence, and that of independence."""
         prior, found = self.prior, self.drawn(draws, rng, watch)
         (effects,), (drawn,), (weights,) = found.g, found.drawn, found.weights
         facts = weights.facts
         if prior.order > 1:
             facts |= of_independence(prior, self.rows, draws, rng)
-        return Sample(
+        return Outcome(
             self.shares(effects).reshape(*split, *prior.shape),
             effective=found.effective,
             verdict=found.verdict,

@@ -12,9 +12,9 @@ from ldpbayes.inference.effects import Chains, bent
 from ldpbayes.inference.sampling import Run, going_on
 from ldpbayes.inference.target import Target
 from ldpbayes.likelihoods.kinds import StackedRows
-from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import Sample
+from ldpbayes.posteriors import frequency, surrogate
 from ldpbayes.posteriors.forms import Forms, entries, expand, log_weights, reweighed
+from ldpbayes.posteriors.outcome import Outcome
 from ldpbayes.posteriors.walk import Walks, unknowns_near
 
 
@@ -87,8 +87,8 @@ class Sampler:
         rng: np.random.Generator,
         watch: Any,
         way: Callable[[Any, Callable], Run],
-    ) -> Sample:
-        """Return the Sample of chains.
+    ) -> Outcome:
+        """Return the Outcome of chains.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Sampler:
         form, summaries, before = self.form(problem, rng)
         walk = problem.prior.walk()
         chains = Chains(Target(problem.prior, form), before, number, rng) if walk is None else Walks(form, walk, number, rng)
-        longest = self.longest * draws * max(verdict.USUAL / (draws * number), 1.0)
+        longest = self.longest * draws * max(verdict.LIMITS.usual / (draws * number), 1.0)
         seen: list = [None, None]
 
         def wanting(run, made):
@@ -117,13 +117,11 @@ class Sampler:
         return replace(sample, facts=facts, verdict=verdict.refused(run.trouble) if run.trouble else sample.verdict)
 
     def _judged(self, problem, run, summaries, rng):
-        """Return (Verdict on a Run by what a result shows of it, its Sample with what was found).
+        """Return (Verdict on a Run by what a result shows of it, its Outcome with what was found).
 
         Where one variable is short of draws, those after it are not looked at, of which the last are the users' own
         frequencies: of one collection these are drawn once, at the end.
         """
-        from ldpbayes.result.building import frequencies
-
         sample, divergences = self._shown(problem, run, summaries, rng), int(np.sum(run.stats.get("diverging", 0)))
         if sample.rejected:
             return sample.verdict, sample
@@ -131,7 +129,7 @@ class Sampler:
         arrays = {"distribution": sample.distribution} | {name: values for name, (_, values) in sample.variables.items()}
         for name in (*arrays, *(() if problem.alone else ("frequency",))):
             if name == "frequency":
-                sample = replace(sample, frequencies=frequencies(problem.cells, sample.distribution, rng))
+                sample = replace(sample, frequencies=frequency.together(problem.likelihoods, sample.distribution, rng))
                 arrays[name] = sample.frequencies[0]
             if arrays[name] is None:
                 break
@@ -144,7 +142,7 @@ class Sampler:
         return judged, replace(sample, known=sample.known or diagnostics)
 
     def _shown(self, problem, run, summaries, rng):
-        """Return the Sample of a Run, of one on summaries resampled within each chain by weights."""
+        """Return the Outcome of a Run, of one on summaries resampled within each chain by weights."""
         plain = self._sample(problem, run)
         if not summaries:
             return plain
@@ -157,7 +155,7 @@ class Sampler:
         return replace(sample, known={name: of_chains(x, weight) for name, x in values.items()})
 
     def _sample(self, problem, run):
-        """Return the Sample of a Run."""
+        """Return the Outcome of a Run."""
         flat, split = run.z.reshape(-1, run.z.shape[-1]), run.z.shape[:2]
         p = problem.prior.to_simplex(flat)
         variables = {
@@ -165,7 +163,7 @@ class Sampler:
             for name, (dims, values) in problem.prior.variables(flat).items()
         }
         numbers = {name: values for name, (dims, values) in variables.items() if not dims}
-        return Sample(
+        return Outcome(
             p.reshape(*split, *p.shape[1:]),
             independent=False,
             stats=run.stats,

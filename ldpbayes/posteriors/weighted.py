@@ -7,8 +7,9 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.weighted import from_prior, weighted
 from ldpbayes.posteriors import loglinear
-from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal
 from ldpbayes.posteriors.forms import MAX_ENTRIES, Apart, Forms, entries
+from ldpbayes.posteriors.outcome import Outcome
 
 
 @dataclass(frozen=True)
@@ -98,4 +99,4 @@ class Weighted(AbstractPosterior):
                 "The prior has a probability at one value; with it and without it the posterior has a part each, weights "
                 "about the mode of one may miss most of the other, and the reports say too much for draws of the prior."
             )
-        return Sample.of_weights(found, prior, found.values, split, rng)
+        return Outcome.of_weights(found, prior, found.values, split, rng)
