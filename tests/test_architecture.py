@@ -18,6 +18,7 @@ LAYERS = [
         "arrays",
         "checks",
         "compiling",
+        "constants",
         "doors",
         "entropy",
         "errors",

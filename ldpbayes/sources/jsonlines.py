@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import files
+from ldpbayes.constants import MAX_NESTING
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import foreign
 from ldpbayes.sources.encode import unread
@@ -106,11 +107,11 @@ def _is_deep(data):
     """
     # Between rows, and nowhere else in valid JSON, a line ends in a bracket and the next begins with one.
     rows = data.replace(b"}\r\n{", b"}\0{").replace(b"}\n{", b"}\0{")
-    if b"[" * (files.MAX_NESTING + 1) not in rows.translate(bytes.maketrans(b"{", b"["), _NO_OPENING):
+    if b"[" * (MAX_NESTING + 1) not in rows.translate(bytes.maketrans(b"{", b"["), _NO_OPENING):
         return False
     brackets = np.frombuffer(_STRING.sub(b"", data).translate(None, _NO_BRACKET), dtype=np.uint8)
     steps = np.where(np.isin(brackets, list(b"[{")), np.int8(1), np.int8(-1))
-    return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > files.MAX_NESTING)
+    return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > MAX_NESTING)
 
 
 def _is_record(kind):
@@ -140,7 +141,7 @@ def _parsed(block, schema):
 def _problem(line):
     """Return what is wrong with a line, "" where it holds an object."""
     if _is_deep(line):
-        return f"is nested more than {files.MAX_NESTING} levels deep"
+        return f"is nested more than {MAX_NESTING} levels deep"
     try:
         return "" if isinstance(json.loads(line), dict) else "holds something else than a JSON object"
     except (ValueError, RecursionError) as err:  # also text that is not UTF-8
