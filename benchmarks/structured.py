@@ -22,6 +22,7 @@ from ldpbayes.protocols.designs import forced_response
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.regression import regress
+from ldpbayes.result.facts import facts_of
 
 
 def survey(protocol, n, seed=1):
@@ -136,7 +137,7 @@ def _regression(case, frame, protocol, labels, rate):
         regress(frame.iloc[:500], formula, protocol, method="laplace", draws=20, **settings)  # imports
     start = time.process_time()
     found = regress(frame, formula, protocol, **settings)
-    seconds, effective = _since(start), found.attrs["effective_draws"]
+    seconds, effective = _since(start), facts_of(found)["effective_draws"]
     return f"{case}: {effective:,.0f} effective draws, {effective / seconds:,.0f} a second", seconds, effective / rate
 
 

@@ -218,7 +218,7 @@ MATERIAL = {
     "curve": lambda m: lb.robust.sensitivity(m.noncompliant, "yes", points=5),
     "checked": lambda m: lb.check(m.survey),
     "crosschecked": lambda m: lb.crosscheck(m.survey, "flat", **DRAWN),
-    "plans": lambda m: lb.theory.planning.plan(n_categories=4, epsilon=1.0, n=1000, protocols=["grr"]),
+    "plans": lambda m: lb.planning.plan(n_categories=4, epsilon=1.0, n=1000, protocols=["grr"]),
     "found": lambda m: lb.scan(m.frame[["report", "g"]], m.warner, by="g")(),
     "summary": lambda m: lb.collections.Summary.of(m.collection.rows, np.full(3, 1 / 3)),
     "page": lambda m: lb.show(m.tree_of_survey),
@@ -249,9 +249,8 @@ DOORS = (
     "ldpbayes.result",
     "ldpbayes.answers",
     "ldpbayes.fitness",
-    "ldpbayes.theory.planning",
-    "ldpbayes.theory.prospects",
-    "ldpbayes.theory.risk",
+    "ldpbayes.planning",
+    "ldpbayes.planning.risk",
     "ldpbayes.theory.bounds",
     "ldpbayes.theory.metrics",
     "ldpbayes.pages",
@@ -260,9 +259,9 @@ DOORS = (
 
 #: Functions that commands and other parts of the package hand users' arguments to.
 HELPERS = {
-    "ldpbayes.collections.spending": ("spent",),
+    "ldpbayes.repeated.spending": ("spent",),
     "ldpbayes.answers.shares": ("total",),
-    "ldpbayes.plots": ("check_ending",),
+    "ldpbayes.plots.base": ("check_ending",),
     "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),
     "ldpbayes.priors.naming": ("default_prior",),
     "ldpbayes.protocols.registry": ("parse_name", "resolve"),
@@ -426,7 +425,6 @@ CALLS = {
     "Quadrature": _drawn("Quadrature", tolerance=1e-6),
     "RandomWalk": _drawn("RandomWalk", tune=50, thin=1),
     "Surrogate": _drawn("Surrogate", max_expansions=2),
-    "TallyChain": _drawn("TallyChain"),
     "TallyStates": _drawn("TallyStates"),
     # ---- fit and check
     "fit": lambda m: dict(
@@ -508,7 +506,7 @@ CALLS = {
     "compliance_test": lambda m: dict(collection=m.noncompliant),
     "sensitivity": lambda m: dict(collection=m.noncompliant, of="yes", threshold=0.2, points=5),
     "contamination_hull": lambda m: dict(
-        collection=m.collection, question=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9, prior="flat"
+        collection=m.collection, question=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9
     ),
     "crosscheck": lambda m: dict(collection=m.survey, prior="flat", **DRAWN, progressbar=False),
     "observe": lambda m: dict(
@@ -891,18 +889,6 @@ METHODS |= {
     "Denying": (
         _method("Denying", dict(draws=20, chains=2)),
         {"posterior": lambda m: dict(collection=m.denied, prior="jeffreys", random_seed=1, ci_prob=0.9, progressbar=False)},
-    ),
-    "TallyChain": (
-        _method("TallyChain", dict(draws=20, chains=2)),
-        {
-            "posterior": lambda m: dict(
-                collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2]),
-                prior="share:trait",
-                random_seed=1,
-                ci_prob=0.9,
-                progressbar=False,
-            )
-        },
     ),
     "MLE": (lambda m: lb.estimators.MLE(), {"__call__": lambda m: dict(collection=m.collection)}),
     "Oracle": (lambda m: lb.estimators.Oracle(), {"__call__": lambda m: dict(collection=m.collection)}),

@@ -28,8 +28,9 @@ from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collectio
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, RankDeficientWarning
 from ldpbayes.protocols import GRR, bits, designs, make_protocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
+from ldpbayes.scanning import scan
 from ldpbayes.simulation import population
-from ldpbayes.sources import AbstractFile, open_source, read_collection, scan, stream, write_collection
+from ldpbayes.sources import AbstractFile, open_source, read_collection, stream, write_collection
 from ldpbayes.sources.numbers import number
 
 ABC = ("a", "b", "c")

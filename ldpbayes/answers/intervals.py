@@ -12,6 +12,7 @@ from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.inference.ends import level_of_largest
+from ldpbayes.result.facts import facts_of
 
 #: Parts of the draws that are each left out once when a band made of the others is tested.
 FOLDS = 5
@@ -116,7 +117,7 @@ def largest(
     a, simultaneous = shares.sizes["category"], checks.flag(simultaneous, "simultaneous")
     k = checks.integer(k, "k", minimum=1, maximum=a)
     named = {str(name) for group in ("posterior", "cells") if group in result.children for name in result[group].data_vars}
-    if {"noncompliance", "deniers"} & (named | set(result.attrs)):
+    if {"noncompliance", "deniers"} & (named | set(facts_of(result))):
         raise ArgumentError(
             "result must be one of respondents of whom all follow the device: with others P has no interval."
         )

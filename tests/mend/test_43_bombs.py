@@ -32,7 +32,7 @@ CHILD = f"""{PEAK}
 import resource, sys, warnings
 import pyarrow.parquet
 import ldpbayes as lb
-from ldpbayes.sources.scanning import scan
+from ldpbayes.scanning import scan
 warnings.simplefilter("ignore")
 protocol = lb.protocols.warner(0.7)
 sets = lb.protocols.UnaryEncoding.optimized(32, 1.0)

@@ -25,6 +25,7 @@ from ldpbayes.posteriors.problem import Joint, scaled
 from ldpbayes.priors import AbstractPrior, Hierarchical
 from ldpbayes.protocols import crosswise
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
 LABELS = ["a", "b", "c"]
 ROOT = pathlib.Path(__file__).parents[2]
@@ -414,7 +415,7 @@ def test_three_weighted_regions_of_yes_and_no_are_as_sums_say(p, n, seed):
     tree = fit(data, "hierarchical", random_seed=seed, estimates=False)
     assert tree.attrs["method"] == "laplace" and tree.attrs["converged"]
     mean, sd = by_quadrature(scaled(data).likelihoods)
-    summary, worth = tree["summary"], tree.attrs["effective_draws"]
+    summary, worth = tree["summary"], facts_of(tree)["effective_draws"]
     ours = np.append(summary["mean"].sel(target="distribution").values[:, 1], summary["parameter_mean"].values)
     spread = np.append(summary["sd"].sel(target="distribution").values[:, 1], summary["parameter_sd"].values)
     assert (np.abs(ours - mean) < 5 * sd / np.sqrt(worth)).all()

@@ -13,6 +13,7 @@ from ldpbayes.posteriors.walk import Filtered, RandomWalk, form_of, run_chains, 
 from ldpbayes.priors.smooth import Smooth
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
 
 def collection_of(protocol, p, n, seed):
@@ -51,7 +52,7 @@ def test_the_expansion_with_weights_agrees_with_the_rows(monkeypatch):
     whole = fit(collection, "smooth", RandomWalk(draws=800), random_seed=1, estimates=False)
     monkeypatch.setattr(walk, "MAX_ENTRIES", 0)
     weighted = fit(collection, "smooth", RandomWalk(draws=800), random_seed=2, estimates=False)
-    assert "k_hat" not in whole.attrs and weighted.attrs["k_hat"] < 0.5 and weighted.attrs["converged"]
+    assert "k_hat" not in facts_of(whole) and facts_of(weighted)["k_hat"] < 0.5 and weighted.attrs["converged"]
     one, other = (tree["summary"].sel(target="distribution") for tree in (whole, weighted))
     error = np.hypot(one["mcse"], other["mcse"])
     assert (np.abs(one["mean"] - other["mean"]) < 4.5 * error).all()
@@ -72,11 +73,12 @@ def test_coordinates_and_gradient_belong_together(degrees):
         np.testing.assert_allclose((np.array(ahead) - behind) / 2e-5, gradient, atol=1e-6 * np.abs(gradient).max())
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_a_spike_survives():
     p = np.full(40, 1.0)
     p[17] = 12.0
     collection = collection_of(GRR(40, 3.0), p, 6000, 5)
-    tree = RandomWalk(draws=300, chains=2, thin=2).posterior(collection, "smooth", random_seed=1)
+    tree = fit(collection, "smooth", RandomWalk(draws=300, chains=2, thin=2), random_seed=1, estimates=False)
     found = tree["summary"].sel(target="distribution")
     truth = 12 / 51
     assert found["lower"][17] < truth < found["upper"][17] and found["mean"][[16, 18]].max() < 0.04
@@ -84,7 +86,7 @@ def test_a_spike_survives():
 
 def test_other_priors_are_refused():
     with pytest.raises(InfeasibleError, match="random walk"):
-        RandomWalk().posterior(collection_of(GRR(3, 1.0), [1, 1, 1], 20, 1), "jeffreys")
+        fit(collection_of(GRR(3, 1.0), [1, 1, 1], 20, 1), "jeffreys", RandomWalk(), estimates=False)
 
 
 def test_the_evidence_agrees_with_the_priors_draws():
@@ -108,14 +110,14 @@ def test_an_ordered_collection_says_what_smooth_is_worth(tmp_path):
     p = np.exp(-0.5 * ((np.arange(30) - 10) / 5.0) ** 2)
     collection = replace(collection_of(GRR(30, 2.0), p, 4000, 6), ordered=True)
     tree = fit(collection, "jeffreys", random_seed=1, draws=50)
-    assert tree.attrs["log_bayes_factor_smooth"] > 10 and tree.attrs["log_bayes_factor_smooth_error"] < 1
-    assert "neighbours share" in tree.attrs["order"] and "smooth +" in tree.attrs["bayes_factors"]
+    assert facts_of(tree)["log_bayes_factor_smooth"] > 10 and facts_of(tree)["log_bayes_factor_smooth_error"] < 1
+    assert "neighbours share" in facts_of(tree)["order"] and "smooth +" in facts_of(tree)["bayes_factors"]
     write(collection, tmp_path / "ages.toml")
     assert read(tmp_path / "ages.toml") == collection
     assert (tmp_path / "ages.toml").read_text().count("ordered = true") == 1
     unordered = replace(collection, ordered=False)
     with_smooth = fit(unordered, "smooth", random_seed=1, estimates=False)
-    assert "check it" in with_smooth.attrs["order"] and "order" not in fit(unordered, random_seed=1, draws=50).attrs
+    assert "check it" in facts_of(with_smooth)["order"] and "order" not in facts_of(fit(unordered, random_seed=1, draws=50))
     (tmp_path / "wrong.toml").write_text((tmp_path / "ages.toml").read_text().replace("ordered = true", 'ordered = "yes"'))
     with pytest.raises(DataError, match="ordered must be true or false"):
         read(tmp_path / "wrong.toml")
