@@ -16,6 +16,7 @@ from scipy.special import ndtr, ndtri
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
+from ldpbayes.answers.constants import GOLDEN, LATTICE
 from ldpbayes.arguments import REFUSES, explained
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.cells import as_collection
@@ -29,8 +30,6 @@ from ldpbayes.result.validation import NO_DRAWS, need_draws, need_result
 TARGETS = ("distribution", "frequency")
 #: A conclusion about shares of categories, and the number that it may end with.
 _CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*(.+?)\s*")
-#: Points of a lattice in two dimensions, and the step along its second one: the golden section.
-LATTICE, GOLDEN = 2**13, (math.sqrt(5) - 1) / 2
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\s*%?")
 #: What questions take.
 WORDS = {

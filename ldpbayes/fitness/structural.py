@@ -11,6 +11,7 @@ from scipy.special import bdtr, bdtrc, chdtrc, ndtr
 from ldpbayes.arrays import FloatArray, blocks, log_choose
 from ldpbayes.collections import Tally
 from ldpbayes.fitness.base import RARE, Check
+from ldpbayes.fitness.constants import ROW_ENTRIES
 from ldpbayes.protocols.base import Ancillary, PairRates
 
 #: Cells are pooled until each has this expected count.
@@ -21,8 +22,6 @@ MAX_PARTS = 64
 LEAST_REPORTS = 100
 #: … where its error does not hang on fewer reports than these: those that differ, where most are equal …
 LEAST_DIFFERENT = 20.0
-#: … and on so many reports times categories at most.
-MAX_ENTRIES = 2**24
 #: Pairs of bits are counted in at most so many multiplications, on reports chosen at random where there are more.
 MAX_WORK = 2**30
 #: Reports of which the dependence of pairs is estimated, where bits are dependent.
@@ -44,7 +43,7 @@ def structural_checks(tally: Tally) -> Iterator[Check]:
     """
     for ancillary in tally.protocol.ancillaries():
         # A mean is tested on some of the reports where all of them would take long.
-        most = MAX_ENTRIES // tally.protocol.n_categories if ancillary.mean is not None else len(tally.reports)
+        most = ROW_ENTRIES // tally.protocol.n_categories if ancillary.mean is not None else len(tally.reports)
         reports, counts = chosen(tally, max(most, 1))
         yield from _of_values(ancillary, ancillary.values(reports), counts, tally.name)
 

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike
 
 from ldpbayes.arrays import FloatArray, IntArray, blocks
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.likelihoods.constants import BLOCK
 from ldpbayes.likelihoods.expansion import Sums, expected_inverses, noise_of
 
-#: Reports times draws whose probabilities are computed together.
-BLOCK = 2**21
 #: Probabilities up to which each has its own logarithm.
 PLAIN = 2**14
 

@@ -9,6 +9,7 @@ import scipy.sparse
 
 from ldpbayes.arrays import as_words, blocks
 from ldpbayes.likelihoods.base import AbstractSampler, Rows, Separable, scatter
+from ldpbayes.likelihoods.constants import FACTORS, PRODUCTS
 from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums
 from ldpbayes.likelihoods.kinds import COMPILED, DenseSampler
 
@@ -17,9 +18,6 @@ SMALL = 2**16
 #: Members are listed where fewer than one category in this many is in a support: then a list is shorter than the bits,
 #: and a pass over it takes 10–40 ms for a million reports over 1,024 categories, where byte tables take 130.
 SPARSE = 20
-#: Numbers of a block of rows × draws, and rows whose ratios are multiplied before a logarithm is taken: ratios from 1/8 to 8
-#: keep the product within 2^±768.
-BLOCK, FACTORS = 2**20, 256
 #: Columns up to which sums over packed supports are by byte tables, a pass each: unpacking them takes as long as thirty.
 FEW_COLUMNS = 24
 #: Draws from which the log-likelihood of all of them is taken around their mean, in products of single precision.
@@ -246,7 +244,7 @@ class SupportRows(TwoLevelRows):
     def _remainders(self, moved, centre):
         """Return Σ w [log(1 + z) − z] of each draw and the least and greatest 1 + z, for moves (a, k) from the centre."""
         delta, total, inverse = np.float32(self.beta * moved), np.float32(moved.sum(axis=0)), 1 / self.matvec(centre)
-        out, size = np.empty((3, moved.shape[1])), FACTORS * max(1, BLOCK // (FACTORS * moved.shape[1]))
+        out, size = np.empty((3, moved.shape[1])), FACTORS * max(1, PRODUCTS // (FACTORS * moved.shape[1]))
         out[:] = np.array([[0.0], [np.inf], [-np.inf]])
         for start in range(0, len(inverse), size):
             rows = slice(start, start + size)

@@ -11,13 +11,11 @@ import numpy as np
 from ldpbayes import entropy
 from ldpbayes.likelihoods import IdentityRows
 from ldpbayes.protocols.base import AbstractListed
+from ldpbayes.protocols.constants import ONE_DRAW, USERS_IN_CACHE
 from ldpbayes.protocols.formats import Labels
 
-#: Largest a + β at which one random double settles truth and category; their probabilities are then exact to 2^-53.
-ONE_DRAW = 2.0**20
 #: Users below which two numbers are drawn each: there is no time to save, and seeds of version 0.1.0 keep their reports.
 FEW = 2**13
-_BLOCK = 2**14  # users drawn at a time: the working arrays stay in the cache
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,8 @@ class GRR(AbstractListed):
             values[noise] = rng.integers(a, size=noise.size)
             return values
         # One number u settles both: u (a + β) − β is below 0 for truth, and uniform from 0 to a otherwise.
-        for start in range(0, values.size, _BLOCK):
-            block = values[start : start + _BLOCK]
+        for start in range(0, values.size, USERS_IN_CACHE):
+            block = values[start : start + USERS_IN_CACHE]
             u = rng.random(block.size)
             u *= total
             u -= self.beta

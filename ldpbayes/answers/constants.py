@@ -1,0 +1,9 @@
+"""Limits of memory, of double precision and of formats: no number here is a choice about results."""
+
+#: Points of a lattice in two dimensions, and the step along its second one: the golden section.
+LATTICE, GOLDEN = 2**13, (5**0.5 - 1) / 2
+ROUNDING = 1e-12
+#: Numbers of users are whole to this.
+ATOMS = 1e-6
+#: Steps of the bisection for the level of each category: to a 2^-40th of the range.
+STEPS = 40
