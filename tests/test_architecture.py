@@ -3,6 +3,7 @@
 import ast
 import functools
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -215,10 +216,26 @@ def test_no_room_is_named_but_by_itself():
     assert not wrong, wrong
 
 
+def test_the_core_names_no_module_of_a_room_as_text():
+    """Functions of rooms are named in the tables of the rooms; lists of public names are doors."""
+    name_of = re.compile(rf"(ldpbayes\.)?({'|'.join(sorted(ROOMS))})(\.\w+)+")
+    named = [
+        f"{name}: {node.value}"
+        for name, tree in modules()
+        if name.split(".")[0] not in ROOMS | ABOVE and not is_door(tree)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and name_of.fullmatch(node.value)
+    ]
+    assert not named, named
+
+
 def test_rooms_say_what_they_are():
     """What it is for, what it takes from the core, and what it brings; and the rooms that it needs."""
     trees = dict(modules())
+    assert {path.parent.name for path in PACKAGE.glob("*/registered.py")} == ROOMS
+    scope = (ROOT / "docs" / "scope.md").read_text()
     for room in ROOMS:
+        assert any((ROOT / "tests" / room).glob("test_*.py")) and f"| `{room}/` |" in scope, room
         text = ast.get_docstring(trees[room]) or ""
         assert "\nFrom the core it takes" in text and "It brings" in " ".join(text.split()), room
         for other in BETWEEN.get(room, ()):

@@ -54,8 +54,8 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
     derived = _derived_table(result, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(result, top) if "parameter" in summary.coords else None
     tables = [_category_table(result, title, top), *filter(None, (derived, parameters))]
-    if derived and "cell" not in summary.sizes and FEW * summary.sizes["quantity"] <= summary.sizes["category"]:
-        tables[:2] = derived, tables[0]  # these were asked for
+    if derived and _derived_first(summary):
+        tables[:2] = derived, tables[0]
     tables += [_unknown_table(result, name, top) for name in unknown_arrays(result["posterior"])]
     more = [rooms.function(name)(result) for name in rooms.brought("TABLES").values()]
     tables += [table for table in more if table is not None]
@@ -67,6 +67,19 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
         _facts(result),
         summary_of_fit(result),
     )
+
+
+def first_table(result) -> Table:
+    """Return the first table of the page of a result of fit(), with all its rows."""
+    if _derived_first(result["summary"]):
+        return _derived_table(result, sys.maxsize)
+    return _category_table(result, title_of(result), sys.maxsize)
+
+
+def _derived_first(summary):
+    """Return whether derived quantities stand before the shares: where they are few, they were asked for."""
+    several = "quantity" in summary.coords and "cell" not in summary.sizes
+    return several and FEW * summary.sizes["quantity"] <= summary.sizes["category"]
 
 
 def _category_table(tree, title, top):

@@ -196,6 +196,12 @@ class Table:
                     line[column.key] = value
             yield line
 
+    def frame(self) -> "pd.DataFrame":
+        """Return all rows as a data frame, of an interval its two ends."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.complete().lines()))
+
     def complete(self) -> "Table":
         """Return the table with all its rows."""
         return self if self.whole is None else self.whole() if callable(self.whole) else self.whole
@@ -284,7 +290,7 @@ class Page:
         """Return the first table with all its rows as a data frame, of an interval its two ends; empty without a table."""
         import pandas as pd
 
-        return pd.DataFrame([line for table in self.tables[:1] for line in table.complete().lines()])
+        return self.tables[0].frame() if self.tables else pd.DataFrame()
 
     def ranked(self) -> tuple[Note, ...]:
         """Return the notes, warnings and verdicts first."""
