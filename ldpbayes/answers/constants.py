@@ -1,7 +1,8 @@
 """Limits of memory, of double precision and of formats: no number here is a choice about results."""
 
-#: Points of a lattice in two dimensions, and the step along its second one: the golden section.
-LATTICE, GOLDEN = 2**13, (5**0.5 - 1) / 2
+#: Step of a lattice along its second dimension: the golden section.
+GOLDEN = (5**0.5 - 1) / 2
+#: Shares that differ by less are equal.
 ROUNDING = 1e-12
 #: Numbers of users are whole to this.
 ATOMS = 1e-6

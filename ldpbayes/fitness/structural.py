@@ -12,10 +12,9 @@ from ldpbayes.arrays import FloatArray, blocks, log_choose
 from ldpbayes.collections import Tally
 from ldpbayes.fitness.base import RARE, Check
 from ldpbayes.fitness.constants import ROW_ENTRIES
+from ldpbayes.fitness.goodness import LEAST_EXPECTED
 from ldpbayes.protocols.base import Ancillary, PairRates
 
-#: Cells are pooled until each has this expected count.
-LEAST_EXPECTED = 5.0
 #: Uniform values of a large range are compared in at most so many equal parts.
 MAX_PARTS = 64
 #: A mean is compared with its expectation, and pairs of bits with theirs, from this many reports on.

@@ -11,8 +11,9 @@ MAX_BLOCK = 2**17
 #: Rows that are read and added up together: their sums stay in the first-level cache, and tables are loaded seldom.
 ROWS_IN_CACHE = 512
 #: Entries that are sorted by group at a time, to count supports and to expand, so that they stay in the cache; and the
-#: least number of reports for each group, for which the kernels make tables. At most so many entries are sorted at a time.
+#: least number of reports for each group, for which the kernels make tables.
 COUNTED, EXPANDED = (2**22, 64), (2**25, 1024)
+#: Entries that are sorted at a time, at most.
 SORTED = 2**28
 #: A table of products over the distinct rows of every attribute is made where it has at most so many entries.
 MAX_TABLE = 2**18

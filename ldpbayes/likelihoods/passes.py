@@ -10,12 +10,13 @@ import numpy as np
 
 from ldpbayes import hashing
 from ldpbayes.arrays import FloatArray, IntArray
+from ldpbayes.likelihoods.base import SMALL
 from ldpbayes.likelihoods.constants import COUNTED, EXPANDED, SORTED
 from ldpbayes.likelihoods.expansion import Sums
 from ldpbayes.likelihoods.two_level import SupportRows, expanded, grouped_pass, pass_kernels
 
-#: Entries, and groups, up to which a pass is made in NumPy, which takes less time than loading the compiled kernels.
-SMALL, FEW_GROUPS = 2**16, 256
+#: Groups up to which a pass over few entries is made in NumPy.
+FEW_GROUPS = 256
 
 
 class PackedSupports:

@@ -8,13 +8,11 @@ import numpy as np
 import scipy.sparse
 
 from ldpbayes.arrays import as_words, blocks
-from ldpbayes.likelihoods.base import AbstractSampler, Rows, Separable, scatter
+from ldpbayes.likelihoods.base import SMALL, AbstractSampler, Rows, Separable, scatter
 from ldpbayes.likelihoods.constants import FACTORS, PRODUCTS
 from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums
 from ldpbayes.likelihoods.kinds import COMPILED, DenseSampler
 
-#: Entries up to which packed supports are kept unpacked: below, products are faster than loading the compiled kernels.
-SMALL = 2**16
 #: Members are listed where fewer than one category in this many is in a support: then a list is shorter than the bits,
 #: and a pass over it takes 10–40 ms for a million reports over 1,024 categories, where byte tables take 130.
 SPARSE = 20

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SHORT = 10
 #: Rows of a table that a terminal shows unless the caller wants another number; files with room have all of them.
 TOP = 40
+#: Lines of the first figure, which leaves room for the first rows of the table below it.
+DRAWN = 6
 #: Lines of notes below the tables of a terminal, unless all are asked for.
 LINES = 5
 

@@ -6,8 +6,6 @@ INTEGRALS, ROUNDING, NATS = 1e-9, 1e-12, 1e-6
 FAR, POINTS = 37.0, 1481
 #: Eigenvalues of a graph's Laplacian below this share of the largest are zero: one for each connected part.
 NULL = 1e-9
-#: Most cells whose effects engines compute by a matrix of cells × cells.
-MAX_ROOT = 500
 #: The basis of a log-linear model is written out up to so many entries.
 MAX_BASIS = 2**24
 #: Most laws by which respondents may ignore the device.

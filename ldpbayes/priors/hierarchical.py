@@ -15,7 +15,10 @@ from scipy.linalg import helmert
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.priors.base import AbstractSoftmax, Law, Linear, NormalLaw, ScaleLaw, Term, softmax
-from ldpbayes.priors.constants import MAX_ROOT, NULL
+from ldpbayes.priors.constants import NULL
+
+#: Most cells whose effects engines compute by a matrix of cells × cells.
+MAX_ROOT = 500
 
 if TYPE_CHECKING:
     from ldpbayes.collections import Cells

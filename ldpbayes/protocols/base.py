@@ -17,11 +17,14 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks, entropy
 from ldpbayes.arrays import log_choose
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
-from ldpbayes.protocols.constants import MAX_CHANNEL_ENTRIES, MAX_DRAWN_USERS, MAX_LISTED
+from ldpbayes.protocols.constants import MAX_CHANNEL_ENTRIES, MAX_DRAWN_USERS
 from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder, SupportDecoder, needed_decoder
 from ldpbayes.protocols.formats import Labels, distinct
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
+
+#: Protocols with more possible reports are compared by support counts: most of their reports are never seen.
+MAX_LISTED = 4096
 
 if TYPE_CHECKING:
     from ldpbayes.likelihoods import Rows

@@ -4,8 +4,6 @@
 MAX_CHANNEL_ENTRIES = 2**24
 #: More users than this are not drawn one by one.
 MAX_DRAWN_USERS = 2**27
-#: Protocols with more possible reports are compared by support counts: most of their reports are never seen.
-MAX_LISTED = 4096
 #: Entries of one unpacked block. A call works on one block at a time, so its memory does not grow with the reports.
 BLOCK = 2**23
 #: Reports, and bits, from which they are drawn by the compiled kernel; what is done with so many reports loads such kernels
@@ -15,6 +13,7 @@ FEW_USERS, MANY = 2**13, 2**23
 MAX_POINTS = 2**20
 #: Comparisons after which the rank of a design is not looked at.
 MAX_MEETINGS = 2**30
+#: Reports that are crafted together.
 CRAFTED_TOGETHER = 2**18
 #: Multiplications after which the decoder of a design is not made: half a minute.
 MAX_PRODUCTS = 2**35

@@ -11,11 +11,8 @@ import numpy as np
 from ldpbayes import entropy
 from ldpbayes.likelihoods import IdentityRows
 from ldpbayes.protocols.base import AbstractListed
-from ldpbayes.protocols.constants import ONE_DRAW, USERS_IN_CACHE
+from ldpbayes.protocols.constants import FEW_USERS, ONE_DRAW, USERS_IN_CACHE
 from ldpbayes.protocols.formats import Labels
-
-#: Users below which two numbers are drawn each: there is no time to save, and seeds of version 0.1.0 keep their reports.
-FEW = 2**13
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class GRR(AbstractListed):
     def randomize(self, values, rng):
         # Truth w.p. β/(a+β), else uniform over all categories: the same channel without a second lookup.
         a, total = self.n_categories, self.n_categories + self.beta
-        if total > ONE_DRAW or values.size < FEW:
+        if total > ONE_DRAW or values.size < FEW_USERS:
             noise = np.flatnonzero(rng.random(values.size) >= self.beta / total)
             values[noise] = rng.integers(a, size=noise.size)
             return values

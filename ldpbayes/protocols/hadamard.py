@@ -10,10 +10,7 @@ import numpy as np
 from ldpbayes import entropy
 from ldpbayes.likelihoods import HadamardRows
 from ldpbayes.protocols.base import AbstractListed
-from ldpbayes.protocols.constants import ONE_WORD, TOP, USERS_IN_CACHE
-
-#: Users below which reports are drawn as in version 0.1.0, so that its random seeds keep them.
-FEW = 2**13
+from ldpbayes.protocols.constants import FEW_USERS, ONE_WORD, TOP, USERS_IN_CACHE
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class HadamardResponse(AbstractListed):
         return HadamardRows(reports, self.beta, counts, self.n_categories, log_constant)
 
     def randomize(self, values, rng):
-        if values.size < FEW or self.n_outputs > ONE_WORD:
+        if values.size < FEW_USERS or self.n_outputs > ONE_WORD:
             return self._uniform_in_half(values, rng.random(values.size) < self.hit_rates[0], rng)
         # The low bits of a word are the report, and its 53 upper bits settle whether its support holds the value.
         hit = np.uint64(round(self.hit_rates[0] * 2.0**53))

@@ -30,5 +30,7 @@ DIGITS = 80
 MAX_TEXT = 2**26
 #: Likelihood rows (distinct reports × categories) with more entries than this are refused.
 MAX_ENTRIES = 2**25
+#: Rows that a quarantine file holds.
+QUARANTINED = 10**6
 #: Rows of a row group: what a reader decodes together.
 ROW_GROUP = 2**17
