@@ -19,6 +19,7 @@ LAYERS = [
         "arrays",
         "checks",
         "compiling",
+        "constants",
         "doors",
         "entropy",
         "errors",
