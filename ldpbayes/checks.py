@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbayes.arrays import FloatArray, IntArray
-from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 
 #: Above this a report equals the value to within e^-50 < 2e-22, and e^epsilon leaves no room in double precision.
 MAX_EPSILON = 50.0
@@ -29,6 +29,8 @@ MAX_COUNT = 10**12
 
 #: Categories of one collection; draws of more would not fit in memory.
 MAX_CATEGORIES = 2**22
+#: Most cells of a table of attributes.
+MAX_CELLS = 2**20
 
 #: Intervals have at least this probability, and leave out at least as much.
 MIN_LEVEL = 1e-9
@@ -449,3 +451,20 @@ def _as_floats(array: NDArray, name: str, rule: str) -> NDArray[np.float64]:
         with contextlib.suppress(TypeError, ValueError, OverflowError):  # an integer above 1e308, a signalling NaN
             return array.astype(float)
     raise ArgumentError(f"{name} must be {rule}, got {shown(array.tolist())}.")
+
+
+def attribute_sizes(sizes: Any) -> tuple[int, ...]:
+    """Return the numbers of categories of the attributes, checked.
+
+    Raises
+    ------
+    ArgumentError
+        Where they are no list of whole numbers of at least two.
+    """
+    rule = "a list with the number of categories of each attribute"
+    numbers = tuple(categories_count(size, "sizes") for size in entries(sizes, "sizes", rule))
+    if not numbers:
+        raise ArgumentError(f"sizes must be {rule}, got {shown(sizes)}.")
+    if math.prod(numbers) > MAX_CELLS:
+        raise InfeasibleError(f"The joint table has {math.prod(numbers):,} cells, at most {MAX_CELLS:,} are possible.")
+    return numbers

@@ -7,6 +7,12 @@ dicts by the names below, whose values name modules of the room as text, so that
 - ``TREES``: an attribute of results → the function that makes the page of results that have it.
 - ``LISTS``: the full name of a class → the function that makes the page of a list of its objects.
 - ``SETTINGS``: a setting of pages → the function that checks it, given its value and its name.
+- ``PROTOCOLS``: the name of a protocol → the module that defines it.
+- ``USERS``: "histories" → the function that makes histories of single reports and their users; "read" → their reader.
+- ``FACTS``: a word → the function that returns attributes of a result, given the data.
+- ``DESCRIBERS``: what is described, as a sentence starts → the function that returns attributes of a result, given its
+  log-evidence, the collection, the prior and a function that returns log-evidences.
+- ``TABLES``: a table of the page of a fit → the function that makes it of a result, or returns None.
 - ``FIGURES``: a figure beside the page of a fit → the function that makes it of a result and its data, or returns None.
 - ``ANSWERS``: a figure beside the page of an answer → the function that makes it of the answer, or returns None.
 - ``SOURCES``: a library → the function that makes a source of its data, or returns None; asked where the library is loaded.

@@ -259,9 +259,9 @@ DOORS = (
 
 #: Functions that commands and other parts of the package hand users' arguments to.
 HELPERS = {
-    "ldpbayes.collections.spending": ("spent",),
+    "ldpbayes.repeated.spending": ("spent",),
     "ldpbayes.answers.shares": ("total",),
-    "ldpbayes.plots": ("check_ending",),
+    "ldpbayes.plots.base": ("check_ending",),
     "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),
     "ldpbayes.priors.naming": ("default_prior",),
     "ldpbayes.protocols.registry": ("parse_name", "resolve"),
@@ -425,7 +425,6 @@ CALLS = {
     "Quadrature": _drawn("Quadrature", tolerance=1e-6),
     "RandomWalk": _drawn("RandomWalk", tune=50, thin=1),
     "Surrogate": _drawn("Surrogate", max_expansions=2),
-    "TallyChain": _drawn("TallyChain"),
     "TallyStates": _drawn("TallyStates"),
     # ---- fit and check
     "fit": lambda m: dict(
@@ -890,18 +889,6 @@ METHODS |= {
     "Denying": (
         _method("Denying", dict(draws=20, chains=2)),
         {"posterior": lambda m: dict(collection=m.denied, prior="jeffreys", random_seed=1, ci_prob=0.9, progressbar=False)},
-    ),
-    "TallyChain": (
-        _method("TallyChain", dict(draws=20, chains=2)),
-        {
-            "posterior": lambda m: dict(
-                collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2]),
-                prior="share:trait",
-                random_seed=1,
-                ci_prob=0.9,
-                progressbar=False,
-            )
-        },
     ),
     "MLE": (lambda m: lb.estimators.MLE(), {"__call__": lambda m: dict(collection=m.collection)}),
     "Oracle": (lambda m: lb.estimators.Oracle(), {"__call__": lambda m: dict(collection=m.collection)}),

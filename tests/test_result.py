@@ -423,7 +423,7 @@ def test_summaries_have_the_mean_of_the_frequencies_only(groups, trace, tmp_path
     with pytest.raises(ArgumentError, match="no frequencies"):
         answers.category_sum(tree, "a", target="frequency", cell="north, 2020")
     save(tree, tmp_path / "mean.nc")
-    assert load(tmp_path / "mean.nc").attrs["frequency_draws"] == "mean only"
+    assert facts_of(load(tmp_path / "mean.nc"))["frequency_draws"] == "mean only"
 
 
 @pytest.mark.parametrize(

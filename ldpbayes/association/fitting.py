@@ -332,7 +332,7 @@ def _evidence(tree, collection, belief):
     if evidence is None:
         factors = log_bayes_factors(collection, belief, limit=PATIENCE)
         name = factors.used
-        known = factors.settled and name in factors.log_evidence
+        known = name in factors.log_evidence
         evidence = (factors.log_evidence[name], factors.error[name]) if known else None
     return evidence
 

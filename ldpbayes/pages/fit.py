@@ -1,7 +1,6 @@
 """The page of a fit."""
 
 import functools
-import json
 import math
 import sys
 from dataclasses import replace
@@ -29,8 +28,6 @@ DRAWN = 6
 FEWEST = 3
 #: Derived quantities stand before the shares where there are at least so many categories for each.
 FEW = 4
-#: Numbers of reports a user that are listed one by one.
-_SPENT_ROWS = 12
 #: What the columns of point estimates are.
 _MEANS = {
     "mle": "Maximum-likelihood estimate: uses no prior and is a distribution.",
@@ -60,7 +57,8 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
     if derived and _derived_first(summary):
         tables[:2] = derived, tables[0]
     tables += [_unknown_table(result, name, top) for name in unknown_arrays(result["posterior"])]
-    tables += [_spent_table(result)] if "epsilon_spent" in facts_of(result) else []
+    more = [rooms.function(name)(result) for name in rooms.brought("TABLES").values()]
+    tables += [table for table in more if table is not None]
     return Page(
         title,
         tuple(tables),
@@ -181,23 +179,6 @@ def _derived_table(tree, top):
     # A model of one's own has other scalars beside the quantities of the collection.
     title = "Other quantities" if tree.attrs["method"] == "attached" else "Derived quantities"
     return filled(title, columns).first(max(top // n, 1) * n)
-
-
-def _spent_table(tree):
-    """Return how many users sent how many reports, and the level they have spent; of many numbers, spans of them."""
-    lines = json.loads(facts_of(tree)["epsilon_spent"])
-    spans: dict = {}
-    for times, level, users in lines:
-        key = times if len(lines) <= _SPENT_ROWS else times.bit_length()
-        low, _, most, total = spans.get(key, (times, times, 0.0, 0))
-        spans[key] = (low, times, max(most, level), total + users)
-    rows = [(str(low) if low == high else f"{low} to {high}", users, most) for low, high, most, users in spans.values()]
-    columns = (
-        Column("reports", "reports a user", "text", align="right"),
-        Column("users", "users", spec=",d"),
-        Column("epsilon_spent", "spent", spec=".4g", full="level spent, in nats"),
-    )
-    return Table("Reports of a user, and the epsilon they have spent", columns, tuple(rows))
 
 
 def _key_columns(rows):

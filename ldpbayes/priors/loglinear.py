@@ -68,9 +68,7 @@ class LogLinear(AbstractSoftmax):
     order: int = 3
 
     def __post_init__(self):
-        from ldpbayes.protocols.attributes import attribute_sizes
-
-        object.__setattr__(self, "sizes", attribute_sizes(self.sizes))
+        object.__setattr__(self, "sizes", checks.attribute_sizes(self.sizes))
         for name in ("main", "scale"):
             object.__setattr__(self, name, checks.positive(getattr(self, name), name))
         order = min(checks.integer(self.order, "order", 1), len(self.sizes))

@@ -1,8 +1,8 @@
 """Private groups of open measurements: the distribution of an open value within each group of a privatized answer.
 
 From the core it takes protocols and likelihoods, readers of files (``sources``), how methods hand over (``inference``), and
-the parts of pages and figures. It brings a page and a format of stored results (``registered.py``), the command ``private-
-groups``, three figures, and ``observe_mixture``.
+the parts of pages and figures. It brings a page and a format of stored results (``registered.py``), the command
+``private-groups``, three figures, and ``observe_mixture``.
 """
 
 from typing import TYPE_CHECKING

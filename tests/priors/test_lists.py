@@ -79,14 +79,12 @@ def test_what_is_scaled_is_the_density_of_its_hyperparameters():
     assert set(prior.hyperparameter_names) == set(draws) and prior.log_hyperprior({"tau": draws["tau"]}) is None
 
 
-def test_cells_and_the_command_line_and_methods_by_name(tmp_path, capsys):
+def test_cells_and_the_command_line(tmp_path, capsys):
     cells = fit(Cells({"a": SPLIT}), draws=250, random_seed=1, estimates=False)
     assert cells.attrs["method"] == "laplace" and "flat for the share 'trait'" in cells.attrs["prior_reason"]
     write(SPLIT, tmp_path / "split.toml")
     status, shown, _ = run(capsys, "fit", tmp_path / "split.toml", "--seed", 1)
     assert status == 0 and "Prior flat for the share of the trait, smooth" in shown and "method laplace" in shown
-    chains = fit(SPLIT, method="tally_chains", draws=250, random_seed=1, estimates=False)
-    assert "Jeffreys' of the items where the method tally_chains was asked for" in chains.attrs["prior_reason"]
 
 
 def answered(rng, trait, numbers):

@@ -1,17 +1,13 @@
 """What is said beside the posterior of a survey in which some respondents may deny or ignore the device."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 from ldpbayes.collections import Collection
 from ldpbayes.collections.noncompliance import compliers_only, words_of
+from ldpbayes.describing.posterior import EvidenceOf
 from ldpbayes.fitness.nested import compliance_test
 from ldpbayes.posteriors.problem import scaled
 from ldpbayes.priors import AbstractPrior
-
-#: Collection and prior → log-evidence, or nan.
-EvidenceOf = Callable[[Collection, Any], float]
 
 
 def findings(
@@ -24,7 +20,7 @@ def findings(
     known : pair of floats, optional
         Log-evidence of the result, and its error; None of a cell that was fitted together with others.
     collection : Collection
-        Made by ``with_noncompliers``.
+        Of others than those of ``with_noncompliers`` nothing is stated.
     prior : AbstractPrior
         Of p′.
     evidence_of : callable
@@ -38,6 +34,8 @@ def findings(
         factor, with compliance_statistic, compliance_p, compliance_gamma and log_bayes_factor_noncompliance. Where
         respondents may deny the names are deniers and honesty.
     """
+    if not collection.laws:
+        return {}
     found, words = scaled(collection).noncompliance(), words_of(collection)
     name, test_name = words.name, words.test
     facts = {name: f"{words.explanation} {_said(found, words)}", f"{name}_sd": found.sd}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ldpbayes import checks, entropy
+from ldpbayes import arrays, checks, entropy
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, Ancillary, log_above
@@ -404,17 +404,7 @@ def check_level_pair(epsilon_infinity: float, epsilon_one: float) -> tuple[float
 
 def count_vectors(size: int, total: int) -> np.ndarray | None:
     """Return every vector of ``size`` whole numbers with this sum, or None where there are too many."""
-    if math.comb(total + size - 1, total) > MAX_HISTORIES:
-        return None
-    out = np.zeros((1, 0), dtype=np.int64)
-    left = np.array([total])
-    for _ in range(size - 1):
-        many = left + 1
-        place = np.repeat(np.arange(len(left)), many)
-        number = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-        out = np.column_stack([out[place], number])
-        left = left[place] - number
-    return np.column_stack([out, left])
+    return arrays.count_vectors(size, total) if math.comb(total + size - 1, total) <= MAX_HISTORIES else None
 
 
 def every_history(spans: Sequence[int]) -> np.ndarray | None:

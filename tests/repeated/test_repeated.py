@@ -26,9 +26,9 @@ from ldpbayes.protocols import (
 )
 from ldpbayes.protocols.formats import join_cohorts
 from ldpbayes.protocols.rappor import Rappor
-from ldpbayes.protocols.repeated.fresh import histories_of
-from ldpbayes.protocols.repeated.loloha import optimal_buckets
-from ldpbayes.protocols.repeated.memoized_grr import instant_level
+from ldpbayes.repeated.fresh import histories_of
+from ldpbayes.repeated.loloha import optimal_buckets
+from ldpbayes.repeated.memoized_grr import instant_level
 
 A, T = 3, 4
 

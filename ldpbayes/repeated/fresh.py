@@ -17,7 +17,7 @@ from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_parameters, float_above, passed_on
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.registry import inner_protocol
-from ldpbayes.protocols.repeated.histories import (
+from ldpbayes.repeated.histories import (
     MAX_HISTORIES,
     MAX_TIMES,
     AbstractHistories,

@@ -8,8 +8,8 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import AbstractProtocol, passed_on
 from ldpbayes.protocols.formats import split_cohorts
 from ldpbayes.protocols.rappor import Rappor
-from ldpbayes.protocols.repeated import memoized_bits
-from ldpbayes.protocols.repeated.histories import Rates, check_times
+from ldpbayes.repeated import memoized_bits
+from ldpbayes.repeated.histories import Rates, check_times
 
 
 @dataclass(frozen=True)

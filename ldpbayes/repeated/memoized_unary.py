@@ -11,13 +11,13 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import check_parameters, log_above
-from ldpbayes.protocols.repeated import memoized_bits
-from ldpbayes.protocols.repeated.histories import (
+from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.repeated import memoized_bits
+from ldpbayes.repeated.histories import (
     Rates,
     check_level_pair,
     check_times,
 )
-from ldpbayes.protocols.unary import UnaryEncoding
 
 #: Chains by name: (is the permanent stage OUE, is the instantaneous stage OUE); the other one is SUE.
 CHAINS = {"l-sue": (False, False), "l-osue": (True, False), "l-oue": (True, True), "l-soue": (False, True)}

@@ -10,7 +10,7 @@ from scipy.special import xlog1py, xlogy
 from ldpbayes import entropy
 from ldpbayes.arrays import blocks, groups_of, log_choose
 from ldpbayes.errors import DataError
-from ldpbayes.protocols.repeated.histories import AbstractHistories, constant, every_history
+from ldpbayes.repeated.histories import AbstractHistories, constant, every_history
 
 
 class AbstractMemoizedBits(AbstractHistories):

@@ -15,7 +15,7 @@ from ldpbayes.arrays import blocks, log_multinomial
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import float_below
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.protocols.repeated.histories import (
+from ldpbayes.repeated.histories import (
     AbstractHistories,
     Rates,
     check_level_pair,

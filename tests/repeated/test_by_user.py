@@ -11,10 +11,10 @@ from commands import run
 
 import ldpbayes as lb
 from ldpbayes.collections import Tally
-from ldpbayes.collections.spending import spent
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.pages import show
 from ldpbayes.protocols import GRR, LOLOHA, LocalHashing, MemoizedGRR, Repeated
+from ldpbayes.repeated.spending import spent
 from ldpbayes.result.facts import facts_of
 from ldpbayes.sources import read_collection, write_collection
 from ldpbayes.sources.parameters import protocol_text
@@ -223,7 +223,7 @@ def test_the_whole_study_covers_within_two_points():
 
 
 def test_the_stored_study_covers_within_two_points():
-    path = __file__.replace("tests/test_by_user.py", "docs/theory/repeats-study.parquet")
+    path = __file__.replace("tests/repeated/test_by_user.py", "docs/theory/repeats-study.parquet")
     assert_covers(pyarrow.parquet.read_table(path).to_pylist())
 
 

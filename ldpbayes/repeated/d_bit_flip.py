@@ -12,8 +12,8 @@ import numpy as np
 from ldpbayes import checks, entropy
 from ldpbayes.arrays import log_choose
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.protocols.repeated import memoized_bits
-from ldpbayes.protocols.repeated.histories import Rates, check_times, every_history
+from ldpbayes.repeated import memoized_bits
+from ldpbayes.repeated.histories import Rates, check_times, every_history
 
 #: What is wrong with reports that cannot be of one user.
 CHANGED = "a memoized bit that changes, which it cannot where flip is 0"

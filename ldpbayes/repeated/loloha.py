@@ -9,8 +9,8 @@ import numpy as np
 from ldpbayes import checks, entropy, hashing
 from ldpbayes.arrays import blocks
 from ldpbayes.protocols.local_hashing import LocalHashing
-from ldpbayes.protocols.repeated.histories import Rates, constant, counts_of
-from ldpbayes.protocols.repeated.memoized_grr import AbstractMemoizedSymbols, instant_level, with_instant
+from ldpbayes.repeated.histories import Rates, constant, counts_of
+from ldpbayes.repeated.memoized_grr import AbstractMemoizedSymbols, instant_level, with_instant
 
 _BLOCK = 2**22  # hashes that are in memory together
 

@@ -1,9 +1,11 @@
 """What users who sent several reports have spent: the exact level of each history."""
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from ldpbayes import checks
 from ldpbayes.collections.tally import Tally
@@ -70,6 +72,17 @@ def spent(tallies: Iterable[Tally], cells: int = 1) -> dict:
         "epsilon_spent": json.dumps(lines),
         "spent": start + limit,
     }
+
+
+def spent_in(data: Any) -> dict:
+    """Return what users have spent in all cells of some data, or in its one collection.
+
+    Parameters
+    ----------
+    data : Collection, Summary or Cells
+    """
+    tallies = [cell.tallies for cell in data.collections()]
+    return spent(itertools.chain.from_iterable(tallies), cells=len(tallies))
 
 
 def _histories(lines: list[tuple[int, float, int]]) -> str:

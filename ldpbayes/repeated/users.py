@@ -7,7 +7,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, shown
-from ldpbayes.protocols.repeated.fresh import histories_of, user_array
+from ldpbayes.repeated.fresh import histories_of, user_array
 from ldpbayes.sources.base import check_total
 from ldpbayes.sources.tally import read_parts
 

@@ -10,7 +10,6 @@ import pytest
 
 import ldpbayes as lb
 from ldpbayes import entropy, hashing
-from ldpbayes.collections.spending import spent
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols import (
     GRR,
@@ -25,6 +24,7 @@ from ldpbayes.protocols import (
     Repeated,
 )
 from ldpbayes.protocols.base import log_above
+from ldpbayes.repeated.spending import spent
 
 KEY = bytes(range(32))
 FILTERS = Rappor(3, 0.25, 0.75, 0.5, 8, 4, 2, candidates=("a", "b", "c"))
