@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from ldpbayes.posteriors.mixture import Mixture as Mixture
     from ldpbayes.posteriors.nuts import NUTS as NUTS
     from ldpbayes.posteriors.pair_slice import PairSlice as PairSlice
-    from ldpbayes.posteriors.quadrature import Denying as Denying
     from ldpbayes.posteriors.quadrature import Quadrature as Quadrature
     from ldpbayes.posteriors.surrogate import Surrogate as Surrogate
     from ldpbayes.posteriors.tally_chain import TallyChain as TallyChain
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "NUTS": "posteriors.nuts",
-    "Denying": "posteriors.quadrature",
     "Exact": "posteriors.exact",
     "Laplace": "posteriors.laplace",
     "Mixture": "posteriors.mixture",

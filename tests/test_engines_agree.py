@@ -19,7 +19,7 @@ SAMPLED = {
 #: For priors that are not Dirichlet: compared with exact results in tests/posteriors, each under its own priors.
 OTHER_PRIORS = {"mixture", "floor", "laplace", "loglinear", "summary", "walk"}
 #: For one design each: compared with grids in tests/test_deniers.py and sums in tests/posteriors/test_tally_chain*.py.
-ONE_DESIGN = {"denying", "tally_chain", "tally_chains"}
+ONE_DESIGN = {"tally_chain", "tally_chains"}
 TIGHT = 1e-8
 #: Monte Carlo errors allowed: of about 1,500 comparisons one is beyond 3.5 by chance, one in a thousand runs beyond 5.
 MCSE = 5.0
