@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+from ldpbayes import fit
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.surrogate import Surrogate
@@ -47,10 +48,10 @@ def run(name, collection):
     if not method.feasibility(collection, prior).feasible:
         return np.nan, None
     if name == "nuts":  # compiled once per structure; the second run measures sampling
-        methods.METHODS[name](draws=4, tune=50, chains=1).posterior(collection, prior, random_seed=1)
+        fit(collection, prior, methods.METHODS[name](draws=4, tune=50, chains=1), random_seed=1, estimates=False)
     start = time.process_time()
     try:
-        tree = method.posterior(collection, prior, random_seed=1)
+        tree = fit(collection, prior, method, random_seed=1, estimates=False)
     except ConvergenceError:
         tree = None
     return time.process_time() - start, tree

@@ -1,13 +1,11 @@
 """The front door: fit takes the road from reports to a result, select_method says which posterior method it would use."""
 
-import itertools
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ldpbayes import checks
+from ldpbayes import checks, rooms
 from ldpbayes.collections import as_data
-from ldpbayes.collections.spending import spent
 from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.priors import DEFAULT
 from ldpbayes.road.methods import Choice, checked
@@ -148,10 +146,9 @@ def fit(
     )
     data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
-    held = [cell.tallies for cell in data.collections()]
-    histories = spent(itertools.chain.from_iterable(held), cells=len(held))
+    facts = {name: fact for of in rooms.brought("FACTS").values() for name, fact in rooms.function(of)(data).items()}
     tree = walk(data, prior, request)
-    tree.attrs |= histories
+    tree.attrs |= facts
     if "left_out" in tree.attrs:
         warn(tree.attrs["left_out"], DiagnosticWarning)
     if not tree.attrs["converged"]:

@@ -218,7 +218,7 @@ MATERIAL = {
     "curve": lambda m: lb.robust.sensitivity(m.noncompliant, "yes", points=5),
     "checked": lambda m: lb.check(m.survey),
     "crosschecked": lambda m: lb.crosscheck(m.survey, "flat", **DRAWN),
-    "plans": lambda m: lb.theory.planning.plan(n_categories=4, epsilon=1.0, n=1000, protocols=["grr"]),
+    "plans": lambda m: lb.planning.plan(n_categories=4, epsilon=1.0, n=1000, protocols=["grr"]),
     "found": lambda m: lb.scan(m.frame[["report", "g"]], m.warner, by="g")(),
     "summary": lambda m: lb.collections.Summary.of(m.collection.rows, np.full(3, 1 / 3)),
     "page": lambda m: lb.show(m.tree_of_survey),
@@ -249,9 +249,8 @@ DOORS = (
     "ldpbayes.result",
     "ldpbayes.answers",
     "ldpbayes.fitness",
-    "ldpbayes.theory.planning",
-    "ldpbayes.theory.prospects",
-    "ldpbayes.theory.risk",
+    "ldpbayes.planning",
+    "ldpbayes.planning.risk",
     "ldpbayes.theory.bounds",
     "ldpbayes.theory.metrics",
     "ldpbayes.pages",
@@ -260,7 +259,7 @@ DOORS = (
 
 #: Functions that commands and other parts of the package hand users' arguments to.
 HELPERS = {
-    "ldpbayes.collections.spending": ("spent",),
+    "ldpbayes.repeated.spending": ("spent",),
     "ldpbayes.answers.shares": ("total",),
     "ldpbayes.plots": ("check_ending",),
     "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),
@@ -507,7 +506,7 @@ CALLS = {
     "compliance_test": lambda m: dict(collection=m.noncompliant),
     "sensitivity": lambda m: dict(collection=m.noncompliant, of="yes", threshold=0.2, points=5),
     "contamination_hull": lambda m: dict(
-        collection=m.collection, question=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9, prior="flat"
+        collection=m.collection, question=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9
     ),
     "crosscheck": lambda m: dict(collection=m.survey, prior="flat", **DRAWN, progressbar=False),
     "observe": lambda m: dict(

@@ -9,7 +9,7 @@ from ldpbayes import Cells, Collection, Tally, answers, fit, result
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.estimators import Oracle
 from ldpbayes.estimators.confidence import combined_interval, confidence_intervals
-from ldpbayes.inference.diagnostics import summarize
+from ldpbayes.inference.diagnostics import Diagnostics, summarize
 from ldpbayes.pages import show
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.priors import Dirichlet, as_prior
@@ -28,15 +28,10 @@ def open_answers():
     collection = Collection(list("abcd"), [Tally(designs.direct(4), np.arange(4), COUNTS)])
     draws = rng.dirichlet(ALPHA, size=(4, 5000))
     frequencies = np.broadcast_to(COUNTS / COUNTS.sum(), draws.shape)
-    tree = result.build(
-        collection,
-        Dirichlet.jeffreys(4),
-        method="test",
-        settings={},
-        draws={"distribution": (("category",), draws), "frequency": (("category",), frequencies)},
-        attrs={"sampling": "independent"},
-    )
-    return summarize(tree, 0.95)
+    variables = {"distribution": (("category",), draws), "frequency": (("category",), frequencies)}
+    summary = summarize(variables, Diagnostics("independent"), 0.95)
+    prior = Dirichlet.jeffreys(4)
+    return result.build(collection, prior, method="test", settings={}, draws=variables, summary=summary)
 
 
 def test_simultaneous_band_covers_jointly_and_is_wider(open_answers):

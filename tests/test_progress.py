@@ -1,5 +1,6 @@
 """Progress bars on standard error, and what is kept after Ctrl-C by each method."""
 
+import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,7 @@ from cases import neighbours
 from ldpbayes import Cells, Collection, Tally
 from ldpbayes.errors import ConvergenceError, DiagnosticWarning, LDPBayesWarning
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors import base, nuts
+from ldpbayes.posteriors import nuts
 from ldpbayes.posteriors.base import Pace, Watch
 from ldpbayes.posteriors.frequency import TOGETHER
 from ldpbayes.progress import track
@@ -67,7 +68,7 @@ def test_finished_keeps_what_was_done_before_an_interruption():
 def test_every_method_shows_its_progress_on_standard_error(name, capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     collection = collected(GRR(3, 1.0), 30)
-    METHODS[name](draws=250).posterior(collection, "jeffreys", random_seed=1, progressbar=True)
+    fit(collection, "jeffreys", METHODS[name](draws=250), random_seed=1, progressbar=True, estimates=False)
     out, err = capsys.readouterr()
     assert not out and "%" in err
 
@@ -93,7 +94,7 @@ def test_interrupted_surrogate_says_so_and_auto_does_not_start_another_method(mo
 def test_interrupted_surrogate_that_cannot_be_trusted_stops(monkeypatch):
     collection = collected(neighbours(10), 60)
     with pytest.raises(ConvergenceError):
-        METHODS["surrogate"]().posterior(collection, "jeffreys", random_seed=1)
+        fit(collection, "jeffreys", METHODS["surrogate"](), random_seed=1, estimates=False)
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)
     with pytest.raises(KeyboardInterrupt, match="cannot be trusted"):
         fit(collection, "jeffreys", "surrogate", random_seed=1, estimates=False)
@@ -138,7 +139,7 @@ def test_cells_one_by_one_have_one_bar_and_a_warning_where_they_take_long(capsys
     fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False, progressbar=True)
     out, err = capsys.readouterr()
     assert not out and "Cells" in err and "100%" in err
-    monkeypatch.setattr(base, "LONG", 1e-6)
+    monkeypatch.setattr(walk, "Watch", functools.partial(Watch, long=1e-6))
     with pytest.warns(LDPBayesWarning, match="all 3 cells takes about .* s of one processor core; progressbar=True") as said:
         fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False)
     assert said[0].filename == __file__

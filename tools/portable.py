@@ -16,7 +16,6 @@ import sys
 TESTS = (
     "tests/test_net.py",
     "tests/mend/test_04_asymmetric_mixtures.py",
-    "tests/mend/test_05_contamination_hull.py",
     "tests/mend/test_31_few_categories_weak_reports.py",
     "tests/estimators",
     "tests/protocols/test_contract.py",

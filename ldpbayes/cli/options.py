@@ -349,7 +349,7 @@ class Shown:
         """Refuse wrong endings, and files that cannot be written, before a command takes its time."""
         plot = self.plot if plot is None else plot
         if plot is not None:
-            from ldpbayes.plots import check_ending
+            from ldpbayes.plots.base import check_ending
 
             check_ending(plot)
         if self.page is not None:

@@ -1,19 +1,19 @@
 """What is said beside posteriors: of one collection, and of all cells at once."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from ldpbayes import rooms
 from ldpbayes.answers.deciding import decision_given, decision_of_cells
 from ldpbayes.answers.sensitivity import of_draws, of_trait, sensitivities
 from ldpbayes.answers.value import prior_of_shares, worth_given
-from ldpbayes.collections import Cells
+from ldpbayes.collections import Cells, Collection
 from ldpbayes.collections.cells import FACTS
 from ldpbayes.collections.noncompliance import words_of
-from ldpbayes.describing.compliance import EvidenceOf, findings
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.cells import compliance_of_cells, verdict_of_cells
@@ -21,10 +21,13 @@ from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
 from ldpbayes.fitness.sums import combined
 from ldpbayes.inference.scaling import Scaled
-from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells, of_result
+from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.result.beside import add_confidence, add_estimates, add_sensitivity, leaving_out
+from ldpbayes.result.facts import log_evidence
 
+#: Collection and prior → log-evidence, or nan.
+EvidenceOf = Callable[[Collection, Any], float]
 #: Cells under a shared prior have point estimates beside them where there are at most so many.
 MAX_ESTIMATED = 400
 #: … and confidence intervals where cells times categories are at most so many.
@@ -46,7 +49,7 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], prior: A
     prior : AbstractPrior
         Of all cells at once, where they have no answer each.
     evidence_of : callable
-        As for ``compliance.findings``.
+        Collection and prior → log-evidence, or nan where it would take long.
     """
     if problems:
         _of_each(tree, data, problems, evidence_of)
@@ -89,9 +92,8 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
         if not cell.keeps_reports:
             facts.append(_fitness(tree, cell, data.labels[k] if data.by else ""))
             continue
-        if cell.laws:
-            attrs |= _of_laws(tree, cell, evidences[k], problem.prior, evidence_of)
-        elif k in factor_of:
+        attrs |= _of_rooms(tree, cell, evidences[k], problem.prior, evidence_of)
+        if k in factor_of:
             attrs |= factor_of[k].to_attrs()
             if not cell.trait:  # of several lists a concentration of all their categories says nothing about the trait
                 favoured = factor_of[k].between("learnt", factor_of[k].used)
@@ -122,7 +124,7 @@ def _shares(tree, cell, problem):
 def _known(tree):
     """Return (log-evidence, its error) of each cell under the prior used, or None where it is not known."""
     if "cells" not in tree.children:
-        return [of_result(tree)]
+        return [log_evidence(tree)]
     facts = tree["cells"]
     pairs = zip(facts["log_evidence"].values, facts["log_evidence_error"].values, strict=True)
     return [None if np.isnan(value) else (float(value), float(np.nan_to_num(error))) for value, error in pairs]
@@ -136,11 +138,13 @@ def _fitness(tree: xr.DataTree, cell: Any, label: str, estimate: Any = None) -> 
     return {}
 
 
-def _of_laws(tree: xr.DataTree, cell: Any, evidence: Any, prior: Any, evidence_of: EvidenceOf) -> dict[str, Any]:
-    """Return the facts about those who deny or ignore the device in one collection or cell."""
-    with leaving_out(tree, "The test of who follows the device"):
-        return findings(evidence, cell, prior, evidence_of)
-    return {}
+def _of_rooms(tree: xr.DataTree, cell: Any, evidence: Any, prior: Any, evidence_of: EvidenceOf) -> dict[str, Any]:
+    """Return the facts that rooms state of one collection or cell."""
+    facts: dict[str, Any] = {}
+    for subject, name in rooms.brought("DESCRIBERS").items():
+        with leaving_out(tree, subject):
+            facts |= rooms.function(name)(evidence, cell, prior, evidence_of)
+    return facts
 
 
 def _of_cells_together(tree: xr.DataTree, cells: Cells, prior: Any, evidence_of: EvidenceOf) -> Scaled | None:
@@ -163,8 +167,8 @@ def _of_cells_together(tree: xr.DataTree, cells: Cells, prior: Any, evidence_of:
         attrs: dict = {"fitness_p": np.nan} | decision_given(None, None if scaled is None else scaled.at(k))
         attrs |= _fitness(tree, cell, label)
         if cell.keeps_reports:
-            if cell.laws and cell.n_reports:  # no evidence of a cell alone: that of the others is in its posterior
-                attrs |= _of_laws(tree, cell, None, prior, evidence_of)
+            if cell.n_reports:  # no evidence of a cell alone: that of the others is in its posterior
+                attrs |= _of_rooms(tree, cell, None, prior, evidence_of)
             if cell.survey is not None:
                 attrs["design_effect"] = cell.survey.effect.value
         facts.append(attrs)

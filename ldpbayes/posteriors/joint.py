@@ -15,7 +15,7 @@ from ldpbayes.inference.sampling import going_on
 from ldpbayes.inference.structure import MAX_DENSE
 from ldpbayes.inference.target import Target
 from ldpbayes.likelihoods.kinds import StackedRows
-from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors import frequency, surrogate
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, inside, whole
 from ldpbayes.posteriors.forms import MAX_ENTRIES, Forms, entries, expand, improved, log_weights, reweighed
 from ldpbayes.posteriors.laplace import Laplace
@@ -98,7 +98,7 @@ class AbstractSampled(AbstractPosterior):
 
     def _enough(self, problem, target, pilot, rng, watch):
         """Return (Run of chains that go on where their draws are too few, its Sample); as many are kept as asked for."""
-        longest = LONGEST * self.draws * max(verdict.USUAL / (self.draws * self.chains), 1.0)
+        longest = LONGEST * self.draws * max(verdict.LIMITS.usual / (self.draws * self.chains), 1.0)
         seen: list = [None, None]
 
         def wanting(run, made):
@@ -118,14 +118,12 @@ class AbstractSampled(AbstractPosterior):
         Where one variable is short of draws, those after it are not looked at, of which the last are the users' own
         frequencies.
         """
-        from ldpbayes.result.building import frequencies
-
         sample, divergences = self._sample(problem, run), int(np.sum(run.stats.get("diverging", 0)))
         size, r_hat, ess, diagnostics = run.z.shape[:2], np.nan, np.nan, {}
         arrays = {"distribution": sample.distribution} | {name: values for name, (_, values) in sample.variables.items()}
         for name in (*arrays, "frequency"):
             if name == "frequency":
-                sample = replace(sample, frequencies=frequencies(problem.cells, sample.distribution, rng))
+                sample = replace(sample, frequencies=frequency.together(problem.likelihoods, sample.distribution, rng))
                 arrays[name] = sample.frequencies[0]
             if arrays[name] is None:
                 break

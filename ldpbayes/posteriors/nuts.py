@@ -10,7 +10,7 @@ import numpy as np
 from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.effects import CAREFUL
 from ldpbayes.inference.nuts import by_nutpie
-from ldpbayes.inference.verdict import ACCEPTED, MIN_ESS, MOST_TIMES
+from ldpbayes.inference.verdict import ACCEPTED, LIMITS
 from ldpbayes.inference.weighted import Seen
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, inside, whole
 from ldpbayes.posteriors.forms import MAX_ENTRIES, Apart
@@ -89,7 +89,7 @@ class NUTS(AbstractPosterior):
         facts: dict = {} if rate == self.target_accept else {"target_accept_used": rate}
         names, times = [name for name in ("distribution", *problem.prior.hyperparameter_names) if name in drawn], 1
         judged = self._judged(drawn, stats, names)
-        most = max(MOST_TIMES, judged.times)
+        most = max(LIMITS.most, judged.times)
         while whole_run and judged.next == "more" and times < most:  # the same seed makes the same chains, which go on
             times = min(times * judged.times, most)
             with watch.keeping(lambda: True):
@@ -109,7 +109,7 @@ class NUTS(AbstractPosterior):
         if problem.alpha is None and (judged.accepted or "thinned" in facts):
             p, reports = draws.reshape(-1, problem.n_categories), Apart(problem.likelihoods)
             seen = Seen.of(problem.prior, reports, np.random.default_rng(sampler_seed))
-            verdict = verdict.with_outside(seen.outside(p, np.full(len(p), 1 / len(p)), MIN_ESS)[0])
+            verdict = verdict.with_outside(seen.outside(p, np.full(len(p), 1 / len(p)), LIMITS.ess)[0])
         return Sample(
             draws,
             independent=False,

@@ -143,7 +143,7 @@ def run_chains(form, law, method, rng, watch=None):
     watch : Watch, optional
     """
     watch, size = watch or Watch(), method.draws * method.chains
-    longest = method.thin * method.draws * max(verdict.USUAL / size, 1.0)
+    longest = method.thin * method.draws * max(verdict.LIMITS.usual / size, 1.0)
 
     def wanting(run, made):
         return 2 * made <= longest and verdict_on(shares(run.z), 0, size).next == "more"

@@ -39,13 +39,13 @@ if TYPE_CHECKING:  # so that editors and type checkers know the names that load 
         make_protocol as make_protocol,
         protocol_names as protocol_names,
     )
-    from ldpbayes.protocols.repeated.d_bit_flip import DBitFlip as DBitFlip
-    from ldpbayes.protocols.repeated.fresh import Repeated as Repeated
-    from ldpbayes.protocols.repeated.histories import AbstractHistories as AbstractHistories
-    from ldpbayes.protocols.repeated.loloha import LOLOHA as LOLOHA
-    from ldpbayes.protocols.repeated.memoized_grr import MemoizedGRR as MemoizedGRR
-    from ldpbayes.protocols.repeated.memoized_rappor import MemoizedRappor as MemoizedRappor
-    from ldpbayes.protocols.repeated.memoized_unary import MemoizedUnary as MemoizedUnary
+    from ldpbayes.repeated.d_bit_flip import DBitFlip as DBitFlip
+    from ldpbayes.repeated.fresh import Repeated as Repeated
+    from ldpbayes.repeated.histories import AbstractHistories as AbstractHistories
+    from ldpbayes.repeated.loloha import LOLOHA as LOLOHA
+    from ldpbayes.repeated.memoized_grr import MemoizedGRR as MemoizedGRR
+    from ldpbayes.repeated.memoized_rappor import MemoizedRappor as MemoizedRappor
+    from ldpbayes.repeated.memoized_unary import MemoizedUnary as MemoizedUnary
     from ldpbayes.protocols.restricted import RestrictedResponse as RestrictedResponse
     from ldpbayes.protocols.sampled_attribute import SampledAttribute as SampledAttribute
     from ldpbayes.protocols.subset import SubsetSelection as SubsetSelection
@@ -70,13 +70,6 @@ _MODULES = {
     "rappor": "Rappor",
     "rappor_bits": "RapporBits",
     "registry": "describe_protocols make_protocol protocol_names",
-    "repeated.d_bit_flip": "DBitFlip",
-    "repeated.fresh": "Repeated",
-    "repeated.histories": "AbstractHistories",
-    "repeated.loloha": "LOLOHA",
-    "repeated.memoized_grr": "MemoizedGRR",
-    "repeated.memoized_rappor": "MemoizedRappor",
-    "repeated.memoized_unary": "MemoizedUnary",
     "restricted": "RestrictedResponse",
     "sampled_attribute": "SampledAttribute",
     "subset": "SubsetSelection",
@@ -84,10 +77,21 @@ _MODULES = {
 }
 _HOMES = {name: f"protocols.{module}" for module, names in _MODULES.items() for name in names.split()}
 _HOMES |= {name: f"protocols.{name}" for name in ("combine", "designs")}
+#: Those of users who report again and again.
+_REPEATED = {
+    "AbstractHistories": "repeated.histories",
+    "DBitFlip": "repeated.d_bit_flip",
+    "LOLOHA": "repeated.loloha",
+    "MemoizedGRR": "repeated.memoized_grr",
+    "MemoizedRappor": "repeated.memoized_rappor",
+    "MemoizedUnary": "repeated.memoized_unary",
+    "Repeated": "repeated.fresh",
+}
+_HOMES |= _REPEATED
 #: What all files of this package define, by name.
 _REGISTERED = ("PROTOCOLS", "DESIGNS", "COMBINATORS")
 
-__all__ = sorted(name for names in _MODULES.values() for name in names.split())
+__all__ = sorted([*(name for names in _MODULES.values() for name in names.split()), *_REPEATED])
 
 _load, __dir__ = lazily(__name__, _HOMES | dict.fromkeys(_REGISTERED, "protocols.registry"))
 

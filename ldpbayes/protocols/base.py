@@ -453,7 +453,7 @@ class AbstractProtocol(abc.ABC):
         return None
 
     def repeats(self) -> Any:
-        """Return this protocol where a report is everything that one user sent; else None. See ``protocols.repeated``."""
+        """Return this protocol where a report is everything that one user sent; else None. See ``ldpbayes.repeated``."""
         return None
 
     def merged(self, other: "AbstractProtocol") -> "AbstractProtocol | None":

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ldpbayes import checks
+from ldpbayes import checks, rooms
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_entries, check_parameters
 
@@ -118,11 +118,13 @@ class Numbered(Sequence):
 
 @functools.cache
 def _load() -> None:
-    """Import every file of this package, and note the protocols that they define."""
+    """Import every file of this package, and of rooms that bring protocols, and note what they define."""
     package = importlib.import_module("ldpbayes.protocols")
     for module in pkgutil.walk_packages(package.__path__, "ldpbayes.protocols."):
         if "._" not in module.name:  # those are compiled kernels, loaded where the first large call needs them
             importlib.import_module(module.name)
+    for name in rooms.brought("PROTOCOLS").values():
+        importlib.import_module(name)
     PROTOCOLS.update(_loaded())
 
 

@@ -19,7 +19,8 @@ from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.structure import roots
 from ldpbayes.inference.verdict import ACCEPTED, refused
 from ldpbayes.inference.weighted import most_error, weighted
-from ldpbayes.posteriors.base import Sample, Watch
+from ldpbayes.posteriors.outcome import Outcome
+from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
@@ -617,10 +618,10 @@ def _warn_of_levels(model):
 
 
 def _about_the_mode(model, mode, request, rng, watch):
-    """Return the Sample of a multivariate t about the mode, weighted by the posterior density and resampled."""
+    """Return the Outcome of a multivariate t about the mode, weighted by the posterior density and resampled."""
     drawn = weighted(model.target, request.draws * request.chains, rng, watch, mode, request.ci_prob)
     people = drawn.values / drawn.values.sum(axis=1, keepdims=True)
-    sample = Sample.of_weights(drawn, model.prior, people, (request.chains, request.draws), rng)
+    sample = Outcome.of_weights(drawn, model.prior, people, (request.chains, request.draws), rng)
     entries = sample.known_at(request.ci_prob)
     worth = min(float(np.min(values["ess_bulk"], where=values["mcse"] > 0, initial=np.inf)) for values in entries.values())
     facts = {
@@ -633,7 +634,7 @@ def _about_the_mode(model, mode, request, rng, watch):
 
 
 def _by_chains(model, mode, request, watch):
-    """Return the Sample of Hamiltonian Monte Carlo or the No-U-Turn sampler: of chains that went on, every so many draws."""
+    """Return the Outcome of Hamiltonian Monte Carlo or the No-U-Turn sampler: thinned draws of chains that went on."""
     from ldpbayes.inference import diagnostics
 
     rng, prob, values = np.random.default_rng(request.random_seed), request.ci_prob, model.prior.coefficients
@@ -650,7 +651,7 @@ def _by_chains(model, mode, request, watch):
         for key, (_, x) in (named.items() if step > 1 else ())
     }
     kept = {key: (dims, x[:, step - 1 :: step]) for key, (dims, x) in named.items()}
-    return Sample(
+    return Outcome(
         kept.pop("distribution")[1],
         independent=False,
         verdict=refused(trouble) if trouble else ACCEPTED.with_ends(error, allowed),
@@ -667,7 +668,7 @@ def _by_chains(model, mode, request, watch):
 
 
 def _stretched(model, sample, effect):
-    """Return the Sample with the linearized covariance G⁻¹(V + 1)G⁻¹, where that of its likelihood is G⁻¹ = (V₀ + 1)⁻¹.
+    """Return the Outcome with the linearized covariance G⁻¹(V + 1)G⁻¹, where that of its likelihood is G⁻¹ = (V₀ + 1)⁻¹.
 
     1 is the curvature of the prior. The draws move by the map between the two normal laws that moves them least.
     """
@@ -722,12 +723,26 @@ def _tree(model, sample, request, facts):
         "reference": prior.categories[prior.reference],
         "weighted": int(reports.weighted),
     }
-    attrs |= sample.diagnostics(interrupted).to_attrs() | facts
+    summary = diagnostics.summarize(
+        draws,
+        sample.diagnostics(interrupted),
+        request.ci_prob,
+        stats=sample.stats,
+        facts=facts,
+        known=sample.known,
+        joint=True,
+    )
     tree = build(
-        model, prior.describe(), method=facts["method"], settings=settings, draws=draws, stats=sample.stats, attrs=attrs
+        model,
+        prior.describe(),
+        method=facts["method"],
+        settings=settings,
+        draws=draws,
+        stats=sample.stats,
+        attrs=attrs | facts,
+        summary=summary,
     )
     tree["design"] = xr.DataTree(_patterns(model))
-    diagnostics.summarize(tree, request.ci_prob, known=sample.known)
     _add_frequency(tree, model, sample)
     tree.attrs["prior_decides"] = _undecided(model, sample.unknowns.reshape(-1, prior.n_unknowns), request.ci_prob)
     validate(tree)

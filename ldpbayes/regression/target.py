@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbayes.inference import target
 from ldpbayes.inference.structure import Arrow
-from ldpbayes.inference.verdict import MAX_END_ERROR
+from ldpbayes.inference.verdict import LIMITS
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.reports import Entries
 
@@ -27,7 +27,7 @@ class Target(target.Target):
     prior: Regression
     reports: Entries
     defended: ClassVar[bool] = True
-    end_errors: ClassVar[tuple[float, float, float]] = 0.025, 0.04, MAX_END_ERROR  # two and a half times .04 away
+    end_errors: ClassVar[tuple[float, float, float]] = 0.025, 0.04, LIMITS.end_error  # two and a half times .04 away
     most_drawn: ClassVar[int] = 2**17
     before_nuts: ClassVar[bool] = False
 

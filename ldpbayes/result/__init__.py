@@ -10,7 +10,7 @@ what a prior learns has the attribute ``of`` "prior" and stands in the summary u
 from ldpbayes.result.attaching import add_log_likelihood, attach
 from ldpbayes.result.beside import add_confidence, add_estimates
 from ldpbayes.result.building import EXACT, build
-from ldpbayes.result.cells import of_parts, select, stack
+from ldpbayes.result.cells import of_answers, select, stack
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.frame import Result
 from ldpbayes.result.saving import load
@@ -26,7 +26,7 @@ __all__ = [
     "build",
     "extended_draws",
     "load",
-    "of_parts",
+    "of_answers",
     "select",
     "stack",
     "validate",

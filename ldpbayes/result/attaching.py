@@ -7,7 +7,9 @@ from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_data
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
-from ldpbayes.result.building import of_draws
+from ldpbayes.inference.diagnostics import Diagnostics, summarize
+from ldpbayes.posteriors.completion import of_draws
+from ldpbayes.result.building import build
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.frame import Result
 from ldpbayes.result.regressions import of_regression, too_many
@@ -90,19 +92,19 @@ def attach(
     others, coords = _others(trace, data, var_name)
     settings = {"var_name": var_name, "random_seed": random_seed, "ci_prob": ci_prob}
     reason = "Sampled with a model of the caller's own."
-    tree = of_draws(
+    drawn, labels, mean, how = of_draws(data, draws, others, np.random.default_rng(random_seed))
+    diagnostics, stats = Diagnostics(), _statistics(trace)
+    exact = {} if mean is None else {"frequency_mean": mean}
+    tree = build(
         data,
         prior,
-        draws,
         method="attached",
         settings=settings,
-        others=others,
-        ci_prob=ci_prob,
-        rng=np.random.default_rng(random_seed),
-        owners=data.owners,
-        coords=coords,
-        stats=_statistics(trace),
-        attrs={"random_seed": random_seed, "reason": reason, "sampling": "mcmc", "interrupted": 0} | _doubts(data),
+        draws=drawn,
+        coords=coords | labels,
+        stats=stats,
+        attrs={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | _doubts(data),
+        summary=summarize(drawn, diagnostics, ci_prob, exact=exact, stats=stats),
     )
     _copy_groups(trace, tree, var_name)
     size = draws.shape[0] * draws.shape[1]

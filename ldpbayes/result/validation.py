@@ -7,9 +7,8 @@ import xarray as xr
 
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.inference.diagnostics import TARGETS
 
-#: Variables whose draws must be distributions.
-TARGETS = ("distribution", "frequency")
 #: Attributes that every result has, also one written by version 0.1.0.
 ATTRS = ("collection", "n_reports", "prior", "method", "settings")
 #: Variables of the group summary.

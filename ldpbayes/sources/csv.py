@@ -10,8 +10,9 @@ from typing import ClassVar
 from ldpbayes import files
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import foreign
+from ldpbayes.sources.constants import BATCH
 from ldpbayes.sources.encode import TEXTS
-from ldpbayes.sources.stream import BATCH, AbstractFile
+from ldpbayes.sources.stream import AbstractFile
 
 #: Bytes that are read in one go; a row must fit.
 BLOCK = 2**24

@@ -44,7 +44,7 @@ def reference(collection):
     """Return (mean, sd, MCSE of the mean, worst R-hat, least ESS) of converged chains of pair slices, longer until it is."""
     for thin in (2, 8, 40):
         method = METHODS["pair_slice"](draws=600, tune=200, chains=4, thin=thin)
-        tree = method.posterior(collection, "jeffreys", random_seed=thin)
+        tree = fit(collection, "jeffreys", method, random_seed=thin, estimates=False)
         draws = np.moveaxis(tree["posterior"]["distribution"].values, -1, 0)
         r_hat, ess = array_stats.rhat(draws).max(), array_stats.ess(draws).min()
         if r_hat < 1.01 and ess > 400:

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import ldpbayes as lb
-from ldpbayes.pages.groups import long_rows
+from ldpbayes.private_groups.page import long_rows
 from ldpbayes.result.saving import SEAL
 
 pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
@@ -54,7 +54,7 @@ def test_a_file_gives_the_same_page_tables_and_numbers(name, tmp_path):
     path = tmp_path / "groups.nc"
     lb.save(found, path)
     again = lb.load(path)
-    assert type(again) is lb.outcomes.PrivateGroups and again.cells == found.cells and repr(again) == repr(found)
+    assert type(again) is lb.private_groups.PrivateGroups and again.cells == found.cells and repr(again) == repr(found)
     xr.testing.assert_identical(again.summary(), found.summary())
     np.testing.assert_equal(long_rows(again), long_rows(found))
     for format in ("json", "markdown") if name == "smooth" else ("json",):

@@ -63,7 +63,7 @@ def test_means_and_sds_are_those_of_the_reports(held):
 def test_frequencies_have_moments_and_no_draws():
     """Against dynamic programming, which is exact for few users."""
     collection = Collection([*"abc"], [tally(UnaryEncoding.optimized(3, 1.0), 80)])
-    exact = METHODS["tally_states"](draws=10).posterior(collection, "jeffreys", random_seed=0)["exact"]
+    exact = fit(collection, "jeffreys", METHODS["tally_states"](draws=10), random_seed=0, estimates=False)["exact"]
     tree = fit(replace(at_mean(collection.rows)[0]), "jeffreys", random_seed=1)
     assert "frequency" not in tree["posterior"] and tree.attrs["frequency_draws"] == "moments only"
     shown = tree["summary"].sel(target="frequency")

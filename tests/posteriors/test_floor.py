@@ -108,7 +108,7 @@ def test_without_a_floor_the_nodes_are_those_of_the_learnt_prior(spiked):
     nodes = settled(Problem.of(spiked, "floor"))[1]
     plain = nodes.share == 0
     weight = nodes.weight[plain] / nodes.weight[plain].sum()
-    learnt = Mixture().posterior(spiked, "learnt", random_seed=1)["exact"]
+    learnt = lb.fit(spiked, "learnt", Mixture(), random_seed=1, estimates=False)["exact"]
     sd = learnt["distribution_sd"].values
     assert (np.abs(weight @ nodes.mean[plain] - learnt["distribution_mean"].values) < 0.02 * sd).all()
     known = np.log((nodes.weight[plain]).sum()) + nodes.total - np.log(0.5)

@@ -50,8 +50,8 @@ def test_agrees_with_quadrature(name, alpha):
     """P, F and the evidence of a Dirichlet prior that does not say it is one."""
     collection = SMALL[name]
     alphas = np.linspace(alpha, 1.5 * alpha, collection.n_categories)
-    exact = Quadrature(draws=2, chains=1).posterior(collection, alphas, random_seed=0)["exact"]
-    tree = Laplace().posterior(collection, Hidden(alphas), random_seed=1)
+    exact = fit(collection, alphas, Quadrature(draws=2, chains=1), random_seed=0, estimates=False)["exact"]
+    tree = fit(collection, Hidden(alphas), Laplace(), random_seed=1, estimates=False)
     effective = tree.attrs["effective_draws"]
     for target in ("distribution", "frequency"):
         mean, sd = exact[f"{target}_mean"].values, exact[f"{target}_sd"].values
@@ -103,8 +103,8 @@ def test_too_many_unknowns_are_refused_before_time_is_spent():
 @pytest.mark.calibrate  # several seconds
 def test_agrees_with_nuts():
     collection, prior = collected(UnaryEncoding.optimized(5, 1.0), 600, [0.5, 0.25, 0.15, 0.07, 0.03]), LogisticNormal(5)
-    ours = Laplace().posterior(collection, prior, random_seed=1)
-    theirs = NUTS().posterior(collection, prior, random_seed=1)
+    ours = fit(collection, prior, Laplace(), random_seed=1, estimates=False)
+    theirs = fit(collection, prior, NUTS(), random_seed=1, estimates=False)
     mean, sd = (theirs["posterior"]["distribution"].reduce(f, ("chain", "draw")).values for f in (np.mean, np.std))
     errors = theirs["summary"]["mcse"].sel(target="distribution").values + sd / np.sqrt(ours.attrs["effective_draws"])
     draws = ours["posterior"]["distribution"].values.reshape(-1, 5)
@@ -194,11 +194,11 @@ def test_an_answer_that_cannot_be_trusted_is_rejected():
     p = np.r_[np.full(3, 1 / 3), np.zeros(37)]
     collection = collected(GRR(40, 4.0), 300, p)
     with pytest.raises(ConvergenceError, match="cannot be trusted: Pareto k-hat"):
-        Laplace(draws=500).posterior(collection, LogisticNormal(40, 4.0), random_seed=0)
+        fit(collection, LogisticNormal(40, 4.0), Laplace(draws=500), random_seed=0, estimates=False)
 
 
 def test_same_seed_same_draws():
-    runs = [Laplace(draws=100).posterior(SMALL["oue"], LogisticNormal(3), random_seed=9) for _ in range(2)]
+    runs = [fit(SMALL["oue"], LogisticNormal(3), Laplace(draws=100), random_seed=9, estimates=False) for _ in range(2)]
     assert np.array_equal(*(run["posterior"]["distribution"].values for run in runs))
 
 
@@ -226,7 +226,7 @@ def test_modes_far_from_the_first_are_found(places, a):
     """A mode fifty sds away holds a tenth of the prior: weights about the first had a k-hat below 0 and .14 of the sd."""
     prior = Modes((0.9, 0.1), places, 0.05 if a == 2 else 0.1, a)
     collection = Collection([str(x) for x in range(a)], [Tally(GRR(a, 0.3), range(a), [55, *[45] * (a - 1)])])
-    found = Laplace().posterior(collection, prior, random_seed=1)["summary"].sel(target="distribution")
+    found = fit(collection, prior, Laplace(), random_seed=1, estimates=False)["summary"].sel(target="distribution")
     p = prior.sample(100_000, np.random.default_rng(2))
     log_weight = collection.rows.log_likelihood(np.ascontiguousarray(p.T))
     weight = np.exp(log_weight - logsumexp(log_weight))
@@ -248,24 +248,26 @@ def test_a_mode_that_all_chains_miss_is_told(monkeypatch, weights):
     monkeypatch.setattr("ldpbayes.posteriors.nuts.by_nutpie", lambda *model, **settings: drawn)
     data = Collection("abcd", [Tally(GRR(4, 0.1), range(4), [12, 10, 10, 10])])
     if len(weights) == 2:
-        assert NUTS(draws=500).posterior(data, prior, random_seed=1).attrs["converged"]
+        assert fit(data, prior, NUTS(draws=500), random_seed=1, estimates=False).attrs["converged"]
     else:
         with pytest.raises(ConvergenceError, match=r"another mode, with a share of 0\.2"):
-            NUTS(draws=500).posterior(data, prior, random_seed=1)
+            fit(data, prior, NUTS(draws=500), random_seed=1, estimates=False)
 
 
 def test_modes_that_are_not_found_are_told(monkeypatch):
     monkeypatch.setattr("ldpbayes.inference.weighted.MOST_MODES", 0)
     collection = Collection(["a", "b"], [Tally(GRR(2, 0.3), [0, 1], [55, 45])])
     with pytest.raises(ConvergenceError, match="another mode"):
-        Laplace().posterior(collection, Modes((0.9, 0.1), (-1.0, 1.5), 0.05), random_seed=1)
+        fit(collection, Modes((0.9, 0.1), (-1.0, 1.5), 0.05), Laplace(), random_seed=1, estimates=False)
 
 
 @pytest.mark.parametrize(("a", "epsilon", "n"), [(12, 0.5, 300), (30, 0.05, 50)])
 def test_ends_are_as_exact_as_a_tenth_of_a_posterior_sd(a, epsilon, n):
     """They were accepted with errors of .16 and .24 sd; regressions refused those. More draws mend them."""
     shares = np.random.default_rng(1).dirichlet(np.full(a, 0.3))
-    found = Laplace().posterior(collected(GRR(a, epsilon), n, shares, 1), LogisticNormal(a, 5.0), random_seed=1)["summary"]
+    found = fit(collected(GRR(a, epsilon), n, shares, 1), LogisticNormal(a, 5.0), Laplace(), random_seed=1, estimates=False)[
+        "summary"
+    ]
     found = found.sel(target="distribution")
     assert max(float((found[name] / found["sd"]).max()) for name in ("lower_error", "upper_error")) <= 0.1
 

@@ -141,7 +141,7 @@ def test_too_many_draws_give_way_to_moments(cells, monkeypatch):
     monkeypatch.setattr("ldpbayes.road.request.MAX_DRAWN", 1e4)
     tree = fit(cells, "jeffreys")
     assert tree.attrs["draws"] == "none" and "vectorized" in tree.attrs["reason"]
-    monkeypatch.setattr("ldpbayes.road.walk.MAX_LEARNT", 1)
+    monkeypatch.setattr("ldpbayes.road.walk.seconds_of_mixture", lambda cells: 1e6)
     monkeypatch.setattr("ldpbayes.road.ruling.default_prior", lambda size: "learnt")
     assert "would take about" in fit(cells).attrs["prior_reason"]
     one = fit(cells.take([1]), "jeffreys", draws=50, random_seed=1, estimates=False)  # draws of named cells on demand

@@ -92,7 +92,7 @@ def by_exact(collection):
 
 def by_tallies(collection):
     def moments(prior):
-        exact = TallyStates(draws=2, chains=1).posterior(collection, prior, random_seed=0)["exact"]
+        exact = fit(collection, prior, TallyStates(draws=2, chains=1), random_seed=0, estimates=False)["exact"]
         values = (exact[f"{name}"].values for name in ("distribution_mean", "distribution_sd", "frequency_mean"))
         mean, sd, frequency = values
         return float(exact["log_evidence"]), mean, sd**2, frequency
@@ -114,7 +114,7 @@ SIXTY = collected(GRR(60, 2.0), 20_000, np.arange(60, 0, -1) / 1830)
     ids=["three", "sparse", "even", "sixty"],
 )
 def test_nodes_agree_with_brute_force(collection):
-    truth, tree = by_exact(collection), Mixture(draws=500).posterior(collection, "learnt", random_seed=1)
+    truth, tree = by_exact(collection), fit(collection, "learnt", Mixture(draws=500), random_seed=1, estimates=False)
     exact = {name: values.values for name, values in tree["exact"].data_vars.items()}
     assert exact["log_evidence"] == pytest.approx(truth["log_evidence"], abs=1e-3)
     np.testing.assert_allclose(exact["distribution_mean"], truth["mean"], rtol=1e-3)
@@ -149,7 +149,7 @@ def test_moments_without_draws_agree_with_brute_force():
 def test_moments_of_surrogates_agree_with_weighted_draws(protocol):
     collection = collected(protocol, 2000, np.arange(20, 0, -1) / 210)
     found = fit(collection, "learnt", "mixture", draws=0)
-    tree = Mixture(draws=500).posterior(collection, "learnt", random_seed=1)
+    tree = fit(collection, "learnt", Mixture(draws=500), random_seed=1, estimates=False)
     known, summary = found["exact"], tree["summary"].sel(target="distribution")
     off = np.abs(summary["mean"].values - known["distribution_mean"].values)
     assert (off < 0.15 * known["distribution_sd"].values + 5 * summary["mcse"].values).all()
@@ -158,7 +158,9 @@ def test_moments_of_surrogates_agree_with_weighted_draws(protocol):
 
 def test_the_interval_of_alpha_has_the_probability_asked_for():
     collection = collected(GRR(8, 2.0), 3000, [0.5, 0.3, 0.2, 0, 0, 0, 0, 0])
-    wide, narrow = (Mixture(draws=50).posterior(collection, "learnt", random_seed=1, ci_prob=p).attrs for p in (0.95, 0.5))
+    wide, narrow = (
+        fit(collection, "learnt", Mixture(draws=50), random_seed=1, ci_prob=p, estimates=False).attrs for p in (0.95, 0.5)
+    )
     for drawn, p in ((wide, 0.95), (narrow, 0.5)):
         found = fit(collection, "learnt", draws=0, ci_prob=p).attrs
         assert (drawn["alpha_lower"], drawn["alpha_upper"]) == pytest.approx((found["alpha_lower"], found["alpha_upper"]))
@@ -166,7 +168,7 @@ def test_the_interval_of_alpha_has_the_probability_asked_for():
 
 def test_log_bayes_factor_against_jeffreys():
     collection = collected(GRR(8, 2.0), 3000, [0.5, 0.3, 0.2, 0, 0, 0, 0, 0])
-    tree = Mixture(draws=50).posterior(collection, "learnt", random_seed=1)
+    tree = fit(collection, "learnt", Mixture(draws=50), random_seed=1, estimates=False)
     jeffreys = ExactMoments(collection.rows, Dirichlet.jeffreys(8)).log_evidence
     factor = tree.attrs["log_bayes_factor_jeffreys"]
     assert factor == pytest.approx(float(tree["exact"]["log_evidence"]) - jeffreys, abs=1e-9)
@@ -193,7 +195,7 @@ def test_other_reports_agree_with_brute_force(name, server, monkeypatch):
     """The evidence of every α by dynamic programming over the tallies."""
     collection = SMALL[name]
     monkeypatch.setattr("ldpbayes.posteriors.mixing.QUICK", 1e12 if server == "quadrature" else 0.0)
-    truth, tree = by_tallies(collection), Mixture().posterior(collection, "learnt", random_seed=1)
+    truth, tree = by_tallies(collection), fit(collection, "learnt", Mixture(), random_seed=1, estimates=False)
     effective = tree.attrs.get("effective_draws") or 4000
     for target, mean in (("distribution", truth["mean"]), ("frequency", truth["frequency"])):
         draws = tree["posterior"][target].values.reshape(-1, collection.n_categories)
@@ -279,7 +281,9 @@ def ranks(protocol, n, replications, seed, draws=500):
         reports, counts = protocol.simulate(rng.multinomial(n, p), rng)
         collection = Collection([f"c{x}" for x in range(a)], [Tally(protocol, reports, counts)])
         try:
-            tree = Mixture(draws=draws, chains=1).posterior(collection, prior, random_seed=int(rng.integers(2**31)))
+            tree = fit(
+                collection, prior, Mixture(draws=draws, chains=1), random_seed=int(rng.integers(2**31)), estimates=False
+            )
         except ConvergenceError as err:  # kept: leaving out what is hard would make the ranks uniform by selection
             tree, rejected = err.result, rejected + 1
         drawn = tree["posterior"]

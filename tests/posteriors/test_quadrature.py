@@ -8,6 +8,7 @@ import pytest
 from cases import CASES
 from scipy import special, stats
 
+from ldpbayes import fit
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.posteriors.base import Watch
@@ -50,8 +51,8 @@ SURVEYS = {
 def test_equals_programming_over_tallies(name):
     collection, alpha = SURVEYS[name]
     prior = Dirichlet(alpha)
-    tree = Quadrature(draws=10).posterior(collection, prior, random_seed=1, ci_prob=0.9)
-    exact = TallyStates(draws=10).posterior(collection, prior, random_seed=1, ci_prob=0.9)["exact"]
+    tree = fit(collection, prior, Quadrature(draws=10), random_seed=1, ci_prob=0.9, estimates=False)
+    exact = fit(collection, prior, TallyStates(draws=10), random_seed=1, ci_prob=0.9, estimates=False)["exact"]
     sd = exact["distribution_sd"].values
     for key, value in tree["exact"].data_vars.items():
         scale = {"distribution_cov": np.outer(sd, sd), "log_evidence": 1.0, "frequency_mean": 1.0, "frequency_sd": 1.0}
@@ -74,7 +75,7 @@ def test_enumeration_over_the_true_values():
         weights[x] = odds * math.prod(cells[j][v] for j, v in zip(reports, x, strict=True))
     total = sum(weights.values())
     urn = math.prod(Fraction(sum(alpha)) + k for k in range(3))
-    exact = Quadrature(draws=10).posterior(collection, Dirichlet(alpha), random_seed=1)["exact"]
+    exact = fit(collection, Dirichlet(alpha), Quadrature(draws=10), random_seed=1, estimates=False)["exact"]
     assert exact["log_evidence"] == pytest.approx(math.log(total / urn) + rows.log_constant, abs=1e-12)
     tallies = [sum(w * x.count(v) for x, w in weights.items()) / total for v in range(3)]
     np.testing.assert_allclose(exact["frequency_mean"], [float(t) / 3 for t in tallies], rtol=1e-11)
@@ -85,7 +86,7 @@ def test_enumeration_over_the_true_values():
 @pytest.mark.parametrize("counts", [[7, 3], [100_000, 2], [0, 50_000]])
 def test_direct_questions_give_the_beta_posterior(counts):
     collection = survey((Channel(np.eye(2)), counts))
-    tree = Quadrature().posterior(collection, Dirichlet([0.5, 1.5]), random_seed=3)
+    tree = fit(collection, Dirichlet([0.5, 1.5]), Quadrature(), random_seed=3, estimates=False)
     beta = stats.beta([counts[0] + 0.5, counts[1] + 1.5], [counts[1] + 1.5, counts[0] + 0.5])
     a, b = counts[0] + 0.5, counts[1] + 1.5
     exact, sd = tree["exact"], math.sqrt(a * b / (a + b + 1)) / (a + b)
@@ -101,7 +102,7 @@ def test_direct_questions_give_the_beta_posterior(counts):
 
 def test_minarets_under_a_flat_prior_against_a_fine_grid():
     """Two channels, three latent categories: midpoints of 1,500 × 1,500 cells of (p0, p1 | p0) sticks."""
-    exact = Quadrature(draws=10).posterior(MINARETS, Dirichlet.flat(3), random_seed=1)["exact"]
+    exact = fit(MINARETS, Dirichlet.flat(3), Quadrature(draws=10), random_seed=1, estimates=False)["exact"]
     v = (np.arange(1500) + 0.5) / 1500
     first, second = np.meshgrid(v, v, indexing="ij")
     p = np.stack([first, (1 - first) * second, (1 - first) * (1 - second)]).reshape(3, -1)
@@ -121,8 +122,8 @@ def test_minarets_under_a_flat_prior_against_a_fine_grid():
 
 
 def test_minarets_is_accurate_far_below_a_posterior_sd():
-    first = Quadrature(draws=10).posterior(MINARETS, Dirichlet.flat(3), random_seed=1)
-    second = Quadrature(draws=10, tolerance=1e-11).posterior(MINARETS, Dirichlet.flat(3), random_seed=1)
+    first = fit(MINARETS, Dirichlet.flat(3), Quadrature(draws=10), random_seed=1, estimates=False)
+    second = fit(MINARETS, Dirichlet.flat(3), Quadrature(draws=10, tolerance=1e-11), random_seed=1, estimates=False)
     assert first.attrs["nodes_per_stick"] < second.attrs["nodes_per_stick"]
     sd = second["exact"]["distribution_sd"].values
     for key in ("distribution_mean", "distribution_sd", "distribution_lower", "distribution_upper"):
@@ -132,7 +133,7 @@ def test_minarets_is_accurate_far_below_a_posterior_sd():
 def test_a_hundred_thousand_reports():
     """Three categories at n = 1e5: means add up, and the sd is that of the information at the mode."""
     collection = survey((GRR(3, 1.0), [45_000, 32_000, 23_000]))
-    exact = Quadrature(draws=10).posterior(collection, Dirichlet.jeffreys(3), random_seed=1)["exact"]
+    exact = fit(collection, Dirichlet.jeffreys(3), Quadrature(draws=10), random_seed=1, estimates=False)["exact"]
     assert exact["distribution_mean"].values.sum() == pytest.approx(1, abs=1e-12)
     np.testing.assert_allclose(exact["distribution_cov"].values.sum(axis=0), 0, atol=1e-12)
     rows, mean = collection.rows, exact["distribution_mean"].values
@@ -147,7 +148,7 @@ def test_a_hundred_thousand_reports():
 @pytest.mark.parametrize("name", ["two categories", "unequal prior", "rank-deficient", "equal columns", "five categories"])
 def test_draws_are_from_the_posterior(name):
     collection, alpha = SURVEYS[name]
-    tree = Quadrature(draws=5000).posterior(collection, Dirichlet(alpha), random_seed=21, ci_prob=0.8)
+    tree = fit(collection, Dirichlet(alpha), Quadrature(draws=5000), random_seed=21, ci_prob=0.8, estimates=False)
     exact = tree["exact"]
     for target in ("distribution", "frequency"):
         values = tree["posterior"][target].values.reshape(-1, len(alpha))
@@ -168,12 +169,12 @@ def test_draws_are_from_the_posterior(name):
 def test_draws_under_concentrations_just_above_a_whole_number(alpha):
     """What is left of 1.0004 beside a whole count is .0004, whose Beta law has nearly all its mass next to zero."""
     collection = survey((Channel([[0.6, 0.2, 0.1], [0.3, 0.6, 0.1], [0.1, 0.2, 0.8]]), [3, 9, 6]))
-    _draws_agree(Quadrature(draws=2000).posterior(collection, Dirichlet(alpha), random_seed=1))
+    _draws_agree(fit(collection, Dirichlet(alpha), Quadrature(draws=2000), random_seed=1, estimates=False))
 
 
 def test_draws_of_a_category_that_a_report_proves():
     collection = survey((Channel([[0.5, 0, 0], [0.3, 0.7, 0.3], [0.2, 0.3, 0.7]]), [3, 9, 6]))
-    _draws_agree(Quadrature(draws=2000).posterior(collection, Dirichlet([0.001, 0.5, 0.5]), random_seed=1))
+    _draws_agree(fit(collection, Dirichlet([0.001, 0.5, 0.5]), Quadrature(draws=2000), random_seed=1, estimates=False))
 
 
 def _draws_agree(tree):
@@ -189,8 +190,8 @@ def _draws_agree(tree):
 def test_five_reports_over_a_thousand_categories():
     collection = Collection([str(x) for x in range(1024)], [Tally(GRR(1024, 3.0), [5, 5, 17, 900, 31])])
     prior = Dirichlet.jeffreys(1024)
-    tree = Quadrature(draws=10).posterior(collection, prior, random_seed=2)
-    exact = TallyStates(draws=10).posterior(collection, prior, random_seed=1)["exact"]
+    tree = fit(collection, prior, Quadrature(draws=10), random_seed=2, estimates=False)
+    exact = fit(collection, prior, TallyStates(draws=10), random_seed=1, estimates=False)["exact"]
     assert tree.attrs["n_groups"] == 5
     for key in ("distribution_mean", "distribution_sd", "distribution_lower", "distribution_upper", "log_evidence"):
         np.testing.assert_allclose(tree["exact"][key], exact[key], rtol=1e-7, err_msg=key)
@@ -204,7 +205,8 @@ def test_every_protocol_has_one_posterior(case):
     tally = Tally(protocol, protocol.privatize(rng.choice(a, size=40), rng))
     collection, prior = Collection([f"x{i}" for i in range(a)], [tally]), Dirichlet(np.linspace(0.5, 1.25, a))
     first, second = (
-        m(draws=10).posterior(collection, prior, random_seed=1)["exact"].to_dataset() for m in (Quadrature, TallyStates)
+        fit(collection, prior, m(draws=10), random_seed=1, estimates=False)["exact"].to_dataset()
+        for m in (Quadrature, TallyStates)
     )
     for key in first.data_vars:
         np.testing.assert_allclose(first[key], second[key], rtol=1e-7, atol=1e-12, err_msg=key)
@@ -212,7 +214,13 @@ def test_every_protocol_has_one_posterior(case):
 
 def test_reports_that_say_nothing_leave_the_prior():
     alpha = [0.5, 1, 2]
-    tree = Quadrature(draws=500).posterior(survey((Channel(np.full((2, 3), 0.5)), [3, 2])), Dirichlet(alpha), random_seed=1)
+    tree = fit(
+        survey((Channel(np.full((2, 3), 0.5)), [3, 2])),
+        Dirichlet(alpha),
+        Quadrature(draws=500),
+        random_seed=1,
+        estimates=False,
+    )
     np.testing.assert_allclose(tree["exact"]["distribution_mean"], np.array(alpha) / 3.5, rtol=1e-12)
     np.testing.assert_allclose(tree["exact"]["distribution_lower"], stats.beta(alpha, [3, 2.5, 1.5]).ppf(0.025), rtol=1e-9)
     assert tree["exact"]["log_evidence"] == pytest.approx(5 * math.log(0.5))
@@ -240,9 +248,11 @@ def test_windows_never_cut_off_what_they_must_keep():
 
 def test_the_same_seed_gives_the_same_draws():
     collection, alpha = SURVEYS["five categories"]
-    first, second = (Quadrature(draws=20).posterior(collection, Dirichlet(alpha), random_seed=9) for _ in range(2))
+    first, second = (
+        fit(collection, Dirichlet(alpha), Quadrature(draws=20), random_seed=9, estimates=False) for _ in range(2)
+    )
     np.testing.assert_array_equal(first["posterior"]["distribution"], second["posterior"]["distribution"])
-    assert json.loads(first.attrs["settings"])["tolerance"] == 1e-6
+    assert json.loads(first.attrs["settings"])["draws"] == 20
 
 
 def test_nodes_computed_twice_give_the_draws_of_nodes_in_memory():
@@ -260,14 +270,14 @@ def test_refuses_many_categories_before_rows_are_merged(monkeypatch, a):
     monkeypatch.setattr("ldpbayes.posteriors.merging.merge", None)
     wide = Collection([str(x) for x in range(a)], [Tally(GRR(a, 1.0), np.arange(a), [50] * a)])
     with pytest.raises(InfeasibleError, match=r"Quadrature takes at most 6e\+09 operations"):
-        Quadrature().posterior(wide, Dirichlet.flat(a))
+        fit(wide, Dirichlet.flat(a), Quadrature(), estimates=False)
 
 
 def test_nine_categories_of_few_reports():
     """The rule is exact by its degree: a product of nine sticks with three nodes."""
     nine = Collection([str(x) for x in range(9)], [Tally(GRR(9, 1.0), [1, 4])])
-    tree = Quadrature(draws=20).posterior(nine, Dirichlet.flat(9), random_seed=1)
-    exact = TallyStates(draws=10).posterior(nine, Dirichlet.flat(9), random_seed=1)["exact"]
+    tree = fit(nine, Dirichlet.flat(9), Quadrature(draws=20), random_seed=1, estimates=False)
+    exact = fit(nine, Dirichlet.flat(9), TallyStates(draws=10), random_seed=1, estimates=False)["exact"]
     for key in ("distribution_mean", "distribution_sd", "log_evidence"):
         np.testing.assert_allclose(tree["exact"][key], exact[key], rtol=1e-9)
 
@@ -275,9 +285,9 @@ def test_nine_categories_of_few_reports():
 def test_refuses_above_its_limits():
     eight = Collection([str(x) for x in range(8)], [Tally(GRR(8, 1.0), np.arange(8), [50] * 8)])
     with pytest.raises(InfeasibleError, match=r"Quadrature takes at most 6e\+09 operations"):
-        Quadrature().posterior(eight, Dirichlet.flat(8))
+        fit(eight, Dirichlet.flat(8), Quadrature(), estimates=False)
     with pytest.raises(ConvergenceError, match=r"not resolved: .* tolerance 1e-20\. Quadrature takes at most"):
-        Quadrature(tolerance=1e-20, max_work=4e6).posterior(MINARETS, Dirichlet.flat(3))
+        fit(MINARETS, Dirichlet.flat(3), Quadrature(tolerance=1e-20, max_work=4e6), estimates=False)
 
 
 def test_refuses_wrong_settings():

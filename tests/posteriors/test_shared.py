@@ -68,7 +68,7 @@ def test_weights_of_few_reports_are_trusted_and_agree_with_quadrature():
     nodes = Nodes.alone(one, float(server.log_evidence(one)[0]))
     found, _, verdict = server.weigh(0, nodes, np.array([4000]), np.random.default_rng(0), Watch(), wider=True)
     assert verdict.accepted and found.k_hat < 0.5 and found.effective_sample > 0.7 * 4000
-    exact = Quadrature(draws=2, chains=1).posterior(cell, one, random_seed=1)["exact"]
+    exact = fit(cell, one, Quadrature(draws=2, chains=1), random_seed=1, estimates=False)["exact"]
     error = 4 * exact["distribution_sd"].values / np.sqrt(found.effective_sample)
     assert (np.abs(found.weight @ found.distribution - exact["distribution_mean"].values) < error).all()
     assert nodes.log_evidence + found.log_evidence == pytest.approx(float(exact["log_evidence"]), abs=0.05)

@@ -25,7 +25,7 @@ def lists(control, treatment, direct=None, **more):
 
 
 def exact(collection, prior, method):
-    return method.posterior(collection, prior, random_seed=0)["exact"]
+    return fit(collection, prior, method, random_seed=0, estimates=False)["exact"]
 
 
 #: Neighbours of a row in another order, reports that name both with two chances, and a category that none of them names.
@@ -47,7 +47,7 @@ def test_it_is_the_law_of_all_tallies(collection, alpha):
 
 def test_draws_follow_the_law():
     """20,000 independent draws: means within five standard errors, the correlation of neighbours within .03."""
-    tree = TallyChain(draws=5000).posterior(lists([2, 4, 3], [1, 3, 4, 2]), "flat", random_seed=1)
+    tree = fit(lists([2, 4, 3], [1, 3, 4, 2]), "flat", TallyChain(draws=5000), random_seed=1, estimates=False)
     known = exact(lists([2, 4, 3], [1, 3, 4, 2]), "flat", TallyStates(draws=100))
     for target in ("distribution", "frequency"):
         draws, sd = tree["posterior"][target].values.reshape(-1, 6), known[f"{target}_sd"].values
@@ -128,7 +128,7 @@ def test_a_tree_of_blocks_and_direct_questions_against_the_sum_over_all_tallies(
     survey = lists([3, 5], [2, 6, 1], direct if any(direct) else None)
     mean, log_evidence = by_hand([3, 5], [2, 6, 1], direct, shares, 0.7)
     prior = Tree(((0, 1), (2, 3)), np.array(shares), 0.7)
-    tree = TallyChain(draws=5000).posterior(survey, prior, random_seed=2)
+    tree = fit(survey, prior, TallyChain(draws=5000), random_seed=2, estimates=False)
     assert abs(float(tree["posterior"]["trait"].mean()) - mean) < 0.005
     assert abs(tree.attrs["log_evidence"] - log_evidence) < 6 * tree.attrs["log_evidence_error"]
 
@@ -161,9 +161,9 @@ def test_large_lists_keep_the_states_that_matter():
 
 def test_what_does_not_form_a_row_is_refused():
     with pytest.raises(InfeasibleError, match="two neighbours in one row"):
-        TallyChain().posterior(STAR, "flat")
+        fit(STAR, "flat", TallyChain(), estimates=False)
     with pytest.raises(InfeasibleError, match="Dirichlet tree of two blocks"):
-        TallyChain().posterior(lists(*RACE), Tree(((0, 1), (2, 3), (4, 5, 6, 7)), 1.0))
+        fit(lists(*RACE), Tree(((0, 1), (2, 3), (4, 5, 6, 7)), 1.0), TallyChain(), estimates=False)
 
 
 # ---- the design -----------------------------------------------------------------------------------------------------------

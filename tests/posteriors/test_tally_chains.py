@@ -67,7 +67,7 @@ def test_lists_of_respondents_of_their_own_against_the_sum_over_all_tallies(shar
     known = concluded(whole, 66, shares, direct or (0, 0))
     survey = Collection.from_lists(ListExperiment((1, 1)), *zip(*lists, strict=True), direct)
     prior = Tree((range(4, 8), range(4)), np.array(shares), [Product((2, 2), 0.7)] * 2)
-    near(TallyChains(draws=5000).posterior(survey, prior, random_seed=1), known)
+    near(fit(survey, prior, TallyChains(draws=5000), random_seed=1, estimates=False), known)
 
 
 def test_two_lists_of_each_respondent_against_the_sum_over_all_tallies():
@@ -216,10 +216,10 @@ def test_what_is_no_design_is_refused(wrong):
 def test_what_lists_do_not_hold_is_refused():
     survey = simulated(np.random.default_rng(1), (2, 2), 0.2, 50)
     with pytest.raises(InfeasibleError, match="need a prior of a trait and of what is independent given it"):
-        TallyChains().posterior(survey, "jeffreys")
+        fit(survey, "jeffreys", TallyChains(), estimates=False)
     prior = Tree((range(4, 8), range(4)), 1.0, [Product((2, 2))] * 2)
     with pytest.raises(InfeasibleError, match="on one list each, or on the trait alone"):
-        TallyChains().posterior(Collection.from_lists(ListExperiment((1, 1)), both=BOTH), prior)
+        fit(Collection.from_lists(ListExperiment((1, 1)), both=BOTH), prior, TallyChains(), estimates=False)
 
 
 def test_files_and_the_command_line(tmp_path, capsys):

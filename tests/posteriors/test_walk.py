@@ -76,7 +76,7 @@ def test_a_spike_survives():
     p = np.full(40, 1.0)
     p[17] = 12.0
     collection = collection_of(GRR(40, 3.0), p, 6000, 5)
-    tree = RandomWalk(draws=300, chains=2, thin=2).posterior(collection, "smooth", random_seed=1)
+    tree = fit(collection, "smooth", RandomWalk(draws=300, chains=2, thin=2), random_seed=1, estimates=False)
     found = tree["summary"].sel(target="distribution")
     truth = 12 / 51
     assert found["lower"][17] < truth < found["upper"][17] and found["mean"][[16, 18]].max() < 0.04
@@ -84,7 +84,7 @@ def test_a_spike_survives():
 
 def test_other_priors_are_refused():
     with pytest.raises(InfeasibleError, match="random walk"):
-        RandomWalk().posterior(collection_of(GRR(3, 1.0), [1, 1, 1], 20, 1), "jeffreys")
+        fit(collection_of(GRR(3, 1.0), [1, 1, 1], 20, 1), "jeffreys", RandomWalk(), estimates=False)
 
 
 def test_the_evidence_agrees_with_the_priors_draws():

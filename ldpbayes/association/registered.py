@@ -1,0 +1,3 @@
+"""What the room brings: the page of results that are of several attributes."""
+
+TREES = {"attributes": "association.page.of_association"}
