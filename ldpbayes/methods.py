@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from ldpbayes.posteriors.mixture import Mixture as Mixture
     from ldpbayes.posteriors.nuts import NUTS as NUTS
     from ldpbayes.posteriors.pair_slice import PairSlice as PairSlice
-    from ldpbayes.posteriors.quadrature import Denying as Denying
     from ldpbayes.posteriors.quadrature import Quadrature as Quadrature
     from ldpbayes.posteriors.surrogate import Surrogate as Surrogate
     from ldpbayes.posteriors.tally_states import TallyStates as TallyStates
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "NUTS": "posteriors.nuts",
-    "Denying": "posteriors.quadrature",
     "Exact": "posteriors.exact",
     "HMC": "posteriors.hmc",
     "Mixture": "posteriors.mixture",

@@ -42,7 +42,6 @@ MENDED = {
     ("plan after a wave", "p"): ("hostile", "array of texts", "structured array"),
     ("curves", "protocols"): ("True", "hostile", "empty array"),
     ("with_prospects", "deniers"): ("True", "array of texts", "Arrow table", "Cells"),
-    ("Denying.posterior", "prior"): ("2**63", "ragged list", "array of 2**63", "hostile", "tree"),
 }
 NAMES = [name for name, _ in malformed.calls() if WHOLE or name not in SLOW]
 
