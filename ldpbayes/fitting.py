@@ -99,7 +99,7 @@ def fit(
     progressbar : bool
         Show progress on standard error.
     estimates : bool
-        Add MLE and oracle in the group ``estimate``, and to the attrs what the reports are worth, whether they fit the
+        Add MLE and oracle in the group ``estimate``, and to the facts what the reports are worth, whether they fit the
         design (``fitness.check``), and log Bayes factors between priors.
     exclude : str or sequence of str
         Methods that "auto" leaves out.
@@ -109,7 +109,7 @@ def fit(
     Result
         An xarray.DataTree with ``table``, ``page`` and ``save``. Its groups are posterior, summary, exact (where known),
         estimate, sample_stats, observed_data and constant_data; its attrs say the method, why it was chosen, its
-        diagnostics and the seed. See ldpbayes.result.
+        verdict and the seed, and those of its group ``details`` all else. See ldpbayes.result.
 
     Raises
     ------

@@ -18,7 +18,7 @@ SAMPLED = {
     "nuts": {"draws": 1000, "tune": 500},
 }
 #: For priors that are not Dirichlet: compared with exact results in tests/posteriors, each under its own priors.
-OTHER_PRIORS = {"mixture", "floor", "laplace", "loglinear", "summary", "walk"}
+OTHER_PRIORS = {"mixture", "floor", "weighted", "summary", "hmc"}
 #: For one design: compared with grids in tests/surveys/test_deniers.py.
 ONE_DESIGN = {"denying"}
 TIGHT = 1e-8

@@ -12,7 +12,7 @@ from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.inference.ends import level_of_largest
-from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, figure_of, stated
+from ldpbayes.pages.page import DRAWN, TOP, Column, Kind, Note, Page, Table, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, of_asked, percent
@@ -22,8 +22,6 @@ from ldpbayes.result.facts import facts_of
 from ldpbayes.result.facts import log_evidence as log_evidence_of
 from ldpbayes.result.summary import unknown_arrays
 
-#: Lines of the first figure, which leaves room for the first rows of the table below it.
-DRAWN = 6
 #: Categories of each cell that a table shows where it has no room for all: at least this many, of fewer cells.
 FEWEST = 3
 #: Derived quantities stand before the shares where there are at least so many categories for each.
@@ -54,8 +52,8 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
     derived = _derived_table(result, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(result, top) if "parameter" in summary.coords else None
     tables = [_category_table(result, title, top), *filter(None, (derived, parameters))]
-    if derived and "cell" not in summary.sizes and FEW * summary.sizes["quantity"] <= summary.sizes["category"]:
-        tables[:2] = derived, tables[0]  # these were asked for
+    if derived and _derived_first(summary):
+        tables[:2] = derived, tables[0]
     tables += [_unknown_table(result, name, top) for name in unknown_arrays(result["posterior"])]
     more = [rooms.function(name)(result) for name in rooms.brought("TABLES").values()]
     tables += [table for table in more if table is not None]
@@ -67,6 +65,19 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
         _facts(result),
         summary_of_fit(result),
     )
+
+
+def first_table(result) -> Table:
+    """Return the first table of the page of a result of fit(), with all its rows."""
+    if _derived_first(result["summary"]):
+        return _derived_table(result, sys.maxsize)
+    return _category_table(result, title_of(result), sys.maxsize)
+
+
+def _derived_first(summary):
+    """Return whether derived quantities stand before the shares: where they are few, they were asked for."""
+    several = "quantity" in summary.coords and "cell" not in summary.sizes
+    return several and FEW * summary.sizes["quantity"] <= summary.sizes["category"]
 
 
 def _category_table(tree, title, top):

@@ -29,6 +29,8 @@ PAGES = {
 _TREE = "xarray.core.datatree.DataTree"
 _TRACE = "arviz.data.inference_data.InferenceData"
 _RESULT = "a result of fit, regress, associate or attach"
+#: What makes the first table alone, of pages that have much beside it.
+TABLES = {"pages.fit.of_fit": "pages.fit.first_table"}
 #: Ending of the files that ``load`` reads.
 STORED = ".nc"
 #: Builders of the pages of data themselves.
@@ -102,6 +104,18 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
         facts["Data (SHA-256)"] = fingerprint(data)
     words = about(data) if data is not None else {}
     return replace(page, about=words | dict(page.about), again=again(checks.text(command, "command"), facts))
+
+
+def frame(result: Any, **settings: Any) -> Any:
+    """Return the first table of the page of a result with all its rows, as a data frame.
+
+    Parameters
+    ----------
+    result, **settings
+        As in show.
+    """
+    name = None if settings else _builder(result)
+    return rooms.function(TABLES[name])(result).frame() if name in TABLES else show(result, **settings).frame()
 
 
 def save(result: Any, path: str | PathLike) -> None:

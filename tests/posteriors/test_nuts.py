@@ -159,6 +159,7 @@ def test_three_categories_agree_with_a_grid_whichever_way_they_are_observed(mina
     assert np.abs(errors(tree, "distribution", p @ weight / weight.sum())).max() < 4
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_interruption_keeps_what_the_chains_have_finished(eriksson, monkeypatch):
     def interrupted(*args, sample=nutpie.sample, **settings):
         tree = sample(*args, **settings)
@@ -175,6 +176,7 @@ def test_interruption_keeps_what_the_chains_have_finished(eriksson, monkeypatch)
 
 
 @pytest.mark.parametrize("rate, length, expected", [(0.9, 100, [0.9, 0.99]), (0.995, 100, [0.995]), (0.9, 60, [0.9])])
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_chains_that_diverge_are_made_once_more_with_smaller_steps(eriksson, monkeypatch, rate, length, expected):
     """Not where steps were small, and not after an interruption."""
     rates = []

@@ -53,6 +53,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_rectangles_in_a_table_of_attributes_keep_the_posterior(name):
     protocol, route, alpha = TABLES[name]
     collection, prior = collected(protocol, 300, seed=3), Dirichlet(np.broadcast_to(alpha, 4))
@@ -97,6 +98,7 @@ def test_two_attributes_against_quadrature(route):
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("alpha", [0.2, 0.5, 4.0])
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_reports_that_say_nothing_leave_the_prior(route, alpha):
     """Margins are Beta(α, (a − 1) α) to the ends, where Jeffreys' density is infinite."""
     silent = Channel(np.full((2, 5), 0.5))
@@ -150,6 +152,7 @@ def test_auto_answers_counts_of_bits_without_nuts(monkeypatch):
     assert facts_of(tree)["route"] == "quadratic" and facts_of(tree)["acceptance"] > 0.99
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_seed_reproduces():
     collection = collected(UnaryEncoding.optimized(6, 1.0), 100, seed=1)
     for route in ROUTES:
@@ -160,6 +163,7 @@ def test_seed_reproduces():
 
 
 @pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_interruption_keeps_what_is_finished(route, monkeypatch):
     def interrupted(where, items, description, *_):
         if description != where:
@@ -212,6 +216,7 @@ def test_settings_are_validated(settings, message):
         PairSlice(**settings)
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_a_poor_quadratic_is_not_trusted():
     """Few reports at a high level are far from quadratic: rows agree with the exact sd, the quadratic says it is lost."""
     rng = np.random.default_rng(5)

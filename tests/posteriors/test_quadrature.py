@@ -47,6 +47,7 @@ SURVEYS = {
 
 
 @pytest.mark.parametrize("name", SURVEYS)
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_equals_programming_over_tallies(name):
     collection, alpha = SURVEYS[name]
     prior = Dirichlet(alpha)
@@ -145,6 +146,7 @@ def test_a_hundred_thousand_reports():
 
 
 @pytest.mark.parametrize("name", ["two categories", "unequal prior", "rank-deficient", "equal columns", "five categories"])
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_draws_are_from_the_posterior(name):
     collection, alpha = SURVEYS[name]
     tree = fit(collection, Dirichlet(alpha), Quadrature(draws=5000), random_seed=21, ci_prob=0.8, estimates=False)
@@ -211,6 +213,7 @@ def test_every_protocol_has_one_posterior(case):
         np.testing.assert_allclose(first[key], second[key], rtol=1e-7, atol=1e-12, err_msg=key)
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_reports_that_say_nothing_leave_the_prior():
     alpha = [0.5, 1, 2]
     tree = fit(

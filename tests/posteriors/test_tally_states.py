@@ -85,6 +85,7 @@ def small_collections():
 
 
 @pytest.mark.parametrize("name", small_collections())
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_moments_and_evidence_equal_enumeration(name):
     survey, alpha = small_collections()[name]
     tree = fit(survey, Dirichlet(alpha), TallyStates(draws=10), random_seed=1, estimates=False)
@@ -146,6 +147,7 @@ def test_groups_are_counted_without_writing_rows_out():
     assert count_groups(survey.rows) == merge(survey.rows, Dirichlet.flat(4)).n_groups == 4
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_merging_leaves_the_posterior_alone():
     rng = np.random.default_rng(8)
     matrix = random_channel(rng, 3, 3)[:, [0, 1, 0, 2]]
@@ -193,6 +195,7 @@ def test_a_thousand_categories_and_five_reports():
     assert_moments(some, "frequency")
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_reports_that_say_nothing_leave_the_prior():
     tree = fit(
         collection([np.full((2, 3), 0.5)], [[3, 2]]), Dirichlet([0.5, 1, 2]), TallyStates(), random_seed=1, estimates=False
