@@ -83,16 +83,19 @@ BUILT_ON = {
     "planning.plans": {"planning.risk", "planning.waves"},
     "planning.prospects": {"planning.plans"},
     "posteriors.exact": {"posteriors.mixing", "posteriors.mixture"},
-    "posteriors.evidence": {"posteriors.surrogate", "posteriors.walk"},
+    "posteriors.evidence": {"posteriors.hmc", "posteriors.sampler", "posteriors.surrogate", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {
         "posteriors.expansion",
-        "posteriors.laplace",
+        "posteriors.hmc",
         "posteriors.mixing",
         "posteriors.mixture",
-        "posteriors.walk",
+        "posteriors.weighted",
     },
-    "posteriors.joint": {"posteriors.laplace", "posteriors.surrogate"},
+    "posteriors.hmc": {"posteriors.sampler", "posteriors.walk"},
+    "posteriors.nuts": {"posteriors.hmc", "posteriors.sampler", "posteriors.weighted"},
+    "posteriors.sampler": {"posteriors.surrogate", "posteriors.walk"},
+    "posteriors.weighted": {"posteriors.loglinear"},
     "posteriors.many": {
         "posteriors.expansion",
         "posteriors.mixing",
@@ -102,7 +105,7 @@ BUILT_ON = {
     },
     "posteriors.mixing": {"posteriors.quadrature", "posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.expansion", "posteriors.mixing"},
-    "posteriors.walk": {"posteriors._walk_kernels", "posteriors.surrogate"},
+    "posteriors.walk": {"posteriors._walk_kernels"},
 }
 HOMES = {
     "numba": {"compiling"},

@@ -14,9 +14,9 @@ from ldpbayes import checks, hashing
 from ldpbayes.arrays import groups_of
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.likelihoods import Summary, passes
+from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.scanning import pilots
+from ldpbayes.scanning import passes, pilots
 from ldpbayes.scanning.constants import MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.found import Found
 from ldpbayes.scanning.partials import NOTHING, SIZES, Partial, ReportSample
