@@ -51,6 +51,8 @@ FAMILIES = ("estimators", "planning", "posteriors", "theory")
 #: What several members of a family may share.
 SHARED = {
     "estimators.base",
+    "estimators.constants",
+    "planning.constants",
     "estimators.estimate",
     "estimators.linearized",
     "estimators.solvers",
@@ -70,6 +72,7 @@ SHARED = {
     "posteriors.products",
     "posteriors.watch",
     "theory.base",
+    "theory.constants",
     "theory.information",
 }
 #: Members that stand on named siblings: planning solves for the risks and bounds of the theory.
