@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ldpbayes.posteriors.quadrature import Denying as Denying
     from ldpbayes.posteriors.quadrature import Quadrature as Quadrature
     from ldpbayes.posteriors.surrogate import Surrogate as Surrogate
-    from ldpbayes.posteriors.tally_states import TallyStates as TallyStates
     from ldpbayes.posteriors.walk import RandomWalk as RandomWalk
 
 _HOMES = {
@@ -26,7 +25,6 @@ _HOMES = {
     "Quadrature": "posteriors.quadrature",
     "RandomWalk": "posteriors.walk",
     "Surrogate": "posteriors.surrogate",
-    "TallyStates": "posteriors.tally_states",
 }
 
 __all__ = list(_HOMES)

@@ -426,7 +426,6 @@ CALLS = {
     "Quadrature": _drawn("Quadrature", tolerance=1e-6),
     "RandomWalk": _drawn("RandomWalk", tune=50, thin=1),
     "Surrogate": _drawn("Surrogate", max_expansions=2),
-    "TallyStates": _drawn("TallyStates"),
     # ---- fit and check
     "fit": lambda m: dict(
         collection=m.collection,
@@ -863,7 +862,6 @@ POSTERIORS = {
     "Quadrature": ("jeffreys", dict(draws=20, chains=2)),
     "RandomWalk": ("smooth", dict(draws=20, chains=2, tune=50)),
     "Surrogate": ("jeffreys", dict(draws=20, chains=2)),
-    "TallyStates": ("jeffreys", dict(draws=20, chains=2)),
 }
 
 

@@ -54,6 +54,7 @@ SHARED = {
     "posteriors.problem",
     "posteriors.products",
     "theory.base",
+    "theory.enumeration",
     "theory.information",
 }
 #: Members that stand on named siblings: planning solves for the risks and bounds of the theory.

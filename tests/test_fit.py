@@ -88,9 +88,7 @@ def test_every_method_is_tried_in_order_when_others_are_excluded():
         except InfeasibleError:
             break
         excluded.append(order[-1])
-    assert order == [
-        name for name in METHODS if name not in ("exact", "denying", *OTHER_PRIORS)
-    ]
+    assert order == [name for name in METHODS if name not in ("exact", "denying", *OTHER_PRIORS)]
 
 
 def test_beta_posterior_in_closed_form():
