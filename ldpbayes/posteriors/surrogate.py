@@ -277,7 +277,7 @@ def looked_at(rows, alpha, max_expansions=12):
     p, log_surrogate = proposals(engine, LOOKED_AT, np.random.default_rng(0))
     weights = weigh(p, rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
     worth, far = weights.effective_sample, ""
-    if hopeless(weights.k_hat, worth):
+    if hopeless(weights.k_hat, worth, LOOKED_AT):
         far = f"Surrogates are far from these reports: {LOOKED_AT} draws are worth {worth:.1f}."
     return engine, rounds, far
 
