@@ -37,8 +37,8 @@ def facts_of(result: xr.DataTree | xr.Dataset) -> dict[str, Any]:
     if isinstance(result, xr.DataTree) and DETAILS in result.children:
         group = result.children[DETAILS]
         arrays = {str(name): array.values for name, array in group.data_vars.items()}
-        return {**group.attrs, **arrays, **result.attrs}
-    return dict(result.attrs)
+        return {str(name): value for name, value in (group.attrs | arrays | result.attrs).items()}
+    return {str(name): value for name, value in result.attrs.items()}
 
 
 def state(result: xr.DataTree, facts: Mapping[str, Any]) -> None:

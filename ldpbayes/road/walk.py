@@ -27,7 +27,7 @@ from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.beside import cells_left_out, leave_out
 from ldpbayes.result.building import of_answer
 from ldpbayes.result.cells import of_answers, stack
-from ldpbayes.result.facts import facts_of, state
+from ldpbayes.result.facts import state
 from ldpbayes.result.frame import Result
 from ldpbayes.result.moments import summary_alone
 from ldpbayes.road.methods import METHODS, Selection
@@ -207,8 +207,8 @@ def _moments(data: Any, belief: Any, request: Request) -> Fitted:
     conjugate = first.alpha is not None or first.mixture is not None
     drawn, drawable = None, request.automatic and not data.by and data.keeps_reports and conjugate
     try:
-        tree, moved = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
-        if drawable and _expansion_error(tree, first) > 1 / math.sqrt(usual):
+        tree, moved, error = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
+        if drawable and error > 1 / math.sqrt(usual):
             drawn = _drawn(data, belief, request)
     except InfeasibleError:
         if not drawable or (drawn := _drawn(data, belief, request)) is None:
@@ -223,16 +223,6 @@ def _moments(data: Any, belief: Any, request: Request) -> Fitted:
     if data.derived:
         tree.attrs["reason"] += " Derived quantities need draws and are left out."
     return Fitted(tree, problems)
-
-
-def _expansion_error(tree: Result, problem: Problem) -> float:
-    """Return the predicted error of means and sds of P, and of F, which has it A/n times as large; 0 of integrals."""
-    error = float(facts_of(tree).get("predicted_error", 0.0))
-    if not error or problem.alpha is None or "frequency_sd" not in tree["exact"]:
-        return error
-    spread, users = (np.asarray(tree["exact"][f"{name}_sd"].values) for name in ("distribution", "frequency"))
-    ratio = (1 + problem.alpha.sum() / problem.n_users) * spread / np.maximum(users, 1e-300)
-    return error * max(1.0, float(ratio.max()) ** 2)
 
 
 def _drawn(collection: Any, belief: Any, request: Request) -> Fitted | None:

@@ -16,7 +16,7 @@ from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import Asked, read_reports
 from ldpbayes.result.facts import facts_of
 
-# Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
+# Weak reports on purpose: that the prior decides is told by tests/regression/test_separation.py.
 pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 DIE = forced_response(0.9, (1, 1))

@@ -15,7 +15,7 @@ from ldpbayes.protocols.designs import forced_response, warner
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
 
-# Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
+# Weak reports on purpose: that the prior decides is told by tests/regression/test_separation.py.
 pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 DIE = forced_response(2 / 3, (1, 1))
