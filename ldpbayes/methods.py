@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ldpbayes.posteriors.pair_slice import PairSlice as PairSlice
     from ldpbayes.posteriors.quadrature import Quadrature as Quadrature
     from ldpbayes.posteriors.surrogate import Surrogate as Surrogate
-    from ldpbayes.posteriors.tally_states import TallyStates as TallyStates
     from ldpbayes.posteriors.weighted import Weighted as Weighted
 
 _HOMES = {
@@ -23,7 +22,6 @@ _HOMES = {
     "PairSlice": "posteriors.pair_slice",
     "Quadrature": "posteriors.quadrature",
     "Surrogate": "posteriors.surrogate",
-    "TallyStates": "posteriors.tally_states",
     "Weighted": "posteriors.weighted",
 }
 

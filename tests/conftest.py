@@ -286,7 +286,7 @@ SAMPLED = {
     "posteriors/test_surrogate.py::test_mend_05_evidence_where_the_prior_weighs_little": 2,
     "test_list_experiments.py::test_a_tree_of_blocks_and_direct_questions_against_the_sum_over_all_tallies": 2,
     "posteriors/test_exact.py::test_two_categories_by_adaptive_quadrature": 3,
-    "posteriors/test_tally_states.py::test_moments_and_evidence_equal_enumeration": 2,
+    "theory/test_enumeration.py::test_moments_and_evidence_equal_enumeration": 2,
     "estimators/test_confidence.py::test_coverage_of_simulated_collections": 3,
     "regression/test_separation.py::test_a_separated_coefficient_is_named": 3,
     "mend/test_41_reports_in_reports_out.py::test_every_door_gives_every_report_back": 3,

@@ -33,7 +33,7 @@ SOLVED, NATS = 1e-4, 1e-6
 #: Least share of the numbers of small settings that lies within two standard errors, or within the bound stated.
 WITHIN = 0.93
 #: Methods that are asked for by name; the rest of the problems is left to the package's choice.
-METHODS = ("exact", "quadrature", "tally_states", "surrogate", "pair_slice")
+METHODS = ("exact", "quadrature", "surrogate", "pair_slice")
 PRIORS = ("flat", "jeffreys", "uneven", "learnt")
 
 

@@ -423,7 +423,6 @@ CALLS = {
     "PairSlice": _drawn("PairSlice", tune=100, thin=1, route="auto"),
     "Quadrature": _drawn("Quadrature", tolerance=1e-6, nodes=28, coarser=0.8, left_out=1e-9, node_work=12.0, max_work=6e9),
     "Surrogate": _drawn("Surrogate", max_expansions=2),
-    "TallyStates": _drawn("TallyStates"),
     # ---- fit and check
     "fit": lambda m: dict(
         collection=m.collection,
@@ -859,7 +858,6 @@ POSTERIORS = {
     "PairSlice": ("jeffreys", dict(draws=20, chains=2, tune=100)),
     "Quadrature": ("jeffreys", dict(draws=20, chains=2)),
     "Surrogate": ("jeffreys", dict(draws=20, chains=2)),
-    "TallyStates": ("jeffreys", dict(draws=20, chains=2)),
 }
 
 

@@ -73,6 +73,7 @@ SHARED = {
     "posteriors.watch",
     "theory.base",
     "theory.constants",
+    "theory.enumeration",
     "theory.information",
 }
 #: Members that stand on named siblings: planning solves for the risks and bounds of the theory.

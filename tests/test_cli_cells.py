@@ -12,7 +12,10 @@ from commands import run
 
 from ldpbayes import answers, fit, read, result, scan, show
 from ldpbayes.errors import DiagnosticWarning
+from ldpbayes.posteriors.base import Refusal
+from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.protocols import UnaryEncoding
+from ldpbayes.road.methods import METHODS
 
 SURVEY = """
 title = "Regions"
@@ -46,12 +49,16 @@ def survey(tmp_path):
     return write
 
 
-def test_a_method_that_refuses_one_cell_serves_the_others_and_exits_with_3(capsys, tmp_path, survey):
-    """Tally states take a dozen reports, not a hundred thousand of four categories."""
+def test_a_method_that_refuses_one_cell_serves_the_others_and_exits_with_3(capsys, tmp_path, survey, monkeypatch):
+    class OfFew(Quadrature):
+        def prepare(self, problem):
+            return super().prepare(problem) if problem.n_users < 1000 else Refusal("Too many reports.")
+
+    monkeypatch.setitem(METHODS, "quadrature", OfFew)
     file = survey(2, n=12)
     table = tmp_path / "counts.csv"
     table.write_text(table.read_text() + "r09,2021,a,60000\nr09,2021,b,40000\n")
-    status, out, _ = run(capsys, "fit", file, "--method", "tally_states", "--seed", 1, "--draws", 50)
+    status, out, _ = run(capsys, "fit", file, "--method", "quadrature", "--seed", 1, "--draws", 50)
     assert status == 3 and "1 of 3 cells are left out: r09, 2021: " in " ".join(out.split())
 
 

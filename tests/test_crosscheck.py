@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import xarray as xr
+from references.enumeration import enumerated
 
 from ldpbayes import Cells, Collection, Tally, cli, read
 from ldpbayes.errors import ArgumentError
@@ -14,7 +15,7 @@ from ldpbayes.fitness import crosschecking
 from ldpbayes.fitness.crosschecking import crosscheck, predictive_check
 from ldpbayes.fitting import fit
 from ldpbayes.pages import show
-from ldpbayes.protocols import designs
+from ldpbayes.protocols import UnaryEncoding, designs
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +142,18 @@ def test_the_seed_is_recorded_and_finds_the_same_again(monkeypatch):
 def quick(fit, collection, *, method="auto", **settings):
     """Return a fit that needs no sampler of chains."""
     return fit(collection, method="pair_slice" if method == "nuts" else method, **settings)
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # of so few draws
+def test_of_few_reports_the_reference_is_the_sum_over_all_tallies(monkeypatch):
+    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit))
+    protocol = UnaryEncoding.optimized(10, 1.0)
+    reports = protocol.privatize(np.arange(10), np.random.default_rng(1))
+    collection = Collection(list("abcdefghij"), Tally(protocol, reports))
+    found, exact = crosscheck(collection, "flat", random_seed=1), enumerated(collection, "flat")
+    assert found["reference"].item() == "enumeration" and (np.abs(found["difference_mcse"]) < 4).all()
+    np.testing.assert_allclose(found["mean"], exact["distribution_mean"])
+    np.testing.assert_allclose(found["sd"], exact["distribution_sd"])
 
 
 def test_mend_13_a_generator_seeds_the_cross_check(root):

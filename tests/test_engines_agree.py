@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 from cases import CASES
+from references.enumeration import enumerated
 
 from ldpbayes import Collection, Tally
 from ldpbayes.posteriors.completion import Completion
@@ -12,7 +13,7 @@ from ldpbayes.priors import Dirichlet
 from ldpbayes.road.methods import METHODS
 
 #: Exact methods, with settings that state an error below TIGHT.
-EXACT = {"exact": {}, "quadrature": {"tolerance": 1e-9}, "tally_states": {}}
+EXACT = {"exact": {}, "quadrature": {"tolerance": 1e-9}}
 SAMPLED = {
     "pair_slice": {"draws": 400},
     "nuts": {"draws": 1000, "tune": 500},
@@ -61,7 +62,7 @@ INDIRECT = [case for case in CASES if case.engines and case.name != "direct"]
 def truth(request):
     """(case name, collection of 80 users, the exact group by dynamic programming, which applies to every protocol)."""
     collection = collected(request.param, 3 if 3 in request.param.categories else 2, 1.5, 80)
-    reference = answered(METHODS["tally_states"](draws=10), collection, 0).exact
+    reference = enumerated(collection, everybody(collection))
     return request.param.name, collection, reference
 
 
@@ -69,7 +70,7 @@ def test_the_table_of_methods_is_complete():
     assert EXACT.keys() | SAMPLED.keys() | OTHER_PRIORS | {"surrogate"} == METHODS.keys()
 
 
-@pytest.mark.parametrize("name", [name for name in EXACT if name != "tally_states"])
+@pytest.mark.parametrize("name", list(EXACT))
 def test_exact_methods_agree(truth, name):
     """Means, sds, interval ends and evidence to TIGHT, in posterior sd and in nats."""
     case, collection, reference = truth
@@ -104,7 +105,7 @@ def test_nuts_agrees_with_the_exact_moments(truth):
 def test_mend_31_the_surrogate_agrees_with_the_exact_moments_of_every_protocol(case):
     """40 users over the most categories that the case has at epsilon 1, where no surrogate is rejected."""
     collection = collected(case, max(case.categories), 1.0, 40)
-    reference = answered(METHODS["tally_states"](draws=10), collection, 0).exact
+    reference = enumerated(collection, everybody(collection))
     check_draws(answered(METHODS["surrogate"](draws=500), collection, 1), reference, repeated=True)
 
 

@@ -5,7 +5,7 @@ import pytest
 from matrix import REASONS, Place, outcome, pairs, reason
 
 #: Actions that start PyMC's sampler, or take long under many categories: other tests do these.
-SLOW = {"by NUTS", "crosscheck", "prior days", "prior hierarchical", "regress", "by Quadrature", "by TallyStates"}
+SLOW = {"by NUTS", "crosscheck", "prior days", "prior hierarchical", "regress", "by Quadrature"}
 
 
 def chosen():

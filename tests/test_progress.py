@@ -65,7 +65,7 @@ def test_finished_keeps_what_was_done_before_an_interruption():
         watch.finished(interrupting(4), least=5)
 
 
-@pytest.mark.parametrize("name", ["exact", "quadrature", "tally_states", "pair_slice"])
+@pytest.mark.parametrize("name", ["exact", "quadrature", "pair_slice"])
 def test_every_method_shows_its_progress_on_standard_error(name, capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     collection = collected(GRR(3, 1.0), 30)

@@ -26,7 +26,7 @@ TESTS = (
     "tests/posteriors/test_weighted.py",
     "tests/posteriors/test_many.py",
     "tests/posteriors/test_quadrature.py",
-    "tests/posteriors/test_tally_states.py",
+    "tests/theory/test_enumeration.py",
     "tests/priors/test_contract.py",
 )
 #: Compiled functions of these runs only; those for the whole processor stay beside the package's files.

@@ -18,11 +18,14 @@ from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import seed
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
+from ldpbayes.theory.enumeration import Enumeration
 
 #: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
 MAX_MCSE = 4.0
 #: A point estimate further than this many posterior sd from the posterior mean is pointed out (not a failure).
 MAX_SD = 3.0
+#: Name of the reference where the posterior is a sum over all tallies of the true values, without a Monte Carlo error.
+ENUMERATION = "enumeration"
 #: A posterior predictive p-value below this flags the channel.
 MIN_P_VALUE = 0.01
 
@@ -39,7 +42,8 @@ class CrossCheck(Answer):
     ``convex_verdict``, in words, or why there is none.
     ``predictive_p`` and ``predictive_statistic`` (…, channel): the posterior predictive checks, the first of the whole
     collection; no entry where the reports can be counted neither whole nor by support. ``reference`` and ``sampler``, the
-    methods of the two posteriors, ``outcome`` and ``sampler_converged``, NUTS's own diagnostics, and ``fitness_p``, of the
+    methods of the two posteriors (``enumeration`` is the sum over all tallies of the true values: of few reports, where the
+    others draw), ``outcome`` and ``sampler_converged``, NUTS's own diagnostics, and ``fitness_p``, of the
     tests that need no posterior, are of each cell. The attributes are question, sentence (one per finding), flagged:
     whether anything is wrong; fitness and fitness_flagged; and random_seed, with which the same is found again.
     """
@@ -108,9 +112,11 @@ def compared(collection, prior, random_seed, settings):
     reference = fit(collection, exclude=("nuts",), **settings)
     sampled = fit(collection, method="nuts", **settings)
     first, second = (tree["summary"].sel(target="distribution") for tree in (reference, sampled))
-    mean, sd = first["mean"].values, first["sd"].values
+    name, mean, sd, mcse = reference.attrs["method"], first["mean"].values, first["sd"].values, first["mcse"].values
+    if (mcse > 0).any() and (exact := _enumerated(collection, prior)) is not None:
+        name, mean, sd, mcse = ENUMERATION, exact.mean, np.sqrt(exact.variance), 0.0
     difference = second["mean"].values - mean
-    error = np.sqrt(second["mcse"].values ** 2 + first["mcse"].values ** 2)
+    error = np.sqrt(second["mcse"].values ** 2 + mcse**2)
     in_mcse = np.divide(difference, error, out=np.zeros_like(error), where=error > 0)
     estimates = {e.name: e for e in point_estimates(collection)}
     convex, facts = _beside_cvxpy(collection, estimates.get("mle"))
@@ -119,11 +125,7 @@ def compared(collection, prior, random_seed, settings):
     shares = {"mean": mean, "sd": sd, "difference_sd": difference / sd, "difference_mcse": in_mcse}
     by_package = {name: away[name] for name in estimates}
     shares["verdict"] = np.array([_verdict(x, in_mcse, by_package) for x in range(mean.size)], dtype=object)
-    facts |= {
-        "reference": reference.attrs["method"],
-        "sampler": sampled.attrs["method"],
-        "outcome": sampled.attrs["outcome"],
-    }
+    facts |= {"reference": name, "sampler": sampled.attrs["method"], "outcome": sampled.attrs["outcome"]}
     return xr.Dataset(
         {name: ("category", values) for name, values in shares.items()}
         | {"away": (("estimator", "category"), np.reshape([*away.values()], (-1, mean.size)))}
@@ -266,6 +268,14 @@ def _seed(random_seed):
     if isinstance(random_seed, np.random.Generator):
         random_seed = int(random_seed.integers(2**31))
     return seed(random_seed)
+
+
+def _enumerated(collection, prior):
+    """Return the posterior by the sum over all tallies; None where these are too many, or the prior is not Dirichlet."""
+    try:
+        return None if collection.laws else Enumeration()(collection, prior)
+    except InfeasibleError:
+        return None
 
 
 def _verdict(x, in_mcse, estimates):

@@ -15,8 +15,8 @@ def as_sentences(text: str) -> str:
 
     Examples
     --------
-    >>> as_sentences("exact draws. tally_states ran first.")
-    'Exact draws. The method tally_states ran first.'
+    >>> as_sentences("exact draws. pair_slice ran first.")
+    'Exact draws. The method pair_slice ran first.'
     """
 
     def begin(match):

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from scipy import special
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import DenseRows
@@ -156,55 +155,6 @@ def quantile(gap, high=1.0):
     if gap(high) <= 0:
         return high
     return math.exp(brentq(lambda u: gap(math.exp(u)), math.log(1e-300), math.log(high), xtol=1e-13, maxiter=500))
-
-
-def moments_of_tallies(pmfs, alpha, total):
-    """Return mean and sd of P (Beta mixtures) and of F, by name in EXACT; see ends_of_tallies.
-
-    Given T the share P_x is Beta(α + T_x, Σα + n − α − T_x): its variance is the mean of theirs and that of their means,
-    without differences of large numbers.
-    """
-    grid = np.arange(len(pmfs[0]))
-    mean = np.array([pmf @ grid for pmf in pmfs])
-    variance = np.array([pmf @ (grid - m) ** 2 for pmf, m in zip(pmfs, mean, strict=True)])
-    p = (alpha + mean) / total
-    return {
-        "distribution_mean": p,
-        "distribution_sd": np.sqrt((p * (1 - p) - variance / total**2) / (total + 1) + variance / total**2),
-        "frequency_mean": mean / grid[-1],
-        "frequency_sd": np.sqrt(variance) / grid[-1],
-    }
-
-
-def ends_of_tallies(pmfs, alpha, total, tail):
-    """Return the equal-tailed interval ends of P (Beta mixtures) and of F (from its probabilities), by name in EXACT.
-
-    Parameters
-    ----------
-    pmfs : sequence of (n + 1,) arrays
-        The law of the tally of each category.
-    alpha : (k,) array
-        Their concentrations.
-    total : float
-        Σα + n, over all categories.
-    tail : float
-        Probability beyond each end.
-    """
-    ends = np.empty((4, len(pmfs)))
-    for x, (pmf, concentration) in enumerate(zip(pmfs, alpha, strict=True)):
-        ends[:2, x] = [_beta_mixture_quantile(pmf, concentration, total, level) for level in (tail, 1 - tail)]
-        ends[2:, x] = np.searchsorted(np.cumsum(pmf), np.array([tail, 1 - tail]) * (1 - 1e-12)) / (len(pmf) - 1)
-    return dict(zip(("distribution_lower", "distribution_upper", "frequency_lower", "frequency_upper"), ends, strict=True))
-
-
-def _beta_mixture_quantile(pmf, alpha, total, level):
-    """Return the root of Σ_t pmf_t P(Beta(α + t, total − α − t) ≤ q) = level."""
-    t = np.flatnonzero(pmf > 1e-18)
-    low, high = alpha + t, total - alpha - t
-    if level <= 0.5:
-        return quantile(lambda q: float(pmf[t] @ special.betainc(low, high, q)) - level)
-    # From the upper end: no cancellation.
-    return quantile(lambda q: (1 - level) - float(pmf[t] @ special.betaincc(low, high, q)))
 
 
 def _keys(array):

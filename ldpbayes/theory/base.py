@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import AbstractProtocol
+from ldpbayes.theory.enumeration import Enumeration
 
 __all__ = [
     "WORDS",
@@ -275,20 +275,16 @@ def exact_moments(collection: Collection, prior: Dirichlet) -> Any:
         Where neither method applies: the true tallies are too many to list.
     """
     # Imported lazily: nothing else of the theory needs the posterior package.
-    from ldpbayes.posteriors.base import Problem, Watch
     from ldpbayes.posteriors.exact import Exact
-    from ldpbayes.posteriors.tally_states import TallyStates
 
     try:
         return Exact().moments(collection, prior)
     except InfeasibleError as err:
-        method, not_separable = TallyStates(draws=1, chains=2), err
-    plan = method.prepare(Problem.of(collection, prior))
-    if not plan.feasible:
-        raise InfeasibleError(f"{not_separable} {plan.reason}") from None
-    exact = method.run(plan, np.random.default_rng(0), Watch()).exact
-    variance = exact["distribution_sd"] ** 2
-    return SimpleNamespace(mean=exact["distribution_mean"], variance=variance, log_evidence=float(exact["log_evidence"]))
+        not_separable = err
+    try:
+        return Enumeration()(collection, prior)
+    except InfeasibleError as err:
+        raise InfeasibleError(f"{not_separable} {err}") from None
 
 
 @described

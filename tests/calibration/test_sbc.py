@@ -26,7 +26,6 @@ from ldpbayes.road.methods import METHODS
 ENGINES = {
     "exact": (dict(draws=RANKED, chains=1), 400),
     "quadrature": (dict(draws=RANKED, chains=1), 400),
-    "tally_states": (dict(draws=RANKED, chains=1), 400),
     "surrogate": (dict(draws=1000, chains=1), 200),
     "nuts": (dict(draws=3 * RANKED, chains=1, tune=300), 200),
     "pair_slice": (dict(draws=11, chains=9, tune=100, thin=10), 200),

@@ -79,7 +79,6 @@ def results_of_both():
     asked = {
         "exact": ("grr", "flat"),
         "quadrature": ("two_forms", "jeffreys"),
-        "tally_states": ("two_forms", "flat"),
         "surrogate": ("unary", 2.0),
         "augmentation": ("hadamard", "jeffreys"),
         "pair_slice": ("subset", [1.0, 2.0, 1.0, 0.5]),

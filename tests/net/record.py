@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).parent
 DATA = HERE.parents[1] / "data"
 FILE = HERE / "outputs.json"
 REPORTS = HERE / "reports.npz"
-ENGINES = ("exact", "quadrature", "tally_states", "surrogate", "pair_slice")
+ENGINES = ("exact", "quadrature", "surrogate", "pair_slice")
 KEYS = ("mean", "sd", "lower", "upper")
 
 

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from references.enumeration import enumerated
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -17,7 +18,6 @@ from ldpbayes.posteriors.mixing import Few, Weighted, shares
 from ldpbayes.posteriors.mixture import Mixture
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.quadrature import Quadrature
-from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.grr import GRR
@@ -93,9 +93,8 @@ def by_exact(collection):
 
 def by_tallies(collection):
     def moments(prior):
-        exact = fit(collection, prior, TallyStates(draws=2, chains=1), random_seed=0, estimates=False)["exact"]
-        values = (exact[f"{name}"].values for name in ("distribution_mean", "distribution_sd", "frequency_mean"))
-        mean, sd, frequency = values
+        exact = enumerated(collection, prior)
+        mean, sd, frequency = (exact[name] for name in ("distribution_mean", "distribution_sd", "frequency_mean"))
         return float(exact["log_evidence"]), mean, sd**2, frequency
 
     return brute_force(moments, collection.n_categories)

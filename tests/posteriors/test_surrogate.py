@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from cases import CASES
+from references.enumeration import enumerated
 from scipy import integrate, stats
 
 from ldpbayes import Collection, Tally, select_method
@@ -12,13 +13,11 @@ from ldpbayes.errors import ConvergenceError, InfeasibleError, RankDeficientWarn
 from ldpbayes.fitting import fit
 from ldpbayes.inference.importance import weigh
 from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.surrogate import ExpandedFactors, Proposal, Surrogate, _log_radius, expand, proposals
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, SampledAttribute
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
-from ldpbayes.road.methods import METHODS
 
 
 def collected(protocol, n, seed):
@@ -87,8 +86,7 @@ def test_every_protocol_against_an_exact_method(case):
     prior = Dirichlet.jeffreys(a)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        method, problem = METHODS["tally_states"](draws=250), Problem.of(collection, prior)
-        exact = method.answer(problem, method.plan(problem), 1, 0.95).outcome.exact  # of all kinds of respondents
+        exact = enumerated(collection, prior)  # of all kinds of respondents
     found = Surrogate(draws=1500).weighted(collection, prior, random_seed=1)
     assert not found.verdict.problem
     error = (found.weight @ found.distribution - exact["distribution_mean"]) / exact["distribution_sd"]

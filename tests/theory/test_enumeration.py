@@ -5,18 +5,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from references.enumeration import enumerated
 from scipy import special, stats
 
-from ldpbayes import fit
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.fitting import select_method
+from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.posteriors.merging import count_groups, merge
-from ldpbayes.posteriors.tally_states import TallyStates, tally_law, tally_states
 from ldpbayes.priors import Dirichlet
-from ldpbayes.protocols import GRR, Channel, UnaryEncoding
-from ldpbayes.result.facts import facts_of
+from ldpbayes.protocols import GRR, Channel
+from ldpbayes.theory.enumeration import Enumeration, tally_law, tally_states
 
 
 def collection(matrices, counts):
@@ -85,12 +83,11 @@ def small_collections():
 
 
 @pytest.mark.parametrize("name", small_collections())
-@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_moments_and_evidence_equal_enumeration(name):
     survey, alpha = small_collections()[name]
-    tree = fit(survey, Dirichlet(alpha), TallyStates(draws=10), random_seed=1, estimates=False)
+    exact = enumerated(survey, Dirichlet(alpha))
     for key, value in enumerate_posterior(survey.rows, alpha).items():
-        np.testing.assert_allclose(tree["exact"][key].values, value, rtol=1e-10, atol=1e-13, err_msg=key)
+        np.testing.assert_allclose(exact[key], value, rtol=1e-10, atol=1e-13, err_msg=key)
 
 
 def test_every_tally_once_in_the_order_of_the_recurrence():
@@ -112,11 +109,8 @@ def test_law_of_the_tallies_when_reports_are_the_values():
 
 
 def test_direct_questions_give_the_beta_posterior():
-    tree = fit(
-        collection([np.eye(2)], [[7, 3]]), Dirichlet([0.5, 1.5]), TallyStates(), random_seed=3, ci_prob=0.9, estimates=False
-    )
+    exact = enumerated(collection([np.eye(2)], [[7, 3]]), Dirichlet([0.5, 1.5]), ci_prob=0.9)
     beta = stats.beta([7.5, 4.5], [4.5, 7.5])
-    exact = tree["exact"]
     np.testing.assert_allclose(exact["distribution_mean"], beta.mean(), rtol=1e-13)
     np.testing.assert_allclose(exact["distribution_sd"], beta.std(), rtol=1e-12)
     np.testing.assert_allclose(exact["distribution_lower"], beta.ppf(0.05), rtol=1e-10)
@@ -127,17 +121,17 @@ def test_direct_questions_give_the_beta_posterior():
 
 def test_many_reports_at_two_categories_against_a_fine_grid():
     survey = collection([[[0.7, 0.3], [0.3, 0.7]]], [[1800, 1200]])
-    exact = fit(survey, Dirichlet.flat(2), TallyStates(draws=10), random_seed=1, estimates=False)["exact"]
+    exact = enumerated(survey, Dirichlet.flat(2))
     p = (np.arange(200_000) + 0.5) / 200_000
     log_density = 1800 * np.log(0.3 + 0.4 * p) + 1200 * np.log(0.7 - 0.4 * p)
     density = np.exp(log_density - log_density.max())
     mean = p @ density / density.sum()
-    assert exact["distribution_mean"].values[0] == pytest.approx(mean, rel=1e-9)
-    assert exact["distribution_sd"].values[0] == pytest.approx(np.sqrt((p - mean) ** 2 @ density / density.sum()), rel=1e-8)
+    assert exact["distribution_mean"][0] == pytest.approx(mean, rel=1e-9)
+    assert exact["distribution_sd"][0] == pytest.approx(np.sqrt((p - mean) ** 2 @ density / density.sum()), rel=1e-8)
     assert exact["log_evidence"] == pytest.approx(log_density.max() + np.log(density.mean()), abs=1e-8)
     cdf = np.cumsum(density) / density.sum()
-    assert exact["distribution_lower"].values[0] == pytest.approx(np.interp(0.025, cdf, p), abs=1e-5)
-    assert exact["distribution_upper"].values[0] == pytest.approx(np.interp(0.975, cdf, p), abs=1e-5)
+    assert exact["distribution_lower"][0] == pytest.approx(np.interp(0.025, cdf, p), abs=1e-5)
+    assert exact["distribution_upper"][0] == pytest.approx(np.interp(0.975, cdf, p), abs=1e-5)
 
 
 def test_groups_are_counted_without_writing_rows_out():
@@ -147,104 +141,44 @@ def test_groups_are_counted_without_writing_rows_out():
     assert count_groups(survey.rows) == merge(survey.rows, Dirichlet.flat(4)).n_groups == 4
 
 
-@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_merging_leaves_the_posterior_alone():
     rng = np.random.default_rng(8)
     matrix = random_channel(rng, 3, 3)[:, [0, 1, 0, 2]]
     alpha = np.array([0.5, 1.0, 2.0, 0.7])
     nudged = matrix * (1 + 1e-13 * rng.random(matrix.shape))  # the same posterior, without equal columns
     nudged /= nudged.sum(axis=0)
-    one, four = (
-        fit(collection([m], [[4, 5, 3]]), Dirichlet(alpha), TallyStates(), random_seed=1, estimates=False)
-        for m in (matrix, nudged)
-    )
-    assert (facts_of(one)["n_groups"], facts_of(four)["n_groups"]) == (3, 4)
-    for key in one["exact"].data_vars:
-        np.testing.assert_allclose(one["exact"][key], four["exact"][key], rtol=1e-9, atol=1e-13, err_msg=key)
-    for name in ("distribution", "frequency"):
-        assert_moments(one, name)
-        assert_moments(four, name)
-
-
-def assert_moments(tree, name):
-    """Draws are i.i.d.: their mean and spread are within 4.5 standard errors of the exact ones."""
-    exact, values = tree["exact"], tree["posterior"][name].values.reshape(-1, tree["posterior"][name].shape[-1])
-    mean, sd = exact[f"{name}_mean"].values, exact[f"{name}_sd"].values
-    assert (np.abs(values.mean(axis=0) - mean) <= 4.5 * sd / math.sqrt(len(values)) + 1e-12).all()
-    spread = (values - mean) ** 2
-    assert (np.abs(spread.mean(axis=0) - sd**2) <= 4.5 * spread.std(axis=0) / math.sqrt(len(values)) + 1e-12).all()
+    one, four = (enumerated(collection([m], [[4, 5, 3]]), Dirichlet(alpha)) for m in (matrix, nudged))
+    for key in one:
+        np.testing.assert_allclose(one[key], four[key], rtol=1e-9, atol=1e-13, err_msg=key)
 
 
 def test_a_thousand_categories_and_five_reports():
     survey = Collection([str(x) for x in range(1024)], [Tally(GRR(1024, 3.0), [5, 5, 17, 900, 31])])
-    tree = fit(survey, Dirichlet.jeffreys(1024), TallyStates(draws=500), random_seed=2, estimates=False)
-    exact = tree["exact"]
-    assert facts_of(tree)["n_groups"] == 5
-    assert exact["distribution_mean"].values.sum() == pytest.approx(1, abs=1e-12)
-    np.testing.assert_allclose(exact["distribution_cov"].values.sum(axis=0), 0, atol=1e-15)
-    assert np.unique(np.delete(exact["distribution_upper"].values, [5, 17, 900, 31])).size == 1
+    exact = enumerated(survey, Dirichlet.jeffreys(1024))
+    assert exact["distribution_mean"].sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(exact["distribution_cov"].sum(axis=0), 0, atol=1e-15)
+    assert np.unique(np.delete(exact["distribution_upper"], [5, 17, 900, 31])).size == 1
     # The same by hand for the four named categories and one that stands for the other 1,020.
     rows = DenseRows(np.ones((4, 5)) + math.expm1(3.0) * np.eye(4, 5), [2, 1, 1, 1], -math.log(1024 + math.expm1(3.0)))
     by_hand = enumerate_posterior(rows, [0.5] * 4 + [510.0])
-    np.testing.assert_allclose(
-        exact["distribution_mean"].values[[5, 17, 31, 900]], by_hand["distribution_mean"][:4], rtol=1e-10
-    )
+    np.testing.assert_allclose(exact["distribution_mean"][[5, 17, 31, 900]], by_hand["distribution_mean"][:4], rtol=1e-10)
     assert exact["log_evidence"] == pytest.approx(by_hand["log_evidence"], rel=1e-12)
-    some = tree.isel(category=[5, 17, 31, 900, 0, 1, 2])
-    assert_moments(some, "distribution")
-    assert_moments(some, "frequency")
 
 
-@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_reports_that_say_nothing_leave_the_prior():
-    tree = fit(
-        collection([np.full((2, 3), 0.5)], [[3, 2]]), Dirichlet([0.5, 1, 2]), TallyStates(), random_seed=1, estimates=False
-    )
-    np.testing.assert_allclose(tree["exact"]["distribution_mean"], np.array([0.5, 1, 2]) / 3.5, rtol=1e-12)
-    np.testing.assert_allclose(
-        tree["exact"]["distribution_upper"], stats.beta([0.5, 1, 2], [3, 2.5, 1.5]).ppf(0.975), rtol=1e-9
-    )
-    assert tree["exact"]["log_evidence"] == pytest.approx(5 * math.log(0.5))
+    exact = enumerated(collection([np.full((2, 3), 0.5)], [[3, 2]]), Dirichlet([0.5, 1, 2]))
+    np.testing.assert_allclose(exact["distribution_mean"], np.array([0.5, 1, 2]) / 3.5, rtol=1e-12)
+    np.testing.assert_allclose(exact["distribution_upper"], stats.beta([0.5, 1, 2], [3, 2.5, 1.5]).ppf(0.975), rtol=1e-9)
+    assert exact["log_evidence"] == pytest.approx(5 * math.log(0.5))
 
 
-def test_the_same_seed_gives_the_same_draws():
-    survey, alpha = small_collections()["GRR"]
-    first, second = (fit(survey, Dirichlet(alpha), TallyStates(draws=20), random_seed=9, estimates=False) for _ in range(2))
-    for name in ("distribution", "frequency"):
-        np.testing.assert_array_equal(first["posterior"][name], second["posterior"][name])
-
-
-def test_refuses_above_its_limits(monkeypatch):
-    rng = np.random.default_rng(1)
-    long = collection([random_channel(rng, 3, 3)], [[500, 500, 500]])
-    monkeypatch.setattr("ldpbayes.posteriors.tally_states.MAX_SUMS", 1e9)
-    with pytest.raises(InfeasibleError, match=r"Sums over tally states must be at most 1e\+09, got"):
-        fit(long, Dirichlet.flat(3), TallyStates(), estimates=False)
-    wide = Collection([str(x) for x in range(30)], [Tally(GRR(30, 1.0), np.arange(30))])
-    with pytest.raises(InfeasibleError, match="Tally states must be at most"):
-        fit(wide, Dirichlet.flat(30), TallyStates(), estimates=False)
-
-
-def test_refuses_what_has_more_states_than_numbers():
+def test_too_many_tallies_and_other_priors_are_refused():
     counts = np.random.default_rng(1).multinomial(100_000, np.full(1024, 1 / 1024))
     large = Collection([str(x) for x in range(1024)], [Tally(GRR(1024, 1.0), np.arange(1024), counts)])
-    feasibility = TallyStates().feasibility(large, Dirichlet.flat(1024))
-    assert not feasibility.feasible and "got inf" in feasibility.reason
-
-
-def test_refuses_wrong_settings():
+    with pytest.raises(InfeasibleError, match="inf tallies"):
+        Enumeration()(large, Dirichlet.flat(1024))
     survey, alpha = small_collections()["GRR"]
-    for field, value in (("draws", 0), ("chains", 1.5)):
-        with pytest.raises(ArgumentError, match=f"{field} must be"):
-            TallyStates(**{field: value})
-    with pytest.raises(ArgumentError, match="ci_prob must be"):
-        fit(survey, Dirichlet(alpha), TallyStates(), ci_prob=1.0, estimates=False)
-
-
-def test_sums_that_take_seconds_are_left_to_weighted_draws():
-    """Of 20 cells each took 5 s where weighted draws take .2: a limit holds for one of many, too."""
-    protocol, rng = UnaryEncoding.optimized(8, epsilon=1.0), np.random.default_rng(1)
-    choice = select_method(Collection("abcdefgh", [Tally(protocol, protocol.privatize(rng.integers(8, size=28), rng))]))
-    considered = dict(choice.considered)
-    assert considered["tally_states"].feasible and considered["tally_states"].seconds > 1.5
-    assert choice.method.name == "surrogate"
+    with pytest.raises(InfeasibleError, match="too many to sum over"):
+        Enumeration(most=100)(survey, Dirichlet(alpha))
+    with pytest.raises(InfeasibleError, match="needs a Dirichlet prior"):
+        Enumeration()(survey, "learnt")
