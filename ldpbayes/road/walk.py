@@ -282,7 +282,8 @@ def _sharing(cells: Cells, belief: Any, request: Request) -> Fitted:
         "reason": f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells.",
     }
     problems, pairs = [answer.problem for answer in answers], [(answer, answer.reason) for answer in answers]
-    trouble = _trouble(cells, answers)  # before their draws are used up
+    trouble = _trouble(cells, answers)
+    answers.clear()  # of_answers empties the pairs, and frees their draws
     return Fitted(of_answers(cells, problems[0].prior, pairs, request.stated, attrs), problems, trouble)
 
 
