@@ -16,33 +16,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbayes.arrays import FloatArray, IntArray
+from ldpbayes.constants import (
+    LARGEST,
+    MAX_CATEGORIES,
+    MAX_CELLS,
+    MAX_COUNT,
+    MAX_DRAWS_BYTES,
+    MAX_EPSILON,
+    MAX_SEED,
+    MIN_EPSILON,
+    MIN_LEVEL,
+)
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
-
-#: Above this a report equals the value to within e^-50 < 2e-22, and e^epsilon leaves no room in double precision.
-MAX_EPSILON = 50.0
-
-#: Below this e^epsilon - 1 is lost in the rounding of rates and thresholds, and an estimate needs more than 1e18 reports.
-MIN_EPSILON = 1e-9
-
-#: A hundred times everybody alive; far above it the windows of the exact sums no longer fit in memory.
-MAX_COUNT = 10**12
-
-#: Categories of one collection; draws of more would not fit in memory.
-MAX_CATEGORIES = 2**22
-#: Most cells of a table of attributes.
-MAX_CELLS = 2**20
-
-#: Intervals have at least this probability, and leave out at least as much.
-MIN_LEVEL = 1e-9
-
-#: Positive numbers have squares, and are divisors of squares, in double precision.
-LARGEST = 1e150
-
-#: Seeds stay below this: NetCDF stores no larger integer.
-MAX_SEED = 2**63
-
-#: Bytes that the draws of one result may take.
-MAX_DRAWS_BYTES = 2**33
 
 
 def epsilon(value: object, name: str = "epsilon") -> float:

@@ -357,7 +357,7 @@ def combinations(rng, found, size=600):
             b, c = rng.uniform(0.5, 3), rng.uniform(1, 9)
             given = lb.priors.Compliance(given, (b, c)) if wrapper == "law" else lb.priors.Denial(given, (b, c))
         prior = populations.with_others(prior, number if joint else 1, owners, b, c)
-    methods = ("auto",) * 5 + ("exact", "quadrature", "laplace", "surrogate", "pair_slice")
+    methods = ("auto",) * 5 + ("exact", "quadrature", "weighted", "surrogate", "pair_slice")
     method = str(rng.choice(methods))
     if kind == "learnt" and joint:  # other methods give each cell a concentration of its own, and say so
         method = "auto"

@@ -417,13 +417,11 @@ CALLS = {
         collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2])
     ),
     "NUTS": _drawn("NUTS", tune=50, target_accept=0.9),
-    "Denying": _drawn("Denying", tolerance=1e-4),
     "Exact": _drawn("Exact"),
-    "Laplace": _drawn("Laplace"),
+    "Weighted": _drawn("Weighted"),
     "Mixture": _drawn("Mixture"),
     "PairSlice": _drawn("PairSlice", tune=100, thin=1, route="auto"),
-    "Quadrature": _drawn("Quadrature", tolerance=1e-6),
-    "RandomWalk": _drawn("RandomWalk", tune=50, thin=1),
+    "Quadrature": _drawn("Quadrature", tolerance=1e-6, nodes=28, coarser=0.8, left_out=1e-9, node_work=12.0, max_work=6e9),
     "Surrogate": _drawn("Surrogate", max_expansions=2),
     "TallyStates": _drawn("TallyStates"),
     # ---- fit and check
@@ -465,7 +463,7 @@ CALLS = {
         categories=["no", "yes"],
         reference="no",
         prior=2.5,
-        method="laplace",
+        method="weighted",
         **DRAWN,
         ci_prob=0.9,
         progressbar=False,
@@ -856,11 +854,10 @@ METHODS = {
 POSTERIORS = {
     "NUTS": ("jeffreys", dict(draws=20, chains=2, tune=50)),
     "Exact": ("jeffreys", dict(draws=20, chains=2)),
-    "Laplace": ("smooth", dict(draws=20, chains=2)),
+    "Weighted": ("smooth", dict(draws=20, chains=2)),
     "Mixture": ("learnt", dict(draws=20, chains=2)),
     "PairSlice": ("jeffreys", dict(draws=20, chains=2, tune=100)),
     "Quadrature": ("jeffreys", dict(draws=20, chains=2)),
-    "RandomWalk": ("smooth", dict(draws=20, chains=2, tune=50)),
     "Surrogate": ("jeffreys", dict(draws=20, chains=2)),
     "TallyStates": ("jeffreys", dict(draws=20, chains=2)),
 }
@@ -885,10 +882,6 @@ METHODS |= {
                 collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2]), name="trait"
             )
         },
-    ),
-    "Denying": (
-        _method("Denying", dict(draws=20, chains=2)),
-        {"posterior": lambda m: dict(collection=m.denied, prior="jeffreys", random_seed=1, ci_prob=0.9, progressbar=False)},
     ),
     "MLE": (lambda m: lb.estimators.MLE(), {"__call__": lambda m: dict(collection=m.collection)}),
     "Oracle": (lambda m: lb.estimators.Oracle(), {"__call__": lambda m: dict(collection=m.collection)}),

@@ -192,11 +192,11 @@ def test_a_cell_that_cannot_be_served_is_left_out_by_name_with_its_reason(cells,
 def test_a_prior_over_all_cells_serves_them_together(cells):
     prior = CellsApart(LogisticNormal(3), 3)
     tree = fit(cells, prior, random_seed=1)
-    assert tree.attrs["method"] == "laplace" and tree.attrs["converged"] and facts_of(tree)["k_hat"] < 0.7
+    assert tree.attrs["method"] == "weighted" and tree.attrs["converged"] and facts_of(tree)["k_hat"] < 0.7
     assert tree["posterior"]["distribution"].dims == ("chain", "draw", "cell", "category")
     # With a prior under which the cells are independent, every cell is as if it were alone.
     for key in cells:
-        alone = fit(cells[key], LogisticNormal(3), "laplace", random_seed=2)
+        alone = fit(cells[key], LogisticNormal(3), "weighted", random_seed=2)
         one, other = (part["summary"] for part in (result.select(tree, key), alone))
         for target in ("distribution", "frequency"):
             left, right = one.sel(target=target), other.sel(target=target)
@@ -207,15 +207,15 @@ def test_a_prior_over_all_cells_serves_them_together(cells):
     one, other = (part["summary"].sel(target="distribution") for part in (tree, sampled))
     error = np.hypot(one["mcse"].values, other["mcse"].values)
     assert np.abs((one["mean"].values - other["mean"].values) / error).max() < 4.5
-    with pytest.raises(InfeasibleError, match="needs the methods laplace, hmc, nuts"):
+    with pytest.raises(InfeasibleError, match="needs the methods weighted, hmc, nuts"):
         fit(cells, prior, "exact")
 
 
 def test_summaries_are_served_by_a_prior_over_all_cells(cells):
     prior = CellsApart(LogisticNormal(3), 3)
-    full = fit(cells, prior, "laplace", random_seed=1)
+    full = fit(cells, prior, "weighted", random_seed=1)
     pilots = full["summary"]["mean"].sel(target="distribution").values
-    tree = fit(cells.summaries(pilots), prior, "laplace", random_seed=1)
+    tree = fit(cells.summaries(pilots), prior, "weighted", random_seed=1)
     one, other = (part["summary"].sel(target="distribution").isel(cell=[0, 1]) for part in (full, tree))
     assert (np.abs(one["mean"] - other["mean"]) < 0.2 * one["sd"]).all()
     assert facts_of(tree)["frequency_draws"] == "mean only"

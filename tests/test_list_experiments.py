@@ -385,7 +385,7 @@ def test_files_of_two_lists_and_the_command_line(tmp_path, capsys):
     write(apart, tmp_path / "apart.toml")
     assert read(tmp_path / "apart.toml") == apart
     status, shown, _ = run(capsys, "fit", tmp_path / "apart.toml", "--seed", 1)
-    assert status == 0 and "method laplace" in shown
+    assert status == 0 and "method weighted" in shown
 
 
 def test_a_regression_takes_those_who_answer_both_lists():

@@ -16,6 +16,7 @@ from scipy.special import ndtr, ndtri
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
+from ldpbayes.answers.constants import GOLDEN
 from ldpbayes.arguments import REFUSES, explained
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.cells import as_collection
@@ -26,11 +27,12 @@ from ldpbayes.inference.ends import beta_ends, ends_of_draws, ends_of_equal_draw
 from ldpbayes.result.facts import facts_of
 from ldpbayes.result.validation import NO_DRAWS, need_draws, need_result
 
+#: Points of a lattice in two dimensions.
+LATTICE = 2**13
+
 TARGETS = ("distribution", "frequency")
 #: A conclusion about shares of categories, and the number that it may end with.
 _CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*(.+?)\s*")
-#: Points of a lattice in two dimensions, and the step along its second one: the golden section.
-LATTICE, GOLDEN = 2**13, (math.sqrt(5) - 1) / 2
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\s*%?")
 #: What questions take.
 WORDS = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.association.constants import MAX_BITS
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.likelihoods import KroneckerRows
 from ldpbayes.likelihoods.tensor import along_axes
@@ -28,8 +29,6 @@ from ldpbayes.protocols.unary import UnaryEncoding
 
 #: What one attribute may be answered with in the collecting schemes.
 BASES = {"grr": GRR, "oue": UnaryEncoding.optimized, "sue": UnaryEncoding.symmetric}
-#: Bits that the code of a set may have.
-MAX_BITS = 62
 
 
 class AbstractAttributes(AbstractProtocol):

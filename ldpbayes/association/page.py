@@ -6,6 +6,7 @@ from dataclasses import replace
 from ldpbayes import plots
 from ldpbayes.answers.base import source_of
 from ldpbayes.association import questions as answers
+from ldpbayes.association.constants import NOTHING
 from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
@@ -15,8 +16,6 @@ from ldpbayes.result.facts import facts_of
 TOP = 6
 #: A Bayes factor beyond this many to one is called strong.
 STRONG = 10.0
-#: A Cramér's V below this is 0 but for rounding.
-NOTHING = 1e-12
 
 
 def of_association(result, *, top: int = TOP) -> Page:

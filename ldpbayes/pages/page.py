@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.pages.constants import WRITTEN_OUT
 from ldpbayes.pages.prose import as_sentences, first_sentence
 from ldpbayes.pages.rendering import make_renderer
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 SHORT = 10
 #: Rows of a table that a terminal shows unless the caller wants another number; files with room have all of them.
 TOP = 40
-#: Numbers below this are written out, and not in powers of ten.
-_WRITTEN_OUT = 1e7
+#: Lines of the first figure, which leaves room for the first rows of the table below it.
+DRAWN = 6
 #: Lines of notes below the tables of a terminal, unless all are asked for.
 LINES = 5
 
@@ -122,7 +123,7 @@ class Column:
     def _number(self, value):
         number = None if value is None else checks.real(value, "value")
         text = "" if number is None or math.isnan(number) else format(value, self.spec)
-        return f"{number:,.0f}" if "e+" in text and abs(number) < _WRITTEN_OUT else text.removesuffix(".")
+        return f"{number:,.0f}" if "e+" in text and abs(number) < WRITTEN_OUT else text.removesuffix(".")
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,11 @@ from ldpbayes.inference.verdict import light_tails
 from ldpbayes.posteriors import surrogate, walk
 from ldpbayes.posteriors.conditioned_product import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
+from ldpbayes.posteriors.hmc import HMC
 from ldpbayes.posteriors.nodes import NODES, REACH, integrated
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.products import Products
+from ldpbayes.posteriors.sampler import Sampler
 from ldpbayes.priors import Dirichlet, Learnt, Smooth
 
 #: Priors that are compared in every result, by name: the papers' prior is what the others are compared with.
@@ -179,11 +181,11 @@ def _factors(problems, evidences, known, limit):
         if (problem.collection is not None and problem.collection.ordered) or prior.walk() is not None:
             smooth = Smooth(n_categories=a)
             reference = "smooth" if prior == smooth else used
-            seconds = walk.RandomWalk.pace.operation * walk.work(problem, walk.EVIDENCE)
+            # Its particles take as long as so many draws.
+            seconds = HMC.pace.operation * 4000 * walk.operations(problem, HMC.written)
             if seconds < (10 * limit if reference == "smooth" else limit):
-                values["smooth"], errors["smooth"] = walk.log_evidence(
-                    replace(problem, prior=smooth), np.random.default_rng(0)
-                )
+                whole, rng = replace(problem, prior=smooth), np.random.default_rng(0)
+                values["smooth"], errors["smooth"] = walk.log_evidence(whole, Sampler().form(whole, rng)[0], rng)
             else:
                 skipped["smooth"] = f"it would take {seconds:.2g} s"
         if reference == "own":

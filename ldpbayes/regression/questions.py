@@ -17,18 +17,13 @@ from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.priors.regression import walk_between
+from ldpbayes.regression.constants import MAX_NUMBERS, NUMBERS_TOGETHER, ROUNDING
 from ldpbayes.regression.design import Columns, Design, arrays
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.result.facts import facts_of
 from ldpbayes.sources.base import foreign
 
-#: Numbers (draws × rows × categories) that one answer computes; beyond, only some of the draws are taken.
-MAX_NUMBERS = 4 * 10**8
-#: Numbers that are held at once.
-BLOCK = 2**22
-#: Stored columns and those that a stored design gives may differ by rounding, relative to the largest of the column.
-ROUNDING = 1e-7
 #: What the subgroup of all is called.
 POPULATION = "population"
 #: Margins may differ in total by this share; raking ends where no cell moves by more than the second, at most after so many
@@ -169,7 +164,7 @@ class Fitted:
         columns = self.design.new(frame)
         effects = self.effects(columns, coefficients)
         total = np.zeros((len(coefficients), group.max() + 1, len(self.categories)))
-        for rows in blocks(len(frame), coefficients[:, 0].size, BLOCK):
+        for rows in blocks(len(frame), coefficients[:, 0].size, NUMBERS_TOGETHER):
             shares = self.shares(columns, coefficients, effects, rows) * weight[rows][:, None]
             order = np.argsort(group[rows], kind="stable")
             labels, starts = np.unique(group[rows][order], return_index=True)
@@ -238,7 +233,7 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
         fitted.described(
             fitted.shares(columns, coefficients, effects, rows), {"row": index[rows]}, ci_prob, "Predicted shares"
         )
-        for rows in blocks(len(frame), coefficients[:, 0].size, BLOCK)
+        for rows in blocks(len(frame), coefficients[:, 0].size, NUMBERS_TOGETHER)
     ]
     coords: dict[str, Any] = {}
     for name, values in arrays(frame[list(fitted.design.variables)]).items():

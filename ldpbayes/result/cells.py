@@ -19,12 +19,10 @@ from ldpbayes.inference.diagnostics import of_cells as of_cells_together
 from ldpbayes.inference.ends import numerical_error
 from ldpbayes.posteriors.answer import Answer
 from ldpbayes.result.building import build
+from ldpbayes.result.constants import MAX_COVARIANCES
 from ldpbayes.result.facts import DETAILS, facts_of, state
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, need_result
-
-#: Covariance matrices of all cells with more entries than this are left out.
-MAX_COVARIANCES = 10**7
 
 
 def facts_of_cells(count: int, **known) -> dict[str, np.ndarray]:

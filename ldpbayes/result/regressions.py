@@ -7,12 +7,8 @@ from scipy.special import expit, log_softmax, logsumexp
 from ldpbayes import checks
 from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.result.constants import BLOCK, MAX_POINTWISE
 from ldpbayes.result.facts import facts_of
-
-#: A pointwise log-likelihood with more entries than this is not written out.
-MAX_POINTWISE = 5 * 10**7
-#: Numbers that a block of draws × reports × categories may hold.
-BLOCK = 2**22
 
 
 def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str, dict]:

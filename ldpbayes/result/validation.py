@@ -8,6 +8,7 @@ import xarray as xr
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.inference.diagnostics import TARGETS
+from ldpbayes.result.constants import TOLERANCE
 from ldpbayes.result.facts import facts_of
 
 #: Attributes that every result has, also one written by version 0.1.0.
@@ -16,8 +17,6 @@ ATTRS = ("collection", "n_reports", "prior", "method", "settings")
 SUMMARY = ("mean", "sd", "lower", "upper", "mcse", "ess_bulk", "ess_tail", "r_hat")
 #: The attr ``draws`` of a result that holds moments and intervals alone.
 NO_DRAWS = "none"
-#: How far a sum of shares may be from one.
-TOLERANCE = 1e-9
 
 
 def need_result(result: xr.DataTree, name: str = "result") -> None:

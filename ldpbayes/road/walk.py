@@ -18,9 +18,9 @@ from ldpbayes.posteriors.answer import Answer
 from ldpbayes.posteriors.base import AbstractPosterior
 from ldpbayes.posteriors.exact import fit_alone
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
-from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.many import NEITHER, refuse_long, seconds_of_mixture
 from ldpbayes.posteriors.mixture import fit_shared
+from ldpbayes.posteriors.nuts import JOINT
 from ldpbayes.posteriors.problem import Joint, Problem, over_all, prior_of_cells, scaled
 from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors import AbstractPrior

@@ -79,7 +79,7 @@ def test_nodes_that_move_by_little_keep_their_evidence(open_answers):
 def test_weights_about_a_mode_leave_a_share_that_may_be_zero_to_chains(open_answers):
     for data in (open_answers, open_answers.with_deniers("b", "a", "nearly")):
         with pytest.raises(InfeasibleError, match="a probability at one value"):
-            fit(data, Floor(1.2, 1.5, 3.0), method="laplace")
+            fit(data, Floor(1.2, 1.5, 3.0), method="weighted")
 
 
 @pytest.mark.calibrate

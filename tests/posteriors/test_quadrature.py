@@ -11,10 +11,12 @@ from scipy import special, stats
 from ldpbayes import fit
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
+from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.merging import merge
-from ldpbayes.posteriors.quadrature import Quadrature, engine
-from ldpbayes.posteriors.quadrature import draws as drawing
-from ldpbayes.posteriors.quadrature import target as targets
+from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.posteriors.quadrature.draws import Drawer
+from ldpbayes.posteriors.quadrature.integrand import Integrand, windows
+from ldpbayes.posteriors.quadrature.rules import ProductRule
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
@@ -232,18 +234,18 @@ def test_windows_never_cut_off_what_they_must_keep():
     """Random points within depth of the maximum lie inside the windows, level by level."""
     rng = np.random.default_rng(4)
     collection, alpha = SURVEYS["two channels"]
-    problem = targets.Target.of(merge(collection.rows, Dirichlet(np.array(alpha) * 3)))
+    problem = Integrand.of(merge(collection.rows, Dirichlet(np.array(alpha) * 3)))
     p = problem.centre + rng.normal(0, 0.1, (4000, 3)) @ (np.eye(3) - 1 / 3)
     p = p[(p > 0).all(axis=1)]
     value = np.log(p @ problem.matrix.T) @ problem.counts
     assert value.max() <= problem.top
     p = p[value > problem.top - problem.depth]
     assert len(p) > 100
-    low, high = targets.windows(problem, problem.matrix[None, :, 0], problem.matrix[None, :, 1:])
+    low, high = windows(problem, problem.matrix[None, :, 0], problem.matrix[None, :, 1:])
     assert (p[:, 0] >= low).all() and (p[:, 0] <= high).all()
     images, rest = p[:, :1] * problem.matrix[:, 0], 1 - p[:, :1]
     head, tail = images + rest * problem.matrix[:, 1], images + rest * problem.matrix[:, 2]
-    low, high = targets.windows(problem, head, tail[:, :, None])
+    low, high = windows(problem, head, tail[:, :, None])
     stick = p[:, 1] / rest[:, 0]
     assert (stick >= low).all() and (stick <= high).all()
 
@@ -257,25 +259,39 @@ def test_the_same_seed_gives_the_same_draws():
     assert json.loads(first.attrs["settings"])["draws"] == 20
 
 
-def test_nodes_computed_twice_give_the_draws_of_nodes_kept(monkeypatch):
+def test_nodes_computed_twice_give_the_draws_of_nodes_in_memory():
     collection, alpha = SURVEYS["five categories"]
-    method, draws = Quadrature(draws=50), []
-    for keep in (2**22, 0):
-        monkeypatch.setattr(drawing, "KEEP", keep)
-        draws.append(fit(collection, Dirichlet(alpha), method, random_seed=9, estimates=False)["posterior"]["distribution"])
-    np.testing.assert_array_equal(*draws)
+    integrand = Integrand.of(merge(collection.rows, Dirichlet(alpha)))
+    first, second = (
+        Drawer(integrand, ProductRule(8), 56, kept_nodes=number).draw(200, np.random.default_rng(9), Watch())
+        for number in (2**22, 0)
+    )
+    np.testing.assert_array_equal(first, second)
 
 
-def test_refuses_above_its_limits(monkeypatch):
-    wide = Collection([str(x) for x in range(9)], [Tally(GRR(9, 1.0), np.arange(9))])
-    with pytest.raises(InfeasibleError, match="Distinguishable categories must be at most 8 for quadrature, got 9"):
-        fit(wide, Dirichlet.flat(9), Quadrature(), estimates=False)
+@pytest.mark.parametrize("a", [9, 3000])
+def test_refuses_many_categories_before_rows_are_merged(monkeypatch, a):
+    monkeypatch.setattr("ldpbayes.posteriors.merging.merge", None)
+    wide = Collection([str(x) for x in range(a)], [Tally(GRR(a, 1.0), np.arange(a), [50] * a)])
+    with pytest.raises(InfeasibleError, match=r"Quadrature takes at most 6e\+09 operations"):
+        fit(wide, Dirichlet.flat(a), Quadrature(), estimates=False)
+
+
+def test_nine_categories_of_few_reports():
+    """The rule is exact by its degree: a product of nine sticks with three nodes."""
+    nine = Collection([str(x) for x in range(9)], [Tally(GRR(9, 1.0), [1, 4])])
+    tree = fit(nine, Dirichlet.flat(9), Quadrature(draws=20), random_seed=1, estimates=False)
+    exact = fit(nine, Dirichlet.flat(9), TallyStates(draws=10), random_seed=1, estimates=False)["exact"]
+    for key in ("distribution_mean", "distribution_sd", "log_evidence"):
+        np.testing.assert_allclose(tree["exact"][key], exact[key], rtol=1e-9)
+
+
+def test_refuses_above_its_limits():
     eight = Collection([str(x) for x in range(8)], [Tally(GRR(8, 1.0), np.arange(8), [50] * 8)])
     with pytest.raises(InfeasibleError, match=r"Quadrature takes at most 6e\+09 operations"):
         fit(eight, Dirichlet.flat(8), Quadrature(), estimates=False)
-    monkeypatch.setattr(engine, "MAX_WORK", 4e7)
     with pytest.raises(ConvergenceError, match=r"not resolved: .* tolerance 1e-20\. Quadrature takes at most"):
-        fit(MINARETS, Dirichlet.flat(3), Quadrature(tolerance=1e-20), estimates=False)
+        fit(MINARETS, Dirichlet.flat(3), Quadrature(tolerance=1e-20, max_work=4e6), estimates=False)
 
 
 def test_refuses_wrong_settings():

@@ -54,7 +54,7 @@ def test_the_rule_takes_it_and_fits_agree_with_weighted_draws_of_the_prior(surve
     """100,000 draws of the prior, weighted by the likelihood: mean within 5 errors, sd within 4 %, evidence within 4."""
     apart = survey is SPLIT
     result = fit(survey, estimates=False, random_seed=1)
-    assert result.attrs["method"] == "laplace" and result.attrs["converged"]
+    assert result.attrs["method"] == "weighted" and result.attrs["converged"]
     assert "flat for the share 'trait'" in result.attrs["prior_reason"] and "share:trait" in result.attrs["prior_reason"]
     assert ("independent" in result.attrs["prior"]) == apart
     p = Lists((1, 2), apart).sample(100_000, np.random.default_rng(2))
@@ -81,10 +81,10 @@ def test_what_is_scaled_is_the_density_of_its_hyperparameters():
 
 def test_cells_and_the_command_line(tmp_path, capsys):
     cells = fit(Cells({"a": SPLIT}), draws=250, random_seed=1, estimates=False)
-    assert cells.attrs["method"] == "laplace" and "flat for the share 'trait'" in cells.attrs["prior_reason"]
+    assert cells.attrs["method"] == "weighted" and "flat for the share 'trait'" in cells.attrs["prior_reason"]
     write(SPLIT, tmp_path / "split.toml")
     status, shown, _ = run(capsys, "fit", tmp_path / "split.toml", "--seed", 1)
-    assert status == 0 and "Prior flat for the share of the trait, smooth" in shown and "method laplace" in shown
+    assert status == 0 and "Prior flat for the share of the trait, smooth" in shown and "method weighted" in shown
 
 
 def answered(rng, trait, numbers):
@@ -107,7 +107,7 @@ def test_fifty_people_need_no_chains(seed):
     treatment = [np.bincount((numbers[k] + trait)[group == 2 * k + 1], minlength=6) for k in range(2)]
     survey = Collection.from_lists(ListExperiment((4, 4)), control=control, treatment=treatment)
     result = fit(survey, estimates=False, random_seed=seed)
-    assert result.attrs["method"] == "laplace" and result.attrs["converged"]
+    assert result.attrs["method"] == "weighted" and result.attrs["converged"]
 
 
 @pytest.mark.calibrate

@@ -15,7 +15,7 @@ from ldpbayes.protocols.designs import forced_response, warner
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
 
-# Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
+# Weak reports on purpose: that the prior decides is told by tests/regression/test_separation.py.
 pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 DIE = forced_response(2 / 3, (1, 1))
@@ -156,7 +156,7 @@ def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_and
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"g": np.tile(["u", "v", "w"], 100), "report": rng.integers(0, 2, 300)})
     try:
-        found = lb.regress(frame, "answer ~ 1 + (1 | g)", warner(0.9), method="laplace", draws=50, random_seed=1)
+        found = lb.regress(frame, "answer ~ 1 + (1 | g)", warner(0.9), method="weighted", draws=50, random_seed=1)
     except ConvergenceError as err:  # weights of so few draws
         found = err.result
     assert found["posterior"]["1|g"].dims == ("chain", "draw", "1|g_level", "category")

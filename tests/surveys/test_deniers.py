@@ -80,7 +80,7 @@ def fitted():
 
 def test_the_check_of_the_specification(fitted):
     _, tree, _ = fitted
-    assert tree.attrs["method"] == "denying" and tree.attrs["converged"]
+    assert tree.attrs["method"] == "quadrature" and tree.attrs["converged"]
     for name, known in CHECK.items():
         found = numbers(tree, name)
         assert np.abs(np.subtract(found, known)).max() < 1e-3 * known[1], (name, found)
@@ -102,8 +102,8 @@ def test_quadrature_weighted_draws_and_a_grid_agree(device, asked, prior):
     """At the boundary of P and of δ, under other priors of δ, and the evidence too."""
     collection, belief = denied(device, asked), Denial(denial=prior)
     p, delta, weight = grid(device, asked, *prior)
-    exact = fit(collection, belief, method="denying", draws=200, random_seed=1, estimates=False)
-    rough = fit(collection, belief, method="laplace", random_seed=1, estimates=False)
+    exact = fit(collection, belief, method="quadrature", draws=200, random_seed=1, estimates=False)
+    rough = fit(collection, belief, method="weighted", random_seed=1, estimates=False)
     for name, values in (("yes", p), ("denial", delta), ("deniers", p * delta)):
         known = weighted(values, weight)
         error = np.abs(np.subtract(numbers(exact, name), known)) / known[1]
@@ -154,7 +154,7 @@ def test_three_answers_are_the_sum_over_a_grid(denied):
     mean, sd = three_answers(seen, said, 1.5, denied)
     tree = fit(collection, random_seed=1, draws=2500, estimates=False)
     summary, several = tree["summary"].sel(target="distribution"), len(denied) > 1
-    assert tree.attrs["method"] == ("laplace" if several else "denying") and tree.attrs["converged"]
+    assert tree.attrs["method"] == ("weighted" if several else "quadrature") and tree.attrs["converged"]
     found, spread, error = (
         np.concatenate([summary[key].values, summary[f"derived_{key}"].values[: len(denied)]])
         for key in ("mean", "sd", "mcse")

@@ -14,7 +14,7 @@ from ldpbayes.collections.survey import design_effect
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators import MLE, Oracle
 from ldpbayes.methods import Exact
-from ldpbayes.posteriors.joint import JOINT
+from ldpbayes.posteriors.nuts import JOINT
 from ldpbayes.posteriors.problem import scaled
 from ldpbayes.priors import Compliance, Dirichlet
 from ldpbayes.protocols import designs
@@ -428,7 +428,7 @@ def test_a_prior_over_weighted_cells_never_counts_them_as_whole_reports():
     cells = Cells({"a": collection, "b": other}, by="region")
     tree = fit(cells, "hierarchical", random_seed=1, draws=250)
     assert tree.attrs["method"] != "nuts" and "seudo-posterior" in tree.attrs["pseudo"]
-    days = fit(cells, "days", method="laplace", random_seed=1, draws=250)  # knows its evidence, which weights do not have
+    days = fit(cells, "days", method="weighted", random_seed=1, draws=250)  # knows its evidence, which weights do not have
     assert "evidence have no meaning" in days.attrs["pseudo"] and "log_evidence" not in facts_of(days)
     with pytest.raises(InfeasibleError):
         fit(cells, "hierarchical", random_seed=1, exclude=[name for name in JOINT if name != "nuts"])

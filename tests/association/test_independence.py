@@ -28,7 +28,7 @@ def pair():
 @pytest.fixture(scope="module")
 def by_weights(pair):
     tree = lb.associate(pair, random_seed=1)
-    assert tree.attrs["method"] == "loglinear" and facts_of(tree)["sampling"] == "independent"
+    assert tree.attrs["method"] == "weighted" and facts_of(tree)["sampling"] == "independent"
     return lb.answers.independence(tree)
 
 

@@ -8,9 +8,6 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-#: Into how many parts each round cuts the bracket of a window's end, for at most so many ends: calls outweigh a few places.
-ROUNDS = (((16, 8), 8), ((4, 4, 4, 2), 64))
-
 
 def whole_part(value):
     """Return the whole numbers below values; up to a thousandth above one stays with it: t^{−1} has no Gauss rule."""
@@ -18,7 +15,7 @@ def whole_part(value):
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class Integrand:
     """Σ_j w_j log (L_j p) under Dirichlet(α), α ≤ 1: whole counts above that are reports of a category.
 
     Weighted reports that only one category can have made join its α: a broken power of p_x is no polynomial.
@@ -48,7 +45,7 @@ class Target:
 
     @classmethod
     def of(cls, merged):
-        """Return the target of merged rows."""
+        """Return the integrand of merged rows."""
         single = ((merged.matrix > 0).sum(axis=1) == 1) & (merged.counts % 1 > 0)
         total = merged.alpha + merged.counts[single] @ (merged.matrix[single] > 0)
         degree = whole_part(total)
@@ -69,11 +66,11 @@ class Target:
         return windows(self, self.matrix[None, :, 0], self.matrix[None, :, 1:])
 
     def deeper(self, nats):
-        """Return the same target with wider windows."""
+        """Return the same integrand with wider windows."""
         return dataclasses.replace(self, depth=self.depth + nats)
 
     def ordered(self, order):
-        """Return the same target with the categories in another order."""
+        """Return the same integrand with the categories in another order."""
         return dataclasses.replace(self, matrix=self.matrix[:, order], alpha=self.alpha[order], centre=self.centre[order])
 
 
@@ -127,7 +124,7 @@ def _step_length(ratio, counts, relative, step, decrement):
     return short
 
 
-def windows(target, head, tails):
+def windows(integrand, head, tails):
     """Return (low, high): the range of c outside which max_u ℓ(c head + (1 − c) tails u) is below top − depth, (N,) each.
 
     Parameters
@@ -139,35 +136,49 @@ def windows(target, head, tails):
     """
     size = len(head)
     low, high = np.zeros(size), np.ones(size)
-    level = np.full(size, target.top - target.depth)
+    level = np.full(size, integrand.top - integrand.depth)
     with np.errstate(divide="ignore"):
-        cut_low = np.log(tails.mean(axis=2)) @ target.counts < level
-        cut_high = np.log(head) @ target.counts < level
+        cut_low = np.log(tails.mean(axis=2)) @ integrand.counts < level
+        cut_high = np.log(head) @ integrand.counts < level
     cut = np.flatnonzero(cut_low | cut_high)
     if not cut.size:
         return low, high
-    bound, best = maximized(np.concatenate([head[cut][:, :, None], tails[cut]], axis=2), target.counts)
+    bound, best = maximized(np.concatenate([head[cut][:, :, None], tails[cut]], axis=2), integrand.counts)
     level[cut] = np.minimum(level[cut], bound - 4 - 2 * tails.shape[2])
     peak = np.full(size, 0.5)
     peak[cut] = best[:, 0]
     rows = np.concatenate([np.flatnonzero(cut_low), np.flatnonzero(cut_high)])
     down = np.arange(rows.size) < np.count_nonzero(cut_low)
-    reach = np.where(down, peak[rows], 1 - peak[rows])
-    inner, outer = np.full(rows.size, -23.0), np.zeros(rows.size)  # logs of distances from the peak, over the reach
-    # Every round tries places between both for all rows at once; the steps at the end are those of seven halvings.
-    for parts in next((rounds for rounds, most in ROUNDS if rows.size <= most), (2,) * 7):
-        places = inner + (outer - inner) * (np.arange(1, parts)[:, None] / parts)
-        c = peak[rows] + np.where(down, -1.0, 1.0) * reach * np.exp(places)
-        mixed = c[:, :, None, None] * head[rows][:, :, None] + (1 - c)[:, :, None, None] * tails[rows]
-        inside = maximized(mixed.reshape(-1, *tails.shape[1:]), target.counts)[0].reshape(c.shape) >= level[rows]
-        passed = np.cumprod(inside, axis=0).sum(axis=0)
-        every = np.concatenate([inner[None], places, outer[None]])
-        inner, outer = (np.take_along_axis(every, at[None], axis=0)[0] for at in (passed, passed + 1))
-    distance = np.exp(outer)
-    end = np.where(distance > 0.8, 1.0, distance) * reach  # near the end go to it: the prior is singular there
-    low[rows[down]] = np.where(distance > 0.8, 0.0, peak[rows] - end)[down]
-    high[rows[~down]] = np.where(distance > 0.8, 1.0, peak[rows] + end)[~down]
+    side, reach = np.where(down, -1.0, 1.0), np.where(down, peak[rows], 1 - peak[rows])
+
+    def beyond(log_distance, i):
+        c = (peak[rows[i]] + side[i] * reach[i] * np.exp(log_distance))[:, None, None]
+        mixed = c * head[rows[i]][:, :, None] + (1 - c) * tails[rows[i]]
+        return level[rows[i]] - maximized(mixed, integrand.counts)[0]
+
+    distance = reach_of(beyond, rows.size)
+    at_end = distance == 1
+    low[rows[down]] = np.where(at_end, 0.0, peak[rows] - distance * reach)[down]
+    high[rows[~down]] = np.where(at_end, 1.0, peak[rows] + distance * reach)[~down]
     return low, high
+
+
+def reach_of(beyond, size):
+    """Return how far from peaks windows reach, as shares of the ways to the ends, shape (size,).
+
+    Windows a fifth too wide do no harm; near an end they go to it: the prior is singular there.
+
+    Parameters
+    ----------
+    beyond : callable
+        Logs of such shares, places (k,) → by how many nats a log-likelihood there is too low.
+    size : int
+    """
+    from scipy.optimize.elementwise import find_root
+
+    near_end = math.log(0.8)
+    bracket = find_root(beyond, (-23.0, near_end), args=(np.arange(size),), tolerances={"xatol": math.log(1.2)}).bracket
+    return np.where(bracket[1] >= near_end, 1.0, np.exp(bracket[1]))
 
 
 def _log_beta(alpha):
