@@ -393,7 +393,7 @@ def test_what_cannot_be_written(tmp_path, arguments, columns, problem):
 
 @pytest.mark.parametrize("a, n", [(3, 500), (200, 300)])
 def test_simulated_reports_keep_their_truth(tmp_path, monkeypatch, a, n):
-    monkeypatch.setattr(simulation, "_BATCH", 128)
+    monkeypatch.setattr(simulation, "USERS_TOGETHER", 128)
     truth = simulation.population("zipf", a)
     protocol = make_protocol("oue", truth.categories, {"epsilon": 1.0})
     counts = simulation.simulate_reports(tmp_path / "x.parquet", protocol, truth, n, random_seed=1)

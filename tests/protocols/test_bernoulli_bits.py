@@ -10,7 +10,7 @@ MASK = 2**64 - 1
 
 @pytest.fixture(params=["numpy", "compiled"])
 def version(request, monkeypatch):
-    monkeypatch.setattr(bits, "FEW", 2**60 if request.param == "numpy" else 0)
+    monkeypatch.setattr(bits, "FEW_USERS", 2**60 if request.param == "numpy" else 0)
     return request.param
 
 
@@ -81,7 +81,7 @@ def test_digits_are_those_of_the_probability():
 
 def test_generators_advance_and_differ(monkeypatch):
     """Two calls of one generator, and two seeds, give different reports."""
-    monkeypatch.setattr(bits, "FEW", 0)
+    monkeypatch.setattr(bits, "FEW_USERS", 0)
     rng = np.random.default_rng(2)
     one, two, other = (bits.bernoulli(50, 70, 0.4, source) for source in (rng, rng, np.random.default_rng(3)))
     assert (one != two).any() and (one != other).any()

@@ -78,7 +78,7 @@ def test_hashed_passes_are_those_of_their_supports(batch, n_buckets, family):
 @pytest.mark.parametrize("a", [5, 16, 130])
 def test_passes_add_up_over_batches(a, monkeypatch):
     """Also where blocks end within a batch, and where carries of the popcount overflow a byte."""
-    monkeypatch.setattr(passes, "MOST", 1024 * a)
+    monkeypatch.setattr(passes, "SORTED", 1024 * a)
     rng = np.random.default_rng(5)
     members, group = rng.random((9000, a)) < np.linspace(0.9, 0.1, a), rng.integers(3, size=9000) // 2 * 2
     packed, pilots = np.packbits(members, axis=1), rng.dirichlet(np.ones(a), size=3)
