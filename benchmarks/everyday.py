@@ -1,7 +1,7 @@
 """Files and lines of the package that an everyday call runs, the second time in a process.
 
-    python benchmarks/everyday.py            # one fit of two categories, with its table
-    python benchmarks/everyday.py --files    # … and the lines of each file
+python benchmarks/everyday.py            # one fit of two categories, with its table
+python benchmarks/everyday.py --files    # … and the lines of each file
 """
 
 import argparse

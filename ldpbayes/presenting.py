@@ -47,7 +47,7 @@ class AbstractResult:
         pandas.DataFrame
             An interval is two columns, its lower and its upper end.
         """
-        return _pages().frame(self, **settings)
+        return importlib.import_module("ldpbayes.pages.showing").frame(self, **settings)
 
     def save(self, path: str | PathLike) -> None:
         """Write this to a file, as ``ldpbayes.save`` does: a posterior as NetCDF, or the page in the format of the suffix.

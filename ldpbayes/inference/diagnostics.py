@@ -68,7 +68,7 @@ class Diagnostics:
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class Statistics:
     """What is printed of a posterior, and whether to trust it.
 
     Attributes
@@ -108,8 +108,8 @@ def summarize(
     effective: Mapping[str, np.ndarray] | None = None,
     known: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     joint: bool = False,
-) -> Summary:
-    """Return the Summary of draws, with the verdict on them.
+) -> Statistics:
+    """Return the Statistics of draws, with the verdict on them.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def summarize(
         if (joint or several) and any(values[name].ndim == 2 for name in shared):
             deciding += [kind for kind in ("parameter", "derived") if kind in entries][:1]
         judged = _of_chains(diagnostics, [entries[name] for name in deciding if name in entries], stats or {})
-    return Summary(entries, tuple(quantities), tuple(parameters), ci_prob, judged)
+    return Statistics(entries, tuple(quantities), tuple(parameters), ci_prob, judged)
 
 
 def _of_chains(diagnostics, entries, stats):

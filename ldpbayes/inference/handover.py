@@ -9,7 +9,7 @@ from ldpbayes.errors import ConvergenceError, InfeasibleError
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class Handover:
     """What a hand-over ended with.
 
     Attributes
@@ -40,8 +40,8 @@ def hand_over(
     problem: Callable[[Any], str],
     usable: Callable[[Any], bool] = lambda answer: True,
     refusal: Callable[[Mapping[str, str]], Exception] = lambda rejected: InfeasibleError(" ".join(rejected.values())),
-) -> Outcome:
-    """Return the Outcome of methods that hand over to each other.
+) -> Handover:
+    """Return the Handover of methods that hand over to each other.
 
     Parameters
     ----------
@@ -58,10 +58,10 @@ def hand_over(
 
     Returns
     -------
-    Outcome
+    Handover
     """
     rejected: dict[str, str] = {}
-    best = Outcome("", None, False, rejected)
+    best = Handover("", None, False, rejected)
     while (chosen := following(rejected)) is not None:
         name, run = chosen
         try:
@@ -72,10 +72,10 @@ def hand_over(
             continue
         why = problem(answer)
         if not why:
-            return Outcome(name, answer, True, rejected)
+            return Handover(name, answer, True, rejected)
         rejected[name] = why
         if best.answer is None or usable(answer):
-            best = Outcome(name, answer, False, rejected)
+            best = Handover(name, answer, False, rejected)
     if not best.name:
         raise refusal(rejected)
     return best

@@ -28,7 +28,7 @@ from scipy.linalg import LinAlgError
 from scipy.special import logsumexp, softmax
 
 from ldpbayes.errors import ConvergenceError
-from ldpbayes.inference.handover import Outcome, hand_over, in_order
+from ldpbayes.inference.handover import Handover, hand_over, in_order
 from ldpbayes.inference.hmc import rotated
 from ldpbayes.inference.importance import Weighted, resample, weigh
 from ldpbayes.inference.newton import Steps, climb
@@ -284,7 +284,7 @@ class Nested:
         Values at the node of each draw.
     drawn, weights : tuples of Drawn and Weighted
         By family: what the draws were taken from.
-    outcome : Outcome
+    outcome : Handover
         Its name is one of WAYS, its answer the Verdict on the weights of all families.
     """
 
@@ -292,7 +292,7 @@ class Nested:
     at: np.ndarray
     drawn: tuple[Drawn, ...]
     weights: tuple[Weighted, ...]
-    outcome: Outcome
+    outcome: Handover
 
     @property
     def way(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes.inference.diagnostics import Diagnostics, Summary, of_independent, summarize
+from ldpbayes.inference.diagnostics import Diagnostics, Statistics, of_independent, summarize
 from ldpbayes.inference.verdict import of_chains
 from ldpbayes.posteriors.completion import Completion, Posterior, of_answers_alone
 from ldpbayes.posteriors.outcome import Outcome
@@ -51,7 +51,7 @@ class Answer:
         return of_answers_alone(posterior, self.problem.collection) if self.problem.collection.laws else posterior
 
     @cached_property
-    def summary(self) -> Summary:
+    def summary(self) -> Statistics:
         """What is printed, with the verdict."""
         posterior, prob = self.posterior, self.asked["ci_prob"]
         mean = {} if posterior.frequency_mean is None else {"frequency_mean": posterior.frequency_mean}

@@ -9,7 +9,7 @@ import xarray as xr
 
 from ldpbayes.collections.data import mechanisms
 from ldpbayes.errors import ArgumentError
-from ldpbayes.inference.diagnostics import Summary
+from ldpbayes.inference.diagnostics import Statistics
 from ldpbayes.inference.ends import LEVELS
 from ldpbayes.posteriors.answer import Answer
 from ldpbayes.result.facts import DETAILS, state
@@ -51,7 +51,7 @@ def build(
     facts: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, Any] | None = None,
     observed: bool = True,
-    summary: Summary | None = None,
+    summary: Statistics | None = None,
 ) -> Result:
     """Return the Result of a posterior.
 
@@ -78,7 +78,7 @@ def build(
         Further facts: diagnostics of the method, outcome sentences.
     observed : bool
         Whether the result holds the reports.
-    summary : Summary, optional
+    summary : Statistics, optional
         Of the draws, whose diagnostics become facts.
     """
     labels = {**data.coords(), **(coords or {})}

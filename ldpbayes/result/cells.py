@@ -2,7 +2,6 @@
 
 import numbers
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -80,7 +79,7 @@ def of_cells(
 def of_answers(
     cells: Cells,
     prior: Any,
-    answers: Sequence[tuple[Answer, str]],
+    answers: list[tuple[Answer, str]],
     settings: dict,
     attrs: dict | None = None,
 ) -> Result:
@@ -91,14 +90,17 @@ def of_answers(
     cells : Cells
     prior : AbstractPrior
         Of each cell.
-    answers : sequence of (Answer, str)
-        Of each cell, and why its method; their draws are used up.
+    answers : list of (Answer, str)
+        Of each cell, and why its method. Emptied: with those of all cells beside them, the draws would take memory twice.
     settings : dict
         How all cells were fitted.
     attrs : dict, optional
         Further facts, which all cells share, as they do the unknowns of the prior.
     """
     each, ci_prob = [answer.posterior for answer, _ in answers], settings["ci_prob"]
+    said = [answer.facts | {"reason": reason} for answer, reason in answers]
+    diagnostics = of_cells_together(cells.labels, [answer.diagnostics for answer, _ in answers])
+    answers.clear()
     first, count, attrs = each[0], len(each), attrs or {}
     cut = [slice(min(one.length[axis] for one in each)) for axis in (0, 1)]
     unknown = [name for name, (_, _, *about) in first.draws.items() if about]
@@ -108,10 +110,8 @@ def of_answers(
     if any(one.exact.keys() != first.exact.keys() for one in each):
         summaries = {name: _entries([_summary(one, name, ci_prob) for one in each]) for name in names if name in TARGETS}
     exact = {name: _stacked([one.exact[name] for one in each]) for name in first.exact if _alike(each, name)}
-    said = [answer.facts | {"reason": reason} for answer, reason in answers]
     facts = facts_of_cells(count, **{name: [one.get(name, blank) for one in said] for name, blank in FACTS.items()})
     facts["log_evidence"] = np.array([one.exact.get("log_evidence", facts["log_evidence"][k]) for k, one in enumerate(each)])
-    diagnostics = of_cells_together(cells.labels, [answer.diagnostics for answer, _ in answers])
     draws: dict[str, tuple] = {}
     for name in names:
         dims = ("cell", "category") if name in TARGETS else ("cell",)

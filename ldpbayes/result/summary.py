@@ -3,13 +3,13 @@
 import numpy as np
 import xarray as xr
 
-from ldpbayes.inference.diagnostics import TARGETS, Summary
+from ldpbayes.inference.diagnostics import TARGETS, Statistics
 
 
-def write_summary(result: xr.DataTree, summary: Summary) -> None:
+def write_summary(result: xr.DataTree, summary: Statistics) -> None:
     """Add the group ``summary`` to a result.
 
-    Variables have dims (target, [cell,] category) with targets distribution and frequency: the entries of a Summary, nan
+    Variables have dims (target, [cell,] category) with targets distribution and frequency: the entries of a Statistics, nan
     where nothing is known of F. Derived quantities have the same variables under ``derived_…``, dims [cell,] quantity;
     hyperparameters of the prior, and of cells every number per draw, under ``parameter_…``; each array of unknowns of the
     prior under its name: ``effect_mean``, dims cell, category.
@@ -18,7 +18,7 @@ def write_summary(result: xr.DataTree, summary: Summary) -> None:
     ----------
     result : DataTree
         With draws.
-    summary : Summary
+    summary : Statistics
     """
     posterior, entries = result["posterior"], dict(summary.entries)
     first = posterior["distribution"]

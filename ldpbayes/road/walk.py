@@ -40,7 +40,7 @@ INTERRUPTED = "the fit was interrupted before it."
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class UnderPrior:
     """A result under one prior.
 
     Attributes
@@ -170,13 +170,13 @@ def _moments_known(data: Any, belief: Any, request: Request) -> bool:
     return not _shared(data, belief, request) or at_once(data, request)
 
 
-def _fitted(data: Any, belief: Any, request: Request, undrawn: bool, selection: Selection | None = None) -> Fitted:
+def _fitted(data: Any, belief: Any, request: Request, undrawn: bool, selection: Selection | None = None) -> UnderPrior:
     """Return what is fitted under a prior: of all cells together, without draws, of one collection, or of each cell."""
     if over_all(belief):
         refuse_doubtful_cells(data)
         without = ("nuts",) if data.weighted else ()  # the PyMC model takes whole reports
         answer, reason = _answered(request, Joint(data, belief), request.asked_sizes, JOINT, without)
-        return Fitted(of_answer(answer, reason=reason))
+        return UnderPrior(of_answer(answer, reason=reason))
     if undrawn and (not data.by or at_once(data, request)):
         return _moments(data, belief, request)
     if not data.by:
@@ -184,9 +184,9 @@ def _fitted(data: Any, belief: Any, request: Request, undrawn: bool, selection: 
     return _sharing(data, belief, request) if _shared(data, belief, request) else _each(data, belief, request)
 
 
-def _of_answer(answer: Answer, reason: str) -> Fitted:
+def _of_answer(answer: Answer, reason: str) -> UnderPrior:
     """Return what is fitted of one collection."""
-    return Fitted(of_answer(answer, reason=reason), [answer.problem], answer.trouble)
+    return UnderPrior(of_answer(answer, reason=reason), [answer.problem], answer.trouble)
 
 
 def _shared(cells: Cells, prior: Any, request: Request) -> bool:
@@ -195,7 +195,7 @@ def _shared(cells: Cells, prior: Any, request: Request) -> bool:
     return several and prior.mixture() is not None and request.name in ("auto", "mixture")
 
 
-def _moments(data: Any, belief: Any, request: Request) -> Fitted:
+def _moments(data: Any, belief: Any, request: Request) -> UnderPrior:
     """Return what is fitted without draws: moments, intervals and evidence, and whether the prior decides them.
 
     Of an expansion whose error is above that of the means of the usual draws, draws are made where they are affordable.
@@ -222,10 +222,10 @@ def _moments(data: Any, belief: Any, request: Request) -> Fitted:
         state(tree, decision_given(data if data.keeps_reports else None, moved))
     if data.derived:
         tree.attrs["reason"] += " Derived quantities need draws and are left out."
-    return Fitted(tree, problems)
+    return UnderPrior(tree, problems)
 
 
-def _drawn(collection: Any, belief: Any, request: Request) -> Fitted | None:
+def _drawn(collection: Any, belief: Any, request: Request) -> UnderPrior | None:
     """Return what is fitted by draws where a method makes them within its limit, else None."""
     drawing = request.drawing(collection.n_categories)
     selection = Selection(Problem.of(collection, belief), (), drawing.sizes(collection.n_categories))
@@ -252,13 +252,13 @@ def _answered(
     """Return (Answer, why its method): of the method asked for, else the first accepted or the best of those rejected."""
     if request.automatic:
         methods_left = selection or Selection(problem, request.exclude + without, sizes, methods)
-        outcome = hand_over(
+        handed = hand_over(
             methods_left.following(request.run),
             lambda answer: answer.trouble,
             lambda answer: not answer.outcome.rejected,
             methods_left.refusal,
         )
-        answer, why = outcome.answer, outcome.answer.reason + outcome.before
+        answer, why = handed.answer, handed.answer.reason + handed.before
     else:
         engine = request.engine(methods, sizes)
         answer, why = engine.answer(problem, engine.plan(problem), **request.run), "Chosen by the caller."
@@ -270,7 +270,7 @@ def _answered(
     return answer, why
 
 
-def _sharing(cells: Cells, belief: Any, request: Request) -> Fitted:
+def _sharing(cells: Cells, belief: Any, request: Request) -> UnderPrior:
     """Return what is fitted of all cells under a mixture of Dirichlet priors whose one hyperparameter they share."""
     if "mixture" in request.exclude:
         raise InfeasibleError("One hyperparameter shared by all cells needs the method mixture, which was excluded.")
@@ -282,11 +282,12 @@ def _sharing(cells: Cells, belief: Any, request: Request) -> Fitted:
         "reason": f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells.",
     }
     problems, pairs = [answer.problem for answer in answers], [(answer, answer.reason) for answer in answers]
-    trouble = _trouble(cells, answers)  # before their draws are used up
-    return Fitted(of_answers(cells, problems[0].prior, pairs, request.stated, attrs), problems, trouble)
+    trouble = _trouble(cells, answers)
+    answers.clear()  # of_answers empties the pairs, and frees their draws
+    return UnderPrior(of_answers(cells, problems[0].prior, pairs, request.stated, attrs), problems, trouble)
 
 
-def _each(cells: Cells, belief: Any, request: Request) -> Fitted:
+def _each(cells: Cells, belief: Any, request: Request) -> UnderPrior:
     """Return what is fitted of cells with posteriors of their own; one that cannot be served is left out by its name."""
     answers, refused = _answers(cells, belief, request)
     if not answers:
@@ -302,7 +303,7 @@ def _each(cells: Cells, belief: Any, request: Request) -> Fitted:
     if request.draws == 0:  # moments of each
         tree = stack(cells, prior, list(answers.values()), request.stated)
         state(tree, decision_of_cells(cells.labels, tree["cells"].to_dataset()))
-        return Fitted(tree, problems, "", left_out)
+        return UnderPrior(tree, problems, "", left_out)
     pairs = list(answers.values())
     trouble = _trouble(cells, [answer for answer, _ in pairs])
     if not cells.laws and all(_together(answer) for answer, _ in pairs):
@@ -310,7 +311,7 @@ def _each(cells: Cells, belief: Any, request: Request) -> Fitted:
         tree = of_answers(cells, prior, pairs, request.stated | request.sizes())
     else:
         tree = stack(cells, prior, [of_answer(answer, reason=reason) for answer, reason in pairs], request.stated)
-    return Fitted(tree, problems, trouble, left_out)
+    return UnderPrior(tree, problems, trouble, left_out)
 
 
 def _together(answer: Answer) -> bool:
