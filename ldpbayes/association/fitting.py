@@ -154,8 +154,8 @@ def associate(
 
 def _check_sizes(belief, sizes):
     """Refuse a log-linear prior over another table with as many cells."""
-    model = as_prior(belief, math.prod(sizes)).log_linear()
-    if model is not None and model.sizes != sizes:
+    model: Any = as_prior(belief, math.prod(sizes))
+    if model.kind == "table" and model.sizes != sizes:
         got, needed = (" × ".join(map(str, shape)) for shape in (model.sizes, sizes))
         raise ArgumentError(f"prior must be over {needed} cells like the attributes, got one over {got} cells.")
 
@@ -288,14 +288,15 @@ def _against_independence(tree, collection, attributes, belief, random_seed):
     evidence is the product of those of the attributes alone. The log-linear engine integrates it as one.
     """
     nothing = math.nan, math.nan
-    log_linear = as_prior(belief, collection.n_categories).log_linear()
+    model: Any = as_prior(belief, collection.n_categories)
+    is_table = model.kind == "table"
     if collection.weighted:
         return *nothing, "sampling weights have no evidence"
     if collection.laws:
         return *nothing, f"{collection.doubt}, and then the reports of the attributes depend on each other"
-    if log_linear is not None and log_linear.order < 2:
+    if is_table and model.order < 2:
         return *nothing, "the prior has no interactions: it holds all attributes to be independent"
-    if log_linear is None:
+    if not is_table:
         whole, margins = _evidence(tree, collection, belief), []
         for name in attributes:
             margin = marginal(collection, attributes, [name])
@@ -312,7 +313,7 @@ def _against_independence(tree, collection, attributes, belief, random_seed):
     if "log_evidence_independence" not in facts:  # another engine made the draws
         size = tree["posterior"].sizes["chain"] * tree["posterior"].sizes["draw"]
         try:
-            facts = evidences(log_linear, collection.rows, size, np.random.default_rng(random_seed))
+            facts = evidences(model, collection.rows, size, np.random.default_rng(random_seed))
         except InfeasibleError as err:
             return *nothing, str(err)
     error = math.hypot(facts["log_evidence_error"], facts["log_evidence_independence_error"])

@@ -178,7 +178,7 @@ def _factors(problems, evidences, known, limit):
         reference, skipped, settled = used, {}, bool(evidences.settled[k])
         if not settled:
             skipped, values, errors = dict.fromkeys(values, UNTOLD), {}, {}
-        if (problem.collection is not None and problem.collection.ordered) or prior.walk() is not None:
+        if (problem.collection is not None and problem.collection.ordered) or prior.kind == "walk":
             smooth = Smooth(n_categories=a)
             reference = "smooth" if prior == smooth else used
             # Its particles take as long as so many draws.

@@ -59,7 +59,7 @@ class HMC(AbstractPosterior):
 
     def prepare(self, problem):
         prior = problem.prior
-        if problem.alone and prior.walk() is None:
+        if problem.alone and prior.kind != "walk":
             return Refusal(
                 "The method hmc is for priors over all cells and for random walks over ordered categories, such as smooth; "
                 f"this one is {prior.describe()}."

@@ -258,7 +258,7 @@ def planned(problem: Any) -> Plan | Refusal:
     ----------
     problem : Problem
     """
-    prior = problem.prior.log_linear()
+    prior = problem.prior
     table = Table(prior, problem.rows)
     if why := table.too_large:
         return Refusal(f"The method weighted {why}.")

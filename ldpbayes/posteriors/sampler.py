@@ -75,8 +75,8 @@ class Sampler:
 
     def _near(self, prior, form, before, rng):
         """Return draws of the prior's unknowns near the posterior under a form of the likelihood."""
-        if prior.walk() is not None:
-            return unknowns_near(form, prior.walk(), self.pilot, rng)
+        if prior.kind == "walk":
+            return unknowns_near(form, prior, self.pilot, rng)
         return bent(Target(prior, form), before).of(rng.standard_normal((self.pilot, prior.n_unknowns)))
 
     def outcome(
@@ -101,8 +101,9 @@ class Sampler:
             (settled chains, Going) → Run; see inference.sampling.
         """
         form, summaries, before = self.form(problem, rng)
-        walk = problem.prior.walk()
-        chains = Chains(Target(problem.prior, form), before, number, rng) if walk is None else Walks(form, walk, number, rng)
+        prior = problem.prior
+        is_walk = prior.kind == "walk"
+        chains = Walks(form, prior, number, rng) if is_walk else Chains(Target(prior, form), before, number, rng)
         longest = self.longest * draws * max(verdict.LIMITS.usual / (draws * number), 1.0)
         seen: list = [None, None]
 

@@ -264,7 +264,7 @@ def log_evidence(problem, form, rng):
         Of its likelihood.
     rng : numpy.random.Generator
     """
-    density = Walks(form, problem.prior.walk(), 1, rng).density
+    density = Walks(form, problem.prior, 1, rng).density
     particles, a = density.particles, density.mean.size
     path = []
 

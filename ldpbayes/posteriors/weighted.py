@@ -67,9 +67,9 @@ class Weighted(AbstractPosterior):
             return Refusal(
                 "The method weighted is for priors that are not Dirichlet; other methods are better for this one."
             )
-        if prior.walk() is not None:
+        if prior.kind == "walk":
             return Refusal(f"The method weighted has no proposals for a random walk; this prior is {prior.describe()}.")
-        if prior.log_linear() is not None and problem.keeps_reports:
+        if prior.kind == "table" and problem.keeps_reports:
             return loglinear.planned(problem)
         most, kind, way = self.unknowns, "unknowns", "of the prior" if prior.has_atom else "about the mode"
         if prior.varying:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ldpbayes.collections import Cells
     from ldpbayes.priors.floor import Floor
     from ldpbayes.priors.learnt import Learnt
-    from ldpbayes.priors.loglinear import LogLinear
-    from ldpbayes.priors.smooth import Smooth
 
 #: A table of quantiles is refused where its spline falls over more of the probability than this.
 MAX_FALL = 0.01
@@ -102,6 +100,9 @@ class AbstractPrior(abc.ABC):
     """
 
     n_categories: int
+    #: What methods know of the form of the prior: "walk", a random walk over ordered categories; "table", logits that are
+    #: linear in normal effects of a table's attributes; empty where a density is all.
+    kind: ClassVar[str] = ""
 
     @classmethod
     def named(cls) -> "Mapping[str, Callable[[int], AbstractPrior]]":
@@ -311,10 +312,6 @@ class AbstractPrior(abc.ABC):
         """
         return None
 
-    def log_linear(self) -> "LogLinear | None":
-        """Return this prior where the logits of P are linear in normal effects of a table's attributes, else None."""
-        return None
-
     def floor(self) -> "Floor | None":
         """Return this prior where it is a learnt Dirichlet over a floor, else None."""
         return None
@@ -323,10 +320,6 @@ class AbstractPrior(abc.ABC):
     def has_atom(self) -> bool:
         """Whether a hyperparameter has a probability of its own at one value: weights about a mode may miss a part then."""
         return False
-
-    def walk(self) -> "Smooth | None":
-        """Return this prior where it is a random walk over ordered categories, else None."""
-        return None
 
 
 def unused(name: str, names: Container[str]) -> str:

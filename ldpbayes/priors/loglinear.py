@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import helmert
@@ -65,6 +65,7 @@ class LogLinear(AbstractSoftmax):
     main: float = math.pi / math.sqrt(2)
     scale: float = 0.5
     order: int = 3
+    kind: ClassVar[str] = "table"
 
     def __post_init__(self):
         object.__setattr__(self, "sizes", checks.attribute_sizes(self.sizes))
@@ -172,10 +173,7 @@ class LogLinear(AbstractSoftmax):
         numbers = {name: np.array(float(getattr(self, name))) for name in ("main", "scale", "order")}
         return numbers | {f"size_{k}": np.array(float(size)) for k, size in enumerate(self.sizes, 1)}
 
-    # ---- capability ------------------------------------------------------------------------------------------------------
-    def log_linear(self) -> "LogLinear":
-        return self
-
+    # ---- what engines ask of a table -----------------------------------------------------------------------------------
     def independence(self) -> "LogLinear":
         """Return this prior without interactions."""
         return LogLinear(self.sizes, self.main, self.scale, 1)

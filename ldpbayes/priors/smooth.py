@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class Smooth(AbstractSoftmax):
     degrees: float = 2.0
     local: float = 0.5
     n_categories: int | None = None
+    kind: ClassVar[str] = "walk"
 
     def __post_init__(self):
         for name in ("rate", "degrees", "local"):
@@ -54,9 +55,6 @@ class Smooth(AbstractSoftmax):
     @classmethod
     def named(cls) -> Mapping[str, Callable[[int], "Smooth"]]:
         return {"smooth": lambda n_categories: cls(n_categories=n_categories)}
-
-    def walk(self) -> "Smooth":
-        return self
 
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
         a = self.n_categories

@@ -371,12 +371,12 @@ def _served(data: Any, left_out: Mapping[str, str]) -> Any:
 
 def _about_order(collection: Any, prior: AbstractPrior) -> dict[str, str]:
     """Return the note on the order of the categories as an attr: where it is assumed, or would allow another prior."""
-    if prior.walk() is not None and not collection.ordered:
+    if prior.kind == "walk" and not collection.ordered:
         return {
             "order": f"The prior takes the categories in the order {listed(collection.categories)}; check it, and state "
             "it with ordered = true."
         }
-    if collection.ordered and prior.walk() is None:
+    if collection.ordered and prior.kind != "walk":
         return {"order": 'The categories are ordered: prior "smooth" lets neighbours share their reports.'}
     return {}
 

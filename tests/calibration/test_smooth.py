@@ -133,7 +133,7 @@ def covered_by_the_truth(p, linear, curvature):
 def test_real_populations_are_covered_and_estimated_better(name):
     """The reports enter by their quadratic log-likelihood, which OUE's is to within a few hundredths of a posterior sd."""
     p = population(name)
-    a, law, ratios, hits = p.size, Smooth(n_categories=p.size).walk(), [], []
+    a, law, ratios, hits = p.size, Smooth(n_categories=p.size), [], []
     noises, some = NOISES[name], p > 0
     for place, (n, epsilon) in enumerate(SETTINGS):
         start, found = time.process_time(), []
