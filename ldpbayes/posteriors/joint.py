@@ -12,7 +12,7 @@ from ldpbayes.inference import verdict
 from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_diagnostics, extremes, mcse_of_mean
 from ldpbayes.inference.effects import Chains, bent
 from ldpbayes.inference.sampling import going_on
-from ldpbayes.inference.structure import MAX_DENSE
+from ldpbayes.inference.structure import CURVATURES
 from ldpbayes.inference.target import Target
 from ldpbayes.likelihoods.kinds import StackedRows
 from ldpbayes.posteriors import frequency, surrogate
@@ -209,10 +209,10 @@ class Rotating(AbstractSampled):
     def prepare(self, problem):
         prior = problem.prior
         shaped = (prior.local() or prior.spectrum(np.zeros(prior.n_unknowns))) is not None
-        if prior.n_unknowns > MAX_DENSE and not shaped:
+        if prior.n_unknowns > CURVATURES.most_dense and not shaped:
             return Refusal(
-                f"The method hmc takes at most {MAX_DENSE} unknowns of a prior that does not know how they hang together; "
-                f"got {prior.n_unknowns}."
+                f"The method hmc takes at most {CURVATURES.most_dense} unknowns of a prior that does not know how they hang "
+                f"together; got {prior.n_unknowns}."
             )
         return super().prepare(problem)
 

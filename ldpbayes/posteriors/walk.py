@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import digamma, gammaln, logsumexp, polygamma, softmax
 
-from ldpbayes.inference import sampling, verdict
+from ldpbayes.inference import hmc, sampling, verdict
 from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.nested import annealed
 from ldpbayes.posteriors import surrogate
@@ -159,7 +159,7 @@ def settled(form, law, method, rng):
     """Return (Filtered, where the chains are in it, steps of a trajectory, unknowns (S, u) of a short run)."""
     density = Filtered.about(form, law)
     at = [0.5 * chain_rng.standard_normal(density.size) for chain_rng in rng.spawn(method.chains)]
-    rounds = max(method.tune * method.chains // sampling.PILOT, ROUNDS)
+    rounds = max(method.tune * method.chains // hmc.TRAJECTORIES.pilot, ROUNDS)
     return sampling.settled(density, at, rounds, rng)
 
 
