@@ -19,6 +19,7 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 from ldpbayes.road import methods
 
 PROTOCOLS = {"OUE": UnaryEncoding.optimized, "SS": SubsetSelection, "OLH": LocalHashing, "HR": HadamardResponse}
@@ -60,8 +61,8 @@ def run(name, collection):
 def effective(tree):
     """Return (least, median) effective sample size over the categories of P."""
     draws = np.moveaxis(tree["posterior"]["distribution"].values, -1, 0)
-    if "effective_draws" in tree.attrs:
-        return (tree.attrs["effective_draws"],) * 2
+    if "effective_draws" in facts_of(tree):
+        return (facts_of(tree)["effective_draws"],) * 2
     if tree.attrs["method"] == "exact":
         return (draws[0].size,) * 2
     ess = array_stats.ess(draws)

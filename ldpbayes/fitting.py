@@ -8,6 +8,7 @@ from ldpbayes import checks, rooms
 from ldpbayes.collections import as_data
 from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.priors import DEFAULT
+from ldpbayes.result.facts import state
 from ldpbayes.road.methods import Choice, checked
 from ldpbayes.road.request import Request
 from ldpbayes.road.walk import settle, walk
@@ -98,7 +99,7 @@ def fit(
     progressbar : bool
         Show progress on standard error.
     estimates : bool
-        Add MLE and oracle in the group ``estimate``, and to the attrs what the reports are worth, whether they fit the
+        Add MLE and oracle in the group ``estimate``, and to the facts what the reports are worth, whether they fit the
         design (``fitness.check``), and log Bayes factors between priors.
     exclude : str or sequence of str
         Methods that "auto" leaves out.
@@ -108,7 +109,7 @@ def fit(
     Result
         An xarray.DataTree with ``table``, ``page`` and ``save``. Its groups are posterior, summary, exact (where known),
         estimate, sample_stats, observed_data and constant_data; its attrs say the method, why it was chosen, its
-        diagnostics and the seed. See ldpbayes.result.
+        verdict and the seed, and those of its group ``details`` all else. See ldpbayes.result.
 
     Raises
     ------
@@ -148,7 +149,7 @@ def fit(
     data.warn_if_unidentified()
     facts = {name: fact for of in rooms.brought("FACTS").values() for name, fact in rooms.function(of)(data).items()}
     tree = walk(data, prior, request)
-    tree.attrs |= facts
+    state(tree, facts)
     if "left_out" in tree.attrs:
         warn(tree.attrs["left_out"], DiagnosticWarning)
     if not tree.attrs["converged"]:

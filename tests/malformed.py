@@ -261,7 +261,7 @@ DOORS = (
 HELPERS = {
     "ldpbayes.repeated.spending": ("spent",),
     "ldpbayes.answers.shares": ("total",),
-    "ldpbayes.plots": ("check_ending",),
+    "ldpbayes.plots.base": ("check_ending",),
     "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),
     "ldpbayes.priors.naming": ("default_prior",),
     "ldpbayes.protocols.registry": ("parse_name", "resolve"),
@@ -418,13 +418,11 @@ CALLS = {
     ),
     "NUTS": _drawn("NUTS", tune=50, target_accept=0.9),
     "Exact": _drawn("Exact"),
-    "Laplace": _drawn("Laplace"),
+    "Weighted": _drawn("Weighted"),
     "Mixture": _drawn("Mixture"),
     "PairSlice": _drawn("PairSlice", tune=100, thin=1, route="auto"),
     "Quadrature": _drawn("Quadrature", tolerance=1e-6, nodes=28, coarser=0.8, left_out=1e-9, node_work=12.0, max_work=6e9),
-    "RandomWalk": _drawn("RandomWalk", tune=50, thin=1),
     "Surrogate": _drawn("Surrogate", max_expansions=2),
-    "TallyChain": _drawn("TallyChain"),
     "TallyStates": _drawn("TallyStates"),
     # ---- fit and check
     "fit": lambda m: dict(
@@ -465,7 +463,7 @@ CALLS = {
         categories=["no", "yes"],
         reference="no",
         prior=2.5,
-        method="laplace",
+        method="weighted",
         **DRAWN,
         ci_prob=0.9,
         progressbar=False,
@@ -856,11 +854,10 @@ METHODS = {
 POSTERIORS = {
     "NUTS": ("jeffreys", dict(draws=20, chains=2, tune=50)),
     "Exact": ("jeffreys", dict(draws=20, chains=2)),
-    "Laplace": ("smooth", dict(draws=20, chains=2)),
+    "Weighted": ("smooth", dict(draws=20, chains=2)),
     "Mixture": ("learnt", dict(draws=20, chains=2)),
     "PairSlice": ("jeffreys", dict(draws=20, chains=2, tune=100)),
     "Quadrature": ("jeffreys", dict(draws=20, chains=2)),
-    "RandomWalk": ("smooth", dict(draws=20, chains=2, tune=50)),
     "Surrogate": ("jeffreys", dict(draws=20, chains=2)),
     "TallyStates": ("jeffreys", dict(draws=20, chains=2)),
 }
@@ -883,18 +880,6 @@ METHODS |= {
         {
             "of_share": lambda m: dict(
                 collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2]), name="trait"
-            )
-        },
-    ),
-    "TallyChain": (
-        _method("TallyChain", dict(draws=20, chains=2)),
-        {
-            "posterior": lambda m: dict(
-                collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2]),
-                prior="share:trait",
-                random_seed=1,
-                ci_prob=0.9,
-                progressbar=False,
             )
         },
     ),

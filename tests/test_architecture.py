@@ -3,6 +3,7 @@
 import ast
 import functools
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -18,6 +19,7 @@ LAYERS = [
         "arrays",
         "checks",
         "compiling",
+        "constants",
         "doors",
         "entropy",
         "errors",
@@ -74,21 +76,23 @@ SHARED = {
 BUILT_ON = {
     "estimators.confidence": {"estimators.mle"},
     "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
-    "posteriors.tally_chains": {"posteriors.tally_chain"},
     "planning.page": {"planning.plans", "planning.prospects"},
     "planning.plans": {"planning.risk", "planning.waves"},
     "planning.prospects": {"planning.plans"},
     "posteriors.exact": {"posteriors.mixing", "posteriors.mixture"},
-    "posteriors.evidence": {"posteriors.surrogate", "posteriors.tally_chain", "posteriors.walk"},
+    "posteriors.evidence": {"posteriors.hmc", "posteriors.sampler", "posteriors.surrogate", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.surrogate"},
     "posteriors.summary": {
         "posteriors.expansion",
-        "posteriors.laplace",
+        "posteriors.hmc",
         "posteriors.mixing",
         "posteriors.mixture",
-        "posteriors.walk",
+        "posteriors.weighted",
     },
-    "posteriors.joint": {"posteriors.laplace", "posteriors.surrogate"},
+    "posteriors.hmc": {"posteriors.sampler", "posteriors.walk"},
+    "posteriors.nuts": {"posteriors.hmc", "posteriors.sampler", "posteriors.weighted"},
+    "posteriors.sampler": {"posteriors.surrogate", "posteriors.walk"},
+    "posteriors.weighted": {"posteriors.loglinear"},
     "posteriors.many": {
         "posteriors.expansion",
         "posteriors.mixing",
@@ -98,7 +102,7 @@ BUILT_ON = {
     },
     "posteriors.mixing": {"posteriors.quadrature", "posteriors.surrogate"},
     "posteriors.mixture": {"posteriors.expansion", "posteriors.mixing"},
-    "posteriors.walk": {"posteriors._walk_kernels", "posteriors.surrogate"},
+    "posteriors.walk": {"posteriors._walk_kernels"},
 }
 HOMES = {
     "numba": {"compiling"},
@@ -215,10 +219,26 @@ def test_no_room_is_named_but_by_itself():
     assert not wrong, wrong
 
 
+def test_the_core_names_no_module_of_a_room_as_text():
+    """Functions of rooms are named in the tables of the rooms; lists of public names are doors."""
+    name_of = re.compile(rf"(ldpbayes\.)?({'|'.join(sorted(ROOMS))})(\.\w+)+")
+    named = [
+        f"{name}: {node.value}"
+        for name, tree in modules()
+        if name.split(".")[0] not in ROOMS | ABOVE and not is_door(tree)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and name_of.fullmatch(node.value)
+    ]
+    assert not named, named
+
+
 def test_rooms_say_what_they_are():
     """What it is for, what it takes from the core, and what it brings; and the rooms that it needs."""
     trees = dict(modules())
+    assert {path.parent.name for path in PACKAGE.glob("*/registered.py")} == ROOMS
+    scope = (ROOT / "docs" / "scope.md").read_text()
     for room in ROOMS:
+        assert any((ROOT / "tests" / room).glob("test_*.py")) and f"| `{room}/` |" in scope, room
         text = ast.get_docstring(trees[room]) or ""
         assert "\nFrom the core it takes" in text and "It brings" in " ".join(text.split()), room
         for other in BETWEEN.get(room, ()):
@@ -288,8 +308,9 @@ def test_family_members_stand_alone():
         family = name.split(".")[0]
         if family in FAMILIES and "." in name:
             # A sub-package is one member: its modules may import each other.
+            shared = SHARED | {f"{family}.constants"}
             siblings = {member(other) for other in used if other.startswith(f"{family}.")} - {member(name)}
-            if extra := siblings - SHARED - BUILT_ON.get(name, set()):
+            if extra := siblings - shared - BUILT_ON.get(name, set()):
                 wrong.append(f"{name} imports {sorted(extra)}")
     assert not wrong, wrong
 
@@ -359,7 +380,7 @@ def test_models_do_not_import_ldpbayes():
 
 
 #: Families whose concrete members nobody else asks for: a capability is a method that returns the object or None.
-CAPABLE = ("protocols", "likelihoods", "priors", "posteriors")
+CAPABLE = ("protocols", "likelihoods", "priors", "posteriors", "repeated")
 #: Containers of data and outcomes, which a function takes beside each other: what these are may be asked.
 DOOR = {"Summary", "Integers", "Bytes", "Lists", "Answer"}
 #: Converters, constructors that check their arguments, and a prior beside a word.

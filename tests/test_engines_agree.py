@@ -18,9 +18,7 @@ SAMPLED = {
     "nuts": {"draws": 1000, "tune": 500},
 }
 #: For priors that are not Dirichlet: compared with exact results in tests/posteriors, each under its own priors.
-OTHER_PRIORS = {"mixture", "floor", "laplace", "loglinear", "summary", "walk"}
-#: For one design each: compared with grids in tests/surveys/test_deniers.py, and with sums in test_tally_chain*.py.
-ONE_DESIGN = {"tally_chain", "tally_chains"}
+OTHER_PRIORS = {"mixture", "floor", "weighted", "summary", "hmc"}
 TIGHT = 1e-8
 #: Monte Carlo errors allowed: of about 1,500 comparisons one is beyond 3.5 by chance, one in a thousand runs beyond 5.
 MCSE = 5.0
@@ -68,7 +66,7 @@ def truth(request):
 
 
 def test_the_table_of_methods_is_complete():
-    assert EXACT.keys() | SAMPLED.keys() | OTHER_PRIORS | ONE_DESIGN | {"surrogate"} == METHODS.keys()
+    assert EXACT.keys() | SAMPLED.keys() | OTHER_PRIORS | {"surrogate"} == METHODS.keys()
 
 
 @pytest.mark.parametrize("name", [name for name in EXACT if name != "tally_states"])

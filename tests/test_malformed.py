@@ -16,7 +16,7 @@ SAMPLED = 4
 #: Calls that compile a model or take a second each: the suite leaves them to ``make fuzz``.
 SLOW = {
     *("associate from a frame", "conditional", "crosscheck", "plot_crosscheck", "observe_mixture"),
-    *("NUTS.posterior", "PairSlice.posterior", "RandomWalk.posterior", "TallyStates.posterior"),
+    *("NUTS.posterior", "PairSlice.posterior", "HMC.posterior", "TallyStates.posterior"),
 }
 #: Arguments and values that `make fuzz` found, of which the sample of every day has none.
 MENDED = {

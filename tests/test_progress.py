@@ -16,6 +16,7 @@ from ldpbayes.posteriors.constants import ALLOCATED_TOGETHER as TOGETHER
 from ldpbayes.progress import track
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 from ldpbayes.road import walk
 from ldpbayes.road.methods import METHODS
 
@@ -83,10 +84,10 @@ def test_interrupted_surrogate_keeps_the_weighted_blocks(monkeypatch):
 
 def test_interrupted_surrogate_says_so_and_auto_does_not_start_another_method(monkeypatch):
     collection = collected(UnaryEncoding.optimized(12, 1.0), 800)
-    assert fit(collection, random_seed=1, estimates=False).attrs["interrupted"] == 0
+    assert facts_of(fit(collection, random_seed=1, estimates=False))["interrupted"] == 0
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 3)
     tree = fit(collection, random_seed=1, estimates=False)
-    assert tree.attrs["method"] == "surrogate" and tree.attrs["interrupted"] == 1
+    assert tree.attrs["method"] == "surrogate" and facts_of(tree)["interrupted"] == 1
     assert tree["posterior"]["frequency"].shape == (4, 375, 12)
     assert "Interrupted: 375 draws a chain were kept." in tree.attrs["outcome"]
 
@@ -105,7 +106,7 @@ def test_interrupted_draws_of_frequencies_keep_the_finished_ones(monkeypatch):
     with monkeypatch.context() as patch:
         interrupt(patch, type(collection.rows.sampler()), "allocate_each", 3)  # draws are allocated in blocks
         tree = fit(collection, method="exact", random_seed=1, estimates=False)
-    assert tree["posterior"]["distribution"].shape == (4, 3 * TOGETHER // 4, 5) and tree.attrs["interrupted"] == 1
+    assert tree["posterior"]["distribution"].shape == (4, 3 * TOGETHER // 4, 5) and facts_of(tree)["interrupted"] == 1
     assert tree["summary"]["mcse"].sel(target="distribution").max() == 0  # the moments do not come from draws
     interrupt(monkeypatch, type(collection.rows.sampler()), "allocate_each", 0)
     with pytest.raises(KeyboardInterrupt):
@@ -120,7 +121,7 @@ def test_interrupted_chains_are_not_handed_over(monkeypatch):
     others = [name for name in METHODS if name not in ("pair_slice", "nuts")]
     with pytest.warns(DiagnosticWarning, match="interrupted after"):
         tree = fit(collection, "jeffreys", random_seed=1, estimates=False, exclude=others)
-    assert tree.attrs["method"] == "pair_slice" and tree.attrs["interrupted"] == 1
+    assert tree.attrs["method"] == "pair_slice" and facts_of(tree)["interrupted"] == 1
 
 
 def _stop(items, after):

@@ -23,7 +23,7 @@ TESTS = (
     "tests/posteriors/test_evidence.py",
     "tests/posteriors/test_exact.py",
     "tests/posteriors/test_expansion.py",
-    "tests/posteriors/test_laplace.py",
+    "tests/posteriors/test_weighted.py",
     "tests/posteriors/test_many.py",
     "tests/posteriors/test_quadrature.py",
     "tests/posteriors/test_tally_states.py",

@@ -18,8 +18,6 @@ DOOR = {
     "Protocols and survey designs": "GRR make_protocol".split(),
     "Errors and warnings": "LDPBayesError".split(),
 }
-#: What planning offers that has an entry; the pages about theory and plans cite the rest.
-PLANS = ("expected_error", "power", "poisoned_share", "noncompliance")
 MODULES = {
     "collections": "What was collected",
     "protocols": "Protocols and survey designs",
@@ -43,8 +41,6 @@ def members(module: str) -> list[str]:
     values = {name: getattr(public, name) for name in public.__all__}
     found = []
     for name, value in values.items():
-        if module == "planning" and name not in PLANS:
-            continue
         if callable(value) and getattr(lb, name, None) is not value:
             found.append(f"{module}.{name}")
     return found

@@ -29,7 +29,7 @@ from ldpbayes.posteriors.loglinear import evidences
 from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
 from ldpbayes.result.beside import leaving_out
-from ldpbayes.result.facts import log_evidence
+from ldpbayes.result.facts import facts_of, log_evidence, state
 from ldpbayes.sources.door import collected, read
 
 #: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain.
@@ -132,15 +132,21 @@ def associate(
     belief = LogLinear(sizes, order=3 if order is None else order) if loglinear else prior
     _check_sizes(belief, sizes)
     tree = fit(collection, belief, random_seed=random_seed, **({"draws": 1000} | settings))  # answers ask for draws
-    tree.attrs["attributes"] = json.dumps([[name, list(levels)] for name, levels in attributes.items()])
+    state(tree, {"attributes": json.dumps([[name, list(levels)] for name, levels in attributes.items()])})
     said, factor = tree.attrs.get("left_out", ""), (math.nan, math.nan, "it is left out")
     with leaving_out(tree, "Independence of all attributes"):
         factor = _against_independence(tree, collection, attributes, belief, random_seed)
-    tree.attrs |= {"log_bayes_factor_independence": factor[0], "log_bayes_factor_independence_error": factor[1]}
-    tree.attrs["independence_reason"] = factor[2]
+    state(
+        tree,
+        {
+            "log_bayes_factor_independence": factor[0],
+            "log_bayes_factor_independence_error": factor[1],
+            "independence_reason": factor[2],
+        },
+    )
     if len(attributes) > 2:
         factors, why = _pairwise(tree, collection, attributes, belief if not loglinear else None, random_seed)
-        tree.attrs |= {"independence_of_pairs": json.dumps(factors), "independence_of_pairs_reason": why}
+        state(tree, {"independence_of_pairs": json.dumps(factors), "independence_of_pairs_reason": why})
     if len(added := tree.attrs.get("left_out", "")[len(said) :].strip()):
         warn(added, DiagnosticWarning)
     return tree
@@ -302,7 +308,7 @@ def _against_independence(tree, collection, attributes, belief, random_seed):
             return *nothing, f"under the prior {shown(belief)} the evidence of these reports is not known"
         error = math.hypot(whole[1], *(part[1] for part in margins))
         return sum(part[0] for part in margins) - whole[0], error, ""
-    facts = tree.attrs
+    facts = facts_of(tree)
     if "log_evidence_independence" not in facts:  # another engine made the draws
         size = tree["posterior"].sizes["chain"] * tree["posterior"].sizes["draw"]
         try:
@@ -326,7 +332,7 @@ def _evidence(tree, collection, belief):
     if evidence is None:
         factors = log_bayes_factors(collection, belief, limit=PATIENCE)
         name = factors.used
-        known = factors.settled and name in factors.log_evidence
+        known = name in factors.log_evidence
         evidence = (factors.log_evidence[name], factors.error[name]) if known else None
     return evidence
 

@@ -6,16 +6,16 @@ from dataclasses import replace
 from ldpbayes import plots
 from ldpbayes.answers.base import source_of
 from ldpbayes.association import questions as answers
+from ldpbayes.association.constants import NOTHING
 from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
+from ldpbayes.result.facts import facts_of
 
 #: Conditional shares are printed for at most so many pairs: those with the largest Cramér's V.
 TOP = 6
 #: A Bayes factor beyond this many to one is called strong.
 STRONG = 10.0
-#: A Cramér's V below this is 0 but for rounding.
-NOTHING = 1e-12
 
 
 def of_association(result, *, top: int = TOP) -> Page:
@@ -151,10 +151,10 @@ def _notes(tree):
     missing = {answers.independence(tree, *pair).reason for pair in answers.pairs_of(tree)} - {"", answer.reason}
     for reason in sorted(missing):
         yield Note(Kind.EVIDENCE, f"The probability that a pair is independent is not known: {reason}.")
-    if tree.attrs.get("identifiability"):
+    if facts_of(tree).get("identifiability"):
         sentence = "The reports do not identify every association; where they do not, the answers are those of the prior."
         yield Note(Kind.WARNING, sentence)
-    yield from stated(tree.attrs, (Kind.WARNING, "caveat"))
+    yield from stated(facts_of(tree), (Kind.WARNING, "caveat"))
     yield Note(Kind.METHOD, f"Prior: {tree.attrs['prior']}.")
     yield Note(Kind.METHOD, as_sentences(f"{tree.attrs['method']}: {tree.attrs['reason']}"))
     yield from stated(tree.attrs, (Kind.DIAGNOSTIC if tree.attrs["converged"] else Kind.WARNING, "outcome"))

@@ -14,13 +14,13 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.arguments import explained
+from ldpbayes.association.constants import BEYOND
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
+from ldpbayes.result.facts import facts_of
 
 #: Where a result of an earlier version does not know the evidence and does not say why.
 NOT_STATED = "the engine gave no evidence"
-#: Logarithms of odds ratios from here on stand for infinite ones.
-BEYOND = 1e4
 _WORDS = base.WORDS | {
     "result": "result : Result\n    From ``associate``.",
     "attributes": "attributes : sequence of str, optional\n    All by default; one name gives a margin.",
@@ -38,9 +38,9 @@ def attributes_of(result: xr.DataTree) -> dict[str, tuple[str, ...]]:
     ArgumentError
         If the result is of no joint table.
     """
-    if not isinstance(result, xr.DataTree) or "attributes" not in result.attrs:
+    if not isinstance(result, xr.DataTree) or "attributes" not in facts_of(result):
         raise ArgumentError("result must be the result of associate(), which names its attributes.")
-    return {name: tuple(levels) for name, levels in json.loads(result.attrs["attributes"])}
+    return {name: tuple(levels) for name, levels in json.loads(facts_of(result)["attributes"])}
 
 
 @part
@@ -191,19 +191,19 @@ def independence(result: xr.DataTree, first: str | None = None, second: str | No
     """
     names = list(attributes_of(result))
     if first is None and second is None:
-        log_factor = result.attrs.get("log_bayes_factor_independence", math.nan)
-        error = result.attrs.get("log_bayes_factor_independence_error", math.nan)
-        why = result.attrs.get("independence_reason", "")
+        log_factor = facts_of(result).get("log_bayes_factor_independence", math.nan)
+        error = facts_of(result).get("log_bayes_factor_independence_error", math.nan)
+        why = facts_of(result).get("independence_reason", "")
     else:
         for name in (first, second):
             checks.choice(name, "attribute", tuple(names))
         if first == second:
             raise ArgumentError(f"attributes must be different, got {shown(first)} twice.")
-        of_pairs = {frozenset(pair): rest for *pair, rest in json.loads(result.attrs.get("independence_of_pairs", "[]"))}
+        of_pairs = {frozenset(pair): rest for *pair, rest in json.loads(facts_of(result).get("independence_of_pairs", "[]"))}
         if len(names) == 2:
             return independence(result)
         log_factor, error = of_pairs.get(frozenset((first, second)), (math.nan, math.nan))
-        why = result.attrs.get("independence_of_pairs_reason", "")
+        why = facts_of(result).get("independence_of_pairs_reason", "")
     if math.isfinite(log_factor):
         why = ""
     probability = 1 / (1 + math.exp(min(-log_factor, 700.0)))  # nan stays nan

@@ -150,7 +150,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "method": _option(
             str, "[bold]auto[/bold] picks a posterior method and explains its choice (--explain lists them); or its name."
         ),
-        "method of-regress": _option(str, "auto, laplace, hmc, nuts, or mle for maximum likelihood."),
+        "method of-regress": _option(str, "auto, weighted, hmc, nuts, or mle for maximum likelihood."),
         "method of-private-groups": _option(str, "auto, smooth, rounding or recipe."),
         "exclude": _option(_MANY, "Methods that auto must not choose."),
         "names": _option(

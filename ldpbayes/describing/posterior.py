@@ -24,7 +24,7 @@ from ldpbayes.inference.scaling import Scaled
 from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.result.beside import add_confidence, add_estimates, add_sensitivity, leaving_out
-from ldpbayes.result.facts import log_evidence
+from ldpbayes.result.facts import facts_of, log_evidence, state
 
 #: Collection and prior → log-evidence, or nan.
 EvidenceOf = Callable[[Collection, Any], float]
@@ -59,12 +59,12 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], prior: A
     p_values = tree["cells"]["fitness_p"].values
     joint = None if data.keeps_reports else combined(p_values, data)
     sentence, flagged = verdict_of_cells(data.labels, p_values, combined=joint)
-    tree.attrs |= {"fitness": sentence, "fitness_flagged": int(flagged)}
+    state(tree, {"fitness": sentence, "fitness_flagged": int(flagged)})
     words = words_of(data)
     if f"{words.test}_p" in tree["cells"]:
         p_values = tree["cells"][f"{words.test}_p"].values
-        tree.attrs[words.test] = compliance_of_cells(data.labels, p_values, words.some)
-    tree.attrs |= decision_of_cells(data.labels, tree["cells"].to_dataset() if problems else None, scaled)
+        state(tree, {words.test: compliance_of_cells(data.labels, p_values, words.some)})
+    state(tree, decision_of_cells(data.labels, tree["cells"].to_dataset() if problems else None, scaled))
 
 
 def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence_of: EvidenceOf) -> None:
@@ -74,7 +74,7 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
     places = np.flatnonzero(plain).tolist()
     summary = tree["summary"].to_dataset().sel(target="distribution")
     mean, sd = (summary[name].values.reshape(len(cells), -1) for name in ("mean", "sd"))
-    factor_of, weight, moved = {}, float(tree.attrs["prior_weight"]), [None] * len(cells)
+    factor_of, weight, moved = {}, float(facts_of(tree)["prior_weight"]), [None] * len(cells)
     asked: list = moved  # of what is asked: of several lists, their trait
     with leaving_out(tree, "Bayes factors between priors"):
         factors = log_bayes_factors_of_cells([problems[k] for k in places], [evidences[k] for k in places], mean[places])
@@ -85,7 +85,7 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
         if all(moved):
             add_sensitivity(tree, data, moved, {} if data.by else of_draws(tree, problems[0].prior)[1])
     facts: list[dict] = []
-    unclear = bool(tree.attrs["identifiability"])  # of one cell at least
+    unclear = bool(facts_of(tree)["identifiability"])  # of one cell at least
     for k, (cell, problem) in enumerate(zip(cells, problems, strict=True)):
         attrs: dict = {}
         favoured = np.nan
@@ -109,7 +109,7 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
     if data.by:
         _add_facts(tree, facts)
     else:
-        tree.attrs |= facts[0] | _shares(tree, cells[0], problems[0])
+        state(tree, facts[0] | _shares(tree, cells[0], problems[0]))
 
 
 def _shares(tree, cell, problem):

@@ -12,6 +12,7 @@ from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
+from ldpbayes.fitness.constants import ROUNDING
 from ldpbayes.fitness.convex import convex_maximum
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import seed
@@ -24,8 +25,6 @@ MAX_MCSE = 4.0
 MAX_SD = 3.0
 #: A posterior predictive p-value below this flags the channel.
 MIN_P_VALUE = 0.01
-#: Share of a log-likelihood that its sums may be off by.
-ROUNDING = 1e-12
 
 
 class CrossCheck(Answer):

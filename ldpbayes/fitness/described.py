@@ -7,10 +7,8 @@ import numpy as np
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.fitness.constants import WRITTEN_ENTRIES
 from ldpbayes.protocols.formats import split_cohorts
-
-#: Distinct reports times categories beyond which probabilities are not written out: 16 MB.
-MAX_ENTRIES = 2_000_000
 
 
 def grr(protocol: Any, reports: np.ndarray) -> np.ndarray:
@@ -112,8 +110,8 @@ def _of_channel(tally: Tally) -> np.ndarray:
     describe = DESCRIBED.get(protocol.name)
     if describe is None:
         raise InfeasibleError(f"The protocol {protocol.name} has no description apart from its likelihood.")
-    if size > MAX_ENTRIES:
-        raise InfeasibleError(f"The reports have {size:,} probabilities, and at most {MAX_ENTRIES:,} are written out.")
+    if size > WRITTEN_ENTRIES:
+        raise InfeasibleError(f"The reports have {size:,} probabilities, and at most {WRITTEN_ENTRIES:,} are written out.")
     table = describe(protocol, np.asarray(tally.reports))
     return np.round(table / table.max(axis=1, keepdims=True), 15)
 

@@ -5,11 +5,9 @@ from dataclasses import asdict, replace
 from ldpbayes import plots
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.cells import adjusted_of_cells
-from ldpbayes.pages.page import Column, Kind, Note, Page, Table, figure_of
+from ldpbayes.pages.page import DRAWN, Column, Kind, Note, Page, Table, figure_of
 from ldpbayes.pages.prose import split
 
-#: Counts of the figure, which leaves room for the first rows of the table below it.
-DRAWN = 6
 _P = "Probability of a statistic at least this large where the reports fit the design."
 _ADJUSTED = "The same, adjusted for the number of tests."
 

@@ -12,17 +12,16 @@ from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.inference.ends import level_of_largest
-from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, figure_of, stated
+from ldpbayes.pages.page import DRAWN, TOP, Column, Kind, Note, Page, Table, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, of_asked, percent
 from ldpbayes.plots.base import NAMES, asked, largest, title_of
 from ldpbayes.plots.groups import drawn, spaced, words_of
+from ldpbayes.result.facts import facts_of
 from ldpbayes.result.facts import log_evidence as log_evidence_of
 from ldpbayes.result.summary import unknown_arrays
 
-#: Lines of the first figure, which leaves room for the first rows of the table below it.
-DRAWN = 6
 #: Categories of each cell that a table shows where it has no room for all: at least this many, of fewer cells.
 FEWEST = 3
 #: Derived quantities stand before the shares where there are at least so many categories for each.
@@ -53,8 +52,8 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
     derived = _derived_table(result, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(result, top) if "parameter" in summary.coords else None
     tables = [_category_table(result, title, top), *filter(None, (derived, parameters))]
-    if derived and "cell" not in summary.sizes and FEW * summary.sizes["quantity"] <= summary.sizes["category"]:
-        tables[:2] = derived, tables[0]  # these were asked for
+    if derived and _derived_first(summary):
+        tables[:2] = derived, tables[0]
     tables += [_unknown_table(result, name, top) for name in unknown_arrays(result["posterior"])]
     more = [rooms.function(name)(result) for name in rooms.brought("TABLES").values()]
     tables += [table for table in more if table is not None]
@@ -66,6 +65,19 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
         _facts(result),
         summary_of_fit(result),
     )
+
+
+def first_table(result) -> Table:
+    """Return the first table of the page of a result of fit(), with all its rows."""
+    if _derived_first(result["summary"]):
+        return _derived_table(result, sys.maxsize)
+    return _category_table(result, title_of(result), sys.maxsize)
+
+
+def _derived_first(summary):
+    """Return whether derived quantities stand before the shares: where they are few, they were asked for."""
+    several = "quantity" in summary.coords and "cell" not in summary.sizes
+    return several and FEW * summary.sizes["quantity"] <= summary.sizes["category"]
 
 
 def _category_table(tree, title, top):
@@ -211,7 +223,7 @@ def _parameter_table(tree, top):
 
 def _notes(tree):
     """Yield the notes of a fit, in the order in which they are read."""
-    attrs = tree.attrs
+    attrs = facts_of(tree)
     yield Note(Kind.DATA, f"Prior {attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.")
     yield from stated(attrs, (Kind.METHOD, "prior_reason"))
     yield from notes_of(tree)
@@ -239,7 +251,7 @@ def _no_answer(tree) -> str:
 
 def notes_of(tree):
     """Yield the notes that posteriors of P and of coefficients have: method, verdict, what reports do not say, evidence."""
-    attrs = tree.attrs
+    attrs = facts_of(tree)
     if said := _no_answer(tree):
         yield Note(Kind.WARNING, said)
     yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
@@ -276,7 +288,9 @@ def _figures(tree, top, collection):
             what = "distances of the counts of reports from what the posterior predicts"
             caption = f"Predictive check: {what}, group by group."
         plot = plots.plot_predictive_cells if several else plots.plot_predictive
-        yield figure_of("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), plot, collection, tree)
+        yield figure_of(
+            "predictive", caption, f"{caption} {facts_of(tree).get('fitness', '')}".strip(), plot, collection, tree
+        )
 
 
 def _predicts(tree, collection):
@@ -320,7 +334,8 @@ def _facts(tree):
     """Return every number of a fit under stable names: the keys of the JSON output."""
     summary = tree["summary"]
     facts = ("title", "n_reports", "prior", "random_seed", "identifiability", "caveat")
-    diagnostics = {k: v for k, v in tree.attrs.items() if k not in (*facts, "collection", "method", "reason", "settings")}
+    said = facts_of(tree)
+    diagnostics = {k: v for k, v in said.items() if k not in (*facts, "collection", "method", "reason", "settings")}
     estimates = {}
     for name in _estimators(tree):
         estimates[name] = tree["estimate"]["value"].sel(estimator=name).values
@@ -333,7 +348,7 @@ def _facts(tree):
         "collection": tree.attrs["collection"],
         "method": tree.attrs["method"],
         "reason": tree.attrs["reason"],
-        **{fact: tree.attrs[fact] for fact in facts},
+        **{fact: said[fact] for fact in facts},
         "ci_prob": summary.attrs["ci_prob"],
         **cells,
         "categories": [str(c) for c in summary["category"].values],

@@ -13,6 +13,7 @@ from ldpbayes.pages.about import about, again, fingerprint, known_of
 from ldpbayes.pages.page import TOP, Page
 from ldpbayes.pages.renderers import renderer_of, write
 from ldpbayes.result import saving
+from ldpbayes.result.facts import facts_of
 
 #: What of the core has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
 PAGES = {
@@ -28,6 +29,8 @@ PAGES = {
 _TREE = "xarray.core.datatree.DataTree"
 _TRACE = "arviz.data.inference_data.InferenceData"
 _RESULT = "a result of fit, regress, associate or attach"
+#: What makes the first table alone, of pages that have much beside it.
+TABLES = {"pages.fit.of_fit": "pages.fit.first_table"}
 #: Ending of the files that ``load`` reads.
 STORED = ".nc"
 #: Builders of the pages of data themselves.
@@ -103,6 +106,18 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     return replace(page, about=words | dict(page.about), again=again(checks.text(command, "command"), facts))
 
 
+def frame(result: Any, **settings: Any) -> Any:
+    """Return the first table of the page of a result with all its rows, as a data frame.
+
+    Parameters
+    ----------
+    result, **settings
+        As in show.
+    """
+    name = None if settings else _builder(result)
+    return rooms.function(TABLES[name])(result).frame() if name in TABLES else show(result, **settings).frame()
+
+
 def save(result: Any, path: str | PathLike) -> None:
     """Write a result to a file, whole or not at all: the suffix says whether as NetCDF or as a page.
 
@@ -137,9 +152,9 @@ def _builder(result) -> str | None:
         if name in known:
             return known[name][1]
     if _TREE in names:  # a tree of arrays says itself what it is the result of
-        if "summary" not in result.children or any(fact not in result.attrs for fact in _FACTS):
+        if "summary" not in result.children or any(fact not in facts_of(result) for fact in _FACTS):
             return None
-        return next((name for attr, name in rooms.brought("TREES").items() if attr in result.attrs), "pages.fit.of_fit")
+        return next((name for attr, name in rooms.brought("TREES").items() if attr in facts_of(result)), "pages.fit.of_fit")
     entries = [_names(entry) for entry in result] if isinstance(result, list | tuple) and result else [[]]
     return next((page for cls, page in rooms.brought("LISTS").items() if all(cls in names for names in entries)), None)
 

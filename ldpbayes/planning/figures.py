@@ -18,7 +18,7 @@ def plot_plan(
     Parameters
     ----------
     curves : dict of str to (m,) array
-        From theory.planning.curves.
+        From ``planning.curves``.
     values : (m,) array
         Of ε or n, at which the curves are.
     label : str

@@ -16,6 +16,7 @@ from ldpbayes.arguments import explained
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.planning import risk, waves
+from ldpbayes.planning.constants import LARGEST_CATEGORIES, SMALLEST_EPSILON
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol
@@ -60,7 +61,6 @@ WORDS = base.WORDS | {
 }
 #: Decorates them.
 described = explained(WORDS)
-SMALLEST_EPSILON, LARGEST_CATEGORIES = 1e-4, 2**20
 #: Above this many terms b·a² the scalar (trace) form of a balanced design's information stands for the matrix.
 _FULL_WORK = 2**29
 #: The same where the trace is known without the channel.

@@ -14,6 +14,7 @@ from ldpbayes.collections.noncompliance import centre, denial_slopes, identifica
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, listed, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.planning import plans as planning
+from ldpbayes.planning.constants import MAX_ENTRIES
 from ldpbayes.protocols import AbstractProtocol, make_protocol
 from ldpbayes.protocols.base import MAX_LISTED
 
@@ -35,8 +36,6 @@ POWER = 0.8
 DIRECT = np.linspace(0.05, 0.95, 19)
 #: The share of a category that crafted reports raise, where none is stated.
 SHARE = 0.01
-#: Largest listed channel, in entries, whose most effective report is looked for.
-_MAX_ENTRIES = 2**22
 #: The design that asks two halves of the respondents with p and 1 − p.
 _HALVES = "extended_crosswise"
 
@@ -231,7 +230,7 @@ def _largest_weight(protocol):
         g, h = protocol.hit_rates
         return (1 - h) / (g - h)
     size = protocol.n_outputs
-    if size is None or size > MAX_LISTED or size * protocol.n_categories > _MAX_ENTRIES:
+    if size is None or size > MAX_LISTED or size * protocol.n_categories > MAX_ENTRIES:
         return math.nan
     channel = protocol.channel()
     weighted = channel.T / np.maximum(channel.mean(axis=1), 1e-300)

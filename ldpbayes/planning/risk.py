@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import helmert
 
 from ldpbayes import checks
+from ldpbayes.planning.constants import MAX_REPORTS
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
@@ -23,8 +24,6 @@ __all__ = [
 
 TARGETS = ("distribution", "frequency")
 NORMS = ("l2", "l1", "max")
-#: Reports up to which the trace of the information is a sum over all of them, however many categories there are.
-MAX_REPORTS = 2**17
 
 
 @base.checked

@@ -10,11 +10,10 @@ from ldpbayes.arrays import FloatArray
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols import AbstractProtocol, RestrictedResponse
 from ldpbayes.theory import information
+from ldpbayes.theory.information import BATCHES
 
 __all__ = ["Belief", "best_restriction"]
 
-#: Batches of draws that are left out in turn, for the Monte Carlo error.
-BATCHES = 10
 #: Sizes of subsets, and shares of ε within one, that are compared for a restricted response; with at most so many
 #: categories single ones are exchanged too.
 SIZES, EXCHANGED = 24, 40

@@ -101,7 +101,8 @@ class Answer:
         if self.outcome.independent or self.outcome.verdict.problem:
             return False
         found, (chains, draws) = self.diagnostics, self.posterior.length
-        return of_chains(found.worst_r_hat, found.least_ess, found.divergences, chains * draws).next == "done"
+        said = found.worst_r_hat, found.least_ess, found.divergences
+        return of_chains(*said, chains * draws).next == "done"  # type: ignore[arg-type]  # of chains all are known
 
     @property
     def log_evidence(self) -> tuple[float, float] | None:

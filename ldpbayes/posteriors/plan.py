@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 
 class Pace(NamedTuple):
@@ -48,7 +48,7 @@ class Plan:
     state: Any = field(default=None, repr=False, compare=False)
     pace: Pace | None = None
     seconds: float = math.nan
-    feasible: ClassVar[bool] = True
+    feasible: ClassVar[Literal[True]] = True
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,4 @@ class Refusal:
 
     reason: str
     seconds: ClassVar[float] = math.nan
-    feasible: ClassVar[bool] = False
+    feasible: ClassVar[Literal[False]] = False

@@ -11,12 +11,10 @@ from ldpbayes.collections import Cells
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY, NO_USERS
 from ldpbayes.errors import ArgumentError, CellsError, DataError
 from ldpbayes.posteriors import merging
+from ldpbayes.posteriors.constants import CONCENTRATIONS
 from ldpbayes.priors import AbstractPrior, as_prior, prior_for
 from ldpbayes.priors.extended import Extended
 from ldpbayes.priors.tree import SHARE, Tree
-
-#: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
-CONCENTRATIONS = 1e-9, 1e12
 
 
 def checked_concentrations(alpha: np.ndarray) -> np.ndarray:

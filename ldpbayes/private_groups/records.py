@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.checks import LARGEST
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.sources.base import check_column, sorted_keys
 from ldpbayes.sources.channels import find_channels
@@ -17,9 +18,6 @@ from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import labels_of
 from ldpbayes.sources.records import entries_of, numbers_of, report_columns, sent, weights_of
 from ldpbayes.sources.tally import Columns
-
-#: Largest size of an open value.
-LARGEST = 1e150
 
 
 @dataclass(frozen=True, eq=False)

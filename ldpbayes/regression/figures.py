@@ -10,10 +10,11 @@ from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.plots.base import LABEL, WIDTH, Canvas, asked, checked, forest, plain
 from ldpbayes.plots.groups import in_words, spaced
 from ldpbayes.regression.maximum import Maximum
+from ldpbayes.result.facts import facts_of
 
 
 def _regression(value, name):
-    if not isinstance(value, Maximum) and not (isinstance(value, xr.DataTree) and "regression" in value.attrs):
+    if not isinstance(value, Maximum) and not (isinstance(value, xr.DataTree) and "regression" in facts_of(value)):
         raise ArgumentError(f"{name} must be what regress returned, got {shown(value)}.")
 
 

@@ -30,12 +30,13 @@ from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import Asked, Reports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
+from ldpbayes.result.facts import state
 from ldpbayes.road.request import Request
 
 if TYPE_CHECKING:
     from ldpbayes.result import Result
 
-METHODS = ("auto", "laplace", "hmc", "nuts", "mle")
+METHODS = ("auto", "weighted", "hmc", "nuts", "mle")
 #: More unknowns than this go to NUTS at once.
 MAX_UNKNOWNS = 400
 #: Draws of which the expected frequencies are averaged.
@@ -87,7 +88,7 @@ def regress(
     formula: str,
     protocol: Protocols = None,
     *,
-    method: Literal["auto", "laplace", "hmc", "nuts"] = "auto",
+    method: Literal["auto", "weighted", "hmc", "nuts"] = "auto",
     **settings: Unpack[Settings],
 ) -> "Result": ...
 
@@ -157,7 +158,7 @@ def regress(
         and π for the intercept; a mapping names terms, factors of effects and walks (their half-normal scale: by default 1
         for the log odds of one sd of the column that varies) and monotone effects, whose change has the scale of a column
         with equal steps. Maximum likelihood has none.
-    method : {"auto", "laplace", "hmc", "nuts", "mle"}
+    method : {"auto", "weighted", "hmc", "nuts", "mle"}
         ``auto`` weighs draws about the mode, takes Hamiltonian Monte Carlo where their weights cannot be trusted, and NUTS
         where its trajectories do not hold; ``mle`` is maximum likelihood.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
@@ -234,7 +235,7 @@ def regress(
     given |= {} if protocol is None else {"protocol": _protocols(reports.pooled)}
     settings = json.loads(tree.attrs["settings"]) | {name: value for name, value in given.items() if value is not None}
     tree.attrs["settings"] = json.dumps(settings, sort_keys=True, default=lambda value: np.asarray(value).tolist())
-    tree.attrs |= facts | ({"left_out": left_out} if left_out else {})
+    state(tree, facts | ({"left_out": left_out} if left_out else {}))
     return tree
 
 
@@ -567,7 +568,7 @@ def _posterior(model, request, watch):
             DiagnosticWarning,
         )
     _warn_of_levels(model)
-    chains_alone = method in ("hmc", "nuts") or (method != "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS)
+    chains_alone = method in ("hmc", "nuts") or (method != "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS)
     if chains_alone and model.prior.disjoint() is not None and not model.reports.weighted:
         # Chains look for their middle by groups; the Hessian of all of them together takes long.
         mode = (maximum.starting_point(model.target),)
@@ -582,10 +583,10 @@ def _posterior(model, request, watch):
         )
         model = model.scaled(effect.respondents / (model.reports.count @ model.reports.weight))
         mode = maximum.climb(model.target, watch)
-    if method == "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS:
-        raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
-    steps = {} if chains_alone else {"laplace": lambda: _about_the_mode(model, mode, request, rng, watch)}
-    if method != "laplace":
+    if method == "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS:
+        raise InfeasibleError(f"The method weighted takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
+    steps = {} if chains_alone else {"weighted": lambda: _about_the_mode(model, mode, request, rng, watch)}
+    if method != "weighted":
         steps["chains"] = lambda: _by_chains(model, mode[0], request, watch)
     outcome = hand_over(in_order(steps), lambda sample: sample.verdict.problem)
     sample = outcome.answer
@@ -595,7 +596,7 @@ def _posterior(model, request, watch):
         if model.linearized:
             sample = _stretched(model, sample, _design_effect(model, mode[0]))
     tree = _tree(model, sample, request, facts)
-    if sample.verdict.problem and method == "laplace":
+    if sample.verdict.problem and method == "weighted":
         raise ConvergenceError(f"The weights of the draws cannot be trusted: {sample.verdict.problem}.", tree)
     if not tree.attrs["converged"]:
         warn(tree.attrs["outcome"], DiagnosticWarning)
@@ -625,7 +626,7 @@ def _about_the_mode(model, mode, request, rng, watch):
     entries = sample.known_at(request.ci_prob)
     worth = min(float(np.min(values["ess_bulk"], where=values["mcse"] > 0, initial=np.inf)) for values in entries.values())
     facts = {
-        "method": "laplace",
+        "method": "weighted",
         "reason": "Weighted draws about the mode of all coefficients; their k-hat says whether to trust them.",
         "weights_effective": drawn.found.effective_sample,
         "interval_error": drawn.end_error,

@@ -15,6 +15,7 @@ from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, odds_sp
 from ldpbayes.regression.figures import term_in_words
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.questions import odds_ratios, predictions
+from ldpbayes.result.facts import facts_of
 
 #: Rows of the figure of predictions.
 PREDICTED = 12
@@ -34,7 +35,7 @@ _MEDIAN = "Posterior median of the factor of the odds: the exponential of the me
 
 def of_regression(result) -> Page:
     """Return the Page of the posterior that regress() returned."""
-    attrs, summary = result.attrs, result["summary"].to_dataset()
+    attrs, summary = facts_of(result), result["summary"].to_dataset()
     tables = [_coefficient_table(result), _share_table(summary)]
     tables += _tables_beside(summary)
     if "parameter" in summary.coords:
@@ -75,7 +76,7 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     return Page(
         result.formula,
         (filled(title, columns),),
-        (*stated(result.attrs, (Kind.DATA, "dropped"), (Kind.METHOD, "outcome")), Note(Kind.ESTIMATE, result.fit)),
+        (*stated(facts_of(result), (Kind.DATA, "dropped"), (Kind.METHOD, "outcome")), Note(Kind.ESTIMATE, result.fit)),
         (_coefficients_figure(result, f"Coefficients with {level}s."),),
         facts,
         f"From {number_of(result.n_reports, 'report')}, by maximum likelihood.",
@@ -148,7 +149,7 @@ def _tables_beside(summary):
 
 def _notes(tree):
     """Yield the notes of a regression, in the order in which they are read."""
-    attrs = tree.attrs
+    attrs = facts_of(tree)
     yield Note(
         Kind.DATA,
         f"{number_of(int(attrs['n_patterns']), 'distinct row')} of covariates; prior {attrs['prior']}; method "
@@ -252,7 +253,7 @@ def _summary(tree):
 
 def _facts(tree):
     """Return every number under stable names: the keys of the JSON output."""
-    summary, attrs = tree["summary"].to_dataset(), tree.attrs
+    summary, attrs = tree["summary"].to_dataset(), facts_of(tree)
     names = ("method", "reason", "n_reports", "n_patterns", "prior", "random_seed", "reference", "identifiability")
     diagnostics = ("converged", "outcome", "k_hat", "effective_draws", "log_evidence", "prior_decides", "design_effect")
     spread = {}

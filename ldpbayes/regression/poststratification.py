@@ -13,6 +13,7 @@ from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown, warn
 from ldpbayes.inference.ends import ends_of_sums, tails
 from ldpbayes.regression.questions import poststratify_table
+from ldpbayes.result.facts import facts_of
 from ldpbayes.result.validation import TARGETS
 
 POPULATION = "Shares in a population made of the cells"
@@ -81,7 +82,7 @@ def poststratify(
     moments, those of cells being of beta laws. The errors add up the farthest that ends of beta laws are away in a cell, in
     sds, and what moments beyond the second change. Cells whose prior learns what they share need draws.
     """
-    if isinstance(result, xr.DataTree) and "regression" in result.attrs:
+    if isinstance(result, xr.DataTree) and "regression" in facts_of(result):
         return poststratify_table(result, weights, count, by=by, ci_prob=ci_prob)
     if count is not None or by is not None:
         raise ArgumentError("count and by must be left out: the result is not one of regress.")

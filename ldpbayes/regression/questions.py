@@ -17,17 +17,13 @@ from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.priors.regression import walk_between
+from ldpbayes.regression.constants import MAX_NUMBERS, NUMBERS_TOGETHER, ROUNDING
 from ldpbayes.regression.design import Columns, Design, arrays
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.table import clean, to_pandas
+from ldpbayes.result.facts import facts_of
 from ldpbayes.sources.base import foreign
 
-#: Numbers (draws × rows × categories) that one answer computes; beyond, only some of the draws are taken.
-MAX_NUMBERS = 4 * 10**8
-#: Numbers that are held at once.
-BLOCK = 2**22
-#: Stored columns and those that a stored design gives may differ by rounding, relative to the largest of the column.
-ROUNDING = 1e-7
 #: What the subgroup of all is called.
 POPULATION = "population"
 #: Margins may differ in total by this share; raking ends where no cell moves by more than the second, at most after so many
@@ -54,14 +50,14 @@ class Fitted:
     """
 
     def __init__(self, result: xr.DataTree):
-        if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
+        if not isinstance(result, xr.DataTree) or "regression" not in facts_of(result):
             raise ArgumentError("result must be a posterior that regress returned.")
         self.result = result
         with foreign("the group 'design' is not that of a regression"):
             design = result["design"].to_dataset()
             start = "covariate "
             patterns = {str(n).removeprefix(start): design[n].values for n in design.data_vars if str(n).startswith(start)}
-            self.design = Design.restore(result.attrs["regression"], patterns, design["n_rows"].values)
+            self.design = Design.restore(facts_of(result)["regression"], patterns, design["n_rows"].values)
             self.sizes: NDArray = np.asarray(design["n_reports"].values, dtype=float)
             self._check(design)
             self._centres = [design[f"index {group.name}"].attrs.get("centre", 0.0) for group in self.design.columns.groups]
@@ -168,7 +164,7 @@ class Fitted:
         columns = self.design.new(frame)
         effects = self.effects(columns, coefficients)
         total = np.zeros((len(coefficients), group.max() + 1, len(self.categories)))
-        for rows in blocks(len(frame), coefficients[:, 0].size, BLOCK):
+        for rows in blocks(len(frame), coefficients[:, 0].size, NUMBERS_TOGETHER):
             shares = self.shares(columns, coefficients, effects, rows) * weight[rows][:, None]
             order = np.argsort(group[rows], kind="stable")
             labels, starts = np.unique(group[rows][order], return_index=True)
@@ -237,7 +233,7 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
         fitted.described(
             fitted.shares(columns, coefficients, effects, rows), {"row": index[rows]}, ci_prob, "Predicted shares"
         )
-        for rows in blocks(len(frame), coefficients[:, 0].size, BLOCK)
+        for rows in blocks(len(frame), coefficients[:, 0].size, NUMBERS_TOGETHER)
     ]
     coords: dict[str, Any] = {}
     for name, values in arrays(frame[list(fitted.design.variables)]).items():
@@ -372,7 +368,7 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
         columns = summary[["odds_ratio", "odds_lower", "odds_upper"]]
         columns = columns.rename(odds_lower="lower", odds_upper="upper")
         return Answer(columns.data_vars, columns.coords, {**columns.attrs, "question": "Odds ratios"})
-    if not isinstance(result, xr.DataTree) or "regression" not in result.attrs:
+    if not isinstance(result, xr.DataTree) or "regression" not in facts_of(result):
         raise ArgumentError("result must be what regress returned.")
     draws = result.children["posterior"].dataset["coefficients"].drop_sel(category=result.attrs["reference"])
     flat = draws.values.reshape(-1, *draws.shape[2:])
@@ -436,7 +432,7 @@ def poststratify_table(
         answer = fitted.described(draws, {"group": [POPULATION, *labels]}, ci_prob, question)
         answer = answer.assign(population_share=(("group",), np.append(1.0, people / people.sum())))
     chains = result["posterior"].sizes["chain"]
-    attrs = {name: result.attrs[name] for name in ("sampling", "effective_draws") if name in result.attrs}
+    attrs = {name: facts_of(result)[name] for name in ("sampling", "effective_draws") if name in facts_of(result)}
     values = draws.reshape(chains, -1, *answer["mean"].shape)
     answer = answer.assign(draws=(("chain", "draw", *answer["mean"].dims), values, attrs))
     return fitted.noted(answer, fitted.design.new(frame), sizes)

@@ -17,6 +17,7 @@ from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_parameters, float_above, passed_on
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.registry import inner_protocol
+from ldpbayes.repeated.constants import HEAD, TOGETHER
 from ldpbayes.repeated.histories import (
     MAX_HISTORIES,
     MAX_TIMES,
@@ -24,9 +25,6 @@ from ldpbayes.repeated.histories import (
     Rates,
     check_times,
 )
-
-_HEAD = 4  # bytes of the number of reports
-_BLOCK = 2**22  # entries of rows of single reports that are in memory together
 
 
 @dataclass(frozen=True)
@@ -115,13 +113,13 @@ class Repeated(AbstractHistories):
     def check_reports(self, reports):
         array = checks.array_of(reports, "reports", "bytes, one history a row")
         size = self._form[2]
-        fits = array.ndim == 2 and array.dtype == np.uint8 and array.shape[1] >= _HEAD
-        if not fits or (array.shape[1] - _HEAD) % size:
+        fits = array.ndim == 2 and array.dtype == np.uint8 and array.shape[1] >= HEAD
+        if not fits or (array.shape[1] - HEAD) % size:
             raise DataError(
-                f"reports must be bytes, one history a row ({_HEAD} for the number of reports, {size} for each), got shape "
+                f"reports must be bytes, one history a row ({HEAD} for the number of reports, {size} for each), got shape "
                 f"{array.shape} of {array.dtype}"
             )
-        lengths, slots = self.lengths(array), (array.shape[1] - _HEAD) // size
+        lengths, slots = self.lengths(array), (array.shape[1] - HEAD) // size
         self._check_lengths(lengths)
         bad = np.flatnonzero(lengths > slots)
         if bad.size:
@@ -135,7 +133,7 @@ class Repeated(AbstractHistories):
         return self._joined(self._bytes(single), user, len(array))
 
     def lengths(self, histories):
-        return np.ascontiguousarray(histories[:, :_HEAD]).view(">u4").ravel().astype(np.int64)
+        return np.ascontiguousarray(histories[:, :HEAD]).view(">u4").ravel().astype(np.int64)
 
     def gather(self, reports, user, names):
         return self._joined(self._bytes(reports), user, len(names))
@@ -148,9 +146,9 @@ class Repeated(AbstractHistories):
         """Return (single reports of all histories, whose they are)."""
         dtype, shape, size = self._form
         lengths = self.lengths(histories) if lengths is None else lengths
-        slots = (histories.shape[1] - _HEAD) // size
+        slots = (histories.shape[1] - HEAD) // size
         user, place = np.nonzero(np.arange(slots) < lengths[:, None])
-        flat = np.ascontiguousarray(histories[:, _HEAD:]).reshape(len(histories), slots, size)[user, place]
+        flat = np.ascontiguousarray(histories[:, HEAD:]).reshape(len(histories), slots, size)[user, place]
         reports = np.ascontiguousarray(flat).view(dtype).reshape(-1, *shape)
         return (reports.astype(np.int64) if dtype == ">i8" else reports), user
 
@@ -162,7 +160,7 @@ class Repeated(AbstractHistories):
         starts = np.cumsum(lengths) - lengths
         out = np.zeros((n_users, slots, size), dtype=np.uint8)
         out[user[order], np.arange(len(user)) - starts[user[order]]] = flat[order]
-        heads = lengths.astype(">u4").view(np.uint8).reshape(n_users, _HEAD)
+        heads = lengths.astype(">u4").view(np.uint8).reshape(n_users, HEAD)
         return np.concatenate([heads, out.reshape(n_users, slots * size)], axis=1)
 
     def parse_reports(self, columns, categories):
@@ -239,7 +237,7 @@ class Repeated(AbstractHistories):
     def _kinds(self, histories):
         """Yield (slice of histories, where the reports of each start, kind of every report, rows of the kinds)."""
         lengths = self.lengths(histories)
-        for part in blocks(len(histories), self.n_categories * int(lengths.max(initial=1)), _BLOCK):
+        for part in blocks(len(histories), self.n_categories * int(lengths.max(initial=1)), TOGETHER):
             single, _ = self._single(histories[part], lengths[part])
             _, first, kind = np.unique(self._bytes(single), axis=0, return_index=True, return_inverse=True)
             starts = np.cumsum(lengths[part]) - lengths[part]

@@ -9,10 +9,9 @@ import numpy as np
 from ldpbayes import checks, entropy, hashing
 from ldpbayes.arrays import blocks
 from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.repeated.constants import TOGETHER
 from ldpbayes.repeated.histories import Rates, constant, counts_of
 from ldpbayes.repeated.memoized_grr import AbstractMemoizedSymbols, instant_level, with_instant
-
-_BLOCK = 2**22  # hashes that are in memory together
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class LOLOHA(AbstractMemoizedSymbols):
         """Return the entries (m, g) of each category's bucket, shape (m, a)."""
         out = np.empty((len(seeds), self.n_categories), dtype=by_symbol.dtype)
         categories = np.arange(self.n_categories)[None, :]
-        for part in blocks(len(seeds), self.n_categories, _BLOCK):
+        for part in blocks(len(seeds), self.n_categories, TOGETHER):
             hashed = hashing.buckets(self.family, seeds[part, None], categories, self.buckets)
             out[part] = np.take_along_axis(by_symbol[part], hashed, axis=1)
         return out

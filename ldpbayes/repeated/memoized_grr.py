@@ -15,6 +15,7 @@ from ldpbayes.arrays import blocks, log_multinomial
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import float_below
 from ldpbayes.protocols.grr import GRR
+from ldpbayes.repeated.constants import COUNTED_TOGETHER
 from ldpbayes.repeated.histories import (
     AbstractHistories,
     Rates,
@@ -25,7 +26,6 @@ from ldpbayes.repeated.histories import (
 )
 
 RULES = ("exact", "published")
-_BLOCK = 2**20  # entries of the chances from which counts are drawn together
 _EXACT = Context(prec=80)
 
 
@@ -103,7 +103,7 @@ class AbstractMemoizedSymbols(AbstractHistories):
     def draw(self, values, times, rng):
         answers, (hit, moved) = self.permanent.privatize(values, rng), self.instantaneous.hit_rates
         out = np.empty((answers.size, self.size), dtype=np.int64)
-        for part in blocks(answers.size, self.size, _BLOCK):
+        for part in blocks(answers.size, self.size, COUNTED_TOGETHER):
             chances = np.full((len(answers[part]), self.size), moved)
             chances[np.arange(len(chances)), answers[part]] = hit
             out[part] = rng.multinomial(times[part], chances / chances.sum(axis=1, keepdims=True))

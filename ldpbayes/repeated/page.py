@@ -3,6 +3,7 @@
 import json
 
 from ldpbayes.pages.page import Column, Table
+from ldpbayes.result.facts import facts_of
 
 #: Numbers of reports a user that are listed one by one.
 ROWS = 12
@@ -10,9 +11,10 @@ ROWS = 12
 
 def of_spending(tree):
     """Return how many users sent how many reports, and the level spent, or None; of many numbers, spans of them."""
-    if "epsilon_spent" not in tree.attrs:
+    facts = facts_of(tree)
+    if "epsilon_spent" not in facts:
         return None
-    lines = json.loads(tree.attrs["epsilon_spent"])
+    lines = json.loads(facts["epsilon_spent"])
     spans: dict = {}
     for times, level, users in lines:
         key = times if len(lines) <= ROWS else times.bit_length()

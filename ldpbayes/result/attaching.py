@@ -11,14 +11,11 @@ from ldpbayes.inference.diagnostics import Diagnostics, summarize
 from ldpbayes.posteriors.completion import of_draws
 from ldpbayes.result.building import build
 from ldpbayes.result.compliers import extended_draws
+from ldpbayes.result.constants import DRAWS_TOGETHER, FLAT
+from ldpbayes.result.facts import facts_of
 from ldpbayes.result.frame import Result
 from ldpbayes.result.regressions import of_regression, too_many
 from ldpbayes.result.validation import TARGETS, need_draws, need_result, validate
-
-#: A log-likelihood that varies by less than this over the draws does not depend on P.
-FLAT = 1e-10
-#: Draws whose log-likelihood is computed together.
-BLOCK = 500
 
 #: What models call P.
 _USUAL = ("p", "P", "distribution")
@@ -167,7 +164,7 @@ def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = No
     out, which those of ``pm.compute_log_likelihood`` hold where counts are observed: compare like with like.
     """
     need_result(result)
-    if "regression" in result.attrs:
+    if "regression" in facts_of(result):
         array, dim, coords = of_regression(result, by)
     else:
         need_draws(result)
@@ -312,6 +309,6 @@ def _statistics(trace):
 
 def _log_likelihood(likelihood, draws):
     """Return log P(Y | p) of each draw, a block of draws at a time."""
-    starts = range(0, len(draws), BLOCK)
-    blocks = [likelihood.log_likelihood(np.ascontiguousarray(draws[start : start + BLOCK].T)) for start in starts]
+    starts = range(0, len(draws), DRAWS_TOGETHER)
+    blocks = [likelihood.log_likelihood(np.ascontiguousarray(draws[start : start + DRAWS_TOGETHER].T)) for start in starts]
     return np.concatenate(blocks)

@@ -12,6 +12,7 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.diagnostics import Summary
 from ldpbayes.inference.ends import LEVELS
 from ldpbayes.posteriors.answer import Answer
+from ldpbayes.result.facts import DETAILS, state
 from ldpbayes.result.frame import Result
 from ldpbayes.result.summary import write_summary
 from ldpbayes.result.validation import validate
@@ -102,8 +103,9 @@ def build(
     groups["constant_data"] = _group(given, labels, whole=len(data.dims) > 1)
     if facts:
         groups["cells"] = _group({name: (("cell",), values) for name, values in facts.items()}, labels)
+    groups[DETAILS] = xr.DataTree(xr.Dataset())
     tree = Result(children=groups)  # at once: every group that is added later has all of them checked again
-    tree.attrs |= {
+    said = {
         "collection": data.id,
         "title": data.title,
         "n_reports": data.n_reports,
@@ -118,6 +120,7 @@ def build(
         **({} if summary is None else summary.diagnostics.to_attrs()),
         **(attrs or {}),
     }
+    state(tree, said)
     if summary is not None:
         write_summary(tree, summary)
     validate(tree)

@@ -20,14 +20,13 @@ from ldpbayes.inference.diagnostics import of_cells as of_cells_together
 from ldpbayes.inference.ends import numerical_error
 from ldpbayes.posteriors.answer import Answer
 from ldpbayes.result.building import build
+from ldpbayes.result.constants import MAX_COVARIANCES
+from ldpbayes.result.facts import DETAILS, facts_of, state
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, need_result
 
-#: Covariance matrices of all cells with more entries than this are left out.
-MAX_COVARIANCES = 10**7
 
-
-def facts_of(count: int, **known) -> dict[str, np.ndarray]:
+def facts_of_cells(count: int, **known) -> dict[str, np.ndarray]:
     """Return the FACTS of so many cells, blank where they are not known; a scalar is that of every cell."""
     return {
         name: np.array(np.broadcast_to(np.asarray(known.get(name, blank), _kind(blank)), count))
@@ -54,7 +53,7 @@ def of_cells(
     prior : AbstractPrior
         Of each cell.
     facts : dict of (cells,) arrays
-        From facts_of: what they say of the cells is said of the result.
+        From facts_of_cells: what they say of the cells is said of the result.
     settings : dict
         How all cells were fitted.
     draws, exact, attrs, **more
@@ -110,7 +109,7 @@ def of_answers(
         summaries = {name: _entries([_summary(one, name, ci_prob) for one in each]) for name in names if name in TARGETS}
     exact = {name: _stacked([one.exact[name] for one in each]) for name in first.exact if _alike(each, name)}
     said = [answer.facts | {"reason": reason} for answer, reason in answers]
-    facts = facts_of(count, **{name: [one.get(name, blank) for one in said] for name, blank in FACTS.items()})
+    facts = facts_of_cells(count, **{name: [one.get(name, blank) for one in said] for name, blank in FACTS.items()})
     facts["log_evidence"] = np.array([one.exact.get("log_evidence", facts["log_evidence"][k]) for k, one in enumerate(each)])
     diagnostics = of_cells_together(cells.labels, [answer.diagnostics for answer, _ in answers])
     draws: dict[str, tuple] = {}
@@ -196,10 +195,12 @@ def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) ->
     labels = {str(name): values.values for name, values in trees[0]["posterior"].coords.items() if name not in cut}
     if len(cells) * len(labels["category"]) ** 2 > MAX_COVARIANCES:
         exact.pop("distribution_cov", None)
-    facts = facts_of(len(trees), **{name: [_fact(tree, name, blank) for tree in trees] for name, blank in FACTS.items()})
-    diagnostics = of_cells_together(cells.labels, [Diagnostics.from_attrs(tree.attrs) for tree in trees])
+    facts = facts_of_cells(
+        len(trees), **{name: [_fact(tree, name, blank) for tree in trees] for name, blank in FACTS.items()}
+    )
+    diagnostics = of_cells_together(cells.labels, [Diagnostics.from_attrs(facts_of(tree)) for tree in trees])
     attrs = {
-        "prior_weight": trees[0].attrs.get("prior_weight", np.nan),
+        "prior_weight": facts_of(trees[0]).get("prior_weight", np.nan),
         "reason": _kinds(facts),
         **diagnostics.to_attrs(),
         **cells.stated,
@@ -253,14 +254,14 @@ def select(result: xr.DataTree, cell) -> xr.DataTree:
             data = data.isel(cell=position, drop=True) if "cell" in data.dims else data
             out[group] = xr.DataTree(data.drop_vars([name for name in data.coords if not data[name].dims]))
     users = int(result["constant_data"]["n_reports"].values[position])
-    out.attrs |= {name: value for name, value in result.attrs.items() if name != "clusters"}
-    out.attrs |= {"collection": labels[position], "n_reports": users}
+    out.attrs |= result.attrs | {"collection": labels[position], "n_reports": users}
+    for node in (out, out.children.get(DETAILS, out)):
+        node.attrs.pop("clusters", None)
     if "cells" in result.children:
-        for name, values in result["cells"].data_vars.items():
-            value = values.values[position]
-            out.attrs[name] = value.item() if isinstance(value, np.generic) else value
+        facts = {str(name): values.values[position] for name, values in result["cells"].data_vars.items()}
+        state(out, {name: value.item() if isinstance(value, np.generic) else value for name, value in facts.items()})
     elif result.attrs.get("decides"):  # a sentence about all cells, not about this one
-        out.attrs |= {"decides": "", "prior_decides": 0, "decides_note": result.attrs["decides"]}
+        state(out, {"decides": "", "prior_decides": 0, "decides_note": result.attrs["decides"]})
     return out
 
 
@@ -288,7 +289,7 @@ def _joined(trees, group, at=None):
 def _fact(tree, name, blank):
     if name == "log_evidence" and "exact" in tree.children and name in tree["exact"].data_vars:
         return float(tree["exact"][name])
-    return tree.attrs.get(name, blank)
+    return facts_of(tree).get(name, blank)
 
 
 def _kind(blank):

@@ -7,11 +7,9 @@ from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.inference.ends import ACCURACY, numerical_error
 from ldpbayes.posteriors.frequency import frequency_intervals
 from ldpbayes.result.building import build
+from ldpbayes.result.constants import MAX_OBSERVED
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, validate
-
-#: Reports of more cells than this are left out of the result: they would be a variable each.
-MAX_OBSERVED = 200
 
 
 def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts=None):

@@ -9,7 +9,7 @@ from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.dirichlet import evidence_error
 from ldpbayes.result.beside import add_sensitivity
-from ldpbayes.result.cells import facts_of
+from ldpbayes.result.cells import facts_of_cells
 from ldpbayes.result.moments import build_moments
 
 #: Why a result has no draws.
@@ -35,7 +35,7 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
 
     Returns
     -------
-    DataTree, and what scaling the prior does to the shares, a Scaled or None
+    DataTree, what scaling the prior does to the shares (a Scaled or None), and the predicted error of means and sds, in sds
 
     Raises
     ------
@@ -54,7 +54,7 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
     if labels:
         facts = {"method": names, "log_evidence": entries["log_evidence"], "outcome": checked}
         facts["log_evidence_error"] = entries.pop("log_evidence_error", np.nan)
-        facts = facts_of(len(labels), **facts, converged=1, frequency_draws="moments only")
+        facts = facts_of_cells(len(labels), **facts, converged=1, frequency_draws="moments only")
         if problems[0].mixture is not None:
             general["prior"] = f"{prior.describe()}, one {problems[0].mixture.parameter} for all cells"
     else:
@@ -95,7 +95,7 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
     )
     if scaled is not None:
         add_sensitivity(tree, data, [scaled.at(k) for k in range(len(data))] if labels else [scaled])
-    return tree, scaled
+    return tree, scaled, _error(general, entries, problems[0])
 
 
 def _under(servers, alpha, shape):
@@ -106,3 +106,13 @@ def _under(servers, alpha, shape):
             engine = server.engine(Dirichlet(power * alpha))
             out[:, i, server.places] = engine.mean, np.sqrt(engine.variance)
     return out.reshape(2, 2, *shape)
+
+
+def _error(facts, entries, problem):
+    """Return the predicted error of means and sds of P, and of F, which has it A/n times as large; 0 of integrals."""
+    error = float(facts.get("predicted_error", 0.0))
+    if not error or problem.alpha is None or "frequency_sd" not in entries:
+        return error
+    spread, users = (np.asarray(entries[f"{name}_sd"]) for name in ("distribution", "frequency"))
+    ratio = (1 + problem.alpha.sum() / problem.n_users) * spread / np.maximum(users, 1e-300)
+    return error * max(1.0, float(ratio.max()) ** 2)

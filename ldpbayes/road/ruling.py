@@ -67,7 +67,7 @@ def rule(prior: Any, data: Any, method: str) -> Ruling:
         return Ruling(prior)
     if data.trait:
         sentence = f"{NO_PRIOR}: of several lists it is flat for the share {data.trait!r}, and "
-        if method not in ("auto", "laplace", "nuts"):
+        if method not in ("auto", "weighted", "nuts"):
             sentence += f"Jeffreys' of the items where the method {method} was asked for."
             return Ruling(f"{SHARE}{data.trait}", sentence)
         sentence += f"ties the items of those with the trait to the others'; prior='{SHARE}{data.trait}' leaves both open."

@@ -18,15 +18,16 @@ from ldpbayes.posteriors.answer import Answer
 from ldpbayes.posteriors.base import AbstractPosterior
 from ldpbayes.posteriors.exact import fit_alone
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
-from ldpbayes.posteriors.joint import JOINT
 from ldpbayes.posteriors.many import NEITHER, refuse_long, seconds_of_mixture
 from ldpbayes.posteriors.mixture import fit_shared
+from ldpbayes.posteriors.nuts import JOINT
 from ldpbayes.posteriors.problem import Joint, Problem, over_all, prior_of_cells, scaled
 from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.beside import cells_left_out, leave_out
 from ldpbayes.result.building import of_answer
 from ldpbayes.result.cells import of_answers, stack
+from ldpbayes.result.facts import state
 from ldpbayes.result.frame import Result
 from ldpbayes.result.moments import summary_alone
 from ldpbayes.road.methods import METHODS, Selection
@@ -112,11 +113,11 @@ def _walked(data: Any, prior: Any, request: Request) -> tuple[Result, Mapping[st
     if not data.keeps_reports and (undrawn or not data.by):
         from ldpbayes.fitness.sums import described
 
-        tree.attrs |= described(data)
+        state(tree, described(data))
     if undrawn and "draw" not in tree["posterior"].sizes:
         return tree, fitted.left_out
     if not data.by:
-        tree.attrs |= _about_order(data, fitted.problems[0].prior)
+        state(tree, _about_order(data, fitted.problems[0].prior))
     if request.estimates and (data.by or data.keeps_reports):
         from ldpbayes.describing.posterior import describe
 
@@ -206,8 +207,8 @@ def _moments(data: Any, belief: Any, request: Request) -> Fitted:
     conjugate = first.alpha is not None or first.mixture is not None
     drawn, drawable = None, request.automatic and not data.by and data.keeps_reports and conjugate
     try:
-        tree, moved = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
-        if drawable and _expansion_error(tree, first) > 1 / math.sqrt(usual):
+        tree, moved, error = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
+        if drawable and error > 1 / math.sqrt(usual):
             drawn = _drawn(data, belief, request)
     except InfeasibleError:
         if not drawable or (drawn := _drawn(data, belief, request)) is None:
@@ -216,22 +217,12 @@ def _moments(data: Any, belief: Any, request: Request) -> Fitted:
     if drawn is not None and not drawn.trouble:
         return drawn
     if data.by:
-        tree.attrs |= decision_of_cells(data.labels, None, moved)
+        state(tree, decision_of_cells(data.labels, None, moved))
     else:
-        tree.attrs |= decision_given(data if data.keeps_reports else None, moved)
+        state(tree, decision_given(data if data.keeps_reports else None, moved))
     if data.derived:
         tree.attrs["reason"] += " Derived quantities need draws and are left out."
     return Fitted(tree, problems)
-
-
-def _expansion_error(tree: Result, problem: Problem) -> float:
-    """Return the predicted error of means and sds of P, and of F, which has it A/n times as large; 0 of integrals."""
-    error = float(tree.attrs.get("predicted_error", 0.0))
-    if not error or problem.alpha is None or "frequency_sd" not in tree["exact"]:
-        return error
-    spread, users = (np.asarray(tree["exact"][f"{name}_sd"].values) for name in ("distribution", "frequency"))
-    ratio = (1 + problem.alpha.sum() / problem.n_users) * spread / np.maximum(users, 1e-300)
-    return error * max(1.0, float(ratio.max()) ** 2)
 
 
 def _drawn(collection: Any, belief: Any, request: Request) -> Fitted | None:
@@ -310,7 +301,7 @@ def _each(cells: Cells, belief: Any, request: Request) -> Fitted:
     prior = problems[0].prior
     if request.draws == 0:  # moments of each
         tree = stack(cells, prior, list(answers.values()), request.stated)
-        tree.attrs |= decision_of_cells(cells.labels, tree["cells"].to_dataset())
+        state(tree, decision_of_cells(cells.labels, tree["cells"].to_dataset()))
         return Fitted(tree, problems, "", left_out)
     pairs = list(answers.values())
     trouble = _trouble(cells, [answer for answer, _ in pairs])

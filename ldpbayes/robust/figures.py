@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, largest, one_of, plain
+from ldpbayes.robust.page import CATEGORIES
 
 #: What the arguments of these figures must be.
 HULL = {"hull": one_of("ldpbayes.robust.contamination", "ContaminationHull", "what contamination_hull returned")}
 CURVE = {"curve": one_of("ldpbayes.robust.ignoring", "Sensitivity", "what sensitivity returned")}
-#: Categories that are drawn.
-TOP = 20
 
 
 @checked(HULL, {"hull": "hull : ContaminationHull\n    From ``ldpbayes.robust.contamination_hull``."})
@@ -42,7 +41,7 @@ def _curve(hull, ax, style):
 
 
 def _categories(hull, ax, style):
-    order, share = largest(hull["estimate"].values, TOP), float(hull["share"].max())
+    order, share = largest(hull["estimate"].values, CATEGORIES), float(hull["share"].max())
     shown = hull.isel(quantity=order, share=int(hull["share"].values.argmax()))
     canvas = Canvas(ax, style, (WIDTH, 1.6 + 0.28 * order.size))
     (axes,), colors, y = canvas.axes, canvas.colors, np.arange(order.size)[::-1]

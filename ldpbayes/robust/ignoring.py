@@ -17,11 +17,8 @@ from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import need_noncompliers
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.posteriors.problem import scaled
+from ldpbayes.robust.constants import MAX_ENTRIES, MAX_POINTS
 
-#: Likelihood rows with more entries than this are not written out for a curve.
-MAX_ENTRIES = 2**22
-#: Points of a curve; each is a maximum of the likelihood.
-MAX_POINTS = 10**5
 #: No curve goes on to γ = 1, where nobody follows the device.
 MAX_GAMMA = 0.99
 

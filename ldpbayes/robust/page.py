@@ -11,6 +11,7 @@ from ldpbayes.estimators.mle import maximize
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import sourced, split
 from ldpbayes.pages.tables import Rows, filled
+from ldpbayes.result.facts import facts_of
 from ldpbayes.robust.faking import fakes
 from ldpbayes.robust.ignoring import sensitivity
 
@@ -65,9 +66,9 @@ def beside_fit(tree, collection):
         return None
     mean = tree["summary"]["mean"].sel(target="distribution")
     label = str(mean["category"].values[1 if mean.size == 2 else int(np.argmax(mean.values))])
-    which = "every γ that the reports allow" if "noncompliance_low" in tree.attrs else "γ within two sds of its estimate"
+    which = "every γ that the reports allow" if "noncompliance_low" in facts_of(tree) else "γ within two sds of its estimate"
     caption = f"The share of {label} among those who follow the device, for {which}."
-    alt = f"Curve: {caption} {tree.attrs.get('noncompliance', '')}".strip()
+    alt = f"Curve: {caption} {facts_of(tree).get('noncompliance', '')}".strip()
     return Figure("sensitivity", caption, alt, functools.partial(_drawn_sensitivity, collection, label))
 
 

@@ -17,6 +17,7 @@ from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.checkpoint import Checkpoint
+from ldpbayes.scanning.constants import KEPT_BYTES, KEPT_MOST
 from ldpbayes.scanning.fold import APART, Fold
 from ldpbayes.scanning.found import Found
 from ldpbayes.scanning.partials import NOTHING, Partial
@@ -44,8 +45,8 @@ from ldpbayes.sources.stream import Piece, in_order
 PLAIN = 1.5
 #: Beyond, cells keep a sample of so many reports for the check of their summary.
 SAMPLED = 10_000
-#: Up to the first ε so many reports make a summary accurate; beyond, so many a category, up to a number, and to bytes.
-KEPT_TO, KEPT, KEPT_EACH, KEPT_MOST, KEPT_BYTES = 2.0, 10_000, 2000, 500_000, 2**26
+#: Up to this ε as many reports make a summary accurate; beyond, so many a category.
+KEPT_TO, KEPT_EACH = 2.0, 2000
 _COUNTING, _EXPANDING = "Counting reports", "Expanding the likelihood"
 
 
@@ -370,5 +371,5 @@ def kept_below(protocol: AbstractProtocol) -> int:
     if protocol.epsilon <= PLAIN:
         return 0
     if protocol.epsilon <= KEPT_TO:
-        return KEPT
+        return SAMPLED
     return min(KEPT_EACH * protocol.n_categories, KEPT_MOST, KEPT_BYTES * 8 // protocol.n_categories)

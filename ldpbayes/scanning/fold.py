@@ -14,9 +14,10 @@ from ldpbayes import checks, hashing
 from ldpbayes.arrays import groups_of
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.likelihoods import Summary, passes
+from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.scanning import pilots
+from ldpbayes.scanning import passes, pilots
+from ldpbayes.scanning.constants import MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.found import Found
 from ldpbayes.scanning.partials import NOTHING, SIZES, Partial, ReportSample
 from ldpbayes.scanning.pilots import Pilots
@@ -33,8 +34,6 @@ from ldpbayes.sources.stream import Batch, Piece
 APART = "scan the reports of each protocol by themselves, or take them with read, where each protocol is a channel"
 #: The key of the only cell where no grouping columns are given.
 ALL = ("all",)
-#: Reports of a cell that the second pass takes together, as far as so many rows allow: a cell's tables are made once.
-_ROWS_A_CELL, _MOST_ROWS = 128, 2**21
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +134,7 @@ class Fold:
             On a bad report, naming the file and the row, and where a cell was not there in the first pass.
         """
         skipped = Skipped(self.skip) if self.skip else None
-        least = 0 if at is None else min(_ROWS_A_CELL * len(at.places), _MOST_ROWS)
+        least = 0 if at is None else min(ROWS_A_CELL * len(at.places), MOST_ROWS)
         pieces = [piece] if isinstance(piece, Batch | Piece) else open_source(piece).pieces(self.columns)
         batches = ([own] if isinstance(own, Batch) else own.batches(self.columns, least) for own in pieces)
         alike = {name: self.report for name in self.report}

@@ -12,12 +12,11 @@ import numpy as np
 
 from ldpbayes.errors import DataError
 from ldpbayes.protocols.formats import distinct
+from ldpbayes.scanning.constants import WAITING
 from ldpbayes.sources.keys import as_json, from_json
 from ldpbayes.sources.missing import added
 from ldpbayes.sources.skipping import Skipped
 
-#: Rows of a table of counts that wait before they are merged.
-_WAITING = 2**16
 #: Names of the arrays of kept reports.
 _ROWS = ("group", "reports", "counts")
 #: The sum of the sizes of reports, which checkpoints of earlier versions have not.
@@ -178,7 +177,7 @@ class Partial:
         if self.rows is None or theirs is None:
             return self.rows or theirs, self.settled
         rows = tuple(map(np.concatenate, zip(self.rows, theirs, strict=True)))
-        if self.merged and other.merged and len(rows[0]) > 2 * self.settled + _WAITING:
+        if self.merged and other.merged and len(rows[0]) > 2 * self.settled + WAITING:
             rows = merge(*rows)
             return rows, len(rows[0])
         return rows, self.settled

@@ -19,6 +19,7 @@ from ldpbayes.protocols.formats import places
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.sources import parameters
 from ldpbayes.sources.base import shared_keys, sorted_keys
+from ldpbayes.sources.constants import MAX_CHANNELS
 from ldpbayes.sources.encode import encoded_key, matching
 from ldpbayes.sources.missing import Missing, sentence
 from ldpbayes.sources.numbers import number
@@ -30,8 +31,6 @@ from ldpbayes.sources.writing import published_of
 
 #: What may become of files that hold the same reports twice.
 COPIES = ("refuse", "add")
-#: Most different values of a column of ε, rates or protocols: each is a channel.
-MAX_CHANNELS = 1000
 
 
 def find_channels(

@@ -19,6 +19,7 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 from ldpbayes.road.methods import METHODS
 
 PROTOCOLS = {
@@ -68,9 +69,9 @@ def check(name, a, n, epsilon):
         tree = fit(collection, random_seed=1, estimates=False)
         line |= {"answered_by": tree.attrs["method"], "right": int(tree.attrs["converged"])}
         line |= {
-            field: f"{tree.attrs[key]:.4g}"
+            field: f"{facts_of(tree)[key]:.4g}"
             for field, key in (("r_hat", "worst_r_hat"), ("ess", "least_ess"))
-            if key in tree.attrs
+            if key in facts_of(tree)
         }
     else:
         mean, sd, mcse, r_hat, ess = reference(collection)

@@ -10,6 +10,7 @@ from scipy import stats
 from ldpbayes import planning
 from ldpbayes.errors import ArgumentError
 from ldpbayes.planning import expected_error, has_free_epsilon, named_makers, plan, risk
+from ldpbayes.planning.constants import LARGEST_CATEGORIES, SMALLEST_EPSILON
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, LOLOHA, DBitFlip, FakeData, MemoizedGRR
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -73,7 +74,7 @@ def test_mend_4_categories_for_errors_that_fall_with_their_number(name, epsilon)
         asked = error(24)
         line = plan(epsilon=epsilon, n=10_000, error=asked, protocols=name, **settings)[0]
         assert line.feasible and line.n_categories >= 24 and line.error <= asked * (1 + 1e-9), (settings, epsilon, line)
-        if line.n_categories < planning.LARGEST_CATEGORIES:
+        if line.n_categories < LARGEST_CATEGORIES:
             assert error(line.n_categories + 1) > asked
         falls += error(2) > asked
     assert falls > 0 or name == "hadamard" or epsilon < 4
@@ -177,7 +178,7 @@ def test_what_cannot_be_reached():
     assert "recruit more users" in lines[0].note
     assert not plan(epsilon=0.1, n=10, error=1e-3)[0].feasible
     easy = plan(n_categories=2, n=1e12, error=1.0, protocols="grr")[0]
-    assert easy.epsilon == planning.SMALLEST_EPSILON
+    assert easy.epsilon == SMALLEST_EPSILON
 
 
 def test_arguments_are_refused():

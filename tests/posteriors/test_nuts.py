@@ -18,6 +18,7 @@ from ldpbayes.methods import NUTS, Exact
 from ldpbayes.posteriors import nuts
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.priors import Dirichlet, Learnt, Smooth
+from ldpbayes.result.facts import facts_of
 
 
 def errors(tree, name, expected):
@@ -158,6 +159,7 @@ def test_three_categories_agree_with_a_grid_whichever_way_they_are_observed(mina
     assert np.abs(errors(tree, "distribution", p @ weight / weight.sum())).max() < 4
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_interruption_keeps_what_the_chains_have_finished(eriksson, monkeypatch):
     def interrupted(*args, sample=nutpie.sample, **settings):
         tree = sample(*args, **settings)
@@ -168,12 +170,13 @@ def test_interruption_keeps_what_the_chains_have_finished(eriksson, monkeypatch)
     monkeypatch.setattr("nutpie.sample", interrupted)
     tree = fit(eriksson, "jeffreys", NUTS(draws=100), random_seed=1, estimates=False)
     assert tree["posterior"]["distribution"].shape == (2, 70, 10) == (*tree["sample_stats"]["energy"].shape, 10)
-    assert tree.attrs["problem"] == "sampling was interrupted and left 2 of 4 chains with 70 of 100 draws"
+    assert facts_of(tree)["problem"] == "sampling was interrupted and left 2 of 4 chains with 70 of 100 draws"
     with pytest.raises(KeyboardInterrupt):
         finished(np.full((4, 10, 2), np.nan))
 
 
 @pytest.mark.parametrize("rate, length, expected", [(0.9, 100, [0.9, 0.99]), (0.995, 100, [0.995]), (0.9, 60, [0.9])])
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_chains_that_diverge_are_made_once_more_with_smaller_steps(eriksson, monkeypatch, rate, length, expected):
     """Not where steps were small, and not after an interruption."""
     rates = []
@@ -189,8 +192,8 @@ def test_chains_that_diverge_are_made_once_more_with_smaller_steps(eriksson, mon
 
     monkeypatch.setattr("nutpie.sample", diverging)
     tree = fit(eriksson, "jeffreys", NUTS(draws=100, target_accept=rate), random_seed=1, estimates=False)
-    assert list(dict.fromkeys(rates)) == expected and tree.attrs["divergences"] == (len(expected) == 1)
-    assert tree.attrs.get("target_accept_used") == (expected[1] if len(expected) > 1 else None)
+    assert list(dict.fromkeys(rates)) == expected and facts_of(tree)["divergences"] == (len(expected) == 1)
+    assert facts_of(tree).get("target_accept_used") == (expected[1] if len(expected) > 1 else None)
 
 
 def test_too_many_entries_are_refused_before_anything_is_compiled(minarets, monkeypatch):

@@ -20,6 +20,7 @@ from ldpbayes.posteriors.quadrature.rules import ProductRule
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
+from ldpbayes.result.facts import facts_of
 
 
 def survey(*parts):
@@ -48,6 +49,7 @@ SURVEYS = {
 
 
 @pytest.mark.parametrize("name", SURVEYS)
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_equals_programming_over_tallies(name):
     collection, alpha = SURVEYS[name]
     prior = Dirichlet(alpha)
@@ -58,8 +60,8 @@ def test_equals_programming_over_tallies(name):
         scale = {"distribution_cov": np.outer(sd, sd), "log_evidence": 1.0, "frequency_mean": 1.0, "frequency_sd": 1.0}
         difference = np.abs(value.values - exact[key].values) / scale.get(key, sd)
         assert difference.max() < (1e-6 if key == "frequency_sd" else 1e-8), key
-    assert tree.attrs["quadrature_error"] <= 1e-6
-    assert tree.attrs["mass_left_out"] <= 1e-9
+    assert facts_of(tree)["quadrature_error"] <= 1e-6
+    assert facts_of(tree)["mass_left_out"] <= 1e-9
 
 
 def test_enumeration_over_the_true_values():
@@ -124,7 +126,7 @@ def test_minarets_under_a_flat_prior_against_a_fine_grid():
 def test_minarets_is_accurate_far_below_a_posterior_sd():
     first = fit(MINARETS, Dirichlet.flat(3), Quadrature(draws=10), random_seed=1, estimates=False)
     second = fit(MINARETS, Dirichlet.flat(3), Quadrature(draws=10, tolerance=1e-11), random_seed=1, estimates=False)
-    assert first.attrs["nodes_per_stick"] < second.attrs["nodes_per_stick"]
+    assert facts_of(first)["nodes_per_stick"] < facts_of(second)["nodes_per_stick"]
     sd = second["exact"]["distribution_sd"].values
     for key in ("distribution_mean", "distribution_sd", "distribution_lower", "distribution_upper"):
         assert (np.abs(first["exact"][key] - second["exact"][key]) < 1e-8 * sd).all(), key
@@ -146,6 +148,7 @@ def test_a_hundred_thousand_reports():
 
 
 @pytest.mark.parametrize("name", ["two categories", "unequal prior", "rank-deficient", "equal columns", "five categories"])
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_draws_are_from_the_posterior(name):
     collection, alpha = SURVEYS[name]
     tree = fit(collection, Dirichlet(alpha), Quadrature(draws=5000), random_seed=21, ci_prob=0.8, estimates=False)
@@ -192,7 +195,7 @@ def test_five_reports_over_a_thousand_categories():
     prior = Dirichlet.jeffreys(1024)
     tree = fit(collection, prior, Quadrature(draws=10), random_seed=2, estimates=False)
     exact = fit(collection, prior, TallyStates(draws=10), random_seed=1, estimates=False)["exact"]
-    assert tree.attrs["n_groups"] == 5
+    assert facts_of(tree)["n_groups"] == 5
     for key in ("distribution_mean", "distribution_sd", "distribution_lower", "distribution_upper", "log_evidence"):
         np.testing.assert_allclose(tree["exact"][key], exact[key], rtol=1e-7, err_msg=key)
 
@@ -212,6 +215,7 @@ def test_every_protocol_has_one_posterior(case):
         np.testing.assert_allclose(first[key], second[key], rtol=1e-7, atol=1e-12, err_msg=key)
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_reports_that_say_nothing_leave_the_prior():
     alpha = [0.5, 1, 2]
     tree = fit(

@@ -17,6 +17,7 @@ from ldpbayes.posteriors.surrogate import ExpandedFactors, Proposal, Surrogate, 
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, SampledAttribute
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 from ldpbayes.road.methods import METHODS
 
 
@@ -101,7 +102,7 @@ def test_rejected_weights_raise_with_the_result_and_auto_hands_over():
         warnings.simplefilter("ignore", RankDeficientWarning)
         with pytest.raises(ConvergenceError, match=r"k-hat .* effective draws") as caught:
             fit(collection, "jeffreys", Surrogate(draws=250), random_seed=1, estimates=False)
-        assert caught.value.result.attrs["problem"]
+        assert facts_of(caught.value.result)["problem"]
         tree = fit(collection, "jeffreys", random_seed=1, estimates=False)
     assert tree.attrs["method"] == "pair_slice"
     assert "Surrogates are far" in dict(select_method(collection, "jeffreys").considered)["surrogate"].reason

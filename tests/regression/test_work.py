@@ -1,7 +1,7 @@
 """What a regression costs: weights that cannot be mended hand over, chains announce themselves, matrices take one thread.
 
 The kind: work that grew by chance of the draw. Siblings searched: `weighted` also serves effects of cells
-(posteriors/laplace.py), and the compiled gradient hierarchical priors and the smoothing of private groups.
+(posteriors/weighted.py), and the compiled gradient hierarchical priors and the smoothing of private groups.
 """
 
 import functools

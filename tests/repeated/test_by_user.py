@@ -15,6 +15,7 @@ from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.pages import show
 from ldpbayes.protocols import GRR, LOLOHA, LocalHashing, MemoizedGRR, Repeated
 from ldpbayes.repeated.spending import spent
+from ldpbayes.result.facts import facts_of
 from ldpbayes.sources import read_collection, write_collection
 from ldpbayes.sources.parameters import protocol_text
 from studies import repeats
@@ -94,16 +95,18 @@ def test_users_of_two_protocols_and_users_without_a_name_are_refused():
 def test_spent_levels_are_part_of_the_result_and_of_its_page():
     tally = Tally(MEMO, [0, 1, 0, 2, 1], user=LONG["user"], categories=ABC)
     tree = lb.fit(tally, random_seed=1)
-    lines = json.loads(tree.attrs["epsilon_spent"])
+    lines = json.loads(facts_of(tree)["epsilon_spent"])
     assert [(times, users) for times, _, users in lines] == [(1, 2), (3, 1)]
     assert lines[0][1] == pytest.approx(1.0) and 1 < lines[1][1] < 2
-    assert tree.attrs["epsilon_spent_max"] == lines[1][1] and tree.attrs["epsilon_spent_bound"] == 2
-    assert tree.attrs["epsilon_spent_mean"] == pytest.approx((2 * lines[0][1] + lines[1][1]) / 3)
-    assert tree.attrs["spent"].startswith("5 reports of 3 users, 1 to 3 each: a user has spent")
+    assert facts_of(tree)["epsilon_spent_max"] == lines[1][1] and facts_of(tree)["epsilon_spent_bound"] == 2
+    assert facts_of(tree)["epsilon_spent_mean"] == pytest.approx((2 * lines[0][1] + lines[1][1]) / 3)
+    assert facts_of(tree)["spent"].startswith("5 reports of 3 users, 1 to 3 each: a user has spent")
     page = show(tree)
     assert [(row[0], row[1]) for row in page.tables[-1].rows] == [("1", 2), ("3", 1)]
-    assert any(note.text == tree.attrs["spent"] for note in page.notes)
-    assert page.summary.startswith("From 5 reports of 3 users, ") and "The reports of these 3 users" in tree.attrs["worth"]
+    assert any(note.text == facts_of(tree)["spent"] for note in page.notes)
+    assert (
+        page.summary.startswith("From 5 reports of 3 users, ") and "The reports of these 3 users" in facts_of(tree)["worth"]
+    )
     both = lb.Collection(ABC, [tally, Tally(GRR(3, 1.0), [0, 1], name="others")])
     assert show(lb.fit(both, random_seed=1)).summary.startswith("From 7 reports of 5 users, ")  # it said 5 reports
     assert spent([Tally(GRR(3, 1.0), [0, 1])]) == {}
@@ -133,19 +136,19 @@ def test_users_of_several_days_have_spent_the_sum():
     days = {"user": [user for _ in range(6) for user in "uv"], "report": ["a", "b", "c"] * 4}
     days["day"] = [str(k // 4) for k in range(12)]
     cells = lb.read(pyarrow.table(days), GRR(3, 0.5), report="report", by_user="user", categories=ABC, by="day")
-    attrs = lb.fit(cells, "jeffreys", draws=0, random_seed=1).attrs
+    attrs = facts_of(lb.fit(cells, "jeffreys", draws=0, random_seed=1))
     assert attrs["epsilon_spent_max"] == 3.0 and attrs["epsilon_spent_mean"] == 1.0
     assert attrs["spent"] == (
         "12 reports of 6 users, 2 each: in a cell a user has spent 1 nats on average and 1 at most. Who is in several cells "
         "counts as a user in each and has spent the sum, 3 where in all."
     )
     whole = lb.read(pyarrow.table(days), GRR(3, 0.5), report="report", by_user="user", categories=ABC)
-    attrs = lb.fit(whole, "jeffreys", draws=0, random_seed=1).attrs
+    attrs = facts_of(lb.fit(whole, "jeffreys", draws=0, random_seed=1))
     assert attrs["epsilon_spent_max"] == 3.0
     assert attrs["spent"].endswith("a user has spent 3 nats on average and 3 at most. Every further report adds to that.")
     memoized = {"user": list("abcdef"), "report": ["a", "b", "c"] * 2, "day": list("xyxyxy")}
     cells = lb.read(pyarrow.table(memoized), MEMO, report="report", by_user="user", categories=ABC, by="day")
-    assert lb.fit(cells, "jeffreys", draws=0, random_seed=1).attrs["epsilon_spent_max"] == MEMO.spent(1)
+    assert facts_of(lb.fit(cells, "jeffreys", draws=0, random_seed=1))["epsilon_spent_max"] == MEMO.spent(1)
 
 
 def test_the_command_takes_a_column_of_users(tmp_path, capsys):

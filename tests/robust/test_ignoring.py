@@ -9,6 +9,7 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import compliance_test
 from ldpbayes.protocols import UnaryEncoding, designs
+from ldpbayes.result.facts import facts_of
 from ldpbayes.robust.ignoring import sensitivity
 
 
@@ -54,7 +55,7 @@ def test_power_and_bayes_factor():
     collection = crosswise(0.1, 20_000, np.random.default_rng(5))
     found = compliance_test(collection)
     assert found.p_value < 1e-4 and found.gamma == pytest.approx(0.1, abs=0.03)
-    assert fit(collection, random_seed=0).attrs["log_bayes_factor_noncompliance"] > 3
+    assert facts_of(fit(collection, random_seed=0))["log_bayes_factor_noncompliance"] > 3
     assert compliers_only(collection).categories == ("no", "yes")
 
 

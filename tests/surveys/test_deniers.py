@@ -19,6 +19,7 @@ from ldpbayes.protocols import ListExperiment, Noncompliance, crosswise, direct,
 from ldpbayes.regression import denying, fitting
 from ldpbayes.regression.formula import Formula
 from ldpbayes.result import add_log_likelihood, extended_draws
+from ldpbayes.result.facts import facts_of
 from ldpbayes.robust import sensitivity
 
 #: Spec 9.1: crosswise with p = .25, 190 of 400 "same"; direct, 100 of 400 "yes".
@@ -102,13 +103,13 @@ def test_quadrature_weighted_draws_and_a_grid_agree(device, asked, prior):
     collection, belief = denied(device, asked), Denial(denial=prior)
     p, delta, weight = grid(device, asked, *prior)
     exact = fit(collection, belief, method="quadrature", draws=200, random_seed=1, estimates=False)
-    rough = fit(collection, belief, method="laplace", random_seed=1, estimates=False)
+    rough = fit(collection, belief, method="weighted", random_seed=1, estimates=False)
     for name, values in (("yes", p), ("denial", delta), ("deniers", p * delta)):
         known = weighted(values, weight)
         error = np.abs(np.subtract(numbers(exact, name), known)) / known[1]
         assert error[:2].max() < 3e-3 and error[2:].max() < 0.1, name  # the grid's ends lie between its points
         assert np.abs(np.subtract(numbers(rough, name)[:2], known[:2])).max() < 0.12 * known[1], name
-    assert float(exact["exact"]["log_evidence"]) == pytest.approx(rough.attrs["log_evidence"], abs=0.05)
+    assert float(exact["exact"]["log_evidence"]) == pytest.approx(facts_of(rough)["log_evidence"], abs=0.05)
 
 
 def three_answers(seen, said, eps, denied, nodes=50, inner=30):
@@ -153,7 +154,7 @@ def test_three_answers_are_the_sum_over_a_grid(denied):
     mean, sd = three_answers(seen, said, 1.5, denied)
     tree = fit(collection, random_seed=1, draws=2500, estimates=False)
     summary, several = tree["summary"].sel(target="distribution"), len(denied) > 1
-    assert tree.attrs["method"] == ("laplace" if several else "quadrature") and tree.attrs["converged"]
+    assert tree.attrs["method"] == ("weighted" if several else "quadrature") and tree.attrs["converged"]
     found, spread, error = (
         np.concatenate([summary[key].values, summary[f"derived_{key}"].values[: len(denied)]])
         for key in ("mean", "sd", "mcse")
@@ -258,7 +259,7 @@ def of_thirty(rng):
 def test_chains_of_nuts_that_are_short_of_draws_go_on():
     """A thousand draws of each chain were worth 350 for the share of deniers, and the fit ended untrusted."""
     tree = fit(of_thirty(np.random.default_rng(7)), method="nuts", random_seed=5, estimates=False)
-    assert tree.attrs["converged"] and tree.attrs["thinned"] >= 2
+    assert tree.attrs["converged"] and facts_of(tree)["thinned"] >= 2
     assert tree["posterior"].sizes["draw"] == 1000 and tree["sample_stats"].sizes["draw"] == 1000
 
 
@@ -294,8 +295,8 @@ def test_a_prior_decides_where_nothing_is_identified():
     alone = Collection(["no", "yes"], Tally(direct(), [0, 1], DIRECT, "direct")).with_deniers("yes", "no", "direct")
     with pytest.warns(RankDeficientWarning):
         tree = fit(alone, Denial(denial=(2, 18)), random_seed=1)
-    assert "do not decide between the shares" in tree.attrs["deniers"] and tree.attrs["prior_decides"]
-    assert "estimate" not in tree.children and "honesty" not in tree.attrs
+    assert "do not decide between the shares" in facts_of(tree)["deniers"] and tree.attrs["prior_decides"]
+    assert "estimate" not in tree.children and "honesty" not in facts_of(tree)
 
 
 # ---- the test of no denial -----------------------------------------------------------------------------------------
@@ -350,7 +351,7 @@ def test_cells_alike_with_deniers_fit_and_say_so():
     cells = Cells({"n": one, "s": one}, by="region")
     found, tree = check(cells), fit(cells, random_seed=1, draws=200)
     assert not found.flagged and not tree.attrs["fitness_flagged"]
-    assert found.compliance == tree.attrs["honesty"] == show(found).notes[0].text
+    assert found.compliance == facts_of(tree)["honesty"] == show(found).notes[0].text
     assert found.compliance.startswith("Some deny in 2 of 2 cells: n, s (p = ")
     assert "do not fit" not in str(tree) and found.compliance in str(tree)
 
@@ -371,7 +372,7 @@ def test_check_and_page_say_who_denies(fitted, tmp_path):
     assert "denial" in (tmp_path / "page.md").read_text()
     tree.save(tmp_path / "x.nc")
     assert numbers(load(tmp_path / "x.nc"), "denial") == numbers(tree, "denial")
-    assert tree.attrs["honesty_p"] < 1e-6 and tree.attrs["log_bayes_factor_deniers"] > 10
+    assert facts_of(tree)["honesty_p"] < 1e-6 and facts_of(tree)["log_bayes_factor_deniers"] > 10
 
 
 # ---- doors ---------------------------------------------------------------------------------------------------------
@@ -415,7 +416,7 @@ def test_every_cell_has_its_own_share():
     summary = tree["summary"]
     own = summary["derived_mean"].sel(quantity="denial").values
     np.testing.assert_allclose(own[0], CHECK["denial"][0], atol=1e-5)
-    assert own[1] > 0.8 and "Every cell has its own δ" in tree.attrs["deniers"]
+    assert own[1] > 0.8 and "Every cell has its own δ" in facts_of(tree)["deniers"]
     assert tree["cells"]["honesty_p"].values.max() < 1e-5
     device = Collection(["no", "yes"], Tally(crosswise(0.25), [0, 1], DEVICE, "device"))
     mixed = Cells({"north": survey(), "south": device}, by="region").with_deniers("yes", "no", "direct")
@@ -475,7 +476,7 @@ def test_a_regression_with_a_formula_for_those_who_deny():
     yes = np.where(frame["mode"] == "direct", p * (1 - delta), 0.75 * p + 0.25 * (1 - p))
     np.testing.assert_allclose(log, np.log(np.where(frame["report"] == "yes", yes, 1 - yes)), atol=1e-9)
     weighted_ = regress(frame, "answer ~ x", devices, deniers=asked, weights="w", **settings)
-    assert 1.05 < weighted_.attrs["design_effect"] < 1.3
+    assert 1.05 < facts_of(weighted_)["design_effect"] < 1.3
     for wrong, match in (
         ({"of": "yes"}, "deniers must state"),
         (3, "formula of δ"),

@@ -14,11 +14,12 @@ from ldpbayes.collections.survey import design_effect
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators import MLE, Oracle
 from ldpbayes.methods import Exact
-from ldpbayes.posteriors.joint import JOINT
+from ldpbayes.posteriors.nuts import JOINT
 from ldpbayes.posteriors.problem import scaled
 from ldpbayes.priors import Compliance, Dirichlet
 from ldpbayes.protocols import designs
 from ldpbayes.result.cells import select
+from ldpbayes.result.facts import facts_of
 from ldpbayes.robust import sensitivity
 
 
@@ -165,13 +166,15 @@ def test_pseudo_posterior_by_every_engine_that_takes_weights():
     collection, *_ = sampled(population_size=3000)
     tree = fit(collection, random_seed=1)
     assert tree.attrs["method"] == "quadrature" and "a pseudo-posterior" in tree.attrs["pseudo"]
-    assert "frequency" not in tree["posterior"] and "log_evidence" not in tree.attrs and "log_evidence" not in tree["exact"]
+    assert (
+        "frequency" not in tree["posterior"] and "log_evidence" not in facts_of(tree) and "log_evidence" not in tree["exact"]
+    )
     moments = Exact().moments(collection, "jeffreys")
     np.testing.assert_allclose(tree["summary"]["mean"].sel(target="distribution"), moments.mean, atol=1e-9)
     np.testing.assert_allclose(tree["summary"]["sd"].sel(target="distribution"), moments.sd, atol=1e-9)
     # The same on a grid: so many answers, of which the weighted share said yes.
     known, p = scaled(collection).survey.effect.respondents, np.linspace(0, 1, 200_001)[1:-1]
-    assert 1 < collection.n_reports / tree.attrs["design_effect"] / known < 1.01  # hundreds of degrees of freedom
+    assert 1 < collection.n_reports / facts_of(tree)["design_effect"] / known < 1.01  # hundreds of degrees of freedom
     high, low = collection.tallies[0].protocol.channel()[1, ::-1]
     share = collection.rows.counts[1] / collection.n_reports
     yes = low + (high - low) * p
@@ -367,7 +370,7 @@ def test_weighted_direct_answers_are_counts_of_a_beta():
         law = stats.beta(alpha + yes, alpha + scaled(direct_only).survey.effect.respondents - yes)
         summary = found["summary"].sel(target="distribution", category="yes")
         assert [float(summary[name]) for name in ("mean", "sd")] == pytest.approx([law.mean(), law.std()], rel=1e-6)
-        assert found.attrs["nodes_per_stick"] < 100
+        assert facts_of(found)["nodes_per_stick"] < 100
     # Few effective respondents of a device: as many nodes as a broken power needs, against a fine grid.
     few = fit(asked, method="quadrature", draws=50, random_seed=1)
     grid, counts = (np.arange(400_000) + 0.5) / 400_000, scaled(asked).rows.counts
@@ -425,8 +428,8 @@ def test_a_prior_over_weighted_cells_never_counts_them_as_whole_reports():
     cells = Cells({"a": collection, "b": other}, by="region")
     tree = fit(cells, "hierarchical", random_seed=1, draws=250)
     assert tree.attrs["method"] != "nuts" and "seudo-posterior" in tree.attrs["pseudo"]
-    days = fit(cells, "days", method="laplace", random_seed=1, draws=250)  # knows its evidence, which weights do not have
-    assert "evidence have no meaning" in days.attrs["pseudo"] and "log_evidence" not in days.attrs
+    days = fit(cells, "days", method="weighted", random_seed=1, draws=250)  # knows its evidence, which weights do not have
+    assert "evidence have no meaning" in days.attrs["pseudo"] and "log_evidence" not in facts_of(days)
     with pytest.raises(InfeasibleError):
         fit(cells, "hierarchical", random_seed=1, exclude=[name for name in JOINT if name != "nuts"])
     with pytest.raises(ArgumentError, match="cannot be pooled"):
@@ -440,8 +443,8 @@ def test_weights_and_respondents_who_ignore_the_device():
     collection, *_ = sampled(protocol=GRR(2, 2.0))
     wrapped = collection.with_noncompliers({"no-sayer": "no"})
     tree = fit(wrapped, Compliance("jeffreys", (2, 18)), random_seed=1, draws=250)
-    assert "a pseudo-posterior" in tree.attrs["pseudo"] and "from 0 to" in tree.attrs["noncompliance"]
-    assert tree["posterior"].sizes["category"] == 2 and "compliance_p" not in tree.attrs
+    assert "a pseudo-posterior" in tree.attrs["pseudo"] and "from 0 to" in facts_of(tree)["noncompliance"]
+    assert tree["posterior"].sizes["category"] == 2 and "compliance_p" not in facts_of(tree)
     curve = sensitivity(wrapped, "yes", points=3)
     assert curve.answer[0] == pytest.approx(MLE()(collection).distribution[1], abs=1e-4)
     assert curve.error[0] == pytest.approx(MLE()(collection).standard_error[1], rel=0.02)  # both know the design
@@ -456,13 +459,13 @@ def test_the_sd_of_gamma_knows_the_design_of_the_sample():
     found = weighted.with_noncompliers({"none red": "0"})
     plain = from_sample(*settings, weights=np.ones(600)).with_noncompliers({"none red": "0"}).noncompliance().sd
     tree = fit(found, random_seed=1, draws=50)
-    effect = tree.attrs["design_effect"]
+    effect = facts_of(tree)["design_effect"]
     assert effect > 1.2
-    assert found.noncompliance().sd == pytest.approx(plain * np.sqrt(tree.attrs["kish_effect"]), rel=0.05)
-    assert tree.attrs["noncompliance_sd"] == pytest.approx(
-        found.noncompliance().sd * np.sqrt(effect / tree.attrs["kish_effect"])
+    assert found.noncompliance().sd == pytest.approx(plain * np.sqrt(facts_of(tree)["kish_effect"]), rel=0.05)
+    assert facts_of(tree)["noncompliance_sd"] == pytest.approx(
+        found.noncompliance().sd * np.sqrt(effect / facts_of(tree)["kish_effect"])
     )
-    assert f"with a design effect of {effect:.3g}, determine" in tree.attrs["noncompliance"]
+    assert f"with a design effect of {effect:.3g}, determine" in facts_of(tree)["noncompliance"]
 
 
 def test_weights_that_are_alike_in_one_cell_are_written_with_those_of_others(tmp_path):
@@ -520,7 +523,7 @@ def test_sums_and_differences_of_cells_with_clusters_in_common_say_what_they_lea
         with pytest.warns(DiagnosticWarning, match="clusters in common"):
             assert "clusters in common" in str(ask(apart).page())
     pooled = fit(read(pyarrow.table(frame), designs.direct(), **asked, by="sex"), "hierarchical", random_seed=1)
-    assert "clusters in common" in str(pooled.page()) and "clusters" not in select(apart, "f").attrs
+    assert "clusters in common" in str(pooled.page()) and "clusters" not in facts_of(select(apart, "f"))
     regions = read(pyarrow.table(frame | {"sex": np.where(village < 30, "f", "m")}), designs.direct(), **asked, by="sex")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -18,6 +18,7 @@ from ldpbayes.priors import Compliance, Dirichlet, prior_for
 from ldpbayes.protocols import Channel, HadamardResponse, LocalHashing, UnaryEncoding, designs
 from ldpbayes.protocols.noncompliance import Always
 from ldpbayes.result import add_log_likelihood, extended_draws
+from ldpbayes.result.facts import facts_of
 
 LABELS = "abcde"
 
@@ -220,7 +221,7 @@ def test_results_are_about_those_who_follow_the_device():
     tree = fit(wrapped, random_seed=1, draws=250)
     assert tree["posterior"]["category"].values.tolist() == ["a", "b", "c"]
     assert {"noncompliance", "noncompliance, a-sayer", "noncompliance, c-sayer"} <= set(tree["posterior"].data_vars)
-    assert "no report can test" in tree.attrs["noncompliance"] and tree.attrs["compliance_p"] >= 0
+    assert "no report can test" in facts_of(tree)["noncompliance"] and facts_of(tree)["compliance_p"] >= 0
     estimate = tree["estimate"]["value"].sel(estimator="mle").values
     p = maximize(wrapped.rows).p
     np.testing.assert_allclose(estimate, p[:3] / p[:3].sum(), atol=1e-6)
@@ -246,13 +247,13 @@ def test_cells_have_their_own_share_each(tmp_path):
     tree = fit(cells.with_noncompliers({"o": "a"}), random_seed=1, draws=250)
     gamma = tree["posterior"]["noncompliance"].mean(("chain", "draw")).values
     assert tree["posterior"]["distribution"].shape[2:] == (2, 2) and gamma[0] < 0.15 < gamma[1]
-    assert "Every cell has its own γ" in tree.attrs["noncompliance"] and tree["cells"]["compliance_p"].values[1] < 0.01
+    assert "Every cell has its own γ" in facts_of(tree)["noncompliance"] and tree["cells"]["compliance_p"].values[1] < 0.01
     write(cells, tmp_path / "x.toml")
     text = (tmp_path / "x.toml").read_text().replace("[[channels]]", '[noncompliance]\no = "a"\n\n[[channels]]', 1)
     (tmp_path / "x.toml").write_text(text)
     assert read(tmp_path / "x.toml").categories == ("a", "b", "o")
     joint = fit(cells.with_noncompliers({"o": "a"}), "hierarchical", random_seed=1, draws=250, estimates=False)
-    assert joint.attrs["converged"] and "Every cell has its own γ" in joint.attrs["noncompliance"]
+    assert joint.attrs["converged"] and "Every cell has its own γ" in facts_of(joint)["noncompliance"]
 
 
 def test_hadamard_identifies_uniform_reports_and_local_hashing_is_served():
@@ -293,7 +294,7 @@ def test_posterior_and_evidence_are_those_of_a_grid():
     of_share = mass.sum(axis=1) / mass.sum()
     low, high = np.interp([0.025, 0.975], np.cumsum(of_share), share[:, 0])
     found = tree["summary"].sel(target="distribution", category="yes")
-    assert tree.attrs["k_hat"] < 0.5 and tree.attrs["log_evidence"] == pytest.approx(evidence, abs=0.03)
+    assert facts_of(tree)["k_hat"] < 0.5 and facts_of(tree)["log_evidence"] == pytest.approx(evidence, abs=0.03)
     assert float(found["mean"]) == pytest.approx(of_share @ share[:, 0], abs=4 * float(found["mcse"]))
     assert float(found["lower"]) == pytest.approx(low, abs=0.012) and float(found["upper"]) == pytest.approx(high, abs=0.02)
 
@@ -365,8 +366,10 @@ def test_those_who_answer_at_random_are_twice_the_errors_of_the_control():
     survey = controlled().with_noncompliers({"random": "uniform"})
     for draws in (0, 200):
         tree = fit(survey, draws=draws, random_seed=1)
-        assert tree.attrs["compliance_p"] == 0
-        assert tree.attrs["compliance"].startswith("Some ignore the device: p = 0 (some reports are impossible under full")
+        assert facts_of(tree)["compliance_p"] == 0
+        assert facts_of(tree)["compliance"].startswith(
+            "Some ignore the device: p = 0 (some reports are impossible under full"
+        )
         assert abs(float(tree["summary"]["mean"].sel(target="distribution", category="yes")) - 2 / 9) < 0.01
     np.testing.assert_allclose(MLE()(survey).distribution, [0.6 * 7 / 9, 0.6 * 2 / 9, 0.4], atol=1e-6)
     found = check(survey)

@@ -10,15 +10,13 @@ import numpy as np
 
 from ldpbayes import hashing
 from ldpbayes.arrays import FloatArray, IntArray
+from ldpbayes.likelihoods.base import SMALL
+from ldpbayes.likelihoods.constants import COUNTED, EXPANDED, SORTED
 from ldpbayes.likelihoods.expansion import Sums
 from ldpbayes.likelihoods.two_level import SupportRows, expanded, grouped_pass, pass_kernels
 
-#: Entries, and groups, up to which a pass is made in NumPy, which takes less time than loading the compiled kernels.
-SMALL, FEW_GROUPS = 2**16, 256
-#: Entries that are sorted by group at a time, to count supports and to expand, so that they stay in the cache; and the
-#: least number of reports for each group, for which the kernels make tables. At most so many entries are sorted at a time.
-COUNTED, EXPANDED = (2**22, 64), (2**25, 1024)
-MOST = 2**28
+#: Groups up to which a pass over few entries is made in NumPy.
+FEW_GROUPS = 256
 
 
 class PackedSupports:
@@ -156,7 +154,7 @@ def expansions(
 def _sorted(supports, group, n_groups, chunk, reports_a_group):
     """Yield (words of a block of reports sorted by group, where each group starts)."""
     group, a = np.ascontiguousarray(group, dtype=np.int64), supports.n_categories
-    size = max(1, min(max(chunk // a, reports_a_group * n_groups), MOST // a))
+    size = max(1, min(max(chunk // a, reports_a_group * n_groups), SORTED // a))
     for start in range(0, len(group), size):
         part = slice(start, min(start + size, len(group)))
         yield supports.words(part, group[part], n_groups)

@@ -6,8 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ldpbayes import hashing
-from ldpbayes.likelihoods import DenseRows, Summary, passes
-from ldpbayes.likelihoods.passes import HashedSupports, PackedSupports
+from ldpbayes.likelihoods import DenseRows, Summary
+from ldpbayes.scanning import passes
+from ldpbayes.scanning.passes import HashedSupports, PackedSupports
 
 NAMES = ("value", "gradient", "square", "cross")
 

@@ -7,11 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
+from ldpbayes.association.sampled_attribute import AbstractCollected
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import AdditiveRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.attributes import attribute_sizes
-from ldpbayes.protocols.sampled_attribute import AbstractCollected
 
 #: Fake answers by the base: uniform ones; noise about no value, or about a random one.
 FAKES = {"grr": ("uniform",), "oue": ("zeros", "random"), "sue": ("zeros", "random")}
@@ -91,7 +90,7 @@ class FakeData(AbstractCollected):
         ArgumentError
             If an argument breaks its rule.
         """
-        sizes = attribute_sizes(sizes)
+        sizes = checks.attribute_sizes(sizes)
         inner = math.log1p(len(sizes) * math.expm1(checks.epsilon(epsilon, "attribute_epsilon")))
         return cls(math.prod(sizes), inner, sizes, base, fake)
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.association.constants import MAX_BITS
+from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.likelihoods import KroneckerRows
 from ldpbayes.likelihoods.tensor import along_axes
 from ldpbayes.protocols import bits
@@ -28,10 +29,6 @@ from ldpbayes.protocols.unary import UnaryEncoding
 
 #: What one attribute may be answered with in the collecting schemes.
 BASES = {"grr": GRR, "oue": UnaryEncoding.optimized, "sue": UnaryEncoding.symmetric}
-#: Bits that the code of a set may have.
-MAX_BITS = 62
-#: Most cells of a table of attributes.
-MAX_CELLS = 2**20
 
 
 class AbstractAttributes(AbstractProtocol):
@@ -153,7 +150,7 @@ class Attributes(AbstractAttributes):
             raise ArgumentError(f"separator must be a text, got {shown(self.separator)}.")
         object.__setattr__(self, "factors", factors)
         self.coded  # noqa: B018 (refuses what has no codes)
-        attribute_sizes(self.sizes)
+        checks.attribute_sizes(self.sizes)
 
     @classmethod
     def split(cls, sizes: Sequence[int], epsilon: float, base: str, separator: str = "/") -> "Attributes":
@@ -177,7 +174,7 @@ class Attributes(AbstractAttributes):
         ArgumentError
             On a size, a level or a base that is none.
         """
-        sizes = attribute_sizes(sizes)
+        sizes = checks.attribute_sizes(sizes)
         level = checks.epsilon(epsilon) / len(sizes)
         while Fraction(level) * len(sizes) > Fraction(epsilon):
             level = math.nextafter(level, 0.0)
@@ -353,20 +350,3 @@ class KroneckerDecoder(AbstractDecoder):
     def linear_system(self, reports, counts):
         decoder = self.protocol._matrix_decoder
         return None if decoder is None else decoder.linear_system(reports, counts)
-
-
-def attribute_sizes(sizes: Any) -> tuple[int, ...]:
-    """Return the numbers of categories of the attributes, checked.
-
-    Raises
-    ------
-    ArgumentError
-        Where they are no list of whole numbers of at least two.
-    """
-    rule = "a list with the number of categories of each attribute"
-    numbers = tuple(checks.categories_count(size, "sizes") for size in checks.entries(sizes, "sizes", rule))
-    if not numbers:
-        raise ArgumentError(f"sizes must be {rule}, got {shown(sizes)}.")
-    if math.prod(numbers) > MAX_CELLS:
-        raise InfeasibleError(f"The joint table has {math.prod(numbers):,} cells, at most {MAX_CELLS:,} are possible.")
-    return numbers

@@ -11,6 +11,7 @@ from ldpbayes.posteriors import loglinear
 from ldpbayes.priors import LogLinear
 from ldpbayes.protocols import Attributes
 from ldpbayes.protocols.designs import warner
+from ldpbayes.result.facts import facts_of
 
 
 def surveyed(factors, p, n, seed=3):
@@ -27,7 +28,7 @@ def pair():
 @pytest.fixture(scope="module")
 def by_weights(pair):
     tree = lb.associate(pair, random_seed=1)
-    assert tree.attrs["method"] == "loglinear" and tree.attrs["sampling"] == "independent"
+    assert tree.attrs["method"] == "weighted" and facts_of(tree)["sampling"] == "independent"
     return lb.answers.independence(tree)
 
 

@@ -8,14 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import checks, entropy
-from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.likelihoods import AdditiveRows
-from ldpbayes.protocols.attributes import (
+from ldpbayes.association.attributes import (
     BASES,
     AbstractAttributes,
     Coded,
-    attribute_sizes,
 )
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.likelihoods import AdditiveRows
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
 from ldpbayes.protocols.formats import Numbers, parse_integers
@@ -33,7 +32,7 @@ class AbstractCollected(AbstractAttributes):
 
     def __post_init__(self):
         super().__post_init__()
-        sizes = attribute_sizes(self.sizes)
+        sizes = checks.attribute_sizes(self.sizes)
         if math.prod(sizes) != self.n_categories:
             raise ArgumentError(
                 f"sizes must have the product {self.n_categories}, the number of categories, got {list(sizes)}."

@@ -18,14 +18,16 @@ from ldpbayes.inference.importance import moments
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.structure import Curvatures
 from ldpbayes.inference.target import Target
-from ldpbayes.posteriors import joint
+from ldpbayes.posteriors import hmc
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.forms import Apart, Forms, entries
-from ldpbayes.posteriors.joint import Rotating, Whitened
+from ldpbayes.posteriors.forms import Apart, Forms
+from ldpbayes.posteriors.hmc import HMC
+from ldpbayes.posteriors.nuts import NUTS
 from ldpbayes.posteriors.problem import Joint, scaled
 from ldpbayes.priors import AbstractPrior, Hierarchical
 from ldpbayes.protocols import crosswise
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
 LABELS = ["a", "b", "c"]
 ROOT = pathlib.Path(__file__).parents[2]
@@ -101,7 +103,7 @@ def cells():
 
 def test_a_prior_is_filled_in_from_the_cells_and_its_unknowns_are_in_the_result(cells, tmp_path):
     tree = fit(cells, Slopes("x"), random_seed=1, draws=500)
-    assert tree.attrs["method"] == "laplace" and tree.attrs["converged"]
+    assert tree.attrs["method"] == "weighted" and tree.attrs["converged"]
     posterior, summary = tree["posterior"], tree["summary"]
     assert posterior["coefficients"].dims == ("chain", "draw", "term", "category")
     assert summary["coefficients_mean"].dims == ("term", "category") and summary["term"].values.tolist() == ["x"]
@@ -152,8 +154,8 @@ def settled(sample):
     return draws.mean(axis=(0, 1)), error.reshape(draws.shape[2:])
 
 
-def run(cells, prior, seed=1, **settings):
-    problem, engine = Joint(cells, prior.on(cells)), Whitened(**settings)
+def run(cells, prior, seed=1, method=HMC, **settings):
+    problem, engine = Joint(cells, prior.on(cells)), method(**settings)
     return engine.run(engine.plan(problem), np.random.default_rng(seed), Watch())
 
 
@@ -208,8 +210,8 @@ def slopes_over(cells):
 
 def test_summaries_with_weights_agree_with_the_reports():
     cells, _ = unary_groups([400] * 6)
-    by_rows = run(cells, Hierarchical(), form="rows", draws=1000, chains=2)
-    by_summaries = run(cells, Hierarchical(), seed=2, form="summary", draws=1000, chains=2)
+    by_rows = run(cells, Hierarchical(), method=NUTS, draws=1000, chains=2)
+    by_summaries = run(cells, Hierarchical(), seed=2, written=0, draws=1000, chains=2)
     assert not by_summaries.rejected and by_summaries.facts["k_hat"] < 0.7
     (one, error), (other, others) = settled(by_rows), settled(by_summaries)
     assert (np.abs(one - other) / np.hypot(error, others)).max() < 4.5
@@ -222,38 +224,9 @@ def test_summaries_with_weights_agree_with_the_reports():
 def test_few_reports_at_high_epsilon_enter_as_they_are():
     """Forced to summaries, the same cells take a thinning of 48 and 80 s until their weights hold."""
     cells, _ = unary_groups([57] * 15, epsilon=3.0, a=10)
-    plan = Whitened().plan(Joint(cells, Hierarchical().on(cells)))
+    plan = HMC().plan(Joint(cells, Hierarchical().on(cells)))
     assert "their reports as they are" in plan.reason
     assert run(cells, Hierarchical(), draws=20, chains=1).facts["form"] == "reports"
-
-
-def test_only_the_cells_whose_weights_are_rejected_enter_with_their_reports(monkeypatch):
-    sizes = [400] * 8
-    sizes[3] = sizes[5] = 20
-    made = [unary_groups(sizes, a=3, epsilon=epsilon, sd=2.0)[0] for epsilon in (1.0, 6.0)]
-    parts = {key: made[size == 20][key] for key, size in zip(made[0], sizes, strict=True)}
-    for key, size in zip(parts, sizes, strict=True):
-        if size == 20:  # one more report, of two categories: else all would name one, and be no summary
-            (tally,) = parts[key].tallies
-            reports = np.vstack([tally.reports, np.array([[0b11000000]], dtype=np.uint8)])
-            counts = np.append(tally.counts, 1)
-            parts[key] = Collection(parts[key].categories, [Tally(tally.protocol, reports, counts)])
-    cells = Cells(parts)
-    problem, found = Joint(cells, Hierarchical().on(cells)), []
-    monkeypatch.setattr(joint, "FEW_ENTRIES", 150)
-    for engine in (Rotating(draws=500), Rotating(draws=500, form="rows")):
-        found.append(engine.run(engine.plan(problem), np.random.default_rng(1), Watch()))
-    sample, rows = found
-    assert 150 < entries(cells.likelihoods)
-    assert not sample.rejected and sample.facts["form"] == "summaries" and 1 <= sample.facts["cells_on_rows"] <= 6
-    assert (
-        f"{sample.facts['cells_on_rows']} of the 8 cells entered with their reports as they are." in sample.verdict.checked
-    )
-    eta = np.log(sample.distribution) - np.log(sample.variables["pooled"][1])[:, :, None]
-    effect = sample.variables["effect"][1]
-    np.testing.assert_allclose(effect, eta - eta.mean(axis=-1, keepdims=True), atol=1e-8)
-    (one, error), (other, others) = settled(sample), settled(rows)
-    assert (np.abs(one - other) / np.hypot(error, others)).max() < 4.5
 
 
 @pytest.mark.parametrize("prior", ["hierarchical", "days"])
@@ -277,7 +250,7 @@ def test_draws_are_those_of_pymc_on_the_reports(structure):
     cells, _ = unary_groups([400] * 6)
     ring = np.roll(np.eye(6), 1, axis=0) + np.roll(np.eye(6), -1, axis=0)
     prior = Hierarchical(ring if structure == "neighbours" else structure)
-    sample = run(cells, prior, form="summary", draws=2000)
+    sample = run(cells, prior, written=0, draws=2000)
     assert not sample.rejected
     mean, error = settled(sample)
     traces = [sample_cells(cells, prior.on(cells), draws=1000, tune=1000, chains=4, random_seed=1)]
@@ -304,7 +277,7 @@ def test_draws_are_those_of_pymc_on_the_reports(structure):
 def test_trajectories_of_hmc_agree_with_nuts():
     cells, _ = unary_groups([100] * 8)
     problem, found = Joint(cells, Hierarchical().on(cells)), {}
-    for engine in (Rotating(draws=2000), Rotating(draws=2000, form="summary"), Whitened(form="summary")):
+    for engine in (HMC(draws=2000), HMC(draws=2000, written=0), NUTS()):
         for seed in range(2, 7):  # a run that loses its energy says so, and fit() would leave it to NUTS
             found[engine] = engine.run(engine.plan(problem), np.random.default_rng(seed), Watch())
             if not found[engine].rejected:
@@ -413,9 +386,9 @@ def test_three_weighted_regions_of_yes_and_no_are_as_sums_say(p, n, seed):
     table["weight"] = rng.gamma(2.0, 0.5, n) + 0.2
     data = read(table, device, report="value", by="region", weights="weight")
     tree = fit(data, "hierarchical", random_seed=seed, estimates=False)
-    assert tree.attrs["method"] == "laplace" and tree.attrs["converged"]
+    assert tree.attrs["method"] == "weighted" and tree.attrs["converged"]
     mean, sd = by_quadrature(scaled(data).likelihoods)
-    summary, worth = tree["summary"], tree.attrs["effective_draws"]
+    summary, worth = tree["summary"], facts_of(tree)["effective_draws"]
     ours = np.append(summary["mean"].sel(target="distribution").values[:, 1], summary["parameter_mean"].values)
     spread = np.append(summary["sd"].sel(target="distribution").values[:, 1], summary["parameter_sd"].values)
     assert (np.abs(ours - mean) < 5 * sd / np.sqrt(worth)).all()
@@ -428,7 +401,7 @@ def test_ends_by_weights_are_off_by_no_more_than_their_errors_say():
     cells = Cells({k: cells[key] for k, key in enumerate(cells)}, by="day")
     settings = {"random_seed": 2, "estimates": False, "ci_prob": 0.9}
     ours, long = fit(cells, "days", **settings), fit(cells, "days", method="nuts", **settings)
-    assert ours.attrs["method"] == "laplace"
+    assert ours.attrs["method"] == "weighted"
     one, other = (tree["summary"].to_dataset() for tree in (ours, long))
     for name in ("effect_", "pooled_", ""):
         for end in ("lower", "upper"):
@@ -443,10 +416,10 @@ def test_hmc_leaves_to_nuts_what_it_cannot_follow(monkeypatch):
     cells, _ = unary_groups([100] * 6)
     settings = {"random_seed": 1, "draws": 50, "chains": 2, "estimates": False}
     monkeypatch.setattr(hamiltonian, "MAX_STEPS", 2)
-    tree = fit(cells, "hierarchical", exclude="laplace", **settings)
+    tree = fit(cells, "hierarchical", exclude="weighted", **settings)
     assert tree.attrs["method"] == "nuts" and "hmc ran first and was rejected: " in tree.attrs["reason"]
     with pytest.raises(ConvergenceError, match="cannot be trusted: trajectories of 2 steps"):
         fit(cells, "hierarchical", method="hmc", **settings)
-    monkeypatch.setattr(joint, "CURVATURES", Curvatures(most_dense=2))
-    refusal = Rotating().plan(Joint(cells, slopes_over(cells)))
+    monkeypatch.setattr(hmc, "CURVATURES", Curvatures(most_dense=2))
+    refusal = HMC().plan(Joint(cells, slopes_over(cells)))
     assert not refusal.feasible and "hmc takes at most 2 unknowns" in refusal.reason
