@@ -12,7 +12,7 @@ from ldpbayes.errors import ConvergenceError, DiagnosticWarning, LDPBayesWarning
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors import nuts
 from ldpbayes.posteriors.base import Pace, Watch
-from ldpbayes.posteriors.frequency import TOGETHER
+from ldpbayes.posteriors.constants import ALLOCATED_TOGETHER as TOGETHER
 from ldpbayes.progress import track
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding

@@ -11,7 +11,7 @@ import xarray as xr
 
 from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed
-from ldpbayes.inference.scaling import MOVED, VERDICTS, Scaled
+from ldpbayes.inference.scaling import SENSITIVITY, VERDICTS, Scaled
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.protocols.making import has_free_epsilon, named_makers
 
@@ -64,7 +64,7 @@ def decision_given(
         moved = f"with twice its weight the mean or an end of {many} would move by up to {farthest:.1g} sd"
         moved += ", and the reports do not narrow them" if by == "prior" else ""
         held = f"the prior holds more than half of the information on {many.rstrip(',')}"  # ends stand at 0 and 1
-        reasons.append(moved if farthest > MOVED else held)
+        reasons.append(moved if farthest > SENSITIVITY.moved else held)
     if collection is not None and collection.laws and not collection.noncompliance().identified:
         reasons.append(
             "no number of reports identifies the share γ of respondents who ignore the device, so that γ, and P with it, "

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ldpbayes.inference.scaling import FLOOR, POWERS, Scaled, by_weights
+from ldpbayes.inference.scaling import POWERS, SENSITIVITY, Scaled, by_weights
 from ldpbayes.posteriors.conditioned_product.batched import BLOCK
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.products import Products
@@ -25,7 +25,7 @@ MOST_ENTRIES = 1e7
 LIKE = 0.15
 
 
-def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float = FLOOR) -> list[Scaled | None]:
+def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float = SENSITIVITY.floor) -> list[Scaled | None]:
     """Return what scaling the prior does to the shares of each cell, or None where draws do not tell the prior's density.
 
     Dirichlet(α) to the power γ is Dirichlet(γα) in softmax coordinates. Under a fixed α the posteriors of all cells are

@@ -5,15 +5,9 @@ import math
 import numpy as np
 
 from ldpbayes.compiling import compiled
+from ldpbayes.inference.constants import BLOCK, LOW, LOWEST, TINY
 from ldpbayes.inference.hmc import compiled_trajectories
 
-#: A report with a smaller probability has it computed in logarithms: a category that the channel rules out has a zero in
-#: its row, and the others may have shares beyond the range of floats.
-TINY = 1e-200
-#: Probabilities of single reports are multiplied until they are smaller than this, and then their logarithm is taken.
-LOW = 1e-100
-#: Cells whose logits are computed together, and where these are cut, below the largest: e^−700 is next to nothing.
-BLOCK, LEAST = 64, -700.0
 #: Terms of the series of e^r, the last one first.
 TAYLOR = tuple(1 / math.factorial(k) for k in range(12, -1, -1))
 
@@ -144,6 +138,67 @@ def _of_tiny(c, eta, p, slope, forms):
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def _shares(first, number, stacked, basis, columns, inner, eta, p):
+    """Write P = softmax(X B Vᵀ) of some cells to p (a, cells), and their logits to eta; inner holds (X B)ᵀ meanwhile."""
+    full, dense, starts, index, value = columns
+    a, free = basis.shape
+    inner[:] = 0.0
+    for k in range(full.size):
+        column = dense[k, first : first + number]
+        for f in range(free):
+            by, here = stacked[full[k], f], inner[f]
+            for c in range(number):
+                here[c] += by * column[c]
+    for c in range(number):
+        for k in range(starts[first + c], starts[first + c + 1]):
+            for f in range(free):
+                inner[f, c] += value[k] * stacked[index[k], f]
+    for x in range(a):
+        eta[x] = 0.0
+        for f in range(free):
+            by = basis[x, f]
+            for c in range(number):
+                eta[x, c] += by * inner[f, c]
+    top, mass = np.empty(number), np.zeros(number)
+    for c in range(number):
+        top[c] = eta[0, c]
+    for x in range(1, a):
+        for c in range(number):
+            top[c] = max(top[c], eta[x, c])
+    for x in range(a):
+        for c in range(number):
+            p[x, c] = exp(max(eta[x, c] - top[c], -LOWEST))
+            mass[c] += p[x, c]
+    for x in range(a):
+        for c in range(number):
+            p[x, c] /= mass[c]
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def _pulled(first, number, d, basis, columns, inner, slope):
+    """Add the gradient in B to slope (K, k), from that in the logits of some cells, d (a, cells)."""
+    full, dense, starts, index, value = columns
+    a, free = basis.shape
+    inner[:] = 0.0
+    for f in range(free):
+        for x in range(a):
+            by = basis[x, f]
+            for c in range(number):
+                inner[f, c] += by * d[x, c]
+    for k in range(full.size):
+        column = dense[k, first : first + number]
+        for f in range(free):
+            summed, here = 0.0, inner[f]
+            for c in range(number):
+                summed += here[c] * column[c]
+            slope[full[k], f] += summed
+    for c in range(number):
+        for k in range(starts[first + c], starts[first + c + 1]):
+            for f in range(free):
+                slope[index[k], f] += value[k] * inner[f, c]
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def of_columns(stacked, slope, basis, full, dense, starts, index, value, forms):
     """Return the log-likelihood at P = softmax(X B Vᵀ), and write its gradient in B to slope.
 
@@ -161,43 +216,14 @@ def of_columns(stacked, slope, basis, full, dense, starts, index, value, forms):
         As in ``of_logits``.
     """
     (a, free), cells = basis.shape, starts.size - 1
-    room = min(BLOCK, cells)
+    room, columns = min(BLOCK, cells), (full, dense, starts, index, value)
     inner, eta, p, d = np.empty((free, room)), np.empty((a, room)), np.empty((a, room)), np.empty((a, room))
-    top, mass, along, tiny = np.empty(room), np.empty(room), np.empty(room), np.empty(room, np.bool_)
+    along, tiny = np.empty(room), np.empty(room, np.bool_)
     total, product = 0.0, 1.0
     slope[:] = 0.0
     for first in range(0, cells, BLOCK):
         number = min(BLOCK, cells - first)
-        inner[:] = 0.0
-        for k in range(full.size):
-            column = dense[k, first : first + number]
-            for f in range(free):
-                by, here = stacked[full[k], f], inner[f]
-                for c in range(number):
-                    here[c] += by * column[c]
-        for c in range(number):
-            for k in range(starts[first + c], starts[first + c + 1]):
-                for f in range(free):
-                    inner[f, c] += value[k] * stacked[index[k], f]
-        for x in range(a):
-            eta[x] = 0.0
-            for f in range(free):
-                by = basis[x, f]
-                for c in range(number):
-                    eta[x, c] += by * inner[f, c]
-        for c in range(number):
-            top[c] = eta[0, c]
-        for x in range(1, a):
-            for c in range(number):
-                top[c] = max(top[c], eta[x, c])
-        mass[:] = 0.0
-        for x in range(a):
-            for c in range(number):
-                p[x, c] = exp(max(eta[x, c] - top[c], LEAST))
-                mass[c] += p[x, c]
-        for x in range(a):
-            for c in range(number):
-                p[x, c] /= mass[c]
+        _shares(first, number, stacked, basis, columns, inner, eta, p)
         total, product = _of_shares(first, number, p, d, along, tiny, forms, total, product)
         for x in range(a):
             for c in range(number):
@@ -205,23 +231,7 @@ def of_columns(stacked, slope, basis, full, dense, starts, index, value, forms):
         for c in range(number):
             if tiny[c]:
                 total += _of_tiny(first + c, eta[:, c], p[:, c], d[:, c], forms)
-        inner[:] = 0.0
-        for f in range(free):
-            for x in range(a):
-                by = basis[x, f]
-                for c in range(number):
-                    inner[f, c] += by * d[x, c]
-        for k in range(full.size):
-            column = dense[k, first : first + number]
-            for f in range(free):
-                summed, here = 0.0, inner[f]
-                for c in range(number):
-                    summed += here[c] * column[c]
-                slope[full[k], f] += summed
-        for c in range(number):
-            for k in range(starts[first + c], starts[first + c + 1]):
-                for f in range(free):
-                    slope[index[k], f] += value[k] * inner[f, c]
+        _pulled(first, number, d, basis, columns, inner, slope)
     return total + math.log(product)
 
 

@@ -13,12 +13,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
-#: Tails are looked at beyond these quantiles.
-TAILS = 1 - 0.9, 0.9
-#: Fewer draws of a chain say nothing.
-LEAST = 4
-#: Numbers (draws × quantities) that are looked at together.
-TOGETHER = 2**20
+from ldpbayes.inference.constants import DIAGNOSED, LEAST_DRAWS, TAILS
 
 
 def diagnosed(draws: np.ndarray) -> dict[str, np.ndarray]:
@@ -28,9 +23,9 @@ def diagnosed(draws: np.ndarray) -> dict[str, np.ndarray]:
     """
     chains, length, size = draws.shape
     statistics = {name: np.full(size, np.nan) for name in ("mcse", "ess_bulk", "ess_tail", "r_hat")}
-    if length < LEAST:
+    if length < LEAST_DRAWS:
         return statistics
-    step = max(TOGETHER // (chains * length), 1)
+    step = max(DIAGNOSED // (chains * length), 1)
     for first in range(0, size, step):
         x = np.moveaxis(draws[..., first : first + step], -1, 0)
         flat, halves = x.reshape(len(x), -1), _split(x)

@@ -8,7 +8,7 @@ import copy
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import Bend
+from ldpbayes.inference.constants import MOST_CHAINED
 from ldpbayes.inference.diagnostics import entries_of, verdict_on
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.middle import Search, middle
@@ -24,21 +25,51 @@ from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.verdict import LIMITS
 
-#: Rounds of trajectories that say where the posterior lies; unless coordinates are whitened they are no help to these.
-ROUNDS = 3
-#: Angle of trajectories and its jitter, where reports decide less than the share WEAK of the effects on average: those have
-#: long tails, in which a right angle leads too short a way.
-TURN, WEAK = (0.77 * math.pi, 0.2), 0.6
-#: Chains go on while interval ends have errors above the first share of what is aimed at, and, where that takes more, above
-#: the second share of the largest that is accepted.
-AIMED, ACCEPTABLE = 0.7, 0.875
-#: There are at most so many times the draws asked for, or more where gradients cost less than so many entries of the
-#: likelihood in all, or the second of these until ends are acceptable. A gradient costs its entries and EACH more, or the
-#: second of these where the sampler calls it back, the third where it is not compiled.
-MOST_TIMES, COSTS, EACH, MOST_DRAWN = 4, (4e8, 1.6e9), (300, 3000, 20_000), 2**17
-#: NUTS: draws of a short run, discarded ones before it and, where coordinates are whitened, before the run that is kept; the
-#: acceptance rate, and that of another run where draws diverged.
-SHORT, TUNE, ACCEPTANCE, CAREFUL = 200, 150, 0.85, 0.99
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long chains of effects are, and what settles their coordinates.
+
+    Attributes
+    ----------
+    rounds : int
+        Of trajectories that say where the posterior lies; unless coordinates are whitened they are no help to these. Chosen
+        once.
+    turn, weak : pair of float and float
+        Angle of trajectories and its jitter, where reports decide less than this share of the effects on average: those have
+        long tails, in which a right angle leads too short a way. Chosen once.
+    aimed, acceptable : float
+        Chains go on while interval ends have errors above the first share of what is aimed at, and, where that takes more,
+        above the second share of the largest that is accepted. Chosen once.
+    times : int
+        The most of the draws asked for; there are more where gradients cost little. Chosen once.
+    cost : float
+        Entries of the likelihood that gradients cost in all, up to which ends are aimed at; up to ``times`` as many, ends
+        become acceptable. Chosen once: a few seconds.
+    each : triple of float
+        What a gradient costs beside its entries: compiled, called back by the sampler, and not compiled. Measured.
+    short, tune : int
+        Draws of a short run of NUTS, and discarded ones before it and, where coordinates are whitened, before the run whose
+        draws are used. Chosen once.
+    accepted, careful : float
+        Acceptance rate of NUTS, and that of another run where draws diverged. Chosen once.
+    """
+
+    rounds: int = 3
+    turn: tuple[float, float] = (0.77 * math.pi, 0.2)
+    weak: float = 0.6
+    aimed: float = 0.7
+    acceptable: float = 0.875
+    times: int = 4
+    cost: float = 4e8
+    each: tuple[float, float, float] = (300, 3000, 20_000)
+    short: int = 200
+    tune: int = 150
+    accepted: float = 0.85
+    careful: float = 0.99
+
+
+LENGTHS = Lengths()
 
 
 class Chains:
@@ -62,7 +93,7 @@ class Chains:
     def __init__(self, target: Target, before: np.ndarray | None, number: int, rng: np.random.Generator):
         density = bent(target, before)
         at = [rng.standard_normal(target.prior.n_unknowns) for _ in range(number)]
-        rounds = ROUNDS if density.coordinates.white else 0
+        rounds = LENGTHS.rounds if density.coordinates.white else 0
         self.density, self.at, self.steps, self.z = settled(density, at, rounds, rng)
         start = time.process_time()
         for u in self.at:
@@ -73,7 +104,9 @@ class Chains:
         """Return the Run of Hamiltonian Monte Carlo."""
         return by_hmc(self.density, self.at, self.steps, rng, watch, going)
 
-    def by_nuts(self, rng: np.random.Generator, watch: Any, going: Going, tune: int = TUNE, rate: float = ACCEPTANCE) -> Run:
+    def by_nuts(
+        self, rng: np.random.Generator, watch: Any, going: Going, tune: int = LENGTHS.tune, rate: float = LENGTHS.accepted
+    ) -> Run:
         """Return the Run of the No-U-Turn sampler, in coordinates that a short run of it says are better.
 
         Parameters
@@ -87,16 +120,18 @@ class Chains:
         rate : float
             Acceptance rate.
         """
-        density, tuned = self.density, TUNE if self.density.coordinates.white else tune
+        density, tuned = self.density, LENGTHS.tune if self.density.coordinates.white else tune
         if not density.coordinates.dense:  # effects of many cells bend this way and that: a step suits none
             density = Bent(density.target, self.z.mean(axis=0))
         start = time.process_time()
-        first = by_nuts(density, density.back(self.z), 1, rng, None, lambda more: more(SHORT), [(TUNE, rate)]).z[0]
-        self.seconds = (time.process_time() - start) / (SHORT + TUNE)
+        first = by_nuts(
+            density, density.back(self.z), 1, rng, None, lambda more: more(LENGTHS.short), [(LENGTHS.tune, rate)]
+        ).z[0]
+        self.seconds = (time.process_time() - start) / (LENGTHS.short + LENGTHS.tune)
         few = 2 * first.shape[1] <= len(first)  # unknowns, so that draws say how to bend them
         better = Bent.about(density.target, first) if few else density.anew(density.back(first))
         # A scale near zero makes the effects narrow.
-        careful = [(max(tuned, tune), CAREFUL)] if rate < CAREFUL else []
+        careful = [(max(tuned, tune), LENGTHS.careful)] if rate < LENGTHS.careful else []
         return by_nuts(better, better.back(first), len(self.at), rng, watch, going, [(tuned, rate), *careful])
 
 
@@ -138,15 +173,16 @@ def sample(
     begun = Chains(target, mode[None], chains, rng)
 
     def going(more, each, title):
-        each, start = each if target.kernel is not None else EACH[2], time.process_time()
+        each, start = each if target.kernel is not None else LENGTHS.each[2], time.process_time()
         watch.announce(title, begun.seconds * draws * chains)
 
         def wanting(run, made):
             worst = end_errors(values, run.z, prob).max(initial=0.0)
             few = verdict_on(reported(target.prior, run.z)).next == "more"
             cost = 2 * float(run.stats["n_steps"].sum()) * (target.reports.visited + each)
-            wanted = few or worst > (AIMED * aimed if cost <= COSTS[0] else ACCEPTABLE * allowed)
-            wanted &= max(cost / COSTS[1], 2 * made * chains / MOST_DRAWN) <= 1 or 2 * made <= MOST_TIMES * draws
+            wanted = few or worst > (LENGTHS.aimed * aimed if cost <= LENGTHS.cost else LENGTHS.acceptable * allowed)
+            cheap = max(cost / (LENGTHS.times * LENGTHS.cost), 2 * made * chains / MOST_CHAINED) <= 1
+            wanted &= cheap or 2 * made <= LENGTHS.times * draws
             if wanted:
                 watch.announce(title, (time.process_time() - start) * max((worst / allowed) ** 2, 2))
             return wanted
@@ -154,8 +190,8 @@ def sample(
         return going_on(more, wanting, draws, watch)
 
     ways = {
-        "hmc": lambda: begun.by_hmc(rng, watch, partial(going, each=EACH[0], title="Hamiltonian Monte Carlo")),
-        "nuts": lambda: begun.by_nuts(rng, watch, partial(going, each=EACH[1], title="The No-U-Turn sampler")),
+        "hmc": lambda: begun.by_hmc(rng, watch, partial(going, each=LENGTHS.each[0], title="Hamiltonian Monte Carlo")),
+        "nuts": lambda: begun.by_nuts(rng, watch, partial(going, each=LENGTHS.each[1], title="The No-U-Turn sampler")),
     }
     allowed_ways = {name: way for name, way in ways.items() if method in ("auto", name)}
     outcome = hand_over(in_order(allowed_ways), lambda run: "" if watch.interrupted else run.trouble)
@@ -167,7 +203,7 @@ def bent(target: Target, before: np.ndarray | None) -> "Bent":
     at, share, _ = middle(target, None if before is None else before.mean(axis=0))
     if share is None:
         return Bent(target, at)
-    target = replace(target, turn=TURN) if share[target.effects].mean() < WEAK else target
+    target = replace(target, turn=LENGTHS.turn) if share[target.effects].mean() < LENGTHS.weak else target
     return Bent(target, at, share / (1 - share))
 
 

@@ -10,25 +10,48 @@ Shahbaba, Lan, Johnson and Neal 2014, Statistics and Computing 24; Neal 2011, Ha
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
 from ldpbayes.compiling import compiled
 
-#: Mean angle of a trajectory, and how much it varies: beyond a right angle the next draw lies on the other side.
-ANGLE, JITTER = 0.55 * math.pi, 0.1
-#: Steps of the first trajectories, and the fewest and the most of any: of eight groups with a hundred weak reports each, 16
-#: lost the energy of most runs.
-FIRST_STEPS, LEAST_STEPS, MAX_STEPS = 4, 2, 64
-#: The number of steps is such that this share of the trajectories is accepted.
-ACCEPTED = 0.85
-#: A smaller share of accepted trajectories, or one whose energy is off by more nats than this, is left to another sampler.
-LEAST_ACCEPTED, MAX_ERROR = 0.6, 50.0
-#: Trajectories of all chains that choose the number of steps.
-TRIED = 60
-#: Trajectories of a chain between two looks at whether to stop.
-TOGETHER = 50
+
+@dataclass(frozen=True)
+class Trajectories:
+    """How long trajectories are, and which are left to another sampler.
+
+    Attributes
+    ----------
+    angle, jitter : float
+        Mean angle, and by which share it varies: beyond a right angle the next draw lies on the other side. Chosen once.
+    first : int
+        Steps of the first trajectories; half of them are the fewest. Chosen once.
+    most : int
+        Steps of any: of eight groups with a hundred weak reports each, 16 lost the energy of most runs.
+    accepted : float
+        The number of steps is such that this share is accepted. Chosen once.
+    least_accepted, lost : float
+        A smaller share, or an energy that is off by more nats, is left to another sampler. Guards, chosen once.
+    pilot : int
+        Of all chains in a round that says where the posterior lies; a quarter choose the number of steps. Chosen once.
+    together : int
+        Of a chain between two looks at whether to stop. Chosen once; nobody has shown that it matters.
+    """
+
+    angle: float = 0.55 * math.pi
+    jitter: float = 0.1
+    first: int = 4
+    most: int = 64
+    accepted: float = 0.85
+    least_accepted: float = 0.6
+    lost: float = 50.0
+    pilot: int = 240
+    together: int = 50
+
+
+TRAJECTORIES = Trajectories()
 
 
 def rotated(u, v, pull, angle, steps, force):
@@ -137,7 +160,7 @@ def sampled(density, chains, steps, draws, rng, watch):
     rng : numpy.random.Generator
     watch : Watch
     """
-    lengths = [min(TOGETHER, draws - first) for first in range(0, draws, TOGETHER)]
+    lengths = [min(TRAJECTORIES.together, draws - first) for first in range(0, draws, TRAJECTORIES.together)]
     lost = []
 
     def blocks():
@@ -146,7 +169,7 @@ def sampled(density, chains, steps, draws, rng, watch):
             yield u, stats
             if stats["diverging"].any():
                 lost.append(int(stats["diverging"].sum()))
-            if lost or stats["accepted"].mean() < LEAST_ACCEPTED / 2:
+            if lost or stats["accepted"].mean() < TRAJECTORIES.least_accepted / 2:
                 return
 
     runs = watch.finished(blocks())
@@ -155,21 +178,21 @@ def sampled(density, chains, steps, draws, rng, watch):
     if lost:
         return (u, stats), f"trajectories of {steps} steps lost their energy"
     accepted = stats["accepted"].mean()
-    if accepted < LEAST_ACCEPTED:
-        share = f"{100 * accepted:.0f} %, where {100 * LEAST_ACCEPTED:.0f} % are needed"
+    if accepted < TRAJECTORIES.least_accepted:
+        share = f"{100 * accepted:.0f} %, where {100 * TRAJECTORIES.least_accepted:.0f} % are needed"
         return (u, stats), f"trajectories of {steps} steps were accepted at a rate of {share}"
     return (u, stats), ""
 
 
 def tried(density, chains, steps, rng):
-    """Move the chains, and return the number of steps that has ACCEPTED of the trajectories accepted.
+    """Move the chains, and return the number of steps that has the wanted share of trajectories accepted.
 
     The error of the energy is nearly normal with sd s ∝ 1/steps² and mean −s²/2, and 2Φ(−s/2) are accepted.
     """
-    _, stats = moved(density, chains, steps, math.ceil(TRIED / len(chains)), rng)
+    _, stats = moved(density, chains, steps, math.ceil(TRAJECTORIES.pilot // 4 / len(chains)), rng)
     rate = min(max(float(stats["acceptance_rate"].mean()), 0.01), 0.999)
-    wanted = steps * math.sqrt(ndtri(rate / 2) / ndtri(ACCEPTED / 2))
-    return min(max(round(wanted), LEAST_STEPS), MAX_STEPS)
+    wanted = steps * math.sqrt(ndtri(rate / 2) / ndtri(TRAJECTORIES.accepted / 2))
+    return min(max(round(wanted), TRAJECTORIES.first // 2), TRAJECTORIES.most)
 
 
 def moved(density, chains, steps, number, rng):
@@ -183,7 +206,7 @@ def moved(density, chains, steps, number, rng):
 def _trajectories(density, u, steps, number, rng):
     """Return (draws (number, u), statistics of each) of trajectories that start at u."""
     density, along, *turn = density
-    angle, jitter = turn[0] if turn else (ANGLE, JITTER)
+    angle, jitter = turn[0] if turn else (TRAJECTORIES.angle, TRAJECTORIES.jitter)
     value, slope = density(u)
     u, force, draws = u.copy(), slope + u, np.empty((number, u.size))  # force: −∇V
     lp, gained = np.empty(number), np.empty(number)
@@ -199,6 +222,6 @@ def _trajectories(density, u, steps, number, rng):
         "energy": energy - np.append(value, lp[:-1]),
         "acceptance_rate": np.exp(np.minimum(gained, 0.0)),
         "accepted": gained > levels,
-        "diverging": gained < -MAX_ERROR,
+        "diverging": gained < -TRAJECTORIES.lost,
         "n_steps": np.full(number, steps),
     }

@@ -28,6 +28,7 @@ from scipy.linalg import LinAlgError
 from scipy.special import logsumexp, softmax
 
 from ldpbayes.errors import ConvergenceError
+from ldpbayes.inference.constants import PARTICLES_TOGETHER, VISITED
 from ldpbayes.inference.handover import Handover, hand_over, in_order
 from ldpbayes.inference.hmc import rotated
 from ldpbayes.inference.importance import Weighted, resample, weigh
@@ -36,23 +37,55 @@ from ldpbayes.inference.proposals import StudentT
 from ldpbayes.inference.structure import Factor, positive
 from ldpbayes.inference.verdict import Verdict, together
 
-#: Draws of a family that are weighted, at least, and those of a node.
-LEAST_DRAWN, LEAST_OF_NODE = 600, 20
-#: Rounds: the first weighs draws of Laplace's approximation as they are; each other one keeps this share of the effective
-#: particles at a step, draws so many times the particles of the first, and lets them start from a normal law with this share
-#: of the mean information: a narrower start leaves weights heavy tails.
-KEPT, MORE, BEGUN = (0.0, 0.97, 0.985, 0.99), (1, 1, 2, 4), (1.0, 0.5, 0.25, 0.1)
-WAYS = ("weighted", *(f"annealed {number}" for number in range(1, len(KEPT))))
-#: Draws over which slopes are averaged, Newton steps on these, the length of a step, and the gain below which they end.
-AVERAGED, STEPS, LENGTH, GAIN = 32, 16, 0.7, 1e-2
-#: Least degrees of freedom of plain draws, and those of each unknown.
-DEGREES = 8.0, 1.5
-#: Particles of the run that chooses the steps and the lengths of trajectories.
-PILOT = 80
-#: First angle of a leap, those it stays between, the share of trajectories to be accepted, and the most leaps of one.
-FIRST_ANGLE, ANGLES, ACCEPTED, MAX_LEAPS = 0.7, (0.02, 1.2), 0.75, 10
-#: Numbers that particles which move together visit at once, and the most of these particles.
-VISITED, TOGETHER = 2**24, 1000
+
+@dataclass(frozen=True)
+class Annealing:
+    """How draws are made: plain weighted ones at first, then rounds of particles that move, each with shorter steps.
+
+    A round k from 1 on keeps a share 1 − lost/k of the effective particles at a step, and its particles start from a normal
+    law with a share 2^−k of the mean information: a narrower start leaves weights heavy tails. From the second on it draws
+    twice the particles of the one before.
+
+    Attributes
+    ----------
+    rounds : int
+        Of particles that move. Bank: of 21 problems whose draws are weighted first, 17 need one.
+    lost : float
+        Share of the effective particles that a step of the first round may lose. Chosen once.
+    drawn : int
+        Draws of a family that are weighted, at least. Chosen once.
+    averaged : int
+        Draws over which slopes are averaged; half as many Newton steps on these. Chosen once.
+    length, gain : float
+        Of such a step, and the nats below which they end. Chosen once; nobody has shown that they matter.
+    degrees : pair of float
+        Least degrees of freedom of plain draws, and those of each unknown. Chosen once.
+    pilot : int
+        Particles of the run that chooses the steps; a quarter of them are drawn of every node, at least. Chosen once.
+    angle, angles : float and pair of float
+        First angle of a leap, and those it stays between. Chosen once.
+    accepted : float
+        Share of trajectories. Chosen once.
+    leaps : int
+        The most of a trajectory. Chosen once.
+    """
+
+    rounds: int = 3
+    lost: float = 0.03
+    drawn: int = 600
+    averaged: int = 32
+    length: float = 0.7
+    gain: float = 1e-2
+    degrees: tuple[float, float] = (8.0, 1.5)
+    pilot: int = 80
+    angle: float = 0.7
+    angles: tuple[float, float] = (0.02, 1.2)
+    accepted: float = 0.75
+    leaps: int = 10
+
+
+ANNEALING = Annealing()
+WAYS = ("weighted", *(f"annealed {number}" for number in range(1, ANNEALING.rounds + 1)))
 
 
 class Family(Protocol):
@@ -244,19 +277,19 @@ class Cores:
                     (core, partial(_plain, partial(core.log_ratio_and_gradient, family, at), core.centre.size), None)
                 )
                 continue
-            near = _nearest(family, at, core, BEGUN[number], rng)
+            near = _nearest(family, at, core, 0.5**number, rng)
             path: list[tuple[float, float]] = []
             start = partial(annealed, partial(near.log_ratio_and_gradient, family, at), core.centre.size, path)
-            pilot = start(KEPT[number], PILOT, rng)
-            estimates[i] = logsumexp(pilot[1]) - math.log(PILOT)
+            pilot = start(1 - ANNEALING.lost / number, ANNEALING.pilot, rng)
+            estimates[i] = logsumexp(pilot[1]) - math.log(ANNEALING.pilot)
             plans.append((near, partial(start, 0.0), pilot))
         share = self.share([estimates if k == c else evidence for k, evidence in enumerate(evidences)])
-        sizes = np.maximum(np.ceil(MORE[number] * total * share), LEAST_OF_NODE).astype(int)
-        block = min(TOGETHER, max(VISITED // family.visited, 1))
+        sizes = np.maximum(np.ceil(2 ** max(number - 1, 0) * total * share), ANNEALING.pilot // 4).astype(int)
+        block = min(PARTICLES_TOGETHER, max(VISITED // family.visited, 1))
         node, g, log_ratio = [], [], []
         for i, ((near, run, pilot), size) in enumerate(zip(plans, sizes.tolist(), strict=True)):
             runs: list[Any] = [] if pilot is None else [pilot]  # enough for a node with next to no probability
-            if not runs or size > PILOT:
+            if not runs or size > ANNEALING.pilot:
                 runs = [run(piece.size, rng) for piece in np.array_split(np.arange(size), -(-size // block))]
             for z, log_weight in runs:
                 g.append(near.centre + near.factor.spread(z))
@@ -344,7 +377,7 @@ def nested(
     what : str
         What there are several of.
     """
-    evidences, total = cores.evidences, max(draws, LEAST_DRAWN)
+    evidences, total = cores.evidences, max(draws, ANNEALING.drawn)
     drawn: list[Any] = [None] * len(evidences)
     weights: list[Any] = [None] * len(evidences)
 
@@ -405,18 +438,18 @@ def _sure(family, information, at):
 
 def _nearest(family, at, core, begun, rng):
     """Return the normal law with mean slope 0 and, as precision, the mean information under itself; here a share of it."""
-    half = rng.standard_normal((AVERAGED // 2, core.centre.size))
+    half = rng.standard_normal((ANNEALING.averaged // 2, core.centre.size))
     z = np.concatenate([half, -half])
     g, factor, information = core.centre, core.factor, None
-    for _ in range(STEPS):
+    for _ in range(ANNEALING.averaged // 2):
         draws = g + factor.spread(z)
         gradient = family.log_density_and_gradient(draws, *at)[1].mean(axis=0)
         sure = positive(family.information(draws))
-        information = sure if information is None else information + LENGTH * (sure - information)
+        information = sure if information is None else information + ANNEALING.length * (sure - information)
         factor = _sure(family, information, at)
         step = factor.solve(gradient)
-        g = g + LENGTH * step
-        if float((gradient * step).sum()) < GAIN:
+        g = g + ANNEALING.length * step
+        if float((gradient * step).sum()) < ANNEALING.gain:
             break
     return Core(g, _sure(family, begun * information, at), core.log_evidence)
 
@@ -437,7 +470,7 @@ def _joined(share, drawn, weights, draws, rng):
 
 def _plain(ratio, u, size, rng):
     """Return (z, log-weights) of draws of a multivariate t, whose tails reach where the posterior does."""
-    least, draws_each = DEGREES
+    least, draws_each = ANNEALING.degrees
     z, log_proposal = StudentT(np.zeros(u), np.eye(u), max(least, draws_each * u)).draw(size, rng)
     return z, ratio(z)[0] - 0.5 * (z**2).sum(axis=1) - 0.5 * u * math.log(2 * math.pi) - log_proposal
 
@@ -459,7 +492,7 @@ def annealed(ratio, u, path, kept, size, rng):
     """
     z = rng.standard_normal((size, u))
     value, slope = ratio(z)
-    log_weight, power, angle = np.zeros(len(z)), 0.0, FIRST_ANGLE
+    log_weight, power, angle = np.zeros(len(z)), 0.0, ANNEALING.angle
     chosen = bool(path)
     k = 0
     while power < 1.0:
@@ -470,7 +503,9 @@ def annealed(ratio, u, path, kept, size, rng):
             path.append((power, angle))
         if power < 1.0:
             z, value, slope, accepted = _trajectory(ratio, power, z, value, slope, angle, rng)
-            angle = float(np.clip(angle * math.exp(np.clip(1.5 * (accepted - ACCEPTED), -0.7, 0.3)), *ANGLES))
+            angle = float(
+                np.clip(angle * math.exp(np.clip(1.5 * (accepted - ANNEALING.accepted), -0.7, 0.3)), *ANNEALING.angles)
+            )
         k += 1
     return z, log_weight
 
@@ -502,7 +537,7 @@ def _trajectory(ratio, power, z, value, slope, angle, rng):
     momentum = rng.standard_normal(z.shape)
     begin = power * value - 0.5 * (z**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
     turn = angle * rng.uniform(0.85, 1.0)
-    steps = min(MAX_LEAPS, math.ceil(0.5 * math.pi / angle))
+    steps = min(ANNEALING.leaps, math.ceil(0.5 * math.pi / angle))
 
     def force(at):
         reached, pull = ratio(at)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ConvergenceError, no_foreign_errors
+from ldpbayes.inference.constants import MOST_STARTS
 
 #: The sampler's statistics that are kept, by its names, and ArviZ's names for them.
 STATISTICS = {
@@ -18,9 +19,6 @@ STATISTICS = {
     "mean_tree_accept": "acceptance_rate",
     "logp": "lp",
 }
-
-#: Starting points that are tried until one has a density.
-MOST_STARTS = 100
 
 
 def sample_density(

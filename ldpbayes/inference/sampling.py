@@ -6,6 +6,7 @@ accepted, the No-U-Turn sampler takes smaller ones where draws diverge, and chai
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -13,10 +14,24 @@ import numpy as np
 from ldpbayes.inference import hmc
 from ldpbayes.inference.nuts import sample_density
 
-#: Trajectories of all chains in each round that says where the posterior lies; the first third of them are left out.
-PILOT = 240
-#: Starting points of NUTS are spread by so much in each coordinate, and so many draws are discarded where chains go on.
-SPREAD, AGAIN = 0.1, 100
+
+@dataclass(frozen=True)
+class Starts:
+    """Where chains of NUTS start, and how they go on.
+
+    Attributes
+    ----------
+    spread : float
+        Of starting points in each coordinate. Chosen once; nobody has shown that it matters.
+    tune : int
+        Draws that are discarded at most where chains go on. Chosen once; nobody has shown that it matters.
+    """
+
+    spread: float = 0.1
+    tune: int = 100
+
+
+STARTS = Starts()
 
 
 class Density(Protocol):
@@ -117,10 +132,10 @@ def settled[D: Density](density: D, at: list, rounds: int, rng: np.random.Genera
     rounds : int
     rng : numpy.random.Generator
     """
-    steps, z = hmc.FIRST_STEPS, density.of(np.array(at))
+    steps, z = hmc.TRAJECTORIES.first, density.of(np.array(at))
     for _ in range(rounds):
         steps = hmc.tried(density.pair, at, steps, rng)
-        u, _ = hmc.moved(density.pair, at, steps, math.ceil(PILOT / len(at)), rng)
+        u, _ = hmc.moved(density.pair, at, steps, math.ceil(hmc.TRAJECTORIES.pilot / len(at)), rng)
         last, later = density.of(np.array(at)), u[:, u.shape[1] // 3 :].reshape(-1, u.shape[-1])
         z, density = density.of(later), density.anew(later)
         at = list(density.back(last))
@@ -150,9 +165,9 @@ def by_hmc(density: Density, at: list, steps: int, rng: np.random.Generator, wat
             return Run(density.of(u), stats, trouble, {"trajectory_steps": steps})
 
         run = going(more)
-        if not run.trouble or watch.interrupted or steps >= hmc.MAX_STEPS:
+        if not run.trouble or watch.interrupted or steps >= hmc.TRAJECTORIES.most:
             return run
-        steps = min(math.ceil(math.sqrt(2) * steps), hmc.MAX_STEPS)
+        steps = min(math.ceil(math.sqrt(2) * steps), hmc.TRAJECTORIES.most)
 
 
 def by_nuts(
@@ -184,11 +199,11 @@ def by_nuts(
 
         def more(number, tune=tune, rate=rate):
             nonlocal near
-            tune = tune if near is start else min(tune, AGAIN)
+            tune = tune if near is start else min(tune, STARTS.tune)
             begin, settings = near, {"draws": number, "tune": tune, "chains": chains, "target_accept": rate}
 
             def at(chain_rng):
-                return begin[chain_rng.integers(len(begin))] + SPREAD * chain_rng.standard_normal(begin.shape[1])
+                return begin[chain_rng.integers(len(begin))] + STARTS.spread * chain_rng.standard_normal(begin.shape[1])
 
             u, stats = sample_density(density.pair[0], at, rng, size=start.shape[1], watch=watch, **settings)
             near = u[:, -1]

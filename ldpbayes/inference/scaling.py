@@ -10,22 +10,40 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from ldpbayes.inference.constants import BOTH, POWERS, SHIFTED, WIDENED
 from ldpbayes.inference.ends import beta_ends, normal_reach, tails
 from ldpbayes.inference.verdict import LIMITS
 
-#: Powers of the prior under which a posterior is made again, and how many doublings lie between them.
-POWERS = (0.8, 1.25)
+#: How many doublings lie between the powers of the prior under which a posterior is made again.
 DOUBLINGS = float(np.log2(POWERS[1] / POWERS[0]))
-#: A posterior is sensitive from this distance a doubling on, the limit of ``arviz_stats.psense_summary``.
-SENSITIVE = 0.05
-#: Squared distance of ``psense`` (4,000 normal draws) by a shift δ in sds and a change ε of the log sd: Aδ² + Bε² + 2C|δε|.
-SHIFTED, WIDENED, BOTH = 0.0459, 0.0555, 0.0300
-#: A move matters where the mean or an end moves by more than this share of an sd a doubling, and by more than a floor. Ends
-#: next to 0 and 1 cannot move: there it matters, too, where more than this share of the information is the prior's.
-MOVED, PRIORS = 0.1, 0.5
-#: Share of a population below which a move does not matter.
-FLOOR = 0.002
 VERDICTS = ("reports", "prior", "conflict")
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """From where on a posterior hangs on its prior.
+
+    Attributes
+    ----------
+    sensitive : float
+        Distance a doubling, the limit of ``arviz_stats.psense_summary``.
+    moved : float
+        A move matters where the mean or an end moves by more than this share of an sd a doubling, and by more than
+        ``floor``. Chosen once.
+    priors : float
+        Ends next to 0 and 1 cannot move: a move matters there, too, where more than this share of the information is the
+        prior's. Chosen once.
+    floor : float
+        Share of a population below which a move does not matter. Chosen once.
+    """
+
+    sensitive: float = 0.05
+    moved: float = 0.1
+    priors: float = 0.5
+    floor: float = 0.002
+
+
+SENSITIVITY = Sensitivity()
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +73,9 @@ class Scaled:
     ci_prob: float
 
     @classmethod
-    def of(cls, mean: Any, sd: Any, under: Any, *, shares: bool, floor: float = FLOOR, ci_prob: float = 0.95) -> "Scaled":
+    def of(
+        cls, mean: Any, sd: Any, under: Any, *, shares: bool, floor: float = SENSITIVITY.floor, ci_prob: float = 0.95
+    ) -> "Scaled":
         """Return the Scaled of posterior means and sds, and of those under the prior to both POWERS.
 
         Parameters
@@ -121,9 +141,11 @@ class Scaled:
         conflict where both are sensitive. Under a prior that is learnt, neither may be: the larger of the two decides.
         """
         moves = self.moves
-        matters = ((moves > MOVED * self.sd) | (-self.growth > PRIORS * self.room)) & (moves > self.floor)
-        hangs = (self.prior > np.minimum(self.reports, SENSITIVE)) & matters
-        return np.where(hangs, np.where(self.reports >= SENSITIVE, 2, 1), 0)
+        matters = ((moves > SENSITIVITY.moved * self.sd) | (-self.growth > SENSITIVITY.priors * self.room)) & (
+            moves > self.floor
+        )
+        hangs = (self.prior > np.minimum(self.reports, SENSITIVITY.sensitive)) & matters
+        return np.where(hangs, np.where(self.reports >= SENSITIVITY.sensitive, 2, 1), 0)
 
     def at(self, index: Any) -> "Scaled":
         """Return the Scaled of some of the quantities."""
@@ -137,7 +159,7 @@ class Scaled:
         becomes w/(w + t(1 − w)).
         """
         weight = -(self.mean @ self.growth) / max(self.mean @ self.room, 1e-12)
-        most = 1 - SENSITIVE / (np.sqrt(WIDENED) * 0.5 * np.log(2))
+        most = 1 - SENSITIVITY.sensitive / (np.sqrt(WIDENED) * 0.5 * np.log(2))
         return weight * (1 - most) / (most * (1 - weight)) if weight < 1 else np.inf
 
 

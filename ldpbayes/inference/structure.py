@@ -6,14 +6,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg.lapack import dtbtrs, dtrtrs
 
-#: Step of the differences of a gradient.
-DIFFERENCE = 1e-4
-#: Curvatures below this count as this: every unknown is of the order of one under its prior.
-LEAST = 0.05
-#: Most unknowns with a dense Hessian, where another structure is known.
-MAX_DENSE = 400
-#: Variances of draws in coordinates that were to have variance one are believed between these.
-STRETCHED = 0.1, 10.0
+from ldpbayes.inference.constants import DIFFERENCE
+
+
+@dataclass(frozen=True)
+class Curvatures:
+    """Which curvatures are believed.
+
+    Attributes
+    ----------
+    least : float
+        Those below count as this: every unknown is of the order of one under its prior. Chosen once; nobody has shown that
+        it matters.
+    most_dense : int
+        Most unknowns with a dense Hessian, where another structure is known. Chosen once: a decomposition takes .1 s.
+    stretched : float
+        Variances of draws in coordinates that were to have variance one are believed within this factor of it. Chosen once;
+        nobody has shown that it matters.
+    """
+
+    least: float = 0.05
+    most_dense: int = 400
+    stretched: float = 10.0
+
+
+CURVATURES = Curvatures()
 
 
 def curvature(gradient: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, step: float = DIFFERENCE) -> np.ndarray:
@@ -23,7 +40,7 @@ def curvature(gradient: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, 
     return 0.5 * (differences + differences.T)
 
 
-def roots(matrix: np.ndarray, least: float = LEAST, most: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
+def roots(matrix: np.ndarray, least: float = CURVATURES.least, most: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
     """Return (|M|^{−½}, |M|^{½}), both symmetric; absolute eigenvalues count as being between the bounds."""
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
     values = np.sqrt(np.clip(np.abs(values), least, most))
@@ -39,7 +56,9 @@ def positive(blocks: np.ndarray) -> np.ndarray:
 def spread(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the roots of the covariance of draws (S, u), drawn to one by as much as their number leaves open."""
     offset, size = draws - draws.mean(axis=0), draws.shape[1]
-    return roots((offset.T @ offset + size * np.eye(size)) / (len(draws) + size), *STRETCHED)
+    return roots(
+        (offset.T @ offset + size * np.eye(size)) / (len(draws) + size), 1 / CURVATURES.stretched, CURVATURES.stretched
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +157,7 @@ class Arrow:
     def _of(cls, centre, start, columns, blocks):
         cells, width = blocks.shape[:2]
         values, vectors = np.linalg.eigh(0.5 * (blocks + blocks.transpose(0, 2, 1)))
-        values = np.maximum(np.abs(values), LEAST)
+        values = np.maximum(np.abs(values), CURVATURES.least)
         halves = (vectors / np.sqrt(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
         border = columns[start:].reshape(cells, width, start)
         solved = (vectors / values[:, None, :]) @ (vectors.transpose(0, 2, 1) @ border)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import Batch
-from ldpbayes.inference.structure import MAX_DENSE, Arrow, curvature
+from ldpbayes.inference.structure import CURVATURES, Arrow, curvature
 from ldpbayes.inference.verdict import LIMITS
 
 
@@ -41,7 +41,7 @@ class Target:
     prior: Any
     reports: Any
     flat: bool = False
-    turn: tuple[float, float] = hmc.ANGLE, hmc.JITTER
+    turn: tuple[float, float] = hmc.TRAJECTORIES.angle, hmc.TRAJECTORIES.jitter
     bounded: float = -0.3
     ends: int = 48
 
@@ -168,9 +168,9 @@ class Target:
         disjoint, spectrum = self.prior.disjoint(), self.prior.spectrum(centre)
         if disjoint is not None:
             return Arrow.at(gradient, at, disjoint[0] - fixed, disjoint[1])
-        if spectrum is not None and (kept is not None or at.size > MAX_DENSE):
+        if spectrum is not None and (kept is not None or at.size > CURVATURES.most_dense):
             return Arrow.near(gradient, at, spectrum[0] - fixed, *spectrum[1:])
-        return Arrow.whole(gradient, at) if at.size <= MAX_DENSE else Arrow.plain(at)
+        return Arrow.whole(gradient, at) if at.size <= CURVATURES.most_dense else Arrow.plain(at)
 
     @property
     def functions(self) -> tuple[Callable, Callable] | None:

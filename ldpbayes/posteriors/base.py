@@ -114,7 +114,7 @@ class AbstractPosterior(abc.ABC):
             return seconds
         sampler, pace = problem.rows.sampler(), BESIDE if problem.separable is None else SEPARABLE_BESIDE
         drawn = 0.0 if sampler is None else sampler.work * self.draws * self.chains
-        return seconds + pace.seconds(drawn if drawn < frequency.MOST else 0.0, a)
+        return seconds + pace.seconds(drawn if drawn < frequency.ALLOCATION.most else 0.0, a)
 
     @property
     def settings(self) -> dict[str, Any]:

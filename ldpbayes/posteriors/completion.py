@@ -241,7 +241,7 @@ def _frequency_moments(problem, outcome):
         return outcome.frequency
     flat = outcome.distribution.reshape(-1, problem.n_categories)
     if problem.alpha is None:
-        return frequency.moments_from_draws(problem.likelihood, flat[:: max(len(flat) // frequency.AVERAGED, 1)])
+        return frequency.moments_from_draws(problem.likelihood, flat[:: max(len(flat) // frequency.ALLOCATION.averaged, 1)])
     weighted = outcome.weighted or (flat, np.full(len(flat), 1 / len(flat)))
     moments = weighted_moments(*weighted)
     pair = moments["mean"], moments["sd"] ** 2

@@ -10,26 +10,47 @@ from ldpbayes.errors import CellsError, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors import surrogate
 
-#: A summary whose means or sds may be off by more than this many posterior sd is refused.
-MAX_ERROR = 0.1
-#: What the sample's third moments predict is multiplied by this, expanded at a point and with a spread (which removes most
-#: of the third order): products of at most a tenth stayed above the error measured.
-MARGINS = 1.3, 2.0
-#: The error of the sds by pairs of categories is multiplied by this: a few were a tenth larger than predicted.
-PAIR_MARGIN = 1.3
-#: Of the third order that an expansion at a point leaves out, one with the spread at its own mean leaves less than this.
-SPREAD_LEFT = 0.9
-#: The bound without a sample is SLOPE · ρ · min(1, √(GROUND a / n)), ρ the largest Σ w L²/u² over Σ w L/u of a category;
-#: a pilot d posterior sd away multiplies it by (1 + d²)/NEAR where that is above one. See docs/theory/summaries.md.
-SLOPE, GROUND, NEAR = 0.05, 500.0, 5.0
-#: Where a report supports more than the first share of the categories, the bound of a summary with a spread is multiplied by
-#: the second number.
-DENSE, CROWDED = 0.3, 5.0
-#: Least and most draws that are weighted for the evidence of an expansion.
-WEIGHED = 32, 256
-#: Where H = diag(D) + f1ᵀ + 1fᵀ misses more than this share of the Hessian, the diagonal does not describe the reports; the
-#: second number times a/n is what finitely many reports add to its square.
-MAX_GAP, GAP_NOISE = 0.2, 1.5
+
+@dataclass(frozen=True)
+class Errors:
+    """How the error of an expansion is predicted, and how large it may be. Guards, measured on simulated surveys.
+
+    Attributes
+    ----------
+    most : float
+        A summary whose means or sds may be off by more posterior sd is refused.
+    margins : pair of float
+        What the sample's third moments predict is multiplied by these, expanded at a point and with a spread (which removes
+        most of the third order): products of at most a tenth stayed above the error measured. The first multiplies the error
+        by pairs of categories, too.
+    left : float
+        Of the third order that an expansion at a point leaves out, one with the spread at its own mean leaves less.
+    slope, ground, near : float
+        The bound without a sample is slope · ρ · min(1, √(ground a / n)), ρ the largest Σ w L²/u² over Σ w L/u of a
+        category; a pilot d posterior sd away multiplies it by (1 + d²)/near where that is above one, and ``near`` does where
+        reports are crowded. See docs/theory/summaries.md.
+    crowded : float
+        Share of the categories that a report supports, above which the bound of a summary with a spread is larger.
+    weighed : pair of int
+        Least and most draws that are weighted for the evidence of an expansion. Chosen once.
+    most_gap, gap_noise : float
+        Where H = diag(D) + f1ᵀ + 1fᵀ misses a larger share of the Hessian, the diagonal does not describe the reports; the
+        second number times a/n is what finitely many reports add to its square.
+    """
+
+    most: float = 0.1
+    margins: tuple[float, float] = (1.3, 2.0)
+    left: float = 0.9
+    slope: float = 0.05
+    ground: float = 500.0
+    near: float = 5.0
+    crowded: float = 0.3
+    weighed: tuple[int, int] = (32, 256)
+    most_gap: float = 0.2
+    gap_noise: float = 1.5
+
+
+ERRORS = Errors()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +83,12 @@ class Accuracy:
     @property
     def problem(self) -> str:
         """Why the summary is refused, without the full stop; empty where it is accepted."""
-        if self.gap > MAX_GAP:
+        if self.gap > ERRORS.most_gap:
             return f"a diagonal misses {100 * self.gap:.0f} % of the reports' curvature, which a tally would keep whole"
-        if not self.error <= MAX_ERROR:
+        if not self.error <= ERRORS.most:
             return (
-                f"its means may be off by {self.error:.3g} posterior sd ({self.by}), and {MAX_ERROR} are allowed; the mean "
-                f"is {self.distance:.2g} sd from the pilot"
+                f"its means may be off by {self.error:.3g} posterior sd ({self.by}), and {ERRORS.most} are allowed; the "
+                f"mean is {self.distance:.2g} sd from the pilot"
             )
         return ""
 
@@ -107,18 +128,18 @@ def accuracy(summary, mean, variance, spread):
     missed = summary.missed(mean, spread)
     if missed is None:
         ratio = float(np.max(summary.square / np.maximum(summary.gradient, 1e-300)))
-        error = SLOPE * ratio * min(1.0, math.sqrt(GROUND * mean.size / summary.n_reports))
-        error *= max(1.0, (1 + distance**2) / NEAR) * (CROWDED if _crowded(summary) else 1.0)
+        error = ERRORS.slope * ratio * min(1.0, math.sqrt(ERRORS.ground * mean.size / summary.n_reports))
+        error *= max(1.0, (1 + distance**2) / ERRORS.near) * (ERRORS.near if _crowded(summary) else 1.0)
         pairs, by = 0.0, "a bound without a sample of reports"
     else:
         moved = variance * (missed.gradient - (variance @ missed.gradient) / variance.sum())
         # Where the prior decides, the likelihood's curvature hardly matters.
         share = np.minimum(summary.tangent_curvature * variance, 1.0)
         widened = np.abs(np.sqrt(missed.curvature) - 1) * share
-        error = MARGINS[summary.spread is not None] * float(max(np.max(np.abs(moved) / sd), np.max(widened)))
-        pairs = PAIR_MARGIN * _off_by_pairs(missed, spread)
+        error = ERRORS.margins[summary.spread is not None] * float(max(np.max(np.abs(moved) / sd), np.max(widened)))
+        pairs = ERRORS.margins[0] * _off_by_pairs(missed, spread)
         by = f"third moments of a sample of {round(summary.sample.counts.sum()):,} reports"
-    noise = GAP_NOISE * mean.size / summary.n_reports
+    noise = ERRORS.gap_noise * mean.size / summary.n_reports
     # With a spread H p₀ = G holds nearly; where a sample says more, it is not asked.
     seen = replace(summary, spread=None).structure_gap if missed is None or summary.spread is None else math.nan
     gap = math.sqrt(max(seen**2 - noise, 0.0))
@@ -130,7 +151,7 @@ def accuracy(summary, mean, variance, spread):
 def _crowded(summary):
     """Return whether reports support so many categories each that ρ does not tell how far they depend on few of them."""
     supports = summary.supports
-    dense = supports is None or supports.sum() > DENSE * summary.n_reports * summary.n_categories
+    dense = supports is None or supports.sum() > ERRORS.crowded * summary.n_reports * summary.n_categories
     return summary.spread is not None and bool(dense)
 
 
@@ -158,7 +179,7 @@ def refusal(summary, found, label="", kept=False):
     remedy = "Use a method for whole reports"
     if not kept:
         remedy = f"Scan again with keep={round(summary.n_reports) + 1}, which keeps the reports whole, and fit with draws"
-        if found.distance > 1 and not found.gap > MAX_GAP and found.pairs <= MAX_ERROR:
+        if found.distance > 1 and not found.gap > ERRORS.most_gap and found.pairs <= ERRORS.most:
             remedy += "; scan.again(pilots), which expands the likelihood closer to the posterior mean, may do"
     return f"{which} ({summary.n_reports:,.0f} reports) cannot stand for its reports: {found.problem}. {remedy}."
 
@@ -205,7 +226,7 @@ def of_rows(rows, alpha):
     """Return (Summary, Accuracy) of reports that were kept: expanded at the posterior mean, over the posterior's spread.
 
     The spread takes up most of the third order, so that the fixed point does not show what is left. An expansion at the mean
-    alone shows the third order itself, and what is left was below SPREAD_LEFT of that in every case measured. Of the orders
+    alone shows the third order itself, and what is left was below ERRORS.left of that in every case measured. Of the orders
     beyond, the draws that mend the evidence show the sum over the categories.
 
     Parameters
@@ -219,7 +240,7 @@ def of_rows(rows, alpha):
     summary = replace(Summary.of(rows, point.pilot, spread), sample=rows)
     gained, noise = _gained(rows, summary, np.full(rows.n_categories, 0.5) if alpha is None else alpha)
     # What the evidence gains is a sum over the dimensions, of which that of one is a part.
-    error = max(SPREAD_LEFT * seen.error / MARGINS[0], seen.pairs)
+    error = max(ERRORS.left * seen.error / ERRORS.margins[0], seen.pairs)
     error += (abs(gained) + 2 * noise) / math.sqrt(rows.n_categories - 1)
     return replace(summary, value=summary.value + gained), replace(seen, error=error, evidence=noise)
 
@@ -230,7 +251,7 @@ def _gained(rows, summary, alpha):
     They take no longer than a few expansions do.
     """
     a = rows.n_categories
-    size = int(np.clip(2 * surrogate.EXPANDING * a / (surrogate.LOGARITHM + a * rows.entry_work), *WEIGHED))
+    size = int(np.clip(2 * surrogate.EXPANDING * a / (surrogate.LOGARITHM + a * rows.entry_work), *ERRORS.weighed))
     p, log_surrogate = surrogate.proposals(proposal_of(summary, alpha), size, np.random.default_rng(0))
     columns = np.ascontiguousarray(p.T)
     logs = [likelihood.log_likelihood(columns) - log_surrogate for likelihood in (rows, summary)]
@@ -250,7 +271,7 @@ def checked_expansion(rows, alpha):
     Raises
     ------
     InfeasibleError
-        Where means or sds may be off by more than MAX_ERROR posterior sd.
+        Where means or sds may be off by more than ERRORS.most posterior sd.
     """
     summary, quality = of_rows(rows, alpha)
     refuse_inexact(summary, quality)

@@ -2,23 +2,45 @@
 
 import contextlib
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from ldpbayes.inference.ends import beta_ends, tails
 from ldpbayes.likelihoods import require_sampler
+from ldpbayes.posteriors.constants import ALLOCATED_TOGETHER
 from ldpbayes.priors.dirichlet import frequency_moments as frequency_moments
 
-#: Operations that exact draws of F may take in all, of one collection and of all cells together.
-MOST, MOST_OF_CELLS = 1e9, 6e10
-#: Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
-LEAST_SHARE = 0.25
-#: Sds of draws of F that are moved to known moments are matched to this relative error, in at most so many rounds.
-MATCHED, MATCHING_ROUNDS = 1e-3, 30
-#: Draws of P whose users are allocated together: enough to be quick, few enough to be interrupted.
-TOGETHER = 250
-#: So many draws of P give the moments of F to a few percent of its sd.
-AVERAGED = 500
+
+@dataclass(frozen=True)
+class Allocation:
+    """How draws of F are made.
+
+    Attributes
+    ----------
+    most, most_of_cells : float
+        Operations that exact draws may take in all, of one collection and of all cells together. Chosen once: seconds, and a
+        minute.
+    least_share : float
+        Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
+        Chosen once.
+    matched : float
+        Relative error to which sds of draws that are moved to the moments of F are matched. Chosen once.
+    rounds : int
+        Of matching them, at most. Chosen once; nobody has shown that it matters.
+    averaged : int
+        Draws of P that give the moments of F: to a few percent of its sd.
+    """
+
+    most: float = 1e9
+    most_of_cells: float = 6e10
+    least_share: float = 0.25
+    matched: float = 1e-3
+    rounds: int = 30
+    averaged: int = 500
+
+
+ALLOCATION = Allocation()
 
 
 def moments_from_draws(likelihood, distribution):
@@ -98,7 +120,7 @@ def frequency_draws(rows, distribution, rng, *, signal=None, watch=None, least=m
     least : float
     """
     sampler, out, finished = require_sampler(rows), np.empty(distribution.shape), 0
-    blocks = [slice(start, min(start + TOGETHER, len(out))) for start in range(0, len(out), TOGETHER)]
+    blocks = [slice(start, min(start + ALLOCATED_TOGETHER, len(out))) for start in range(0, len(out), ALLOCATED_TOGETHER)]
     shown = sizes = [block.stop - block.start for block in blocks]
     if watch is not None:
         shown = watch.track(sizes, "Draws of the users' own frequencies", len(out), weight=int)
@@ -126,9 +148,9 @@ def frequency_draws_within(rows, distribution, rng, known, **watching):
     **watching
         signal, watch and least, as in frequency_draws.
     """
-    if watching.get("signal") is None and require_sampler(rows).work * len(distribution) > MOST:
+    if watching.get("signal") is None and require_sampler(rows).work * len(distribution) > ALLOCATION.most:
         mean, sd = known()
-        if (sd**2 >= LEAST_SHARE * distribution.var(axis=0)).all():
+        if (sd**2 >= ALLOCATION.least_share * distribution.var(axis=0)).all():
             return _moved(distribution - distribution.mean(axis=0), mean, sd), "moment-matched"
     return frequency_draws(rows, distribution, rng, **watching), "allocated"
 
@@ -136,12 +158,12 @@ def frequency_draws_within(rows, distribution, rng, known, **watching):
 def _moved(centred, mean, sd):
     """Return mean + centred·s on the simplex, with s such that the sds are ``sd``: the division by the sum changes them."""
     scale = np.ones_like(sd)
-    for _ in range(MATCHING_ROUNDS):
+    for _ in range(ALLOCATION.rounds):
         moved = np.maximum(mean + centred * scale, 0.0)
         moved /= moved.sum(axis=1, keepdims=True)
         spread = moved.std(axis=0)
         ratio = np.divide(sd, spread, out=np.ones_like(sd), where=spread > 0)
-        if np.abs(ratio - 1).max() < MATCHED:
+        if np.abs(ratio - 1).max() < ALLOCATION.matched:
             break
         scale *= ratio
     return moved
@@ -160,7 +182,7 @@ def together(likelihoods, draws, rng):
     """
     samplers, n = [likelihood.sampler() for likelihood in likelihoods], draws.shape[0] * draws.shape[1]
     cells = draws.reshape(n, len(samplers), -1)
-    if None not in samplers and n * sum(sampler.work for sampler in samplers) <= MOST_OF_CELLS:
+    if None not in samplers and n * sum(sampler.work for sampler in samplers) <= ALLOCATION.most_of_cells:
         shares = np.stack([s.allocate_each(cells[:, c], rng) / s.n_reports for c, s in enumerate(samplers)], axis=1)
         return shares.reshape(draws.shape), None, "allocated"
     means = [x.tally_means(cells[:, c]).mean(axis=0) / x.n_reports for c, x in enumerate(likelihoods)]
@@ -194,7 +216,7 @@ def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.
     if all(name in exact for name in names):
         centre, spread, *ends_of_p = (np.asarray(exact[name], dtype=float) for name in names)
         ratio = np.divide(sd, spread, out=np.zeros_like(sd), where=spread > 0)
-        alike = ratio**2 >= LEAST_SHARE
+        alike = ratio**2 >= ALLOCATION.least_share
         moved = [mean + ratio * (end - centre) for end in ends_of_p]
         ends = [np.where(alike, own, end) for own, end in zip(moved, simple, strict=True)]
         errors = [np.abs(near - end) for near, end in zip(moved, simple, strict=True)]

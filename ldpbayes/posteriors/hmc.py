@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.inference.structure import MAX_DENSE
+from ldpbayes.inference.structure import CURVATURES
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, whole
 from ldpbayes.posteriors.forms import MAX_ENTRIES, entries
 from ldpbayes.posteriors.sampler import Sampler
@@ -65,10 +65,10 @@ class HMC(AbstractPosterior):
                 f"this one is {prior.describe()}."
             )
         shaped = problem.alone or (prior.local() or prior.spectrum(np.zeros(prior.n_unknowns))) is not None
-        if prior.n_unknowns > MAX_DENSE and not shaped:
+        if prior.n_unknowns > CURVATURES.most_dense and not shaped:
             return Refusal(
-                f"The method hmc takes at most {MAX_DENSE} unknowns of a prior that does not know how they hang together; "
-                f"got {prior.n_unknowns}."
+                f"The method hmc takes at most {CURVATURES.most_dense} unknowns of a prior that does not know how they hang "
+                f"together; got {prior.n_unknowns}."
             )
         written, size = self.sampler.takes_reports(problem), entries(problem.likelihoods)
         if written and size > MAX_ENTRIES:

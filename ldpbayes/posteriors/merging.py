@@ -12,9 +12,7 @@ import numpy as np
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import DenseRows
-
-#: Rows with more entries than this are never written out.
-MAX_ENTRIES = 2**26
+from ldpbayes.posteriors.constants import MAX_WRITTEN
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +117,9 @@ def merge(rows, prior):
     InfeasibleError
         Where the rows are too large to write out.
     """
-    if rows.n_rows * rows.n_categories > MAX_ENTRIES:
+    if rows.n_rows * rows.n_categories > MAX_WRITTEN:
         raise InfeasibleError(
-            f"rows must have at most {MAX_ENTRIES} entries to be written out, got {rows.n_rows} × {rows.n_categories}; "
+            f"rows must have at most {MAX_WRITTEN} entries to be written out, got {rows.n_rows} × {rows.n_categories}; "
             "use another method."
         )
     dense = np.ascontiguousarray(rows.dense())

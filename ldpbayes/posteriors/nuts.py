@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes.inference.diagnostics import verdict_on
-from ldpbayes.inference.effects import CAREFUL
+from ldpbayes.inference.effects import LENGTHS
 from ldpbayes.inference.nuts import by_nutpie
 from ldpbayes.inference.verdict import ACCEPTED, LIMITS
 from ldpbayes.inference.weighted import Seen
@@ -39,7 +39,7 @@ class NUTS(AbstractPosterior):
     chains : int
     target_accept : float
         Acceptance rate that the step size is adapted to, in (0, 1). Where draws diverge, the chains are made once more with
-        CAREFUL, and the result has it as the attr ``target_accept_used``. Chains that are short of effective draws go on,
+        .99, and the result has it as the attr ``target_accept_used``. Chains that are short of effective draws go on,
         of which as many draws are kept, at equal distances: the attr ``thinned`` says how far apart.
     trial : int
         Draws of one chain, with as many discarded ones, that say how long all of them take.
@@ -104,7 +104,7 @@ class NUTS(AbstractPosterior):
         settings = {"draws": self.draws, "tune": self.tune, "chains": self.chains, "cores": self.chains, "seed": seed}
         tried = settings | {"draws": self.trial, "tune": self.trial, "chains": 1, "cores": 1}
         *_, each = _timed(compiled, False, target_accept=self.target_accept, **tried)
-        for rate in dict.fromkeys((self.target_accept, max(self.target_accept, CAREFUL))):
+        for rate in dict.fromkeys((self.target_accept, max(self.target_accept, LENGTHS.careful))):
             watch.announce(NAMED, each * self.chains * (self.draws + self.tune))
             drawn, stats, each = _timed(compiled, watch.shown, target_accept=rate, **settings)
             whole_run = drawn["distribution"].shape[:2] == (self.chains, self.draws)

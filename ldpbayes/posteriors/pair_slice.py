@@ -16,7 +16,7 @@ from ldpbayes.inference.sampling import Run, going_on
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods.expansion import Quadratic
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, whole
-from ldpbayes.posteriors.merging import MAX_ENTRIES
+from ldpbayes.posteriors.constants import MAX_WRITTEN
 
 #: Of a quadratic, whose reports are not visited.
 NONE = np.empty(0)
@@ -90,8 +90,8 @@ class PairSlice(AbstractPosterior):
         if least < MIN_ALPHA:
             return Refusal(f"Pair slices need every concentration to be at least {MIN_ALPHA:g}, got {least:g}.")
         route, (fixed, sweep) = self._costs(rows)
-        if route == "rows" and rows.n_rows * rows.n_categories > MAX_ENTRIES:
-            return Refusal(f"The rows have more than {MAX_ENTRIES} entries to write out.")
+        if route == "rows" and rows.n_rows * rows.n_categories > MAX_WRITTEN:
+            return Refusal(f"The rows have more than {MAX_WRITTEN} entries to write out.")
         if route == "quadratic" and rows.n_categories > MAX_CATEGORIES:
             return Refusal(f"The quadratic has more than {MAX_CATEGORIES} categories.")
         thin = self._thin(sweep)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, logsumexp, polygamma, softmax
 
 from ldpbayes.inference import sampling
-from ldpbayes.inference.effects import TURN
+from ldpbayes.inference.effects import LENGTHS
 from ldpbayes.inference.nested import annealed
 from ldpbayes.posteriors.forms import Forms
 
@@ -156,7 +156,7 @@ class Filtered:
             (value,), (slope,) = self.values_and_gradients(u[None])
             return value, slope
 
-        return value_and_gradient, lambda *along: _walk_kernels.trajectories(*along, *self._arguments), TURN
+        return value_and_gradient, lambda *along: _walk_kernels.trajectories(*along, *self._arguments), LENGTHS.turn
 
     def values_and_gradients(self, u):
         """Return the log-densities of coordinates (S, u), shape (S,), and their gradients (S, u)."""

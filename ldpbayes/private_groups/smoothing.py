@@ -21,8 +21,9 @@ from scipy.linalg import cholesky_banded, helmert
 from scipy.special import softmax
 
 from ldpbayes.arrays import times
+from ldpbayes.inference.constants import DIFFERENCE
 from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, nested
-from ldpbayes.inference.structure import DIFFERENCE, Factor
+from ldpbayes.inference.structure import Factor
 from ldpbayes.sources.records import Entries
 
 #: Scales σ of a curve per normal score^(3/2), the nodes of their sum …

@@ -13,7 +13,7 @@ import pytest
 from recorded import record
 
 import ldpbayes as lb
-from ldpbayes.inference.scaling import FLOOR, MOVED, POWERS, PRIORS, SENSITIVE, VERDICTS, Scaled
+from ldpbayes.inference.scaling import POWERS, SENSITIVITY, VERDICTS, Scaled
 from ldpbayes.priors import Learnt
 
 SUMMARY = pathlib.Path(__file__).with_name("scaled_priors.csv")
@@ -51,11 +51,11 @@ def refitted(collection, prior):
 def far(found):
     """Return which categories have no measure near its threshold."""
     measures = (
-        found.prior / np.minimum(found.reports, SENSITIVE),
-        found.reports / SENSITIVE,
-        found.moves / (MOVED * found.sd),
-        found.moves / FLOOR,
-        -found.growth / (PRIORS * np.maximum(found.room, 1e-12)),
+        found.prior / np.minimum(found.reports, SENSITIVITY.sensitive),
+        found.reports / SENSITIVITY.sensitive,
+        found.moves / (SENSITIVITY.moved * found.sd),
+        found.moves / SENSITIVITY.floor,
+        -found.growth / (SENSITIVITY.priors * np.maximum(found.room, 1e-12)),
     )
     return np.all([abs(measure - 1) > NEAR for measure in measures], axis=0)
 

@@ -16,6 +16,7 @@ from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.effects import Bent
 from ldpbayes.inference.importance import moments
 from ldpbayes.inference.newton import find_mode
+from ldpbayes.inference.structure import Curvatures
 from ldpbayes.inference.target import Target
 from ldpbayes.posteriors import hmc
 from ldpbayes.posteriors.base import Watch
@@ -419,6 +420,6 @@ def test_hmc_leaves_to_nuts_what_it_cannot_follow(monkeypatch):
     assert tree.attrs["method"] == "nuts" and "hmc ran first and was rejected: " in tree.attrs["reason"]
     with pytest.raises(ConvergenceError, match="cannot be trusted: trajectories of 2 steps"):
         fit(cells, "hierarchical", method="hmc", **settings)
-    monkeypatch.setattr(hmc, "MAX_DENSE", 2)
+    monkeypatch.setattr(hmc, "CURVATURES", Curvatures(most_dense=2))
     refusal = HMC().plan(Joint(cells, slopes_over(cells)))
     assert not refusal.feasible and "hmc takes at most 2 unknowns" in refusal.reason
