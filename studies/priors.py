@@ -11,10 +11,11 @@ from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_cut, norm_sub, power_law
 from ldpbayes.inference.ends import tails
+from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.floor import settled
+from ldpbayes.posteriors.hmc import HMC
 from ldpbayes.posteriors.problem import Problem
-from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
 from ldpbayes.priors import as_prior
 from ldpbayes.simulation import population
 from studies import common, evaluate
@@ -57,7 +58,7 @@ PRIORS = ("jeffreys", "flat", "learnt")
 #: The share of the categories that are shown: those with the largest posterior means.
 SHOWN = 0.05
 #: Draws enough for a mean whose Monte Carlo error adds about 1/150 to its risk.
-SMOOTH = RandomWalk(draws=500, chains=1, tune=300, thin=2)
+SMOOTH = HMC(draws=500, chains=1)
 #: A share counts as large above this.
 LARGE = 0.02
 
@@ -111,7 +112,7 @@ def moments(collection, name, rng=0):
         return settled(Problem.of(collection, name))[1].moments()
     if name == "smooth":
         problem = Problem.of(collection, name)
-        draws = run_chains(*form_of(problem, rng), problem.prior.walk(), SMOOTH, rng)[0]
+        draws = SMOOTH.run(SMOOTH.plan(problem), rng, Watch()).distribution
         return draws.mean(axis=(0, 1)), draws.var(axis=(0, 1))
     prior = as_prior(name, collection.n_categories)
     try:

@@ -7,11 +7,11 @@ from typing import ClassVar
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal
 from ldpbayes.posteriors.expansion import of_rows, refusal, trusted
-from ldpbayes.posteriors.laplace import Laplace
+from ldpbayes.posteriors.hmc import HMC
 from ldpbayes.posteriors.mixing import Expanded
 from ldpbayes.posteriors.mixture import Mixture, sampled
 from ldpbayes.posteriors.nodes import Nodes
-from ldpbayes.posteriors.walk import RandomWalk
+from ldpbayes.posteriors.weighted import Weighted
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class OfSummary(AbstractPosterior):
     def _other(self, problem):
         """Return (engine, Plan) for a prior that is no Dirichlet."""
         reasons = []
-        for kind in (Mixture, RandomWalk, Laplace):
+        for kind in (Mixture, Weighted, HMC):
             engine = kind(draws=self.draws, chains=self.chains)
             plan = engine.plan(problem)
             if plan.feasible:

@@ -10,12 +10,11 @@ from ldpbayes.inference import target
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.weighted import Weighting
 from ldpbayes.priors.regression import Regression
+from ldpbayes.regression.constants import NUMBERS_IN_CACHE
 from ldpbayes.regression.reports import Entries
 
 #: Draws between two looks at whether to stop, and evaluations (cells × draws × categories) beyond which progress is shown.
 TOGETHER, WATCHED = 512, 5e8
-#: Numbers that a block of draws × entries holds where nothing is compiled: few enough to stay near the processor.
-BLOCK = 2**18
 #: Interval ends of coefficients are as exact as a hundred thousand draws make them.
 WEIGHTING = Weighting(aimed=0.025)
 #: Axes along which log odds of so many cells move belong to those that are looked along.
@@ -89,7 +88,7 @@ class Target(target.Target):
         value, shares, expected = np.full(size, e.constant), np.empty((size, a)), np.zeros((size, a))
         step, some = TOGETHER, self._compiled
         if self.kernel is None:
-            step, some = max(BLOCK // (e.n_categories * (e.cell.size + e.n_cells)), 1), self._by_row
+            step, some = max(NUMBERS_IN_CACHE // (e.n_categories * (e.cell.size + e.n_cells)), 1), self._by_row
         blocks = range(0, size, step)
         if watch is not None and e.n_cells * size * a > WATCHED:
             blocks = watch.track(blocks, "Likelihood of the draws", len(blocks))
