@@ -12,8 +12,8 @@ FARTHEST = 1e100
 TOGETHER = 2**22
 #: Numbers that are ordered together: 2 MB, which a core's cache holds.
 ORDERED = 2**18
-#: Numbers (draws × unknowns) that weighted draws hold at most: 32 MB.
-MOST_HELD = 2**22
+#: Numbers (draws × unknowns, or what is said of them) that weighted draws hold at most: 128 MB.
+MOST_HELD = 2**24
 #: Numbers (draws × quantities) of chains that are diagnosed together: 8 MB, and their spectra as much again.
 DIAGNOSED = 2**20
 #: Quantiles beyond which tails are looked at, as ArviZ does for the effective sample size of tails.

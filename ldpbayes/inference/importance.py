@@ -52,6 +52,11 @@ class Weighted:
         return float(1 / (self.weight**2).sum())
 
     @property
+    def finite_variance(self) -> bool:
+        """Whether the weights have a variance, so that errors fall with their number: a Pareto tail has below one half."""
+        return self.k_hat < 0.5
+
+    @property
     def facts(self) -> dict[str, float]:
         """What a result says of the weights."""
         return {

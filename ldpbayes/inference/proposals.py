@@ -3,20 +3,10 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaincinv, gammaln, ndtri
-
-from ldpbayes.inference.importance import resample
-
-#: Degrees of freedom: tails heavier than those of the posterior keep the weights bounded.
-DEGREES = 8.0
-#: Distances from the mode, in units of the curvature, at which the density is looked at for the scales of a split t, the
-#: largest fall that counts, in nats, and the scales that are believed.
-DISTANCES, DEEPEST, SCALES = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0), 12.0, (0.3, 10.0)
-#: Rounds of expectation-maximization of a mixture, and what its covariances are multiplied by.
-EM_ROUNDS, WIDENED = 30, 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +19,7 @@ class StudentT:
     root : (u, u) array
         R, whose columns are the axes.
     degrees : float
+        Of freedom. Chosen once: tails heavier than those of the posterior keep weights bounded.
     ahead, behind : (u,) arrays, optional
         Scales of v; one where not given.
 
@@ -39,12 +30,20 @@ class StudentT:
 
     centre: np.ndarray
     root: np.ndarray
-    degrees: float = DEGREES
+    degrees: float = 8.0
     ahead: np.ndarray | None = None
     behind: np.ndarray | None = None
 
     @classmethod
-    def fitted(cls, draws: np.ndarray, weight: np.ndarray, degrees: float = DEGREES) -> "StudentT | None":
+    def standard(cls, size: int, each: float) -> "StudentT":
+        """Return the one about zero with unit axes, and so many degrees of freedom for each of them.
+
+        In many dimensions the radius of a t with few degrees misses that of the posterior.
+        """
+        return cls(np.zeros(size), np.eye(size), max(cls.degrees, each * size))
+
+    @classmethod
+    def fitted(cls, draws: np.ndarray, weight: np.ndarray, degrees: float) -> "StudentT | None":
         """Return the proposal with the mean and covariance of weighted draws, or None where they span too little."""
         centre = weight @ draws
         offset = draws - centre
@@ -54,23 +53,18 @@ class StudentT:
         except np.linalg.LinAlgError:
             return None
 
-    def looking(self, log_density) -> "StudentT":
-        """Return the split one whose scales are the widest that the fall of a density at some distances asks for.
-
-        A tail that is flat on one side shows along the axes, neither in the curvature at the mode nor in weights of draws
-        that do not reach it.
+    def halves(self, draws: np.ndarray, weight: np.ndarray) -> "StudentT":
+        """Return the split one with the scales of weighted draws ahead of zero and behind it, no narrower than this.
 
         Parameters
         ----------
-        log_density : callable
-            (S, u) → (S,), with its mode at the centre.
+        draws : (S, u) array
+            Coordinates v.
+        weight : (S,) array
+            Normalized.
         """
-        steps = np.array([way * distance * axis for way in (1, -1) for distance in DISTANCES for axis in self.root.T])
-        with np.errstate(all="ignore"):
-            values = log_density(np.concatenate([self.centre[None], self.centre + steps]))
-        fall = np.maximum(values[0] - values[1:], 1e-3).reshape(2, len(DISTANCES), -1)
-        distances = np.where(fall < DEEPEST, np.array(DISTANCES)[:, None] / np.sqrt(2 * fall), 0.0)
-        ahead, behind = np.clip(distances.max(axis=1), *SCALES)
+        sides = [np.sqrt(weight @ (draws**2 * on) / np.maximum(weight @ on, 1e-3)) for on in (draws > 0, draws < 0)]
+        ahead, behind = np.maximum(sides, 1.0)
         return replace(self, ahead=ahead, behind=behind)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -83,8 +77,18 @@ class StudentT:
             v = np.abs(v) * np.where(forward, self.ahead, -self.behind)
         return self.centre + v @ self.root.T, log_density
 
+    @property
+    def size(self) -> int:
+        """How many coordinates there are."""
+        return self.centre.size
+
+    @property
+    def uniforms(self) -> int:
+        """How many uniform numbers a draw takes."""
+        return self.size + 1
+
     def spread(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the draws of uniform numbers (S, u + 1), such as Sobol points."""
+        """Return the draws of uniform numbers (S, uniforms), such as Sobol points."""
         u, nu = self.centre.size, self.degrees
         ahead, behind = (np.ones(u) if side is None else side for side in (self.ahead, self.behind))
         below = behind / (ahead + behind)
@@ -118,6 +122,79 @@ class StudentT:
 
 
 @dataclass(frozen=True, eq=False)
+class Mixture:
+    """A mixture of distributions of the same coordinates.
+
+    Attributes
+    ----------
+    components : tuple of StudentT, Beside or FromPrior
+    shares : (k,) array
+        With sum one.
+    """
+
+    components: tuple[Any, ...]
+    shares: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """How many coordinates there are."""
+        return self.components[0].size
+
+    @property
+    def uniforms(self) -> int:
+        """How many uniform numbers a draw takes."""
+        return max(law.uniforms for law in self.components) + 1
+
+    def spread(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the draws of uniform numbers (S, uniforms)."""
+        which = np.searchsorted(np.cumsum(self.shares[:-1]), uniform[:, 0], side="right")
+        z = np.empty((len(uniform), self.size))
+        for k, law in enumerate(self.components):
+            here = which == k
+            z[here] = law.spread(uniform[here, 1:], rng)
+        return z
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """Return the log-density at z (S, u)."""
+        weighted = zip(self.shares, self.components, strict=True)
+        return np.logaddexp.reduce([math.log(share) + law.log_density(z) for share, law in weighted])
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Some coordinates by one distribution, and the others by a t, whatever the first ones are.
+
+    Attributes
+    ----------
+    first : Mixture
+    rest : StudentT
+    """
+
+    first: Mixture
+    rest: StudentT
+
+    @property
+    def uniforms(self) -> int:
+        """How many uniform numbers a draw takes."""
+        return self.first.uniforms + self.rest.uniforms
+
+    @property
+    def size(self) -> int:
+        """How many coordinates there are."""
+        return self.first.size + self.rest.size
+
+    def spread(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the draws of uniform numbers (S, uniforms)."""
+        first, rest = np.split(uniform, [self.first.uniforms], axis=1)
+        return np.concatenate([self.first.spread(first, rng), self.rest.spread(rest, rng)], axis=1)
+
+    def log_density(self, u: np.ndarray) -> np.ndarray:
+        """Return the log-density at coordinates (S, u)."""
+        width = self.rest.centre.size
+        return self.first.log_density(u[:, :-width]) + self.rest.log_density(u[:, -width:])
+
+
+@dataclass(frozen=True, eq=False)
 class FromPrior:
     """The prior as a proposal of coordinates: weights are then bounded as the likelihood is.
 
@@ -127,19 +204,17 @@ class FromPrior:
         With ``unknowns(size, rng)``.
     frame : Arrow or Conditional
         What the coordinates are of.
+    uniforms : int
+        How many uniform numbers a draw takes: none.
     """
 
     prior: Any
     frame: Any
-
-    def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return (draws, their log-densities)."""
-        u = self.frame.back(self.prior.unknowns(size, rng))
-        return u, self.log_density(u)
+    uniforms: ClassVar[int] = 0
 
     def spread(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return as many draws as there are rows of uniform numbers; a prior takes none of these."""
-        return self.draw(len(uniform), rng)[0]
+        return self.frame.back(self.prior.unknowns(len(uniform), rng))
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
         """Return the log-density at coordinates (S, u)."""
@@ -147,117 +222,18 @@ class FromPrior:
         return self.prior.log_density(z) + volume
 
 
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """Some coordinates by one proposal, and the others by a t distribution, whatever the first ones are.
-
-    Attributes
-    ----------
-    first : StudentT or Mixture
-    rest : StudentT
-    """
-
-    first: Any
-    rest: StudentT
-
-    def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return (draws, their log-densities)."""
-        (u, log_density), (v, of_rest) = self.first.draw(size, rng), self.rest.draw(size, rng)
-        return np.concatenate([u, v], axis=1), log_density + of_rest
-
-    def log_density(self, u: np.ndarray) -> np.ndarray:
-        """Return the log-density at coordinates (S, u)."""
-        width = self.rest.centre.size
-        return self.first.log_density(u[:, :-width]) + self.rest.log_density(u[:, -width:])
-
-
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """A mixture of proposals.
-
-    Attributes
-    ----------
-    parts : tuple of proposals
-        StudentT, FromPrior, or one Beside before others of all coordinates.
-    shares : (parts,) array
-        With sum one.
-    sobol : bool
-        Whether draws are spread evenly by Sobol points, best as many as a power of two.
-    """
-
-    parts: tuple
-    shares: np.ndarray
-    sobol: bool = False
-
-    def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return (draws, their log-densities), each part with its share of them."""
-        if len(self.parts) == 1 and not self.sobol:
-            return self.parts[0].draw(size, rng)
-        if not self.sobol:
-            counts = np.bincount(resample(self.shares, rng, size), minlength=len(self.parts))
-            drawn = [law.draw(count, rng)[0] for law, count in zip(self.parts, counts.tolist(), strict=True) if count]
-            z = np.concatenate(drawn)
-            return z, self.log_density(z)
-        from scipy.stats import qmc  # loads slowly
-
-        u = self.parts[0].centre.size
-        points = qmc.Sobol(u + 2, seed=rng).random_base2(math.ceil(math.log2(size)))[:size]
-        uniform = np.clip(points, 1e-12, 1 - 1e-12)
-        which = np.searchsorted(np.cumsum(self.shares[:-1]), uniform[:, 0], side="right")
-        z = np.empty((size, u))
-        for k, law in enumerate(self.parts):
-            here = which == k
-            z[here] = law.spread(uniform[here, 1:], rng)
-        return z, self.log_density(z)
-
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        """Return the log-density at z (S, u)."""
-        weighted = zip(self.shares, self.parts, strict=True)
-        return np.logaddexp.reduce([math.log(share) + law.log_density(z) for share, law in weighted])
-
-
-def fitted_parts(z: np.ndarray, number: int, degrees: float, rng: np.random.Generator) -> tuple[tuple, np.ndarray]:
-    """Return (StudentT, …), shares: a mixture of t distributions fitted to draws by expectation-maximization.
+def sobol(law: Any, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return (draws, their log-densities) of a distribution, spread evenly by Sobol points.
 
     Parameters
     ----------
-    z : (S, u) array
-    number : int
-        Of the distributions.
-    degrees : float
+    law : Mixture
+    size : int
+        Best a power of two.
     rng : numpy.random.Generator
-
-    References
-    ----------
-    Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18; Hoogerheide, Opschoor, van Dijk (2012), Journal
-    of Econometrics 171.
     """
-    size, u = z.shape
-    centre = z.mean(axis=0)
-    scale = np.linalg.cholesky(np.cov(z.T).reshape(u, u) + 1e-12 * np.eye(u))
-    x = np.linalg.solve(scale, (z - centre).T)  # (u, S), so that what is added up per draw lies side by side
-    places = [int(rng.integers(size))]
-    for _ in range(number - 1):  # each next centre far from those before
-        distance = np.min([((x - x[:, [k]]) ** 2).sum(axis=0) for k in places], axis=0)
-        places.append(int(rng.choice(size, p=distance / distance.sum())))
-    means, roots, shares = x.T[places], np.stack([np.eye(u) / number ** (1 / u)] * number), np.full(number, 1 / number)
-    logs, scaled = np.empty((number, size)), np.empty((number, size))
-    for _ in range(EM_ROUNDS):
-        for k in range(number):
-            v = np.linalg.inv(roots[k]) @ (x - means[k][:, None])
-            square = np.einsum("us,us->s", v, v)
-            scaled[k] = (degrees + u) / (degrees + square)
-            logs[k] = (
-                math.log(shares[k]) - np.log(np.diag(roots[k])).sum() - 0.5 * (degrees + u) * np.log1p(square / degrees)
-            )
-        mine = np.exp(logs - logs.max(axis=0))
-        mine /= mine.sum(axis=0)
-        total = np.maximum(mine.sum(axis=1), 1e-3)
-        shares = total / total.sum()
-        for k in range(number):
-            pulled = mine[k] * scaled[k]
-            means[k] = x @ pulled / max(pulled.sum(), 1e-300)
-            offset = x - means[k][:, None]
-            roots[k] = np.linalg.cholesky((pulled * offset) @ offset.T / total[k] + 1e-4 * np.eye(u))
-    roots = scale @ roots * math.sqrt(WIDENED)
-    return tuple(StudentT(centre + scale @ mean, root, degrees) for mean, root in zip(means, roots, strict=True)), shares
+    from scipy.stats import qmc  # loads slowly
+
+    points = qmc.Sobol(law.uniforms, seed=rng).random_base2(math.ceil(math.log2(size)))[:size]
+    z = law.spread(np.clip(points, 1e-12, 1 - 1e-12), rng)
+    return z, law.log_density(z)

@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import Batch
+from ldpbayes.inference.modes import PriorDraws
 from ldpbayes.inference.structure import CURVATURES, Arrow, curvature
-from ldpbayes.inference.verdict import LIMITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +87,9 @@ class Target:
         return self.prior.log_density(z) + self.reports.log_likelihood(p.reshape(len(z), -1, p.shape[-1])), p
 
     # ---- what weights ask for ------------------------------------------------------------------------------------------
-    #: Whether draws of the prior's unknowns may stand among proposals about the mode.
-    defended: ClassVar[bool] = False
-    #: Errors of interval ends of weighted draws, in posterior sd, that are aimed at, and the largest that are accepted where
-    #: many draws are cheap, and elsewhere.
-    end_errors: ClassVar[tuple[float, float, float]] = 0.0625, LIMITS.end_error, LIMITS.end_error
-    #: The most weighted draws that are made for that.
-    most_drawn: ClassVar[int] = 2**15
-    #: Whether NUTS, which costs most, is what takes over where weights are rejected.
-    before_nuts: ClassVar[bool] = True
+    def prior_draws(self, rng: np.random.Generator) -> PriorDraws | None:
+        """Return draws of the prior that show modes which other draws miss, or None where it has effects of many cells."""
+        return None if self.batches else PriorDraws.of(self.prior, self.reports, rng)
 
     def weighed_by(self, z: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return the quantities (S, k) of draws that their weights are judged by: P, as log_density gives it."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.effects import LENGTHS
+from ldpbayes.inference.modes import PriorDraws
 from ldpbayes.inference.nuts import by_nutpie
 from ldpbayes.inference.verdict import ACCEPTED, LIMITS
-from ldpbayes.inference.weighted import Seen
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, inside, whole
 from ldpbayes.posteriors.forms import MAX_ENTRIES, Apart, entries
 from ldpbayes.posteriors.hmc import HMC
@@ -132,8 +132,8 @@ class NUTS(AbstractPosterior):
         # Too few draws do not reach as far as the posterior, so that their box shows nothing.
         if problem.alpha is None and (judged.accepted or "thinned" in facts):
             p, reports = draws.reshape(-1, problem.n_categories), Apart(problem.likelihoods)
-            seen = Seen.of(problem.prior, reports, np.random.default_rng(sampler_seed))
-            verdict = verdict.with_outside(seen.outside(p, np.full(len(p), 1 / len(p)), LIMITS.ess)[0])
+            seen = PriorDraws.of(problem.prior, reports, np.random.default_rng(sampler_seed))
+            verdict = verdict.with_outside(seen.outside(p, np.full(len(p), 1 / len(p)), LIMITS.ess))
         return Outcome(
             draws,
             independent=False,

@@ -18,7 +18,6 @@ from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.importance import enough, resample, weigh
 from ldpbayes.inference.verdict import hopeless
-from ldpbayes.inference.weighted import MAX_MIXED
 from ldpbayes.likelihoods.expansion import least_curvature, tangent_curvature
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Problem, Refusal, Sample, Watch, whole
 from ldpbayes.posteriors.conditioned_product import TiltedFactors, log_growth
@@ -29,6 +28,8 @@ from ldpbayes.posteriors.conditioned_product.factors import grouped, log1p_minus
 LOGARITHM, EXPANDING, FACTOR = 4, 20, 4e5
 #: So many draws, where the rows have no more entries, show beforehand whether any number of them will do.
 LOOKED_AT, MAX_LOOKED_AT = 250, 1e6
+#: Priors with no more unknowns are left to weighted draws about the mode.
+MAX_MIXED = 24
 #: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
 BLOCK = 500
 #: Draws hold at most so many numbers where more of them are weighted than are kept.

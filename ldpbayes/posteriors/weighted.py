@@ -93,7 +93,8 @@ class Weighted(AbstractPosterior):
         target = Target(prior, Forms.of(likelihoods) if written else Apart(likelihoods))
         found = None if prior.has_atom else weighted(target, size, rng, watch)
         if problem.alone and (found is None or not found.verdict.accepted):
-            found = from_prior(target, size, rng, watch) or found
+            every = found, from_prior(target, size, rng, watch)
+            found = max((draws for draws in every if draws is not None), key=lambda draws: draws.rank, default=None)
         if found is None:
             raise InfeasibleError(
                 "The prior has a probability at one value; with it and without it the posterior has a part each, weights "

@@ -17,8 +17,8 @@ from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.structure import roots
-from ldpbayes.inference.verdict import ACCEPTED, refused
-from ldpbayes.inference.weighted import most_error, weighted
+from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
+from ldpbayes.inference.weighted import weighted
 from ldpbayes.posteriors.outcome import Outcome
 from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
@@ -29,7 +29,7 @@ from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import Asked, Reports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
-from ldpbayes.regression.target import Target
+from ldpbayes.regression.target import WEIGHTING, Target
 from ldpbayes.result.facts import state
 from ldpbayes.road.request import Request
 
@@ -620,7 +620,7 @@ def _warn_of_levels(model):
 
 def _about_the_mode(model, mode, request, rng, watch):
     """Return the Outcome of a multivariate t about the mode, weighted by the posterior density and resampled."""
-    drawn = weighted(model.target, request.draws * request.chains, rng, watch, mode, request.ci_prob)
+    drawn = weighted(model.target, request.draws * request.chains, rng, watch, mode, request.ci_prob, WEIGHTING)
     people = drawn.values / drawn.values.sum(axis=1, keepdims=True)
     sample = Outcome.of_weights(drawn, model.prior, people, (request.chains, request.draws), rng)
     entries = sample.known_at(request.ci_prob)
@@ -639,8 +639,8 @@ def _by_chains(model, mode, request, watch):
     from ldpbayes.inference import diagnostics
 
     rng, prob, values = np.random.default_rng(request.random_seed), request.ci_prob, model.prior.coefficients
-    allowed = model.target.end_errors[2]
-    aimed = allowed if model.target.kernel is None else most_error(model.target)
+    allowed = LIMITS.end_error
+    aimed = allowed if model.target.kernel is None else WEIGHTING.aimed
     # The No-U-Turn sampler takes minutes where the density is not compiled.
     name = "hmc" if model.target.kernel is None and request.name == "auto" else request.name
     settings = {"values": values, "prob": prob, "aimed": aimed, "allowed": allowed, "method": name}

@@ -2,19 +2,21 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ldpbayes.inference import target
 from ldpbayes.inference.structure import Arrow
-from ldpbayes.inference.verdict import LIMITS
+from ldpbayes.inference.weighted import Weighting
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.constants import NUMBERS_IN_CACHE
 from ldpbayes.regression.reports import Entries
 
 #: Draws between two looks at whether to stop, and evaluations (cells × draws × categories) beyond which progress is shown.
 TOGETHER, WATCHED = 512, 5e8
+#: Interval ends of coefficients are as exact as a hundred thousand draws make them.
+WEIGHTING = Weighting(aimed=0.025)
 #: Axes along which log odds of so many cells move belong to those that are looked along.
 MOST_CELLS = 12
 
@@ -25,10 +27,6 @@ class Target(target.Target):
 
     prior: Regression
     reports: Entries
-    defended: ClassVar[bool] = True
-    end_errors: ClassVar[tuple[float, float, float]] = 0.025, 0.04, LIMITS.end_error  # two and a half times .04 away
-    most_drawn: ClassVar[int] = 2**17
-    before_nuts: ClassVar[bool] = False
 
     def joint(self, z: np.ndarray, cell: np.ndarray, code: np.ndarray) -> np.ndarray:
         """Return P(report, category) of reports by the numbers of their rows, given the cell of each, up to a constant."""
@@ -38,6 +36,9 @@ class Target(target.Target):
         if self.prior.disjoint() is not None:
             return super().whitened(gradient, centre, kept)
         return Arrow.whole(gradient, centre if kept is None else centre[kept])  # of any number of unknowns
+
+    def prior_draws(self, rng):
+        return None  # coefficients under a normal prior have no second mode far away
 
     def weighed_by(self, z, values):
         return z

@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.inference.proposals import Mixture, StudentT
+from ldpbayes.inference.proposals import Beside, Mixture, StudentT, sobol
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.weighted import weighted
 from ldpbayes.likelihoods import Summary
@@ -175,18 +175,19 @@ def test_draws_of_the_proposal_have_its_density():
     np.testing.assert_allclose(proposal.log_density(z[:100]), reference, rtol=1e-10)
 
 
-@pytest.mark.parametrize("sobol", [False, True])
-def test_split_proposals_and_mixtures_have_densities_of_mass_one(sobol):
+@pytest.mark.parametrize("beside", [False, True])
+def test_split_proposals_and_mixtures_have_densities_of_mass_one(beside):
     """The weights of a wide normal law over their density have mean one, and its moments come out of them."""
     rng = np.random.default_rng(1)
     root = np.array([[1.0, 0.0], [0.5, 2.0]])
     split = StudentT(np.array([0.5, -1.0]), root, 8.0, np.array([2.0, 0.5]), np.array([0.7, 3.0]))
-    mixture = Mixture((split, StudentT(np.array([-1.0, 1.0]), np.eye(2))), np.array([0.7, 0.3]), sobol)
-    z, log_density = mixture.draw(2**15, rng)
-    np.testing.assert_allclose(log_density, mixture.log_density(z), rtol=1e-10)
-    ratio = np.exp(-0.5 * (z**2).sum(axis=1) - np.log(2 * np.pi) - log_density)
+    mixture = Mixture((split, StudentT(np.array([-1.0, 1.0]), np.eye(2))), np.array([0.7, 0.3]))
+    law = Beside(mixture, StudentT.standard(1, 0.5)) if beside else mixture
+    z, log_density = sobol(law, 2**15, rng)
+    np.testing.assert_allclose(log_density, law.log_density(z), rtol=1e-10)
+    ratio = np.exp(-0.5 * ((z**2).sum(axis=1) + z.shape[1] * np.log(2 * np.pi)) - log_density)
     assert abs(ratio.mean() - 1) < 5 * ratio.std() / 2**7.5
-    for k in range(2):
+    for k in range(z.shape[1]):
         assert abs((ratio * z[:, k]).mean()) < 5 * (ratio * z[:, k]).std() / 2**7.5
 
 
@@ -222,10 +223,18 @@ def test_the_ends_of_a_share_that_reaches_one_are_as_good_as_stated():
     assert (np.sqrt(np.mean(np.square(off), axis=0)) < 1.8).all()  # 1.7 and 6.2 by the first proposal
 
 
+class Proposing(Modes):
+    """The same, with draws of its unknowns."""
+
+    def unknowns(self, size, rng):
+        place = rng.choice(self.places, (size, 1), p=self.shares)
+        return place + self.sd * rng.standard_normal((size, self.n_unknowns))
+
+
 @pytest.mark.parametrize(("places", "a"), [((-1.0, 1.5), 2), ((-1.0, 1.0), 3), ((-0.5, 1.0), 6), ((-1.0, 1.5), 30)])
-def test_modes_far_from_the_first_are_found(places, a):
+def test_modes_far_from_the_first_are_found_where_the_prior_proposes(places, a):
     """A mode fifty sds away holds a tenth of the prior: weights about the first had a k-hat below 0 and .14 of the sd."""
-    prior = Modes((0.9, 0.1), places, 0.05 if a == 2 else 0.1, a)
+    prior = Proposing((0.9, 0.1), places, 0.05 if a == 2 else 0.1, a)
     collection = Collection([str(x) for x in range(a)], [Tally(GRR(a, 0.3), range(a), [55, *[45] * (a - 1)])])
     found = fit(collection, prior, Weighted(), random_seed=1, estimates=False)["summary"].sel(target="distribution")
     p = prior.sample(100_000, np.random.default_rng(2))
@@ -233,7 +242,7 @@ def test_modes_far_from_the_first_are_found(places, a):
     weight = np.exp(log_weight - logsumexp(log_weight))
     mean = weight @ p
     sd = np.sqrt(weight @ (p - mean) ** 2)
-    bound = 0.03 if a < 30 else 0.08  # more unknowns are no Sobol points, and have fewer draws
+    bound = 0.03 if a < 30 else 0.08
     assert (np.abs(found["mean"].values - mean) < bound * sd).all()
     assert (np.abs(found["sd"].values / sd - 1) < bound).all()
 
@@ -255,8 +264,7 @@ def test_a_mode_that_all_chains_miss_is_told(monkeypatch, weights):
             fit(data, prior, NUTS(draws=500), random_seed=1, estimates=False)
 
 
-def test_modes_that_are_not_found_are_told(monkeypatch):
-    monkeypatch.setattr("ldpbayes.inference.weighted.MOST_MODES", 0)
+def test_modes_that_are_not_found_are_told():
     collection = Collection(["a", "b"], [Tally(GRR(2, 0.3), [0, 1], [55, 45])])
     with pytest.raises(ConvergenceError, match="another mode"):
         fit(collection, Modes((0.9, 0.1), (-1.0, 1.5), 0.05), Weighted(), random_seed=1, estimates=False)

@@ -1,13 +1,10 @@
 """Regression on continuous covariates: a first batch of draws judges the proposal before many are weighted at every row."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.inference import weighted
 from ldpbayes.regression.target import Target
 
 #: So many distinct rows make 4,096 draws at each of them dear.
@@ -61,8 +58,8 @@ def test_the_answer_is_that_of_a_grid_after_one_pass_over_all_rows(evaluated):
     frame, protocol, x, reports = survey(2.0)
     found = lb.regress(frame, "a ~ x", protocol, report="report", random_seed=1)
     assert found.attrs["converged"] and found.attrs["method"] == "weighted"
-    assert sorted(evaluated)[-2:] == [512, 4096]
-    assert sum(evaluated) < 6500  # 512 and 4,096, axes before and after each, and 200 for frequencies; it was 10,000
+    assert sorted(evaluated)[-1] == 4096 and evaluated.count(4096) == 1
+    assert sum(evaluated) < 8000  # 512, 1,024 and 4,096, axes after each, and 200 for frequencies
     values = found["posterior"]["coefficients"].sel(category="1").values.reshape(-1, 2)
     stay = np.exp(2.0) / (1 + np.exp(2.0))
     means, sds = by_a_grid(x, reports, stay, values.mean(axis=0), np.cov(values.T))
@@ -71,19 +68,3 @@ def test_the_answer_is_that_of_a_grid_after_one_pass_over_all_rows(evaluated):
     np.testing.assert_allclose(summary["coefficients_sd"], sds, rtol=0.06)
     for end, way in (("lower", -1), ("upper", 1)):  # nearly normal, by the number of reports
         np.testing.assert_allclose((summary[f"coefficients_{end}"] - means) / sds, 1.96 * way, atol=0.2)
-
-
-def test_a_proposal_that_misses_is_mended_on_small_batches(evaluated, monkeypatch):
-    """A proposal far too narrow took whole passes over all rows to be found out."""
-    about = weighted.about
-
-    def narrow(*given):
-        first = about(*given)
-        return replace(first, root=0.2 * first.root)
-
-    monkeypatch.setattr(weighted, "about", narrow)
-    frame, protocol, _, _ = survey(2.0)
-    found = lb.regress(frame, "a ~ x", protocol, report="report", random_seed=1)
-    assert found.attrs["converged"], found.attrs["outcome"]
-    assert sum(size == weighted.BATCH for size in evaluated) >= 2
-    assert sum(size >= weighted.LEAST_DRAWN for size in evaluated) == 1
