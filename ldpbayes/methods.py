@@ -7,7 +7,6 @@ from ldpbayes.doors import lazily
 if TYPE_CHECKING:
     from ldpbayes.posteriors.exact import Exact as Exact
     from ldpbayes.posteriors.laplace import Laplace as Laplace
-    from ldpbayes.posteriors.mixture import Mixture as Mixture
     from ldpbayes.posteriors.nuts import NUTS as NUTS
     from ldpbayes.posteriors.pair_slice import PairSlice as PairSlice
     from ldpbayes.posteriors.quadrature import Denying as Denying
@@ -22,7 +21,6 @@ _HOMES = {
     "Denying": "posteriors.quadrature",
     "Exact": "posteriors.exact",
     "Laplace": "posteriors.laplace",
-    "Mixture": "posteriors.mixture",
     "PairSlice": "posteriors.pair_slice",
     "Quadrature": "posteriors.quadrature",
     "RandomWalk": "posteriors.walk",

@@ -17,7 +17,7 @@ SAMPLED = {
     "nuts": {"draws": 1000, "tune": 500},
 }
 #: For priors that are not Dirichlet: compared with exact results in tests/posteriors, each under its own priors.
-OTHER_PRIORS = {"mixture", "floor", "laplace", "loglinear", "summary", "walk"}
+OTHER_PRIORS = {"laplace", "loglinear", "walk"}
 #: For one design each: compared with grids in tests/test_deniers.py and sums in tests/posteriors/test_tally_chain*.py.
 ONE_DESIGN = {"denying", "tally_chain", "tally_chains"}
 TIGHT = 1e-8

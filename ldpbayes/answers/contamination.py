@@ -345,7 +345,7 @@ class _Removals:
 
     def __init__(self, tally: Tally, prior: AbstractPrior, weights: FloatArray) -> None:
         alpha, form = prior.concentrations(), tally.rows.separable()
-        learnt = alpha is None and prior.mixture() is not None and form is not None and bool((form.slope >= 0).all())
+        learnt = alpha is None and prior.nodes() is not None and form is not None and bool((form.slope >= 0).all())
         other = alpha is None and not learnt
         if form is None or (other and weights.size > 2):
             raise InfeasibleError(

@@ -4,7 +4,7 @@ import abc
 import contextlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, final
 
@@ -283,6 +283,16 @@ class AbstractPosterior(abc.ABC):
         if self.draws * self.chains < 2:  # one draw has no spread
             raise ArgumentError("draws must be an integer >= 2 with one chain, got 1.")
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Draws, chains, and further fields that are not at their defaults: what a result records of the method."""
+        out = {}
+        for one in fields(self):  # type: ignore[arg-type]  # a dataclass
+            value = getattr(self, one.name)
+            if one.name in ("draws", "chains") or value != one.default:
+                out[one.name] = value if isinstance(value, (str, int, float)) else repr(value)
+        return out
+
     @abc.abstractmethod
     def prepare(self, problem: Problem) -> Plan | Refusal:
         """Return the Plan, with the work that run() goes on from, or the Refusal; loads nothing heavy.
@@ -315,6 +325,8 @@ class AbstractPosterior(abc.ABC):
             return Refusal(f"The method {self.name} needs a Dirichlet prior; this one is {problem.prior.describe()}.")
         if "rows" in self.needs and not problem.keeps_reports:
             return Refusal(f"The method {self.name} needs the distinct reports; of a summary only sums are left.")
+        if problem.alone and (doubt := problem.doubt):
+            return Refusal(doubt)
         try:
             plan = self.prepare(problem)
         except InfeasibleError as err:
@@ -382,6 +394,8 @@ class AbstractPosterior(abc.ABC):
         rng, watch = np.random.default_rng(random_seed), Watch(progressbar)
         watch.announce(f"The method {self.name}", plan.seconds)
         sample = self.run(plan, rng, watch)
+        if problem.alone:
+            sample = problem.stating(sample)
         asked = {"random_seed": random_seed, "ci_prob": ci_prob}
         return Answer(self, problem, sample, rng, watch, asked, plan.reason)
 
@@ -515,13 +529,17 @@ class Answer:
     def _concentrations(self, hyper):
         """Return the callable that gives α of some draws, by their places; None where the prior has no α."""
         prior = self.problem.prior
-        alpha, mixture = prior.concentrations(), prior.mixture()
+        alpha, mixing = prior.concentrations(), prior.nodes()
         if alpha is not None:
             return lambda places: np.broadcast_to(alpha, (len(places), alpha.size))
-        if mixture is None or mixture.parameter not in hyper:
+        if mixing is None or mixing.atom or set(mixing.names) - set(hyper):
             return None
-        values = np.ravel(hyper[mixture.parameter])
-        return lambda places: np.stack([mixture.given(value).alpha for value in values[places]])
+
+        def given(places):
+            values = {name: np.ravel(hyper[name])[places] for name in mixing.names}
+            return np.stack([one.concentrations() for one in mixing.priors(values, len(places))])
+
+        return given
 
     def _frequencies(self):
         """Return (places of the draws of P that are kept, as (chains, draws), their F, how F was drawn)."""

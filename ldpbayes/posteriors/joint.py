@@ -15,7 +15,7 @@ from ldpbayes.inference.sampling import going_on
 from ldpbayes.inference.structure import MAX_DENSE
 from ldpbayes.inference.target import Target
 from ldpbayes.likelihoods.kinds import StackedRows
-from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors import expanded
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal, Sample, inside, whole
 from ldpbayes.posteriors.forms import MAX_ENTRIES, Forms, entries, expand, improved, log_weights, reweighed
 from ldpbayes.posteriors.laplace import Laplace
@@ -255,7 +255,7 @@ def pooled_mean(likelihoods):
     """Return the posterior mean of one distribution of all cells whose reports need rows, under Jeffreys' prior."""
     held = [likelihood.rows() for likelihood in likelihoods if likelihood.separable() is None and likelihood.keeps_reports]
     rows = held[0] if len(held) == 1 else StackedRows(held)
-    mean = surrogate.expand(rows, np.full(rows.n_categories, 0.5))[0].saddle_moments()[0]
+    mean = expanded.expand(rows, np.full(rows.n_categories, 0.5))[0].saddle_moments()[0]
     return mean / mean.sum()
 
 

@@ -1,7 +1,8 @@
 """A problem: likelihood times prior, of one collection or of all cells; the one place that asks what kind of data it has."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -12,8 +13,10 @@ from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY, NO_USERS
 from ldpbayes.collections.noncompliance import collapse, words_of
 from ldpbayes.errors import ArgumentError, CellsError, DataError
 from ldpbayes.posteriors import merging
+from ldpbayes.posteriors.expansion import refusal, trusted
 from ldpbayes.priors import AbstractPrior, as_prior, prior_for
 from ldpbayes.priors.extended import Extended
+from ldpbayes.priors.mixing import Mixing
 from ldpbayes.priors.tree import SHARE, Tree
 
 #: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
@@ -99,9 +102,30 @@ class Problem:
         return None if alpha is None else checked_concentrations(alpha)
 
     @cached_property
-    def mixture(self):
-        """The mixture of Dirichlet priors that the prior is, or None."""
-        return self.prior.mixture()
+    def mixing(self):
+        """The conjugate priors that the prior mixes, or None; one Dirichlet prior is checked."""
+        return self.prior.nodes() if self.alpha is None else Mixing.alone(self.prior)
+
+    @cached_property
+    def accuracy(self):
+        """How far the posterior of a summary is from that of its reports, an Accuracy."""
+        return trusted(self.likelihood, self.alpha)
+
+    @property
+    def doubt(self) -> str:
+        """Why a summary cannot stand for its reports, with what to do; empty where it can, and where reports were kept."""
+        if self.keeps_reports or not self.accuracy.problem:
+            return ""
+        return refusal(self.likelihood, self.accuracy)
+
+    def stating(self, sample: Any) -> Any:
+        """Return the Sample of a summary with how far its expansion may be off; another one as it is."""
+        if self.keeps_reports:
+            return sample
+        accuracy, facts = self.accuracy, dict(sample.facts) | self.accuracy.facts()
+        facts["log_evidence_error"] = math.hypot(accuracy.evidence, facts.get("log_evidence_error", 0.0))
+        checked = f"{accuracy.sentence} {sample.verdict.checked}".strip()
+        return replace(sample, verdict=replace(sample.verdict, checked=checked), facts=facts)
 
     @cached_property
     def separable(self):
@@ -153,7 +177,7 @@ class Problem:
             collection,
             self.prior,
             method=answer.method.name,
-            settings=asdict(answer.method) | dict(answer.asked),
+            settings=answer.method.settings | dict(answer.asked),
             draws={name: (collection.dims if x.ndim > 2 else (), x) for name, x in draws.items()}
             | {name: ((), x, {"of": "prior"}) for name, x in pieces.hyper.items()},
             coords=coords,
@@ -216,7 +240,7 @@ class Joint:
             self.prior,
             sample.distribution,
             method=answer.method.name,
-            settings=asdict(answer.method) | dict(settings),
+            settings=answer.method.settings | dict(settings),
             others={name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()},
             ci_prob=settings["ci_prob"],
             rng=answer.rng,

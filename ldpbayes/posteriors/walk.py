@@ -12,7 +12,7 @@ from scipy.special import digamma, gammaln, logsumexp, polygamma, softmax
 from ldpbayes.inference import sampling, verdict
 from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.nested import annealed
-from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors import expanded
 from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, Watch, whole
 from ldpbayes.posteriors.forms import Forms, StandIn, expand, log_weights, reweighed
 
@@ -121,7 +121,7 @@ def form_of(problem, rng):
     a, likelihoods = problem.n_categories, (problem.likelihood,)
     if not problem.keeps_reports or problem.separable is not None or problem.rows.n_rows * a <= MAX_ENTRIES or a < 3:
         return Forms.of(likelihoods)
-    engine, _ = surrogate.expand(problem.rows, np.full(a, 0.5), 3)
+    engine, _ = expanded.expand(problem.rows, np.full(a, 0.5), 3)
     mean, spread = engine.saddle_moments()[0], engine.factor_variance
     for pilot in range(PILOTS + 1):
         form = Forms.of(likelihoods, expand(likelihoods, [mean], [spread]))

@@ -2,19 +2,19 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.posteriors.base import MAX_DRAWN, AbstractPosterior, seed
 from ldpbayes.posteriors.many import in_one_call
-from ldpbayes.road.methods import METHODS, SUMMARY, names_of
+from ldpbayes.road.methods import CONJUGATE, METHODS, names_of
 
 #: Draws of a chain by default, where memory allows them.
 USUAL = 1000
 #: Methods that go with draws=0.
-UNDRAWN = ("auto", "exact", "mixture", SUMMARY)
+UNDRAWN = ("auto", *CONJUGATE)
 
 #: Bytes that the draws of P take by default, and the draws of a chain that are made even so; a fit takes some six times as
 #: many at its peak.
@@ -157,7 +157,7 @@ class Request:
         kind = methods[name]
         if isinstance(self.method, kind):
             return self.method
-        settings = sizes if isinstance(self.method, str) else asdict(self.method)  # type: ignore[call-overload]  # a dataclass
+        settings = sizes if isinstance(self.method, str) else vars(self.method)
         accepted = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
         return kind(**{key: value for key, value in settings.items() if key in accepted})
 
@@ -170,7 +170,7 @@ def at_once(cells: Any, request: Request) -> bool:
     cells : Cells
     request : Request
     """
-    return not (cells.weighted or cells.laws) and request.method in ("auto", "exact", SUMMARY) and in_one_call(cells)
+    return not (cells.weighted or cells.laws) and request.method in UNDRAWN and in_one_call(cells)
 
 
 __all__ = ["USUAL", "Request", "at_once"]

@@ -14,19 +14,20 @@ from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed
 from ldpbayes.inference.handover import hand_over
 from ldpbayes.posteriors.base import CALLER, AbstractPosterior, Answer, Watch
+from ldpbayes.posteriors.conjugate import fit_shared
 from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.exact import fit_alone
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
 from ldpbayes.posteriors.joint import JOINT
-from ldpbayes.posteriors.many import NEITHER, moments_of, refuse_long, seconds_of_mixture
-from ldpbayes.posteriors.mixture import fit_shared
+from ldpbayes.posteriors.many import NEITHER, Cost, moments_of, refuse_long
+from ldpbayes.posteriors.nodes import Placement
 from ldpbayes.posteriors.problem import Joint, Problem, over_all, prior_of_cells, scaled
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.beside import cells_left_out, leave_out
 from ldpbayes.result.cells import of_parts, stack
 from ldpbayes.result.frame import Result
 from ldpbayes.result.moments import summary_alone
-from ldpbayes.road.methods import METHODS, Selection
+from ldpbayes.road.methods import CONJUGATE, METHODS, Selection
 from ldpbayes.road.request import USUAL, Request, at_once
 from ldpbayes.road.ruling import Ruling, jeffreys_because, rule, ruled, too_long
 
@@ -66,7 +67,7 @@ def walk(data: Any, prior: Any, request: Request) -> Result:
 def settle(data: Any, prior: Any, request: Request) -> tuple[Ruling, Selection | None]:
     """Return the prior of data, and of one collection without a method the methods for it.
 
-    Under the learnt prior by rule these are the mixture's alone.
+    Under the learnt prior by rule these are the conjugate ones alone.
 
     Parameters
     ----------
@@ -77,20 +78,23 @@ def settle(data: Any, prior: Any, request: Request) -> tuple[Ruling, Selection |
     ruling = rule(prior, data, request.name)
     if data.by:
         many = len(data) * data.n_categories > MAX_LEARNT
-        return too_long(seconds_of_mixture(data)) if ruling.learnt and many and request.undrawn(data) else ruling, None
+        if ruling.learnt and many and request.undrawn(data):
+            ruling = too_long(Cost().mixed(data, Placement()))
+        return ruling, None
     if not request.automatic or request.undrawn(data):
         return ruling, None
     if ruling.learnt and data.keeps_reports:
-        if "mixture" in request.exclude:
-            ruling = jeffreys_because("the method mixture, which the learnt prior needs, was excluded.")
+        others = tuple(name for name in METHODS if name not in CONJUGATE)
+        selection = Selection(Problem.of(data, ruling.prior), (*others, *request.exclude), request.sizes(data.n_categories))
+        choice = selection.choose({})
+        if choice is not None and choice.plan.work <= choice.method.most:
+            return ruling, selection
+        if choice is None:
+            why = " ".join(dict.fromkeys(plan.reason for _, plan in map(selection.consider, selection.names)))
+            excluded = "the methods exact and surrogate, which the learnt prior needs, were excluded."
+            ruling = jeffreys_because(f"the learnt prior cannot be used here. {why}" if why else excluded)
         else:
-            others = tuple(name for name in METHODS if name != "mixture")
-            selection = Selection(Problem.of(data, ruling.prior), others, request.sizes(data.n_categories))
-            mixture, plan = selection.consider("mixture")
-            if plan.feasible and plan.work <= mixture.most:  # type: ignore[union-attr]  # feasible: a Plan
-                return ruling, selection
-            refused = jeffreys_because(f"the learnt prior cannot be used here. {plan.reason}")
-            ruling = too_long(plan.seconds) if plan.feasible else refused
+            ruling = too_long(choice.plan.seconds)
     return ruling, Selection(Problem.of(data, ruling.prior), request.exclude, request.sizes(data.n_categories))
 
 
@@ -160,8 +164,10 @@ def _made(
 
 def _shared(cells: Cells, prior: Any, request: Request) -> bool:
     """Return whether cells share the hyperparameter of a mixture of Dirichlet priors."""
-    several = not cells.laws and len(cells) > 1
-    return several and prior.mixture() is not None and request.name in ("auto", "mixture")
+    if cells.laws or len(cells) == 1 or request.name not in ("auto", *CONJUGATE):
+        return False
+    mixing = prior.nodes()
+    return mixing is not None and mixing.size == 1
 
 
 def _moments(data: Any, belief: Any, request: Request) -> tuple[Result, Sequence[Problem]]:
@@ -173,7 +179,7 @@ def _moments(data: Any, belief: Any, request: Request) -> tuple[Result, Sequence
         refuse_long(data)
     problems = [Problem.of(cell, belief) for cell in data.collections()]
     first, usual = problems[0], math.prod(request.drawing(data.n_categories).sizes().values())
-    conjugate = first.alpha is not None or first.mixture is not None
+    conjugate = first.mixing is not None and not first.mixing.atom
     drawn, drawable = None, request.automatic and not data.by and data.keeps_reports and conjugate
     try:
         tree, moved = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
@@ -263,12 +269,15 @@ def _parts(answer: Answer, reason: str) -> Any:
 
 def _sharing(cells: Cells, belief: Any, request: Request) -> tuple[Result, Sequence[Problem]]:
     """Return the result of all cells under a mixture of Dirichlet priors whose one hyperparameter they share."""
-    if "mixture" in request.exclude:
-        raise InfeasibleError("One hyperparameter shared by all cells needs the method mixture, which was excluded.")
-    engine = request.engine(METHODS, request.asked_sizes, "mixture")
-    answers, facts = fit_shared(engine, cells, belief, request.run)
+    names = [name for name in CONJUGATE if name not in request.exclude and request.name in ("auto", name)]
+    if not names:
+        raise InfeasibleError(
+            "One hyperparameter shared by all cells needs the methods exact or surrogate, which were excluded."
+        )
+    engines = {name: request.engine(METHODS, request.asked_sizes, name) for name in names}
+    answers, facts = fit_shared(engines, cells, belief, request.run)
     parts = [_parts(answer, answer.reason) for answer in answers]
-    name = belief.mixture().parameter
+    (name,) = belief.nodes().names
     attrs = facts | {
         "prior": f"{belief.describe()}, one {name} for all cells",
         "reason": f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells.",

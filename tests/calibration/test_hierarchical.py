@@ -15,9 +15,9 @@ from recorded import record
 
 from ldpbayes import GRR, Cells, Collection, Tally
 from ldpbayes.posteriors.base import Watch
+from ldpbayes.posteriors.expanded import expand
 from ldpbayes.posteriors.joint import Rotating, Whitened, pooled_mean
 from ldpbayes.posteriors.problem import Joint
-from ldpbayes.posteriors.surrogate import expand
 from ldpbayes.priors import Hierarchical
 from ldpbayes.protocols.unary import UnaryEncoding
 

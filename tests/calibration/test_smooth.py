@@ -17,7 +17,7 @@ from scipy import stats
 
 from ldpbayes import GRR, Collection, Tally
 from ldpbayes.inference.importance import resample
-from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors import expanded
 from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.posteriors.forms import Forms
 from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains, shares
@@ -63,7 +63,7 @@ def draws_of(problem, rng):
     if form.expanded.any():
         linear, curvature = (part[0] for part in form.arrays[:2])
         stand_in = p @ linear - 0.5 * p**2 @ curvature
-        found = surrogate.weigh(p, surrogate.log_likelihood_of(problem.rows, p, Watch()) - stand_in)
+        found = expanded.weigh(p, expanded.log_likelihood_of(problem.rows, p, Watch()) - stand_in)
         chosen = resample(found.weight, rng)
         p, scales = p[chosen], scales[chosen]
     return p[::EACH], scales[::EACH]
@@ -147,8 +147,8 @@ def test_real_populations_are_covered_and_estimated_better(name):
         for noise in range(noises):
             rng = np.random.default_rng([4, list(POPULATIONS).index(name), place, noise])
             linear, curvature = noisy(p, n, epsilon, rng)
-            factors = surrogate.ExpandedFactors(np.full(a, 0.5), linear, curvature)
-            jeffreys = surrogate.Proposal(factors).saddle_moments()[0]
+            factors = expanded.ExpandedFactors(np.full(a, 0.5), linear, curvature)
+            jeffreys = expanded.Proposal(factors).saddle_moments()[0]
             sums = {"linear": linear, "tangent_curvature": curvature}
             form = Forms.of([SimpleNamespace(n_categories=a, separable=lambda: None, rows=lambda: None, **sums)])
             z = run_chains(form, law, RandomWalk(draws=300, chains=2), rng).z
